@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) '.[$(EXTRAS)]' || $(INSTALL) '.[$(EXTRAS)]'
 	@# The extra "java" is a JRE, for a machine that has none.
-	$(BIN)/python -m connect_share.java_runtime 2> /dev/null || $(INSTALL) '.[$(EXTRAS),java]' || $(INSTALL) '.[$(EXTRAS),java]'
+	$(BIN)/python -m connect_share.jar.java_runtime 2> /dev/null || $(INSTALL) '.[$(EXTRAS),java]' || $(INSTALL) '.[$(EXTRAS),java]'
 	@touch $(STAMP)
 
 check: $(STAMP)

@@ -6,12 +6,14 @@ when the name is first used: who needs only keys or errors waits neither for Kaf
 
 from typing import TYPE_CHECKING
 
-from connect_share import _import_interruption  # noqa: F401 - first, for it acts while the others are imported
-from connect_share.murmur2 import murmur2 as murmur2  # at once, for the module has the name of the function
+from connect_share import (
+    _import_interruption,  # noqa: F401 - first, for it acts while the others are imported
+    _old_modules,
+)
+
+_old_modules.install()
 
 if TYPE_CHECKING:
-    from connect_share.admin import GroupMember as GroupMember
-    from connect_share.async_storage.storage import AsyncConnectStorage as AsyncConnectStorage
     from connect_share.errors import AuthorizationError as AuthorizationError
     from connect_share.errors import BrokerError as BrokerError
     from connect_share.errors import BrokerTimeoutError as BrokerTimeoutError
@@ -47,49 +49,52 @@ if TYPE_CHECKING:
     from connect_share.errors import ValueFormatError as ValueFormatError
     from connect_share.errors import WorkerPluginError as WorkerPluginError
     from connect_share.errors import WriteError as WriteError
-    from connect_share.keys import ClusterGroupId as ClusterGroupId
-    from connect_share.keys import prefix_key as prefix_key
-    from connect_share.keys import split_key as split_key
+    from connect_share.kafka.descriptions import GroupMember as GroupMember
     from connect_share.log.memory_log import MemoryTopic as MemoryTopic
-    from connect_share.murmur2 import partition_for as partition_for
-    from connect_share.records import ConnectorTaskId as ConnectorTaskId
-    from connect_share.records import OffsetRange as OffsetRange
-    from connect_share.records import Record as Record
-    from connect_share.records import TopicType as TopicType
+    from connect_share.model.config_state import ClusterConfigState as ClusterConfigState
+    from connect_share.model.config_state import RestartRequest as RestartRequest
+    from connect_share.model.config_state import SessionKey as SessionKey
+    from connect_share.model.config_state import TargetState as TargetState
+    from connect_share.model.config_state import task_configs_changed as task_configs_changed
+    from connect_share.model.keys import ClusterGroupId as ClusterGroupId
+    from connect_share.model.keys import prefix_key as prefix_key
+    from connect_share.model.keys import split_key as split_key
+    from connect_share.model.murmur2 import murmur2 as murmur2
+    from connect_share.model.murmur2 import partition_for as partition_for
+    from connect_share.model.offsets import OffsetSnapshot as OffsetSnapshot
+    from connect_share.model.records import ConnectorTaskId as ConnectorTaskId
+    from connect_share.model.records import OffsetRange as OffsetRange
+    from connect_share.model.records import Record as Record
+    from connect_share.model.records import TopicType as TopicType
+    from connect_share.model.status import ConnectorStatus as ConnectorStatus
+    from connect_share.model.status import State as State
+    from connect_share.model.status import StatusSnapshot as StatusSnapshot
+    from connect_share.model.status import TaskStatus as TaskStatus
+    from connect_share.model.status import TopicStatus as TopicStatus
+    from connect_share.replay import replay_config as replay_config
+    from connect_share.replay import replay_offsets as replay_offsets
+    from connect_share.replay import replay_status as replay_status
     from connect_share.sealing import KeyRing as KeyRing
     from connect_share.sealing import SealingMode as SealingMode
-    from connect_share.state import ClusterConfigState as ClusterConfigState
-    from connect_share.state import ConnectorStatus as ConnectorStatus
-    from connect_share.state import OffsetSnapshot as OffsetSnapshot
-    from connect_share.state import RestartRequest as RestartRequest
-    from connect_share.state import SessionKey as SessionKey
-    from connect_share.state import State as State
-    from connect_share.state import StatusSnapshot as StatusSnapshot
-    from connect_share.state import TargetState as TargetState
-    from connect_share.state import TaskStatus as TaskStatus
-    from connect_share.state import TopicStatus as TopicStatus
-    from connect_share.state import replay_config as replay_config
-    from connect_share.state import replay_offsets as replay_offsets
-    from connect_share.state import replay_status as replay_status
-    from connect_share.state import task_configs_changed as task_configs_changed
     from connect_share.storage import ConnectStorage as ConnectStorage
     from connect_share.storage import SharedTopics as SharedTopics
     from connect_share.storage import StorageStartup as StorageStartup
     from connect_share.storage import StoreStartup as StoreStartup
+    from connect_share.storage.async_storage import AsyncConnectStorage as AsyncConnectStorage
     from connect_share.stores.alter_offsets import alter_offsets as alter_offsets
     from connect_share.stores.alter_offsets import reset_offsets as reset_offsets
-    from connect_share.stores.backing_stores import ConfigBackingStore as ConfigBackingStore
-    from connect_share.stores.backing_stores import StatusBackingStore as StatusBackingStore
+    from connect_share.stores.base import ConfigBackingStore as ConfigBackingStore
+    from connect_share.stores.base import ConfigUpdateListener as ConfigUpdateListener
+    from connect_share.stores.base import OffsetBackingStore as OffsetBackingStore
+    from connect_share.stores.base import StatusBackingStore as StatusBackingStore
     from connect_share.stores.config import KafkaConfigBackingStore as KafkaConfigBackingStore
-    from connect_share.stores.config_listener import ConfigUpdateListener as ConfigUpdateListener
     from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore as ConnectorOffsetBackingStore
     from connect_share.stores.memory import MemoryConfigBackingStore as MemoryConfigBackingStore
     from connect_share.stores.memory import MemoryOffsetBackingStore as MemoryOffsetBackingStore
     from connect_share.stores.memory import MemoryStatusBackingStore as MemoryStatusBackingStore
-    from connect_share.stores.offset_backing_store import OffsetBackingStore as OffsetBackingStore
-    from connect_share.stores.offset_reader import OffsetStorageReader as OffsetStorageReader
-    from connect_share.stores.offset_writer import OffsetStorageWriter as OffsetStorageWriter
     from connect_share.stores.offsets import KafkaOffsetBackingStore as KafkaOffsetBackingStore
+    from connect_share.stores.offsets import OffsetStorageReader as OffsetStorageReader
+    from connect_share.stores.offsets import OffsetStorageWriter as OffsetStorageWriter
     from connect_share.stores.status import KafkaStatusBackingStore as KafkaStatusBackingStore
     from connect_share.stores.task_offset_writer import TaskOffsetWriter as TaskOffsetWriter
     from connect_share.stores.transactional_writer import TransactionalWriter as TransactionalWriter
@@ -104,27 +109,27 @@ if TYPE_CHECKING:
 else:
     # The same names as above; tests/unit/test_public_names.py compares the two.
     _MODULES = {
-        "AsyncConnectStorage": "async_storage.storage",
+        "AsyncConnectStorage": "storage.async_storage",
         "AuthorizationError": "errors",
         "BrokerError": "errors",
         "BrokerTimeoutError": "errors",
         "BrokerUnavailableError": "errors",
         "ClientSettings": "worker_config",
-        "ClusterConfigState": "state",
-        "ClusterGroupId": "keys",
-        "ConfigBackingStore": "stores.backing_stores",
+        "ClusterConfigState": "model.config_state",
+        "ClusterGroupId": "model.keys",
+        "ConfigBackingStore": "stores.base",
         "ConfigData": "worker_config",
         "ConfigError": "errors",
         "ConfigProvider": "worker_config",
-        "ConfigUpdateListener": "stores.config_listener",
+        "ConfigUpdateListener": "stores.base",
         "ConnectShareError": "errors",
         "ConnectStorage": "storage",
         "ConnectorOffsetBackingStore": "stores.connector_offsets",
-        "ConnectorStatus": "state",
-        "ConnectorTaskId": "records",
+        "ConnectorStatus": "model.status",
+        "ConnectorTaskId": "model.records",
         "FencedError": "errors",
         "FlushInProgressError": "errors",
-        "GroupMember": "admin",
+        "GroupMember": "kafka.descriptions",
         "GroupMembershipError": "errors",
         "GroupProtocolError": "errors",
         "InvalidClusterGroupIdError": "errors",
@@ -141,41 +146,41 @@ else:
         "MemoryStatusBackingStore": "stores.memory",
         "MemoryTopic": "log.memory_log",
         "NotStartedError": "errors",
-        "OffsetBackingStore": "stores.offset_backing_store",
-        "OffsetRange": "records",
-        "OffsetSnapshot": "state",
-        "OffsetStorageReader": "stores.offset_reader",
-        "OffsetStorageWriter": "stores.offset_writer",
+        "OffsetBackingStore": "stores.base",
+        "OffsetRange": "model.records",
+        "OffsetSnapshot": "model.offsets",
+        "OffsetStorageReader": "stores.offsets",
+        "OffsetStorageWriter": "stores.offsets",
         "OpenTransactionError": "errors",
         "PartitionCountError": "errors",
         "PlainTopicsError": "errors",
         "PrivilegedWriteError": "errors",
         "ReadToEndTimeoutError": "errors",
-        "Record": "records",
+        "Record": "model.records",
         "RecordError": "errors",
         "RecordFileError": "errors",
         "ReplicationFactorError": "errors",
-        "RestartRequest": "state",
+        "RestartRequest": "model.config_state",
         "SealingMode": "sealing",
-        "SessionKey": "state",
+        "SessionKey": "model.config_state",
         "SharedTopics": "storage",
-        "State": "state",
-        "StatusBackingStore": "stores.backing_stores",
-        "StatusSnapshot": "state",
+        "State": "model.status",
+        "StatusBackingStore": "stores.base",
+        "StatusSnapshot": "model.status",
         "StorageStartup": "storage",
         "StoreClosedError": "errors",
         "StoreError": "errors",
         "StoreStartup": "storage",
-        "TargetState": "state",
+        "TargetState": "model.config_state",
         "TaskCountError": "errors",
         "TaskOffsetWriter": "stores.task_offset_writer",
-        "TaskStatus": "state",
+        "TaskStatus": "model.status",
         "TopicError": "errors",
         "TopicMissingError": "errors",
         "TopicNotCompactedError": "errors",
         "TopicRecreatedError": "errors",
-        "TopicStatus": "state",
-        "TopicType": "records",
+        "TopicStatus": "model.status",
+        "TopicType": "model.records",
         "TransactionalWriter": "stores.transactional_writer",
         "UnreadableHeadersError": "errors",
         "UsageError": "errors",
@@ -185,15 +190,15 @@ else:
         "WorkerPluginError": "errors",
         "WriteError": "errors",
         "alter_offsets": "stores.alter_offsets",
-        "murmur2": "murmur2",
-        "partition_for": "murmur2",
-        "prefix_key": "keys",
-        "replay_config": "state",
-        "replay_offsets": "state",
-        "replay_status": "state",
+        "murmur2": "model.murmur2",
+        "partition_for": "model.murmur2",
+        "prefix_key": "model.keys",
+        "replay_config": "replay",
+        "replay_offsets": "replay",
+        "replay_status": "replay",
         "reset_offsets": "stores.alter_offsets",
-        "split_key": "keys",
-        "task_configs_changed": "state",
+        "split_key": "model.keys",
+        "task_configs_changed": "model.config_state",
     }
     _MOVED = {"EmbeddedError": "embedded.errors", "TopicIdRepairError": "topic_ids.errors"}
     __all__ = sorted([*_MODULES, "__version__"])  # noqa: PLE0605 - no third list of the same names
@@ -213,6 +218,8 @@ else:
             found = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
             return found
         if name in {module.partition(".")[0] for module in _MODULES.values()}:
+            return import_module(f"{__name__}.{name}")
+        if f"{__name__}.{name}" in _old_modules.NEW_NAMES:
             return import_module(f"{__name__}.{name}")
         if name not in _MOVED:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,5 +1,5 @@
 """Moving the state of Connect clusters between dedicated and shared topics."""
 
-from migrator.transform.topic_migrator import KafkaConnectTopicMigrator, Skipped, SkipReason
+from migrator.topic_migrator import KafkaConnectTopicMigrator, Skipped, SkipReason
 
 __all__ = ["KafkaConnectTopicMigrator", "SkipReason", "Skipped"]

@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from connect_share.backup.backup_file import BackupLayout, KeyTest, write_backup
-from connect_share.backup.contents import BackupFile, Origin
-from connect_share.keys import split_key
-from connect_share.progress import Progress
-from connect_share.records import OffsetRange, TopicType
-from migrator.facts.bystanders import KeyOwners
-from migrator.facts.manifest import Manifest, backup_path, mirrored_backup_path
-from migrator.facts.migration_run import MigrationRun
-from migrator.facts.readiness import Opened, wanted_of
-from migrator.plan.plan import SourceCluster, SourceTopic
+from connect_share.backup.backup_file import BackupFile, BackupLayout, KeyTest, Origin, write_backup
+from connect_share.files import Progress
+from connect_share.model.keys import split_key
+from connect_share.model.records import OffsetRange, TopicType
+from migrator.bystanders import KeyOwners
+from migrator.checks import Opened, wanted_of
+from migrator.plan import SourceCluster, SourceTopic
+from migrator.run import Manifest, MigrationRun, backup_path, mirrored_backup_path
 
 Ranges = Callable[[int, SourceTopic], Sequence[OffsetRange]]
 """Returns what is read of a topic of the source with that index."""

@@ -17,18 +17,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from connect_share.backup.backup_file import back_up_group
-from connect_share.backup.contents import BackupFile
-from connect_share.connect_json import JSON_NULL
-from connect_share.errors import ConfigError
-from connect_share.keys import ClusterGroupId, ConfigKey, own_key, parse
-from connect_share.migration_errors import AlreadyAppliedError, CopyError
-from connect_share.progress import Progress, Silent, counted
-from connect_share.records import Record, TopicType
-from connect_share.sealing import KEYS_PROPERTY, KeyRing, Refusal, SealingMode, TopicSeals
-from connect_share.sealing.cipher import is_sealed, key_id
-from connect_share.topic_io.checked_writer import write_records
-from connect_share.topic_io.facts import (
+from connect_share.backup.backup_file import BackupFile, back_up_group
+from connect_share.errors import AlreadyAppliedError, ConfigError, CopyError
+from connect_share.files import Progress, Silent, counted
+from connect_share.kafka.facts import (
     ExistingTopic,
     admin_of,
     read_facts,
@@ -37,11 +29,17 @@ from connect_share.topic_io.facts import (
     require_no_open_transaction,
     require_topic,
 )
+from connect_share.kafka.write import write_records
+from connect_share.model.connect_json import JSON_NULL
+from connect_share.model.keys import ClusterGroupId, ConfigKey, own_key, parse
+from connect_share.model.records import Record, TopicType
+from connect_share.sealing import KEYS_PROPERTY, KeyRing, Refusal, SealingMode, TopicSeals
+from connect_share.sealing.cipher import is_sealed, key_id
 from connect_share.transform.canonical import canonical_config
 from connect_share.transform.rules import KeyTransform, is_removal
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
-from connect_share.worker_config.worker_config import SEALING_PROPERTY
+from connect_share.worker_config.worker import SEALING_PROPERTY
 from migrator.copy.existing_records import ranges_since
 
 _ORDERED = frozenset({ConfigKey.TASK, ConfigKey.COMMIT})

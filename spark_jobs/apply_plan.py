@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from connect_share.progress import Progress
+from connect_share.files import Progress
 from migrator.cli.apply import apply_command, resume_command
 from migrator.copy.copy_job import CopyJob
 from migrator.copy.evidence import SliceEvidence

@@ -21,12 +21,12 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
-from connect_share.cache import run_folder
 from connect_share.console import NEEDS_YES, Output, ProgressLine, confirmed
 from connect_share.console.options import add_profile
 from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.machine import describe_machine
 from connect_share.errors import ConfigError
+from connect_share.jar.cache import run_folder
 from spark_jobs import command_line
 from spark_jobs.startup import latency, resume
 from spark_jobs.startup.connection import SERVERS, announcement, connection_from, is_secured, look_at

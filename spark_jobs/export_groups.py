@@ -15,13 +15,13 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from connect_share.admin import Admin
 from connect_share.backup.backup_file import SectionPart, SectionRead
 from connect_share.backup.export import Export
 from connect_share.console import DEFAULT_TIMEOUT_S, Output, ProgressLine, groups_of, plural
 from connect_share.errors import ConnectShareError
-from connect_share.progress import Progress, Silent
-from connect_share.topic_ranges import CLIENT_ID
+from connect_share.files import Progress, Silent
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.facts import CONSOLE_CLIENT_ID
 from connect_share.worker_config import TopicSet
 from spark_jobs import command_line
 from spark_jobs.session import spark_session
@@ -66,7 +66,7 @@ def _body(options: argparse.Namespace) -> int:
     if options.file.exists():
         raise ConnectShareError(f"{options.file} is there already: give another name, or move it away")
     asked = Export(topic_set, None if groups is None else frozenset(groups))
-    with Admin(topic_set.settings, client_id=CLIENT_ID, timeout_s=options.timeout) as admin:
+    with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=options.timeout) as admin:
         ranges, notes = asked.look(admin)
         cluster = admin.cluster_id()
     for note in notes:

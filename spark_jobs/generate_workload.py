@@ -12,13 +12,13 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from connect_share import client
-from connect_share.admin import Admin
 from connect_share.console import Output, ProgressLine
 from connect_share.errors import ConfigError, ConnectShareError, WriteError
-from connect_share.progress import Progress
-from connect_share.records import TopicType
-from connect_share.topics import ensure_topic, topic_spec
+from connect_share.files import Progress
+from connect_share.kafka import client
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import ensure_topic, topic_spec
+from connect_share.model.records import TopicType
 from connect_share.worker_config import ClientSettings, WorkerConfig
 from spark_jobs import command_line
 from spark_jobs.session import spark_session

@@ -16,13 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import StructType
 
-from connect_share.records import OffsetRange
+from connect_share.model.records import OffsetRange
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from spark_jobs.record_source import RecordReader, RecordSource, Row, headers_column
 from spark_jobs.session import warn_of_missing_protection
 
 if TYPE_CHECKING:
-    from connect_share.client import Message
+    from connect_share.kafka.client import Message
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class KafkaReader(RecordReader):
 
     def batches(self, item: Any) -> Iterable[list[Row]]:
         """Yield the records of a range."""
-        from connect_share.log import read_batches
+        from connect_share.kafka.read import read_batches
 
         settings = ClientSettings(self._settings)
         for batch in read_batches(settings, [item], isolation=self._isolation, client_id=self._client_id):
@@ -50,7 +50,7 @@ class KafkaReader(RecordReader):
 
 
 def _row(message: Message) -> Row:
-    from connect_share.client import headers_of
+    from connect_share.kafka.client import headers_of
 
     headers = headers_of(message)
     if headers is None:

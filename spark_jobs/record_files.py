@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import StructType
 
-from connect_share.records import Record
+from connect_share.model.records import Record
 from spark_jobs.record_source import RecordReader, RecordSource, Row, headers_column
 
 NAME: Final = "connect_share_records"
@@ -27,7 +27,7 @@ class RecordFileReader(RecordReader):
 
     def batches(self, item: Any) -> Iterable[list[Row]]:
         """Yield the records of a file."""
-        from connect_share.record_file import RecordFile
+        from connect_share.backup.record_file import RecordFile
 
         records = RecordFile(Path(item)).read()
         while batch := list(islice(records, _BATCH)):

@@ -17,7 +17,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from connect_share.records import Headers
+from connect_share.model.records import Headers
 
 KAFKA_SOURCE: Final = StructType(
     [

@@ -13,8 +13,8 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from connect_share.cache import run_folder
-from connect_share.java_runtime import java_home_for_spark
+from connect_share.jar.cache import run_folder
+from connect_share.jar.java_runtime import java_home_for_spark
 
 MASTER: Final = "local[*,3]"
 """All cores, and three attempts: a plain ``local[*]`` never repeats a failed task."""

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pyspark import SparkContext, TaskContext
 from pyspark.sql import SparkSession
 
-from connect_share.progress import Progress
+from connect_share.files import Progress
 from migrator.copy.copy_job import CopyJob
 from migrator.copy.evidence import SliceEvidence
 from migrator.copy.local_engine import copy_one

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from connect_share.progress import Progress
+from connect_share.files import Progress
 from migrator.cli.verify import verify_command
 from migrator.verify.equality import StateDifference
 from migrator.verify.verification import VerifyEngine

@@ -8,26 +8,26 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Final
 
-from connect_share.keys import ClusterGroupId, prefix_key
-from connect_share.records import ConnectorTaskId, TopicType
-from connect_share.state import (
-    ConnectorStatus,
-    SessionKey,
-    State,
-    TargetState,
-    TaskStatus,
-    TopicStatus,
+from connect_share.model.config import (
     connector_config_record,
-    connector_status_record,
-    offset_key,
-    offset_value,
-    session_key_record,
     target_state_record,
     task_commit_record,
     task_config_record,
+)
+from connect_share.model.config_state import SessionKey, TargetState
+from connect_share.model.keys import ClusterGroupId, prefix_key
+from connect_share.model.offsets import offset_key, offset_value
+from connect_share.model.records import ConnectorTaskId, TopicType
+from connect_share.model.status import (
+    ConnectorStatus,
+    State,
+    TaskStatus,
+    TopicStatus,
+    connector_status_record,
     task_status_record,
     topic_status_record,
 )
+from connect_share.model.writable import session_key_record
 
 Written = tuple[bytes, bytes | None]
 

@@ -1,4 +1,13 @@
-"""Backups in one file: of a group, or of what a layout says; ``docs/backup-format.md``.
+"""The header of a backup file; ``docs/backup-format.md``.
+
+The files of a continuous backup: their names, which of them make up a moment, and which are not needed any more.
+
+A folder has files ``<sequence>-base.avro`` and ``<sequence>-increment.avro``. A base holds all that the topics had; each
+increment begins where the file before it ended. So a base and the increments behind it, in their order, are the log of the
+topics, less what the cleaner took before it was read. A file with ``.part`` in its name is a part of that log, and its end is
+no moment to go back to: something that the cleaner took may have been the newest of its key there.
+
+Backups in one file: of a group, or of what a layout says; ``docs/backup-format.md``.
 
 Written with bounded memory. The file has one section for each cluster, isolation level and credentials, so one consumer
 reads many topics. Its header names the topics of each section.
@@ -6,31 +15,358 @@ reads many topics. Its header names the topics of each section.
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
-from connect_share.avro_encoding import RecordBlock, RecordEncoder
-from connect_share.backup.contents import BACKUP, BackedUpTopic, BackupContents, BackupFile, Origin, Segment, What
-from connect_share.backup.encryption import FileCipher
-from connect_share.client import Message, headers_of, to_record
-from connect_share.errors import RecordFileError
-from connect_share.keys import ClusterGroupId, own_key
-from connect_share.log.ranges import read_batches
-from connect_share.migration_errors import AlreadyAppliedError
-from connect_share.progress import Progress
-from connect_share.record_file import RecordFile, RecordFileWriter
-from connect_share.records import OffsetRange, TopicType
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from connect_share.backup.encryption import FileCipher, missing_key
+from connect_share.backup.record_file import RecordBlock, RecordEncoder, RecordFile, RecordFileWriter
+from connect_share.errors import AlreadyAppliedError, RecordFileError, RestoreRejectedError, UsageError
+from connect_share.files import Progress
+from connect_share.kafka.client import Message, headers_of, to_record
+from connect_share.kafka.facts import IDLE_TIMEOUT_S, ExistingTopic
+from connect_share.kafka.read import read_batches
+from connect_share.kafka.write import MIGRATE_CLIENT_ID
+from connect_share.model.keys import ClusterGroupId, own_key
+from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.sealing import KeyRing
-from connect_share.topic_io.checked_writer import CLIENT_ID
-from connect_share.topic_io.facts import IDLE_TIMEOUT_S, ExistingTopic
 from connect_share.worker_config import ClientSettings, WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
+
+What = Literal["backup of a migration", "export"]
+BACKUP: Final = "backup of a migration"
+EXPORT: Final = "export"
+
+
+class BackedUpTopic(BaseModel):
+    """One topic in a backup.
+
+    Attributes:
+        section: number of the section of the file that holds its records.
+        ranges: per partition what was read, ``[start, end)``.
+        topic_id: in a segment: of the topic that was read.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    section: int
+    kafka_cluster_id: str | None
+    topic: str
+    topic_type: TopicType
+    isolation: Isolation
+    ranges: dict[int, tuple[int, int]]
+    topic_id: str | None = None
+
+
+class Origin(BaseModel):
+    """One key space whose records are in a backup.
+
+    Attributes:
+        side: of the migration.
+        group_id: ``group.id`` of the workers it belonged to; at a destination with plain keys that is not known.
+        plain: its keys are plain; otherwise they have the prefix ``group_id``.
+        becomes: the prefix the migration gave it; ``None``: plain keys.
+        connectors: what was moved of it; ``None`` is everything.
+        topics: number of its topics in ``BackupContents.topics``.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    side: Literal["source", "destination"]
+    group_id: str | None
+    plain: bool
+    becomes: str | None = None
+    connectors: tuple[str, ...] | None = None
+    topics: dict[TopicType, int]
+
+
+class Segment(BaseModel):
+    """The place of a file in a continuous backup.
+
+    Attributes:
+        sequence: the files follow each other without a gap.
+        kind: a base holds all that the topics had, an increment what was written behind the file before it.
+        at_ms: by the clock of this machine, when the ends of its ranges were known: nothing written later is in it.
+        groups: what is backed up; ``None`` in it is the cluster with plain keys, no groups at all: every one.
+        connectors: the only ones; ``None``: all.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    sequence: int
+    kind: Literal["base", "increment"]
+    at_ms: int
+    groups: tuple[str | None, ...] | None
+    connectors: tuple[str, ...] | None
+
+
+class BackupContents(BaseModel):
+    """The header of a backup; holds no record and no secret.
+
+    Attributes:
+        encrypted_with: id of the key that the values are encrypted with; ``None``: they are as on the topics.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    what: What = BACKUP
+    run_id: str
+    made_at_ms: int
+    version: str
+    topics: tuple[BackedUpTopic, ...]
+    origins: tuple[Origin, ...]
+    segment: Segment | None = None
+    encrypted_with: int | None = None
+
+
+class BackupFile(BaseModel):
+    """The backup that was made before the first write.
+
+    Attributes:
+        file: its name; it lies beside the plan.
+        topics: how many records of each topic are in it.
+        sha256: of the file's bytes.
+        seconds: what it took.
+        left_out: by topic: records of its groups that are not moved and could not be carried whole.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    file: str
+    records: int
+    topics: dict[str, int]
+    size_bytes: int
+    sha256: str
+    seconds: float
+    left_out: dict[str, int] = {}
+
+
+def read_contents(file: RecordFile) -> BackupContents:
+    """Return the header of a backup.
+
+    Raises:
+        RecordFileError: the file is no backup.
+    """
+    try:
+        return BackupContents.model_validate(file.about)
+    except ValidationError as error:
+        raise RecordFileError(
+            f"{file.path} holds records, but is no {BACKUP} and no {EXPORT} that this version can read",
+            path=str(file.path),
+        ) from error
+
+
+_NAME: Final = re.compile(r"([0-9]{10})-(base|increment)(\.part)?\.avro")
+_HALF_WRITTEN: Final = re.compile(r"\.[0-9]{10}-(?:base|increment)\.part\.avro\.[a-z0-9_]{8}")
+
+
+def file_name(sequence: int, kind: str, *, is_point: bool) -> str:
+    """Return the name of a file."""
+    return f"{sequence:010d}-{kind}{'' if is_point else '.part'}.avro"
+
+
+def half_written_in(folder: Path) -> list[Path]:
+    """Return what writers that were killed have left; nobody may write there now."""
+    return [path for path in folder.iterdir() if _HALF_WRITTEN.fullmatch(path.name)]
+
+
+def shown_time(at_ms: int) -> str:
+    """Return a moment as ``--at`` takes it."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@dataclass(frozen=True)
+class SegmentFile:
+    """One file of a continuous backup.
+
+    Attributes:
+        is_point: its end is a moment that can be restored.
+        at_ms: that moment.
+    """
+
+    path: Path
+    sequence: int
+    is_base: bool
+    is_point: bool
+    at_ms: int
+
+
+def segment_of(contents: BackupContents, path: Path) -> Segment:
+    """Return the place that a header names.
+
+    Raises:
+        RecordFileError: it names none, or another than the file's name.
+    """
+    segment, name = contents.segment, _NAME.fullmatch(path.name)
+    if segment is None or name is None or (segment.sequence, segment.kind) != (int(name[1]), name[2]):
+        raise RecordFileError(f"{path} is not the file of a continuous backup that its name says", path=str(path))
+    return segment
+
+
+def segment_files(folder: Path) -> list[SegmentFile]:
+    """Return the files of a folder in their order; others in it are left alone.
+
+    Raises:
+        RecordFileError: the folder or a header cannot be read, or a file is there twice.
+    """
+    found = []
+    try:
+        paths = sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))
+    except OSError as error:
+        raise RecordFileError(f"{folder} cannot be read: {error.strerror}", path=str(folder)) from error
+    for path in paths:
+        try:
+            segment = segment_of(read_contents(RecordFile(path)), path)
+        except RecordFileError:
+            if path.exists():
+                raise
+            continue  # the writer has deleted it, or given the last one its other name
+        is_point = ".part." not in path.name
+        found.append(SegmentFile(path, segment.sequence, segment.kind == "base", is_point, segment.at_ms))
+    if len({each.sequence for each in found}) < len(found):
+        raise RecordFileError(f"{folder} has two files with one number: remove the copy", path=str(folder))
+    return found
+
+
+def point_at(files: Sequence[SegmentFile], at_ms: int | None) -> list[SegmentFile]:
+    """Return the files that make up the newest moment that is not later, a base first.
+
+    Args:
+        files: in their order.
+        at_ms: ``None``: the newest moment there is.
+
+    Raises:
+        RestoreRejectedError: there is none, or a file is missing in between.
+    """
+    points = [each for each in files if each.is_point]
+    chosen = [each for each in points if at_ms is None or each.at_ms <= at_ms]
+    if not chosen:
+        known = f"the first is {shown_time(points[0].at_ms)}" if points else "there is none yet"
+        raise RestoreRejectedError(f"there is no moment to go back to by then: {known}")
+    last = max(chosen, key=lambda each: each.sequence)
+    chain = [each for each in files if each.sequence <= last.sequence]
+    bases = [number for number, each in enumerate(chain) if each.is_base]
+    if not bases:
+        raise RestoreRejectedError(f"the base before {last.path.name} is missing")
+    chain = chain[bases[-1] :]
+    for before, behind in pairwise(chain):
+        if behind.sequence != before.sequence + 1:
+            raise RestoreRejectedError(f"between {before.path.name} and {behind.path.name} files are missing")
+    return chain
+
+
+def not_needed(files: Sequence[SegmentFile], horizon_ms: int) -> list[SegmentFile]:
+    """Return the files that no moment since the horizon needs, the oldest first; to be removed in this order."""
+    old = [each for each in files if each.is_point and each.at_ms <= horizon_ms]
+    if not old:
+        return []
+    needed = point_at([each for each in files if each.sequence <= old[-1].sequence], None)[0]
+    return [each for each in files if each.sequence < needed.sequence]
+
+
+def require_connected(before: BackupContents, behind: BackupContents, path: Path) -> None:
+    """Check that an increment begins where the file before it ended.
+
+    Raises:
+        RecordFileError: it does not, or is of other topics.
+    """
+    places = [
+        [(each.section, each.kafka_cluster_id, each.topic, each.topic_type, each.topic_id) for each in contents.topics]
+        for contents in (before, behind)
+    ]
+    ends = [{number: part[1] for number, part in each.ranges.items()} for each in before.topics]
+    starts = [{number: part[0] for number, part in each.ranges.items()} for each in behind.topics]
+    if places[0] != places[1] or ends != starts:
+        raise RecordFileError(f"{path} does not begin where the file before it ends", path=str(path))
+
+
+class BackupFiles:
+    """One backup file, or a base and its increments, read as one.
+
+    Attributes:
+        path: the file, or the folder.
+        names: of the first and the last file.
+        contents: of the last file, with the groups of all.
+        keys: open the values of encrypted files; to be set before :meth:`read_sections`.
+
+    Raises:
+        RecordFileError: a file cannot be read, or does not follow the one before it.
+    """
+
+    def __init__(self, path: Path, paths: Sequence[Path]) -> None:
+        self.path = path
+        self.names = paths[0].name, paths[-1].name
+        self.keys: KeyRing | None = None
+        files = [RecordFile(each) for each in paths]
+        self._files = [(file, read_contents(file)) for file in files]
+        for (_, before), (file, behind) in pairwise(self._files):
+            require_connected(before, behind, file.path)
+        origins = {repr(origin): origin for _, contents in self._files for origin in contents.origins}
+        self.contents = self._files[-1][1].model_copy(update={"origins": tuple(origins.values())})
+
+    @classmethod
+    def at(cls, path: Path, at_ms: int | None) -> BackupFiles:
+        """Return a file, or what makes up a moment of a folder: the newest that is not later, ``None``: the last.
+
+        Raises:
+            UsageError: a file is no folder of moments.
+            RestoreRejectedError: the moment is not there.
+            RecordFileError: as the class says.
+        """
+        if path.is_dir():
+            return cls(path, [each.path for each in point_at(segment_files(path), at_ms)])
+        if at_ms is not None:
+            raise UsageError(f"--at chooses a moment of a continuous backup, and {path} is one file")
+        return cls(path, [path])
+
+    @property
+    def sections(self) -> tuple[int, ...]:
+        """How many records each section has, all files together."""
+        return tuple(map(sum, zip(*(file.sections for file, _ in self._files), strict=True)))
+
+    @property
+    def records(self) -> int:
+        """Number of records in all files."""
+        return sum(file.records for file, _ in self._files)
+
+    def check(self) -> None:
+        """Check that every file is what was written.
+
+        Raises:
+            RecordFileError: bytes are missing, added or changed.
+        """
+        for file, _ in self._files:
+            file.check()
+
+    def read_sections(self) -> Iterator[tuple[int, Record]]:
+        """Yield all records with the number of their section, file after file, with values as they were on the topics.
+
+        Raises:
+            RecordFileError: a file is damaged, or a value is not what was encrypted.
+            ConfigError: a file is encrypted, and its key is missing.
+        """
+        cipher = None if self.keys is None else FileCipher(self.keys)
+        for file, contents in self._files:
+            if contents.encrypted_with is None:
+                yield from file.read_sections()
+                continue
+            if cipher is None:
+                raise missing_key(contents.encrypted_with)
+            types = {(topic.section, topic.topic): topic.topic_type for topic in contents.topics}
+            for section, record in file.read_sections():
+                topic_type = types.get((section, record.topic))
+                if topic_type is not None:
+                    yield section, cipher.opened(topic_type, record)
+
 
 PARTITIONS_AT_ONCE: Final = 200
 """Of one consumer: it asks for the position of each after every batch."""
@@ -184,7 +520,7 @@ class BackupLayout:
         self, side: str, cluster: str | None, worker: WorkerConfig, topic_type: TopicType, isolation: Isolation
     ) -> int:
         """Return the number of a worker's topic, which is new if nothing was read of it so far."""
-        reader = Reader(worker.consumer_settings(), worker.client_id(CLIENT_ID), isolation)
+        reader = Reader(worker.consumer_settings(), worker.client_id(MIGRATE_CLIENT_ID), isolation)
         return self.number_of_topic(side, cluster, worker.topic(topic_type), topic_type, reader)
 
     def number_of_topic(self, side: str, cluster: str | None, topic: str, topic_type: TopicType, reader: Reader) -> int:

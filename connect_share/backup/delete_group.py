@@ -16,20 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from connect_share.backup.contents import BackupFile
+from connect_share.backup.backup_file import BackupFile
 from connect_share.backup.export import Export
-from connect_share.connect_json import JSON_NULL
 from connect_share.console import PLAIN, Group
-from connect_share.errors import ConfigError, ConnectShareError
-from connect_share.keys import ClusterGroupId, connector_of, split_key
-from connect_share.migration_errors import CopyError
-from connect_share.progress import Progress, Silent, counted
-from connect_share.records import OffsetRange, Record, TopicType
-from connect_share.sealing import KEYS_PROPERTY, TopicSeals
-from connect_share.sealing.cipher import is_sealed
-from connect_share.state import StatusFold
-from connect_share.topic_io.checked_writer import write_records
-from connect_share.topic_io.facts import (
+from connect_share.errors import ConfigError, ConnectShareError, CopyError
+from connect_share.files import Progress, Silent, counted
+from connect_share.kafka.facts import (
     BUSY_TOPIC_WAIT_S,
     ExistingTopic,
     admin_of,
@@ -39,6 +31,13 @@ from connect_share.topic_io.facts import (
     require_no_open_transaction,
     require_topic,
 )
+from connect_share.kafka.write import write_records
+from connect_share.model.connect_json import JSON_NULL
+from connect_share.model.keys import ClusterGroupId, connector_of, split_key
+from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.model.status import StatusFold
+from connect_share.sealing import KEYS_PROPERTY, TopicSeals
+from connect_share.sealing.cipher import is_sealed
 from connect_share.transform.rules import is_removal
 from connect_share.worker_config import Isolation, TopicSet, WorkerConfig
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from connect_share.errors import ConfigError, RecordFileError
-from connect_share.records import Record, TopicType
+from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, Refusal
 from connect_share.sealing.cipher import Cipher, Opened, key_id
 

@@ -12,15 +12,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from connect_share.admin import Admin
-from connect_share.backup.backup_file import BackupLayout, KeyTest, ReadEngine, Reader, read_here, write_backup
-from connect_share.backup.contents import EXPORT, BackupFile, Origin
+from connect_share.backup.backup_file import (
+    EXPORT,
+    BackupFile,
+    BackupLayout,
+    KeyTest,
+    Origin,
+    ReadEngine,
+    Reader,
+    read_here,
+    write_backup,
+)
 from connect_share.errors import ConnectShareError
-from connect_share.keys import ClusterGroupId, connector_of, own_key, split_key
-from connect_share.progress import Progress
-from connect_share.records import OffsetRange, TopicType
+from connect_share.files import Progress
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.facts import CONSOLE_CLIENT_ID, topic_ranges
+from connect_share.model.keys import ClusterGroupId, connector_of, own_key, split_key
+from connect_share.model.records import OffsetRange, TopicType
 from connect_share.sealing import KeyRing
-from connect_share.topic_ranges import CLIENT_ID, topic_ranges
 from connect_share.worker_config import Isolation, TopicSet
 
 MOST_GROUPS: Final = 10_000
@@ -79,7 +88,7 @@ class Export:
         return Isolation.READ_UNCOMMITTED if topic_type is TopicType.STATUS else Isolation.READ_COMMITTED
 
     def _reader(self, topic_type: TopicType) -> Reader:
-        return Reader(self.topic_set.settings, CLIENT_ID, self._isolation(topic_type))
+        return Reader(self.topic_set.settings, CONSOLE_CLIENT_ID, self._isolation(topic_type))
 
     def takes(self, topic_type: TopicType) -> KeyTest:
         """Return the test for the keys that are exported."""

@@ -22,26 +22,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
-from connect_share.admin import Admin
-from connect_share.backup.backup_file import write_backup
-from connect_share.backup.contents import BackupContents, Segment, read_contents
-from connect_share.backup.export import Export
-from connect_share.backup.segments import (
+from connect_share.backup.backup_file import (
+    BackupContents,
+    Segment,
     SegmentFile,
     file_name,
     half_written_in,
     not_needed,
     point_at,
+    read_contents,
     segment_files,
     segment_of,
+    write_backup,
 )
-from connect_share.errors import RecordFileError
-from connect_share.migration_errors import AlreadyAppliedError, RestoreRejectedError
-from connect_share.private_file import sync_folder
-from connect_share.progress import Silent
-from connect_share.record_file import RecordFile
-from connect_share.records import OffsetRange, TopicType
-from connect_share.topic_ranges import CLIENT_ID
+from connect_share.backup.export import Export
+from connect_share.backup.record_file import RecordFile
+from connect_share.errors import AlreadyAppliedError, RecordFileError, RestoreRejectedError
+from connect_share.files import Silent, sync_folder
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.facts import CONSOLE_CLIENT_ID
+from connect_share.model.records import OffsetRange, TopicType
 
 _MOST_TRIES: Final = 5
 _DAY_MS: Final = 86_400_000
@@ -208,7 +208,7 @@ class Follower:
 
     def _look(self) -> _View:
         topic_set = self._export.topic_set
-        with Admin(topic_set.settings, client_id=CLIENT_ID) as admin:
+        with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID) as admin:
             described = admin.describe_topics(topic_set.topics.values())
             ranges, notes = self._export.look(admin)
             at_ms = max(int(time.time() * 1000), self._files[-1].at_ms if self._files else 0)

@@ -1,4 +1,12 @@
-"""Restoring a backup, whole or one connector, under the key space of a worker file.
+"""The values of a restore: opened with the keys of the worker file, and sealed with the first of them.
+
+They are sealed anew, later than what the topic has: a value as it was would be an old one for readers, and refused.
+
+The changes that a restore makes, by connector: counts of keys, never a value.
+
+Pure. Only a hash is kept of each key and each newest value, so a million keys take some hundred megabytes.
+
+Restoring a backup, whole or one connector, under the key space of a worker file.
 
 Nothing is removed: keys only at the destination are kept, and the preview counts them. Records are written in the order of
 the file, through one idempotent producer. A second run, after an interruption too, ends in the same state.
@@ -6,25 +14,19 @@ the file, through one idempotent producer. A second run, after an interruption t
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
-from connect_share.backup.contents import BackupContents, Origin
-from connect_share.backup.restore_diff import ConnectorChanges, NewestValues, changes
-from connect_share.backup.restored_values import BackedUpValues, RestoreSealing, ValueCounts, require_none_newer
-from connect_share.backup.segments import BackupFiles
-from connect_share.connect_json import JSON_NULL
-from connect_share.keys import ClusterGroupId
-from connect_share.migration_errors import CopyError, RestoreRejectedError
-from connect_share.progress import Progress, Silent, counted
-from connect_share.records import OffsetRange, Record, TopicType
-from connect_share.sealing.cipher import SEALED_BYTES, is_sealed
-from connect_share.topic_io.checked_writer import write_records
-from connect_share.topic_io.facts import (
+from connect_share.backup.backup_file import BackupContents, BackupFiles, Origin
+from connect_share.errors import CopyError, RestoreRejectedError
+from connect_share.files import Progress, Silent, counted
+from connect_share.kafka.create import ensure_topic, topic_spec
+from connect_share.kafka.facts import (
     ExistingTopic,
     admin_of,
     destination_settings,
@@ -32,13 +34,221 @@ from connect_share.topic_io.facts import (
     read_records,
     require_no_live_workers,
 )
-from connect_share.topics import ensure_topic, topic_spec
-from connect_share.topics.shared_set import create_missing
-from connect_share.transform.record_counter import RecordCounter, limit_of
-from connect_share.transform.rules import PLAIN_KEYS, KeyTransform, Skipped, SkipReason
-from connect_share.transform.sealed import Opening, Sealer
+from connect_share.kafka.shared_set import create_missing
+from connect_share.kafka.write import write_records
+from connect_share.model.connect_json import JSON_NULL
+from connect_share.model.keys import ClusterGroupId, connector_of, prefix_of
+from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.sealing import KEYS_PROPERTY, SealingMode
+from connect_share.sealing.cipher import SEALED_BYTES, is_sealed, key_id
+from connect_share.transform.counter import RecordCounter, limit_of
+from connect_share.transform.rules import PLAIN_KEYS, KeyTransform, Skipped, SkipReason, is_removal
+from connect_share.transform.sealed import Opening, Sealer, Sealing
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
+
+
+@dataclass(frozen=True)
+class RestoreSealing:
+    """What opens and seals the values of a restore.
+
+    Attributes:
+        backup: of the records in the file.
+        destination: of the worker file.
+    """
+
+    backup: Sealing
+    destination: Sealing
+
+    @classmethod
+    def of(cls, worker: WorkerConfig, transform: KeyTransform, has_sealed: Callable[[], bool]) -> Self:
+        """Decide what is opened and sealed.
+
+        Without keys sealed values stay as they are, if their keys do. A group that believes sealed values only has plain
+        ones in a backup from before it was sealed, or because another writer has written them: beside sealed ones they are
+        not believed.
+
+        Args:
+            worker: where the records go.
+            transform: of the restore, of any topic type.
+            has_sealed: asked whether the file has sealed values.
+        """
+        sealing = Sealing.of(worker)
+        if sealing.keys is None:
+            same = replace(sealing, as_is=transform.source is not None and transform.source == transform.destination)
+            return cls(same, same)
+        plain = sealing.mode is SealingMode.REQUIRED and not has_sealed()
+        return cls(replace(sealing, mode=SealingMode.ACCEPT) if plain else sealing, sealing)
+
+
+@dataclass
+class ValueCounts:
+    """The records that are put back, or would be.
+
+    Attributes:
+        sealed: how many are sealed in the backup, by id of the key.
+        plain: how many are not; counted if there are keys.
+        refused: how many are left out, because their group does not believe them.
+        refused_plain: how many of these are only plain.
+    """
+
+    sealed: Counter[int] = field(default_factory=Counter)
+    plain: int = 0
+    refused: int = 0
+    refused_plain: int = 0
+
+    def count(self, record: Record, *, is_believed: bool) -> None:
+        """Count a record as it is in the file."""
+        if not is_believed:
+            self.refused += 1
+            self.refused_plain += not is_sealed(record.value)
+        elif is_sealed(record.value):
+            self.sealed[key_id(record.value) or 0] += 1
+        else:
+            self.plain += 1
+
+
+class BackedUpValues:
+    """Opens the records of a backup, and counts them; one pass over the file.
+
+    Attributes:
+        counts: of what was read.
+        as_they_are: hashes of the sealed values that are put back without having been opened.
+    """
+
+    def __init__(self, sealing: Sealing, transforms: Iterable[KeyTransform]) -> None:
+        self.counts = ValueCounts()
+        self.as_they_are: set[bytes] = set()
+        self._as_is = sealing.as_is
+        self._openings = {transform.topic_type: Opening(sealing, transform) for transform in transforms}
+
+    def opened(self, records: Iterable[tuple[TopicType, Record]]) -> Iterator[tuple[TopicType, Record]]:
+        """Yield the records, opened, without those that are refused; those that are not restored as they are.
+
+        Raises:
+            RestoreRejectedError: after the last one: a value is sealed with a key that is not there.
+        """
+        for topic_type, record in records:
+            opening = self._openings[topic_type]
+            wanted = opening.is_on or opening.unopened or is_sealed(record.value)
+            if not wanted or not opening.transform.takes(record.key):
+                yield topic_type, record
+                continue
+            opened = opening.take(record)
+            self.counts.count(record, is_believed=opened is not None)
+            if self._as_is and is_sealed(record.value):
+                self.as_they_are.add(identity(record))
+            if opened is not None:
+                yield topic_type, opened
+        missing = [number for opening in self._openings.values() for number in opening.unopened.values()]
+        if missing:
+            raise RestoreRejectedError(
+                f"{len(missing):,} value(s) of the backup are sealed with key {', '.join(map(str, sorted(set(missing))))}, "
+                f"which the worker file does not have: give it that key in {KEYS_PROPERTY}, behind those that are there; "
+                "without it they cannot be read. Nothing was written"
+            )
+
+
+def identity(record: Record) -> bytes:
+    """Return a hash of key and value."""
+    key, value = record.key or b"", record.value or b""
+    return hashlib.blake2b(len(key).to_bytes(8, "big") + key + value, digest_size=16).digest()
+
+
+def require_none_newer(
+    topic: str, found: Iterable[Record], transform: KeyTransform, backed_up: BackedUpValues
+) -> Iterator[Record]:
+    """Yield the records of a destination's topic.
+
+    Raises:
+        RestoreRejectedError: after the last one: a sealed value there may be newer than what is put back without keys.
+    """
+    newer = 0
+    for record in found:
+        taken = bool(backed_up.as_they_are) and is_sealed(record.value) and transform.takes(record.key)
+        newer += taken and identity(record) not in backed_up.as_they_are
+        yield record
+    if newer:
+        raise RestoreRejectedError(
+            f"{topic} has {newer:,} sealed value(s) of {prefix_of(transform.source).decode()}* that are not in the backup "
+            "and may be newer: readers would refuse what is put back as it is. Give the worker file the keys in "
+            f"{KEYS_PROPERTY}. Nothing was written"
+        )
+
+
+_REMOVED: Final = 0
+
+
+@dataclass
+class ConnectorChanges:
+    """Keys of one connector on one topic.
+
+    Attributes:
+        connector: ``None`` for keys that belong to none.
+        added: in the backup, not at the destination.
+        changed: in both, with another value.
+        same: in both.
+        removed: at the destination, and removed in the backup.
+        remaining: only at the destination; they are kept.
+    """
+
+    topic_type: TopicType
+    connector: str | None
+    added: int = 0
+    changed: int = 0
+    same: int = 0
+    removed: int = 0
+    remaining: int = 0
+
+
+class NewestValues:
+    """The newest value of each key, as hashes; the records of one key have to come in order."""
+
+    def __init__(self, topic_type: TopicType) -> None:
+        self.topic_type = topic_type
+        self.values: dict[bytes, tuple[str | None, int]] = {}
+        """Connector and hash of the value, by hash of the key."""
+        self._names: dict[str | None, str | None] = {}
+
+    @property
+    def connectors(self) -> set[str]:
+        """Names of the connectors with a record."""
+        return {name for name in self._names if name is not None}
+
+    def add(self, original_key: bytes, value: bytes | None) -> None:
+        """Add the next record."""
+        name = connector_of(self.topic_type, original_key)
+        name = self._names.setdefault(name, name)  # one object for all keys of a connector
+        hashed = _REMOVED
+        if value is not None and not is_removal(self.topic_type, value):
+            hashed = int.from_bytes(hashlib.blake2b(value, digest_size=8).digest(), "big") or 1
+        self.values[hashlib.blake2b(original_key, digest_size=16).digest()] = (name, hashed)
+
+
+def changes(backed_up: NewestValues, found: NewestValues) -> list[ConnectorChanges]:
+    """Return the changes of each connector of one topic type, by name; connectors without any key are left out."""
+    by_connector: dict[str | None, ConnectorChanges] = {}
+
+    def of(connector: str | None) -> ConnectorChanges:
+        return by_connector.setdefault(connector, ConnectorChanges(backed_up.topic_type, connector))
+
+    for key, (connector, there) in backed_up.values.items():
+        _, here = found.values.get(key, (None, _REMOVED))
+        if there == here == _REMOVED:
+            continue
+        if here == _REMOVED:
+            of(connector).added += 1
+        elif there == _REMOVED:
+            of(connector).removed += 1
+        elif there == here:
+            of(connector).same += 1
+        else:
+            of(connector).changed += 1
+    for key, (connector, here) in found.values.items():
+        if key not in backed_up.values and here != _REMOVED:
+            of(connector).remaining += 1
+    return sorted(by_connector.values(), key=lambda change: (change.connector is not None, change.connector or ""))
+
 
 _SHOWN_ORIGINS: Final = 20
 

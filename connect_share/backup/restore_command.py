@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from connect_share.backup.backup_file import shown_time
 from connect_share.backup.restore import Restore, RestorePreview, RestoreRequest, describe_origin, prepare_restore
-from connect_share.backup.segments import shown_time
 from connect_share.console import Output, Parser, ProgressLine, show_preview
-from connect_share.records import TopicType
+from connect_share.model.records import TopicType
 from connect_share.transform.rules import PLAIN_KEYS
 
 _EXAMPLES: Final = """\

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from connect_share.checks import collisions
 from connect_share.checks.finding import Finding, named
 from connect_share.checks.state import GroupState, TopicsState
+from connect_share.checks.worker_file import Severity
 from connect_share.console import Group, plural, shown_group
-from connect_share.keys import ClusterGroupId
-from connect_share.startup.cost_model import StartSize
-from connect_share.startup.report import StartupProfile
-from connect_share.worker_plugin.worker_file_check import Severity
+from connect_share.contents.cost_model import StartSize
+from connect_share.contents.startup import StartupProfile
+from connect_share.model.keys import ClusterGroupId
 
 
 @dataclass(frozen=True)

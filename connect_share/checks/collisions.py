@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from connect_share.checks.finding import Finding, limited, named, place
 from connect_share.checks.state import GroupState, TopicsState
+from connect_share.checks.worker_file import Severity
 from connect_share.console import Group, group_order, shown_group
-from connect_share.keys import connector_of
-from connect_share.records import TopicType
-from connect_share.state import TargetState
+from connect_share.model.config_state import TargetState
+from connect_share.model.keys import connector_of
+from connect_share.model.records import TopicType
 from connect_share.worker_config.override_policy import SINK_GROUP_PROPERTY, sink_group_id
-from connect_share.worker_plugin.worker_file_check import Severity
 
 _SINK_TOPICS = ("topics", "topics.regex")
 _Places = dict[str, list[tuple[Group, str]]]

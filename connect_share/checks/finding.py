@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from connect_share.checks.worker_file import Severity
 from connect_share.console import Group, plural, shown_group
-from connect_share.worker_plugin.worker_file_check import Severity
 
 MOST_FINDINGS: Final = 100
 """A limit for each kind: any writer of a topic can make up connectors."""

@@ -8,10 +8,11 @@ from typing import Final
 
 from connect_share.checks.finding import Finding, limited, named, place
 from connect_share.checks.state import GroupState
-from connect_share.keys import ConfigKey, StatusKey
-from connect_share.records import TopicType
-from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus
-from connect_share.worker_plugin.worker_file_check import Severity
+from connect_share.checks.worker_file import Severity
+from connect_share.model.config_state import TargetState
+from connect_share.model.keys import ConfigKey, StatusKey
+from connect_share.model.records import TopicType
+from connect_share.model.status import ConnectorStatus, State, TaskStatus
 
 LONG_MS: Final = 600_000
 """Twice the default of ``scheduled.rebalance.max.delay.ms``, after which the work of a dead worker is given to others."""

@@ -11,11 +11,11 @@ from typing import Final
 
 from connect_share.checks.finding import Finding, limited, place
 from connect_share.checks.state import GroupState
+from connect_share.checks.worker_file import Severity
 from connect_share.console import plural
-from connect_share.keys import ConfigKey, parse
-from connect_share.records import Record, TopicType
-from connect_share.state import ClusterConfigState, TargetState
-from connect_share.worker_plugin.worker_file_check import Severity
+from connect_share.model.config_state import ClusterConfigState, TargetState
+from connect_share.model.keys import ConfigKey, parse
+from connect_share.model.records import Record, TopicType
 
 _SILENT: Final = (
     "a starting worker of 3.9 or later gives it no tasks and reports no error; one that runs may still have them"

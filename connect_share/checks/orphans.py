@@ -9,11 +9,11 @@ from typing import Final
 
 from connect_share.checks.finding import Finding, named, place
 from connect_share.checks.state import GroupState
+from connect_share.checks.worker_file import Severity
 from connect_share.console import plural
-from connect_share.keys import ConfigKey, StatusKey, connector_of, parse
-from connect_share.records import TopicType
+from connect_share.model.keys import ConfigKey, StatusKey, connector_of, parse
+from connect_share.model.records import TopicType
 from connect_share.transform.rules import is_removal
-from connect_share.worker_plugin.worker_file_check import Severity
 
 _CONFIG, _STATUS, _OFFSET = TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET
 

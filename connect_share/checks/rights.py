@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from connect_share.admin import HeldRights
 from connect_share.checks.finding import Finding
-from connect_share.worker_plugin.worker_file_check import Severity
+from connect_share.checks.worker_file import Severity
+from connect_share.kafka.descriptions import HeldRights
 
 _DATA: Final = "configurations, statuses, offsets"
 _INCLUDES_DESCRIBE: Final = frozenset({"READ", "WRITE", "ALTER", "DELETE"})

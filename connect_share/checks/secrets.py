@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from connect_share.checks.finding import Finding, limited, named, place
 from connect_share.checks.state import GroupState
-from connect_share.connect_json import loads
+from connect_share.checks.worker_file import Severity
 from connect_share.errors import ValueFormatError
-from connect_share.keys import ConfigKey, parse
-from connect_share.records import TopicType
+from connect_share.model.connect_json import loads
+from connect_share.model.keys import ConfigKey, parse
+from connect_share.model.records import TopicType
 from connect_share.worker_config.secret_values import clear_text_secrets
-from connect_share.worker_plugin.worker_file_check import Severity
 
 
 def find(topic: str, state: GroupState) -> Iterator[Finding]:

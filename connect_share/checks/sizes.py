@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from connect_share.checks.finding import Finding, limited, place
+from connect_share.checks.worker_file import Severity
 from connect_share.console import Group, group_order
-from connect_share.records import TopicType
-from connect_share.startup.advice import MIB
-from connect_share.startup.compaction import CleanerSettings
-from connect_share.startup.profile import Count
-from connect_share.startup.report import ProfiledTopic
-from connect_share.worker_plugin.worker_file_check import Severity
+from connect_share.contents.advice import MIB
+from connect_share.contents.compaction import CleanerSettings
+from connect_share.contents.profile import Count
+from connect_share.contents.startup import ProfiledTopic
+from connect_share.model.records import TopicType
 
 REQUEST_SIZE: Final = 1_048_576
 """Default of a producer's ``max.request.size``."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from connect_share.checks.finding import Finding
+from connect_share.checks.worker_file import Severity
 from connect_share.console import shown_group
-from connect_share.startup.report import StartupProfile, members
-from connect_share.worker_plugin.worker_file_check import Severity
+from connect_share.contents.startup import StartupProfile, members
 
 
 def findings_of(found: StartupProfile) -> list[Finding]:

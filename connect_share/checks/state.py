@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from connect_share.console import Group
-from connect_share.keys import KEY_PREFIXES, ConfigKey, StatusKey, key_text, parse
-from connect_share.records import Record, TopicType
-from connect_share.state import ClusterConfigState, OffsetSnapshot, StatusSnapshot
+from connect_share.model.config_state import ClusterConfigState
+from connect_share.model.keys import KEY_PREFIXES, ConfigKey, StatusKey, key_text, parse
+from connect_share.model.offsets import OffsetSnapshot
+from connect_share.model.records import Record, TopicType
+from connect_share.model.status import StatusSnapshot
 from connect_share.transform.canonical import ConfigHistory
 from connect_share.transform.rules import KeyTransform
 

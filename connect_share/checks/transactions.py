@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from connect_share.checks.finding import Finding
-from connect_share.log.open_transactions import OpenTransaction
-from connect_share.worker_plugin.worker_file_check import Severity
+from connect_share.checks.worker_file import Severity
+from connect_share.kafka.open_transactions import OpenTransaction
 
 LONGEST_MS: Final = 900_000
 """The brokers' default of ``transaction.max.timeout.ms``: what is open for longer was not ended by them."""

@@ -7,17 +7,17 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from connect_share.admin import Admin
 from connect_share.console import Group
+from connect_share.contents.cost_model import CostModel
+from connect_share.contents.profile import TopicProfile
+from connect_share.contents.startup import CountPlan
+from connect_share.contents.usage import Limits, Recent, Usage, usage_of
 from connect_share.errors import BrokerError
-from connect_share.keys import split_key
-from connect_share.log import read_batches
-from connect_share.records import TopicType
-from connect_share.startup.cost_model import CostModel
-from connect_share.startup.profile import TopicProfile
-from connect_share.startup.topic_count import CountPlan
-from connect_share.startup.usage import Limits, Recent, Usage, usage_of
-from connect_share.topic_ranges import CLIENT_ID
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.facts import CONSOLE_CLIENT_ID
+from connect_share.kafka.read import read_batches
+from connect_share.model.keys import split_key
+from connect_share.model.records import TopicType
 
 DEFAULT_WINDOW_S: Final = 3_600.0
 
@@ -37,7 +37,7 @@ def measured_usage(
         BrokerError: not reachable, or not allowed.
     """
     since_ms = time.time_ns() // 1_000_000 - round(window_s * 1000)
-    with Admin(plan.topic_set.settings, client_id=CLIENT_ID, timeout_s=plan.timeout_s) as admin:
+    with Admin(plan.topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=plan.timeout_s) as admin:
         recent = {topic_type: _recent(admin, plan, topic_type, since_ms) for topic_type in TopicType}
         try:
             members = admin.connect_groups()
@@ -58,7 +58,7 @@ def _recent(admin: Admin, plan: CountPlan, topic_type: TopicType, since_ms: int)
         topic_set.settings,
         late,
         isolation=topic_set.isolation[topic_type],
-        client_id=CLIENT_ID,
+        client_id=CONSOLE_CLIENT_ID,
         idle_timeout_s=plan.timeout_s,
     ):
         for message in batch:

@@ -12,19 +12,19 @@ from connect_share.checks import admission, secrets, sizes, transactions
 from connect_share.checks.admission import NewGroup, StartupEffect
 from connect_share.checks.finding import Finding
 from connect_share.checks.state import GroupState
+from connect_share.checks.worker_file import Severity
 from connect_share.cli import check_rights, check_worker_config
 from connect_share.cli.check_sealing import sealed_groups
 from connect_share.cli.check_sources import CheckSources
 from connect_share.cli.findings import exit_code, show_findings, wanted
 from connect_share.cli.options import TOPIC_FLAGS, Nouns
 from connect_share.console import DEFAULT_TIMEOUT_S, HelpFormatter, Output, add_output, plural, seconds
+from connect_share.contents.startup import ProfiledTopic
 from connect_share.errors import AuthorizationError, InvalidClusterGroupIdError
-from connect_share.records import TopicType
+from connect_share.model.records import TopicType
 from connect_share.sealing.cipher import SEALED_BYTES
-from connect_share.startup.report import ProfiledTopic
 from connect_share.worker_config import SHARING_PROPERTY
 from connect_share.worker_config.client_settings import Isolation
-from connect_share.worker_plugin.worker_file_check import Severity
 
 _NO_TOPIC_FLAGS: Final = {flag.removeprefix("--").replace("-", "_"): None for flag in TOPIC_FLAGS.values()}
 _EXAMPLES: Final = """\

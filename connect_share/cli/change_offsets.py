@@ -16,9 +16,9 @@ from connect_share.cli.group_worker import Worker
 from connect_share.cli.rows import json_text_of
 from connect_share.console import Output, Parser, add_output, confirmed, plural, shown_group
 from connect_share.errors import ConnectShareError, UsageError
-from connect_share.private_file import write_private_file
-from connect_share.state.names import shown
-from connect_share.stores.offset_changes import (
+from connect_share.files import write_private_file
+from connect_share.model.keys import shown
+from connect_share.stores.alter_offsets import (
     UNREADABLE,
     OffsetChange,
     OffsetPair,

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from connect_share.checks.finding import Finding
 from connect_share.checks.startup import findings_of as startup_findings_of
+from connect_share.checks.topics import inspect_topics
 from connect_share.cli import check_rights, check_sealing, check_topics, check_worker_config
 from connect_share.cli.check_contents import CHECKS, Check, add_check_options, missing_topics
 from connect_share.cli.check_sources import CheckSources
@@ -16,9 +17,8 @@ from connect_share.cli.findings import exit_code, show_findings, wanted
 from connect_share.cli.options import TOPIC_FLAGS, Nouns
 from connect_share.console import HelpFormatter, Output
 from connect_share.errors import AuthorizationError
-from connect_share.records import TopicType
-from connect_share.topics import topic_specs
-from connect_share.topics.inspection import inspect_topics
+from connect_share.kafka.create import topic_specs
+from connect_share.model.records import TopicType
 
 _NO_FILE: Final = "needs -w FILE"
 _SCANS: Final = "needs scans of the brokers' disks: connect-share check topic-ids --help"

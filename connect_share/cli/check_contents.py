@@ -15,7 +15,7 @@ from connect_share.cli.findings import exit_code, show_findings, wanted
 from connect_share.cli.options import TOPIC_FLAGS, Nouns, add_topics
 from connect_share.console import DEFAULT_TIMEOUT_S, PLAIN, HelpFormatter, Output, Parser, add_output
 from connect_share.errors import ConfigError
-from connect_share.records import TopicType
+from connect_share.model.records import TopicType
 
 _CONFIG, _STATUS = TopicType.CONFIG, TopicType.STATUS
 

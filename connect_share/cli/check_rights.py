@@ -6,12 +6,13 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from connect_share.admin import HeldRights, RightsAdmin
 from connect_share.checks.rights import NEEDS, Missing, On, Resource, find, missing, resources
 from connect_share.cli.findings import Finding, exit_code, show_findings, wanted
 from connect_share.cli.options import Nouns, add_topics, topic_set_of
 from connect_share.console import DEFAULT_TIMEOUT_S, HelpFormatter, Output, add_output
-from connect_share.topic_ranges import CLIENT_ID
+from connect_share.kafka.descriptions import HeldRights
+from connect_share.kafka.facts import CONSOLE_CLIENT_ID
+from connect_share.kafka.rights import RightsAdmin
 from connect_share.worker_config import TopicSet
 
 _DEFAULT: Final = ("worker", "stores", "console")
@@ -65,7 +66,7 @@ def findings_of(
     """Return what is found for these uses, errors first, and what is missing for each use there is."""
     worker, topics = topic_set.worker, list(topic_set.topics.values())
     group_id = None if worker is None else worker.group_id
-    with RightsAdmin(topic_set.settings, client_id=CLIENT_ID, timeout_s=timeout_s) as admin:
+    with RightsAdmin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=timeout_s) as admin:
         held = _held(admin, topics, group_id)
     exactly_once = worker is not None and worker.uses_transactional_leader
     lacking = {use: list(missing(use, held, topics, group_id, exactly_once=exactly_once)) for use in NEEDS}

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from connect_share.cli.contents import Contents, TopicContents, read_topics
+from connect_share.checks.worker_file import Severity
 from connect_share.cli.findings import Finding, exit_code, show_findings
 from connect_share.cli.options import Nouns, add_topics, topic_set_of
-from connect_share.cli.seal_counts import How, Newest, SealCount, ids_text
 from connect_share.console import (
     DEFAULT_TIMEOUT_S,
     Group,
@@ -22,10 +21,11 @@ from connect_share.console import (
     plural,
     shown_group,
 )
-from connect_share.records import TopicType
+from connect_share.contents.groups import Contents, TopicContents, read_topics
+from connect_share.contents.seal_counts import How, Newest, SealCount, ids_text
+from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY, Refusal, SealingMode
 from connect_share.worker_config import WorkerConfig
-from connect_share.worker_plugin.worker_file_check import Severity
 
 _SHOWN_PLACES: Final = 3
 _SHOWN_GROUPS: Final = 20

@@ -7,21 +7,19 @@ import time
 from collections.abc import Collection, Mapping
 from functools import cached_property
 
-from connect_share.admin import Admin
 from connect_share.checks.sizes import REQUEST_SIZE
 from connect_share.checks.state import GroupRecords, GroupState, TopicsState
 from connect_share.cli.check_startup import count_topics
-from connect_share.cli.contents import Contents, read_topics
 from connect_share.cli.options import topic_set_of
 from connect_share.console import Group, Output, groups_of
+from connect_share.contents.cost_model import load_model
+from connect_share.contents.groups import Contents, read_topics
+from connect_share.contents.startup import CountPlan, StartupProfile, startup_profile
 from connect_share.errors import ConfigError
-from connect_share.log import find_open_transactions
-from connect_share.log.open_transactions import OpenTransaction
-from connect_share.records import Record, TopicType
-from connect_share.startup.cost_model import load_model
-from connect_share.startup.report import StartupProfile, startup_profile
-from connect_share.startup.topic_count import CountPlan
-from connect_share.topic_ranges import CLIENT_ID, topic_ranges
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.facts import CONSOLE_CLIENT_ID, topic_ranges
+from connect_share.kafka.open_transactions import OpenTransaction, find_open_transactions
+from connect_share.model.records import Record, TopicType
 from connect_share.worker_config import TopicSet, load_worker_file
 
 _REQUEST_SIZE = "max.request.size"
@@ -51,7 +49,7 @@ class CheckSources:
 
     def admin(self) -> Admin:
         """Return an admin client; the caller closes it."""
-        return Admin(self.topic_set.settings, client_id=CLIENT_ID, timeout_s=self.timeout_s)
+        return Admin(self.topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=self.timeout_s)
 
     @cached_property
     def _read(self) -> tuple[Contents, dict[Group, GroupRecords]]:
@@ -127,7 +125,7 @@ class CheckSources:
             for topic_type, (ranges, _) in topic_ranges(admin, self.topic_set, list(self.topic_set.topics)).items():
                 topic, partitions = self.topic_set.topics[topic_type], [each.partition for each in ranges]
                 opened += find_open_transactions(
-                    admin, settings, topic, partitions, client_id=CLIENT_ID, timeout_s=self.timeout_s
+                    admin, settings, topic, partitions, client_id=CONSOLE_CLIENT_ID, timeout_s=self.timeout_s
                 )
         return opened
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from connect_share.admin import Admin
 from connect_share.checks.startup import startup_members
 from connect_share.cli.options import Nouns, add_topics, topic_set_of
 from connect_share.console import (
@@ -23,17 +22,23 @@ from connect_share.console import (
     plural,
     seconds,
 )
+from connect_share.contents.advice import SettingChange
+from connect_share.contents.cost_model import load_model
+from connect_share.contents.startup import (
+    SHIPPED_NAME,
+    CountPlan,
+    ProfiledTopic,
+    StartupProfile,
+    change_line,
+    show_text,
+    startup_profile,
+)
 from connect_share.errors import ConnectShareError, UsageError
-from connect_share.records import TopicType
-from connect_share.startup.advice import SettingChange
-from connect_share.startup.cost_model import load_model
-from connect_share.startup.report import SHIPPED_NAME, ProfiledTopic, StartupProfile, startup_profile
-from connect_share.startup.tables import change_line, show_text
-from connect_share.startup.topic_count import CountPlan
-from connect_share.topic_ranges import CLIENT_ID
-from connect_share.topics import topic_specs
-from connect_share.topics.shared_set import setting_differences
-from connect_share.topics.spec import alter_command
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import alter_command, topic_specs
+from connect_share.kafka.facts import CONSOLE_CLIENT_ID
+from connect_share.kafka.shared_set import setting_differences
+from connect_share.model.records import TopicType
 from connect_share.worker_config import TopicSet
 
 _PROGRESS_S: Final = 2.0
@@ -96,7 +101,7 @@ def check_startup(arguments: argparse.Namespace, out: Output) -> int:
         groups=groups,
     )
     if arguments.apply and found.advice.changes:
-        with Admin(topic_set.settings, client_id=CLIENT_ID, timeout_s=arguments.timeout) as admin:
+        with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=arguments.timeout) as admin:
             return _apply(arguments, found, admin, out)
     if out.is_json:
         out.json(startup_members(found))

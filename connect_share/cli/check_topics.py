@@ -10,18 +10,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from connect_share.admin import Admin
+from connect_share.checks.topics import FindingKind, Inspection, TopicFinding, inspect_topics, reassignment_json
+from connect_share.checks.worker_file import Severity
 from connect_share.cli.findings import Finding
 from connect_share.cli.options import Nouns, add_replication_factor, add_topics, topic_set_of
 from connect_share.console import DEFAULT_TIMEOUT_S, Output, add_examples, add_output, plural
 from connect_share.errors import UsageError
-from connect_share.topic_ranges import CLIENT_ID
-from connect_share.topics import topic_specs
-from connect_share.topics.findings import FindingKind, TopicFinding
-from connect_share.topics.inspection import Inspection, inspect_topics
-from connect_share.topics.reassignment import reassignment_json
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import topic_specs
+from connect_share.kafka.facts import CONSOLE_CLIENT_ID
 from connect_share.worker_config import ClientSettings
-from connect_share.worker_plugin.worker_file_check import Severity
 
 _STOPS: Final = "workers cannot start, or cannot read and write"
 _ONE_FAILURE: Final = "the failure of one broker, or of one rack, stops the groups, or takes records with it"
@@ -79,7 +77,7 @@ def check_topics(arguments: argparse.Namespace, out: Output) -> int:
     """Check the topics; 1 if something is found."""
     topic_set = topic_set_of(arguments)
     specs = topic_specs(topic_set, arguments.replication_factor)
-    with Admin(topic_set.settings, client_id=CLIENT_ID, timeout_s=arguments.timeout) as admin:
+    with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=arguments.timeout) as admin:
         inspection = inspect_topics(admin, specs)
     for note in inspection.notes:
         out.note(note)

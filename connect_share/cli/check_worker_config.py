@@ -1,4 +1,4 @@
-"""``check worker-config``: reads the file, the jars and the connectors; the rules are in ``worker_plugin``."""
+"""``check worker-config``: reads the file, the jars and the connectors; the rules are in ``checks``."""
 
 from __future__ import annotations
 
@@ -10,26 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from connect_share.cli.contents import TopicContents, read_topics
+from connect_share.checks.connectors import check_connectors
+from connect_share.checks.jar import PLUGIN_PATH, JarSearch, check_jars
+from connect_share.checks.sealing import check_sealing, compare_files
+from connect_share.checks.worker_file import CheckedFile, Severity, WorkerFinding, check_properties, lines_to_add
 from connect_share.cli.findings import Finding
 from connect_share.cli.options import Nouns
 from connect_share.console import Group, Output, add_examples, add_output, plural
+from connect_share.contents.groups import TopicContents, read_topics
 from connect_share.errors import BrokerError, ConfigError, StoreError, TopicError, TopicMissingError, UsageError
-from connect_share.keys import ClusterGroupId
-from connect_share.records import TopicType
-from connect_share.state import ClusterConfigState
+from connect_share.jar.jar_file import class_path_files, find_jars, folder_jars, own_jar, plugin_path_jars
+from connect_share.model.config_state import ClusterConfigState
+from connect_share.model.keys import ClusterGroupId
+from connect_share.model.records import TopicType
 from connect_share.worker_config import TOPIC_PROPERTIES, TopicSet, WorkerConfig, load_worker_file
-from connect_share.worker_plugin.connector_check import check_connectors
-from connect_share.worker_plugin.jar_check import PLUGIN_PATH, JarSearch, check_jars
-from connect_share.worker_plugin.jar_file import class_path_files, find_jars, folder_jars, own_jar, plugin_path_jars
-from connect_share.worker_plugin.sealing_check import check_sealing, compare_files
-from connect_share.worker_plugin.worker_file_check import (
-    CheckedFile,
-    Severity,
-    WorkerFinding,
-    check_properties,
-    lines_to_add,
-)
 
 _TIMEOUT_S: Final = 5.0
 _WHY: Final = {

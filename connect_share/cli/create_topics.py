@@ -6,19 +6,13 @@ import argparse
 from collections.abc import Sequence
 from typing import Final
 
-from connect_share.admin import Admin
 from connect_share.cli.options import Nouns, add_replication_factor, add_topics, topic_set_of
 from connect_share.console import Output, add_examples, add_output, confirmed
-from connect_share.records import TopicType
-from connect_share.topic_ranges import CLIENT_ID
-from connect_share.topics import topic_specs
-from connect_share.topics.shared_set import (
-    PlannedTopic,
-    create_planned,
-    missing_brokers,
-    plan_topics,
-    too_few_brokers,
-)
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import topic_specs
+from connect_share.kafka.facts import CONSOLE_CLIENT_ID
+from connect_share.kafka.shared_set import PlannedTopic, create_planned, missing_brokers, plan_topics, too_few_brokers
+from connect_share.model.records import TopicType
 
 _TIMEOUT_S: Final = 60.0
 _ANSWER_S: Final = 15.0
@@ -52,7 +46,7 @@ def create_topics(arguments: argparse.Namespace, out: Output) -> int:
     """Create the topics that do not exist; 1 if it was not possible, or an existing one differs in what matters."""
     topic_set = topic_set_of(arguments, (TopicType.CONFIG, TopicType.OFFSET, TopicType.STATUS))
     specs = topic_specs(topic_set, arguments.replication_factor)
-    with Admin(topic_set.settings, client_id=CLIENT_ID, timeout_s=min(arguments.timeout, _ANSWER_S)) as admin:
+    with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=min(arguments.timeout, _ANSWER_S)) as admin:
         planned = plan_topics(admin, specs)
         if not out.is_json:
             _show(out, planned)

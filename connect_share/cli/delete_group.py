@@ -12,7 +12,7 @@ from connect_share.backup.backup_file import new_backup_path
 from connect_share.backup.delete_group import GroupDeletion, TopicContent
 from connect_share.cli.options import Nouns
 from connect_share.console import PLAIN, Output, ProgressLine, add_output, plural, show_preview
-from connect_share.records import TopicType
+from connect_share.model.records import TopicType
 
 _EXAMPLES: Final = """\
 examples:

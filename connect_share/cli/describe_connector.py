@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any, Final
 
-from connect_share.cli.contents import Contents
 from connect_share.cli.get import add_contents_options
 from connect_share.cli.options import Nouns
 from connect_share.cli.question import Question
@@ -22,10 +21,11 @@ from connect_share.cli.rows import (
     task_statuses,
 )
 from connect_share.console import Group, HelpFormatter, Output, plural, shown_group
+from connect_share.contents.groups import Contents
 from connect_share.errors import ConnectShareError
-from connect_share.records import ConnectorTaskId, TopicType
+from connect_share.model.config_state import ClusterConfigState
+from connect_share.model.records import ConnectorTaskId, TopicType
 from connect_share.sealing import KEYS_PROPERTY
-from connect_share.state import ClusterConfigState
 from connect_share.worker_config.secret_values import is_to_be_hidden
 
 HIDDEN: Final = "[hidden]"

@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from connect_share.cli.contents import Contents
 from connect_share.cli.describe_connector import OPENS
 from connect_share.cli.options import Nouns, add_topics
 from connect_share.cli.question import Question
@@ -22,7 +21,8 @@ from connect_share.console import (
     plural,
     shown_group,
 )
-from connect_share.records import TopicType
+from connect_share.contents.groups import Contents
+from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY
 
 _CLAIMS = "              the ids are what the records claim: without the keys it is not known who wrote them"

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any, Final
 
-from connect_share.admin import Admin
+from connect_share.checks.worker_file import Severity
 from connect_share.cli.options import Nouns
 from connect_share.console import (
     DEFAULT_TIMEOUT_S,
@@ -17,14 +17,14 @@ from connect_share.console import (
     plural,
     shown_group,
 )
-from connect_share.discover.reading import BoundedReader
 from connect_share.discover.report import members_of
 from connect_share.discover.survey import Discovered, survey
 from connect_share.errors import BrokerError, ConfigError
-from connect_share.topic_ranges import CLIENT_ID
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.bounded_read import BoundedReader
+from connect_share.kafka.facts import CONSOLE_CLIENT_ID
 from connect_share.worker_config import ClientSettings, TopicSet
-from connect_share.worker_config.worker_file import connection_settings
-from connect_share.worker_plugin.worker_file_check import Severity
+from connect_share.worker_config.worker import connection_settings
 
 _MOST_RECORDS: Final = 1_000_000
 _SHOWN_GROUPS: Final = 20
@@ -88,7 +88,7 @@ def discover(arguments: argparse.Namespace, out: Output) -> int:
         return BoundedReader(settings, most=most, idle_timeout_s=arguments.timeout)
 
     notes: list[str] = []
-    with Admin(settings, client_id=CLIENT_ID, timeout_s=arguments.timeout) as admin:
+    with Admin(settings, client_id=CONSOLE_CLIENT_ID, timeout_s=arguments.timeout) as admin:
         members: dict[str, tuple[str | None, ...]] = {}
         admin.cluster_id()
         try:

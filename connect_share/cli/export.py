@@ -10,10 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from connect_share.admin import Admin
+from connect_share.backup.backup_file import shown_time
 from connect_share.backup.export import Export, Exported
 from connect_share.backup.follow import Follower, Limits, Written, locked_folder
-from connect_share.backup.segments import shown_time
 from connect_share.cli.options import Nouns, add_topics, topic_set_of
 from connect_share.console import (
     DEFAULT_TIMEOUT_S,
@@ -28,8 +27,9 @@ from connect_share.console import (
     shown_group,
 )
 from connect_share.errors import ConfigError, ConnectShareError
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.facts import CONSOLE_CLIENT_ID
 from connect_share.sealing import KEYS_PROPERTY
-from connect_share.topic_ranges import CLIENT_ID
 
 _EXAMPLES: Final = """\
 examples:
@@ -123,7 +123,7 @@ def export(arguments: argparse.Namespace, out: Output) -> int:
         return _follow(arguments, asked, out)
     if arguments.file.exists():
         raise ConnectShareError(f"{arguments.file} is there already: give another name, or move it away")
-    with Admin(asked.topic_set.settings, client_id=CLIENT_ID, timeout_s=arguments.timeout) as admin:
+    with Admin(asked.topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=arguments.timeout) as admin:
         ranges, notes = asked.look(admin)
         cluster = admin.cluster_id()
     for note in notes:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Final
 
-from connect_share.admin import Admin
 from connect_share.cli.options import Nouns, add_topics, topic_set_of
 from connect_share.console import DEFAULT_TIMEOUT_S, Output, add_output
 from connect_share.errors import BrokerError, ConfigError, TopicMissingError
-from connect_share.topics import topic_specs
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import topic_specs
 from connect_share.worker_config import TOPIC_PROPERTIES, TopicSet
 
 _log = logging.getLogger(__name__)

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from connect_share.checks.finding import Finding
+from connect_share.checks.worker_file import Severity
 from connect_share.console import Output, plural
-from connect_share.worker_plugin.worker_file_check import Severity
 
 __all__ = ["Finding", "exit_code", "show_findings", "wanted"]
 

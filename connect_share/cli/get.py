@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from connect_share.cli.contents import Contents
 from connect_share.cli.listings import (
     STATES,
     Columns,
@@ -21,7 +20,6 @@ from connect_share.cli.listings import (
 from connect_share.cli.options import Nouns, add_topics
 from connect_share.cli.question import Question
 from connect_share.cli.rows import SEALED
-from connect_share.cli.seal_counts import SealCount, total
 from connect_share.cli.watch import WATCH_S, watch
 from connect_share.console import (
     DEFAULT_TIMEOUT_S,
@@ -33,8 +31,10 @@ from connect_share.console import (
     add_output,
     seconds,
 )
-from connect_share.keys import StatusKey
-from connect_share.records import TopicType
+from connect_share.contents.groups import Contents
+from connect_share.contents.seal_counts import SealCount, total
+from connect_share.model.keys import StatusKey
+from connect_share.model.records import TopicType
 
 _CONFIG, _STATUS, _OFFSET = TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET
 

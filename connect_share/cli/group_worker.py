@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from connect_share.admin import Admin
 from connect_share.console import Group, plural, shown_group
 from connect_share.errors import (
     ConfigError,
@@ -16,14 +15,14 @@ from connect_share.errors import (
     PlainTopicsError,
     TopicMissingError,
 )
-from connect_share.records import TopicType
+from connect_share.kafka.admin import Admin
+from connect_share.model.config_state import ClusterConfigState
+from connect_share.model.keys import SkipKind, shown
+from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY
-from connect_share.state import ClusterConfigState, SkipKind
-from connect_share.state.names import shown
-from connect_share.storage import ConnectStorage
-from connect_share.storage.connector_offset_stores import not_stopped
-from connect_share.stores.offset_changes import StoredOffset
-from connect_share.stores.own_offsets_topic import own_offsets_worker_config
+from connect_share.storage.connect_storage import ConnectStorage
+from connect_share.stores.alter_offsets import StoredOffset
+from connect_share.stores.connector_offsets import not_stopped, own_offsets_worker_config
 from connect_share.worker_config import TOPIC_PROPERTIES, WorkerConfig
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from connect_share.cli.contents import Contents
 from connect_share.cli.rows import (
     SEALED,
     UNKNOWN,
@@ -26,7 +25,8 @@ from connect_share.cli.rows import (
     uses_topic,
 )
 from connect_share.console import Group, Output, group_order, plural, shown_group
-from connect_share.state import State
+from connect_share.contents.groups import Contents
+from connect_share.model.status import State
 
 STATES: Final = (*(state.name for state in State), UNKNOWN)
 _NAMED: Final = 5

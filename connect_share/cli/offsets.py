@@ -20,8 +20,8 @@ from connect_share.cli.group_worker import Worker
 from connect_share.cli.options import Nouns
 from connect_share.console import HelpFormatter, Output, Parser, plural, shown_group
 from connect_share.errors import ConnectShareError, UsageError
-from connect_share.state.names import shown
-from connect_share.stores.offset_changes import MOST_BYTES, parse_offsets, parse_partition, usable_pairs
+from connect_share.model.keys import shown
+from connect_share.stores.alter_offsets import MOST_BYTES, parse_offsets, parse_partition, usable_pairs
 
 _RULES: Final = (
     "No worker of the group that is changed may be alive, and its connectors must be STOPPED. The changes are shown first, "

@@ -9,9 +9,9 @@ from typing import Final, TypeAlias
 
 from connect_share.console import Parser, add_client_settings, client_settings_of
 from connect_share.errors import ConfigError
-from connect_share.records import TopicType
+from connect_share.model.records import TopicType
 from connect_share.worker_config import TopicSet
-from connect_share.worker_config.worker_file import choose_worker_file, connection_settings, worker_files_in
+from connect_share.worker_config.worker import choose_worker_file, connection_settings, worker_files_in
 
 Nouns: TypeAlias = "argparse._SubParsersAction[Parser]"  # noqa: SLF001 - argparse has no public name for it
 """The action of argparse to which the nouns of a verb are added."""

@@ -7,13 +7,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from connect_share.cli.contents import Contents, TopicReading, read_topics
 from connect_share.cli.options import topic_set_of
-from connect_share.cli.write_times import WriteTimes
 from connect_share.console import Group, Output, groups_of, named_groups, shown_group
+from connect_share.contents.groups import Contents, TopicReading, WriteTimes, read_topics
 from connect_share.errors import ConnectShareError
-from connect_share.keys import KeyKind
-from connect_share.records import TopicType
+from connect_share.model.keys import KeyKind
+from connect_share.model.records import TopicType
 from connect_share.worker_config import TopicSet
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from connect_share.backup.backup_file import new_backup_path
+from connect_share.backup.repair_records import Mending, Plan, Repair, plan_order, plan_orphans
 from connect_share.checks.finding import named
 from connect_share.cli.options import Nouns
-from connect_share.cli.repair_records import Mending, Plan, Repair, plan_order, plan_orphans
 from connect_share.console import (
     HelpFormatter,
     Output,

@@ -7,13 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from connect_share.cli.contents import Contents
-from connect_share.connect_json import dumps
 from connect_share.console import Group
+from connect_share.contents.groups import Contents
 from connect_share.errors import ValueFormatError
-from connect_share.keys import ConfigKey, OffsetKey, StatusKey
-from connect_share.records import TopicType
-from connect_share.state import ClusterConfigState, ConnectorStatus, State, TargetState, TaskStatus, parse_offset_key
+from connect_share.model.config_state import ClusterConfigState, TargetState
+from connect_share.model.connect_json import dumps
+from connect_share.model.keys import ConfigKey, OffsetKey, StatusKey
+from connect_share.model.offsets import parse_offset_key
+from connect_share.model.records import TopicType
+from connect_share.model.status import ConnectorStatus, State, TaskStatus
 
 SEALED: Final = "[sealed]"
 """Stands for what cannot be opened."""

@@ -11,10 +11,9 @@ from connect_share.checks.usage import DEFAULT_WINDOW_S, measured_usage
 from connect_share.cli.check_startup import count_topics
 from connect_share.cli.options import Nouns, add_topics, topic_set_of
 from connect_share.console import DEFAULT_TIMEOUT_S, Output, add_output, seconds, shown_group
-from connect_share.records import TopicType
-from connect_share.startup.cost_model import load_model
-from connect_share.startup.topic_count import CountPlan
-from connect_share.startup.usage import (
+from connect_share.contents.cost_model import load_model
+from connect_share.contents.startup import CountPlan
+from connect_share.contents.usage import (
     DEFAULT_EGRESS_BYTES,
     DEFAULT_START_S,
     GroupUsage,
@@ -22,6 +21,7 @@ from connect_share.startup.usage import (
     Usage,
     usage_members,
 )
+from connect_share.model.records import TopicType
 
 _MOST_WINDOW_S: Final = 30 * 86_400
 _EXAMPLES: Final = """\

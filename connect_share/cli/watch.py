@@ -6,14 +6,13 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from connect_share.admin import Admin
-from connect_share.cli.contents import Contents
 from connect_share.cli.listings import Listing
 from connect_share.cli.question import Question
-from connect_share.cli.write_times import WriteTimes
 from connect_share.console import InterruptionError, Output
+from connect_share.contents.groups import Contents, WriteTimes
 from connect_share.errors import ConnectShareError, TopicRecreatedError
-from connect_share.topic_ranges import CLIENT_ID
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.facts import CONSOLE_CLIENT_ID
 
 WATCH_S: Final = 2.0
 
@@ -50,7 +49,7 @@ def watch(question: Question, listed: Callable[[Contents], Listing], out: Output
         ConnectShareError: the topics cannot be read the first time, or will not be readable later either.
     """
     try:
-        with Admin(question.topic_set.settings, client_id=CLIENT_ID, timeout_s=question.timeout_s) as admin:
+        with Admin(question.topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=question.timeout_s) as admin:
             _watch(question, listed, out, admin, every_s)
     except KeyboardInterrupt:
         pass  # the way in which this command ends

@@ -6,12 +6,12 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from connect_share.checks.jar import compared
+from connect_share.checks.worker_file import EXACTLY_ONCE, worker_lines
 from connect_share.cli.options import Nouns
 from connect_share.console import Output, add_examples, add_output
-from connect_share.worker_plugin import INTERCEPTOR_CLASS
-from connect_share.worker_plugin.jar_check import compared
-from connect_share.worker_plugin.jar_file import HandedOut, JarFile, find_jars, folder_jars, hand_out, own_jar
-from connect_share.worker_plugin.worker_file_check import EXACTLY_ONCE, worker_lines
+from connect_share.jar import INTERCEPTOR_CLASS
+from connect_share.jar.jar_file import HandedOut, JarFile, find_jars, folder_jars, hand_out, own_jar
 
 
 def add_to(verbs: Nouns) -> None:

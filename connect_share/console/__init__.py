@@ -1,8 +1,6 @@
 """The common parts of command-line programs: options, printing, progress, questions, and running a command."""
 
 from connect_share.console.completion import add_completion
-from connect_share.console.interruption import InterruptionError
-from connect_share.console.logs import logs_on_stderr
 from connect_share.console.options import (
     DEFAULT_TIMEOUT_S,
     EXIT_CODES,
@@ -22,8 +20,7 @@ from connect_share.console.options import (
     shown_group,
 )
 from connect_share.console.output import Output
-from connect_share.console.preview import NEEDS_YES, show_preview
-from connect_share.console.program import run_program
+from connect_share.console.program import InterruptionError, logs_on_stderr, run_program
 from connect_share.console.progress_line import ProgressLine
-from connect_share.console.prompt import confirmed
+from connect_share.console.prompt import NEEDS_YES, confirmed, show_preview
 from connect_share.console.text import ELLIPSIS, json_text, plural, printable, table, text_width, truncated

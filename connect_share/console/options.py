@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import Final, NoReturn
 
 from connect_share.errors import UsageError
-from connect_share.keys import ClusterGroupId
+from connect_share.model.keys import ClusterGroupId
 
 EXIT_CODES: Final = "exit codes: 0 ok, 1 failed or findings, 2 wrong usage, 130 interrupted"
 DEFAULT_TIMEOUT_S: Final = 15.0

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, Final
 
-from connect_share.connect_json import dumps
+from connect_share.model.connect_json import dumps
 
 ELLIPSIS: Final = "…"
 

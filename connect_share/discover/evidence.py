@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from connect_share.connect_json import JSON_NULL
 from connect_share.console import Group, plural
 from connect_share.discover.values import Fit, Members, fit_of
-from connect_share.keys import ConfigKey, Key, OffsetKey, StatusKey, Subject, parse, split_key
-from connect_share.records import Record, TopicType
-from connect_share.state import parse_offset_key
-from connect_share.state.plain_clusters import PlainClusterWatch, TwoClusters
+from connect_share.model.connect_json import JSON_NULL
+from connect_share.model.keys import ConfigKey, Key, OffsetKey, StatusKey, Subject, parse, split_key
+from connect_share.model.offsets import parse_offset_key
+from connect_share.model.records import Record, TopicType
+from connect_share.model.status import PlainClusterWatch, TwoClusters
 
 MOST_GROUPS: Final = 10_000
 MOST_ITEMS: Final = 100_000

@@ -6,15 +6,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from connect_share.admin import TopicDescription
 from connect_share.checks.finding import Finding, named
+from connect_share.checks.worker_file import Severity
 from connect_share.console import Group
 from connect_share.discover.joining import Cluster
 from connect_share.errors import InvalidClusterGroupIdError
-from connect_share.keys import ClusterGroupId
-from connect_share.records import TopicType
-from connect_share.topics.spec import alter_command
-from connect_share.worker_plugin.worker_file_check import Severity
+from connect_share.kafka.create import alter_command
+from connect_share.kafka.descriptions import TopicDescription
+from connect_share.model.keys import ClusterGroupId
+from connect_share.model.records import TopicType
 
 _ERROR, _WARNING, _NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 _LOST: Final = {

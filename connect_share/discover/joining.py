@@ -9,7 +9,7 @@ from typing import Final
 
 from connect_share.console import Group, group_order
 from connect_share.discover.evidence import GroupEvidence, TopicEvidence, TypeEvidence
-from connect_share.records import TopicType
+from connect_share.model.records import TopicType
 
 _SAME: Final = 1e-6
 _LEAST_OFFSETS: Final = 0.1

@@ -9,7 +9,7 @@ from connect_share.console import Group
 from connect_share.discover.findings import Surroundings, obstacles, problems_of
 from connect_share.discover.joining import Cluster
 from connect_share.discover.survey import Discovered
-from connect_share.records import TopicType
+from connect_share.model.records import TopicType
 
 Row = dict[str, Any]
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from connect_share.admin import Admin
 from connect_share.discover.evidence import TopicEvidence
 from connect_share.discover.findings import Place, Surroundings
 from connect_share.discover.joining import Joined, join
-from connect_share.discover.reading import BoundedReader, Partition, batches
 from connect_share.errors import AuthorizationError, BrokerError
-from connect_share.records import Record
-from connect_share.topics.spec import cleanup_policy
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.bounded_read import BoundedReader, Partition, batches
+from connect_share.kafka.create import cleanup_policy
+from connect_share.model.records import Record
 
 SAMPLE: Final = 100
 """Records from the beginning, and as many offsets before the end, of each partition that is looked at."""

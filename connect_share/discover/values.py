@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, assert_never
 
-from connect_share.connect_json import JSON_NULL, loads
 from connect_share.errors import ValueFormatError
-from connect_share.keys import ConfigKey, Key, KeyKind, OffsetKey, StatusKey
+from connect_share.model.config_state import TargetState
+from connect_share.model.connect_json import JSON_NULL, loads
+from connect_share.model.keys import ConfigKey, Key, KeyKind, OffsetKey, StatusKey
+from connect_share.model.offsets import parse_offset_key
+from connect_share.model.status import State
 from connect_share.sealing.cipher import is_sealed
-from connect_share.state import State, TargetState, parse_offset_key
 
 _LONGEST_VALUE: Final = 4 << 20
 """Bytes; a longer value is not taken apart, and says nothing."""

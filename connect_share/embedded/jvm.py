@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.embedded.artifacts import class_path
-from connect_share.java_runtime import java_command
+from connect_share.jar.java_runtime import java_command
 
 QUICK: Final = ("-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """Starts soonest; for parts that live seconds or minutes."""

@@ -6,7 +6,7 @@ import os
 import platform
 from typing import Any
 
-from connect_share.java_runtime import java_command, java_version
+from connect_share.jar.java_runtime import java_command, java_version
 
 
 def describe_machine() -> dict[str, Any]:

@@ -6,13 +6,13 @@ import logging
 import threading
 from typing import Final
 
-from connect_share.admin import Admin
+from connect_share.contents.states import TopicStates
 from connect_share.errors import ConnectShareError, TopicMissingError, safe_text
-from connect_share.exporter.topic_states import TopicStates
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import TopicSpec
+from connect_share.kafka.facts import gather_facts
+from connect_share.log.first_read import StartContext
 from connect_share.log.kafka_based_log import KafkaBasedLog
-from connect_share.log.shared_reader import StartContext
-from connect_share.log.topic_bootstrap import gather_facts
-from connect_share.topics import TopicSpec
 from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig
 
 _log = logging.getLogger(__name__)

@@ -15,10 +15,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from connect_share.console import PLAIN, Group
+from connect_share.contents.states import GroupState
 from connect_share.exporter.followed_topic import FollowedTopic
-from connect_share.exporter.topic_states import GroupState
-from connect_share.records import TopicType
-from connect_share.state import ClusterConfigState, State, StatusSnapshot, TargetState
+from connect_share.model.config_state import ClusterConfigState, TargetState
+from connect_share.model.records import TopicType
+from connect_share.model.status import State, StatusSnapshot
 
 MOST_CONNECTORS: Final = 20_000
 """Of all groups together; each becomes a dozen series."""

@@ -8,7 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from connect_share.errors import ConnectShareError
-from connect_share.storage import ConnectStorage
+from connect_share.storage.connect_storage import ConnectStorage
 
 
 class StorageMetrics(Collector):

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Final
 
-from connect_share.admin import Admin
 from connect_share.errors import (
     BrokerError,
     BrokerTimeoutError,
@@ -23,6 +22,7 @@ from connect_share.errors import (
     StoreError,
     TopicRecreatedError,
 )
+from connect_share.kafka.admin import Admin
 from connect_share.log.protocol import RecordMetadata
 from connect_share.log.writer import remaining_s
 

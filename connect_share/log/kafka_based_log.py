@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Final, TypeVar
 
-from connect_share.admin import Admin
-from connect_share.client import is_unknown_topic
 from connect_share.errors import (
     BrokerError,
     BrokerTimeoutError,
@@ -21,18 +19,25 @@ from connect_share.errors import (
     UsageError,
     WriteError,
 )
-from connect_share.log.catch_up import CatchUp, TopicRead, not_at_end
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.client import is_unknown_topic
+from connect_share.kafka.create import CREATE_TIMEOUT_S, TopicSpec, check_partition_count
+from connect_share.kafka.facts import TopicFacts, find_or_create
+from connect_share.kafka.open_transactions import OpenTransactions
+from connect_share.log.first_read import (
+    CatchUp,
+    KeyWatch,
+    RecordFeed,
+    SharedReader,
+    StartContext,
+    TopicRead,
+    not_at_end,
+)
 from connect_share.log.identity import IdentityWatch, TopicIdentity
-from connect_share.log.log_state import LogState, OnFailed
-from connect_share.log.open_transactions import OpenTransactions
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata, RecordSink
-from connect_share.log.record_feed import KeyWatch, RecordFeed
-from connect_share.log.shared_reader import SharedReader, StartContext
-from connect_share.log.tail import Tail
-from connect_share.log.topic_bootstrap import TopicFacts, find_or_create
+from connect_share.log.steps import Call, Steps, run_blocking
+from connect_share.log.tail import LogState, OnFailed, Tail
 from connect_share.log.writer import LogWriter, remaining_s
-from connect_share.steps import Call, Steps, run_blocking
-from connect_share.topics import CREATE_TIMEOUT_S, TopicSpec, check_partition_count
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 
 _log = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from connect_share.errors import NotStartedError, StoreClosedError, UsageError
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata, RecordSink
-from connect_share.records import Record
-from connect_share.steps import Steps
+from connect_share.log.steps import Steps
+from connect_share.model.records import Record
 
 T = TypeVar("T")
 

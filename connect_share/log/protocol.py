@@ -7,8 +7,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
-from connect_share.records import Record
-from connect_share.steps import Steps
+from connect_share.log.steps import Steps
+from connect_share.model.records import Record
 
 T = TypeVar("T")
 

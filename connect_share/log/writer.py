@@ -14,8 +14,8 @@ from functools import partial
 from itertools import chain
 from typing import Any, Final
 
-from connect_share.client import KafkaException, TopicRight, give_up, producer, translate
 from connect_share.errors import BrokerError, BrokerTimeoutError, StoreClosedError, WriteError
+from connect_share.kafka.client import KafkaException, TopicRight, give_up, producer, translate
 from connect_share.log.protocol import RecordMetadata
 from connect_share.worker_config.client_settings import ClientSettings
 

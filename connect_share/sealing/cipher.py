@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
 
 from connect_share.errors import ConfigError
-from connect_share.records import TopicType
+from connect_share.model.records import TopicType
 from connect_share.sealing.key_ring import KeyRing
 
 if TYPE_CHECKING:

@@ -1,5 +1,16 @@
-"""The one-line way in: the three stores of one worker, started side by side."""
+"""The one-line way in: the three stores of one worker, started side by side, for threads and for asyncio."""
 
+from connect_share.storage.async_storage import AsyncConnectStorage
+from connect_share.storage.config_events import (
+    ConfigEvents,
+    ConnectorConfigRemoved,
+    ConnectorConfigUpdated,
+    LoggerLevelUpdated,
+    RestartRequested,
+    SessionKeyUpdated,
+    TargetStateChanged,
+    TaskConfigsUpdated,
+)
 from connect_share.storage.connect_storage import ConnectStorage
-from connect_share.storage.shared_topics import SharedTopics
-from connect_share.storage.startup import StorageStartup, StoreStartup
+from connect_share.storage.shared import SharedTopics
+from connect_share.storage.start import StorageStartup, StoreStartup

@@ -8,21 +8,16 @@ from pathlib import Path
 from typing import Literal, Self
 
 from connect_share.errors import ConfigError, NotStartedError, UsageError
-from connect_share.keys import ClusterGroupId
-from connect_share.log import OnFailed
 from connect_share.log.protocol import STOP_TIMEOUT_S
-from connect_share.storage.checkpoint_writer import SAVE_EVERY_S
-from connect_share.storage.life import StorageLife
+from connect_share.log.tail import OnFailed
+from connect_share.model.keys import ClusterGroupId
+from connect_share.storage.checkpoint import SAVE_EVERY_S
 from connect_share.storage.live_members import AllowLiveMembers
-from connect_share.storage.startup import StorageStartup
-from connect_share.storage.storage_start import RunningStorage, StorageOptions, start_storage
-from connect_share.stores.alter_offsets import alter_offsets, reset_offsets, stored_offsets
+from connect_share.storage.start import RunningStorage, StorageLife, StorageOptions, StorageStartup, start_storage
+from connect_share.stores.alter_offsets import OffsetPair, StoredOffset, alter_offsets, reset_offsets, stored_offsets
+from connect_share.stores.base import ConfigUpdateListener
 from connect_share.stores.config import KafkaConfigBackingStore
-from connect_share.stores.config_listener import ConfigUpdateListener
-from connect_share.stores.offset_changes import OffsetPair, StoredOffset
-from connect_share.stores.offset_reader import OffsetStorageReader
-from connect_share.stores.offset_writer import OffsetStorageWriter
-from connect_share.stores.offsets import KafkaOffsetBackingStore
+from connect_share.stores.offsets import KafkaOffsetBackingStore, OffsetStorageReader, OffsetStorageWriter
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.stores.task_offset_writer import TaskOffsetWriter
 from connect_share.worker_config import WorkerConfig, WorkerConfigTransformer

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from connect_share.admin import Admin, GroupMember
 from connect_share.errors import BrokerError, BrokerUnavailableError, LiveMembersError, safe_text
-from connect_share.stores.topic_based import WriteGuard
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.descriptions import GroupMember
+from connect_share.stores.base import WriteGuard
 
 _logger = logging.getLogger(__name__)
 

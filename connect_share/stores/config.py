@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final, Unpack
 
-from connect_share.connect_json import JSON_NULL
 from connect_share.errors import (
     BrokerError,
     ConnectShareError,
@@ -22,27 +21,24 @@ from connect_share.errors import (
     UsageError,
     WriteError,
 )
-from connect_share.keys import MARKER
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata
+from connect_share.log.steps import Call, Operation, Steps, Wait, run_blocking
 from connect_share.log.writer import remaining_s
-from connect_share.records import Record, TopicType
-from connect_share.state import (
-    ClusterConfigState,
-    ConfigFold,
-    RestartRequest,
-    SessionKey,
-    TargetState,
-    task_commit_record,
-)
-from connect_share.state import writable as wire
-from connect_share.steps import Call, Operation, Steps, Wait, run_blocking
-from connect_share.stores.config_listener import ConfigUpdateListener, check_listener, notify
-from connect_share.stores.given_group import NOT_GIVEN, GivenGroup
-from connect_share.stores.topic_based import (
+from connect_share.model import writable as wire
+from connect_share.model.config import ConfigFold, task_commit_record
+from connect_share.model.config_state import ClusterConfigState, RestartRequest, SessionKey, TargetState
+from connect_share.model.connect_json import JSON_NULL
+from connect_share.model.keys import MARKER
+from connect_share.model.records import Record, TopicType
+from connect_share.stores.base import (
     FENCE_GUARD_S,
+    ConfigUpdateListener,
     KafkaTopicBasedBackingStore,
     StoreOptions,
+    check_listener,
+    notify,
 )
+from connect_share.stores.given_group import NOT_GIVEN, GivenGroup
 from connect_share.stores.transactional_writer import ABORT_TIMEOUT_S, TransactionalWriter
 from connect_share.worker_config import WorkerConfig, WorkerConfigTransformer
 

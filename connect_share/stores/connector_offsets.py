@@ -1,24 +1,266 @@
-"""Offsets of one connector where they may lie in two places: its own topic and the worker's."""
+"""Where a connector with an offsets topic of its own keeps its offsets, and how that topic is reached.
+
+The configuration comes from a topic that others may write to, so nothing in it is believed: what it may override is
+the worker's policy, references to config providers are not followed, and the worker's credentials stay with the worker's
+own way to its brokers.
+
+Offsets of one connector where they may lie in two places: its own topic and the worker's.
+
+Where each connector's offsets are kept while a storage runs: the worker's topic, or one of its own before it.
+"""
 
 from __future__ import annotations
 
 import logging
+import queue
+import re
 import threading
-from collections.abc import Collection, Mapping
+import weakref
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from connect_share.errors import ConnectShareError, KeyFormatError, WriteError
-from connect_share.keys import ClusterGroupId
-from connect_share.state import partition_identity
-from connect_share.stores.given_group import NOT_GIVEN, GivenGroup, group_of_store
-from connect_share.stores.offset_backing_store import (
-    OffsetBackingStore,
-    SetCallback,
-    WriteOutcome,
-    translated_key,
+from connect_share.errors import (
+    ConfigError,
+    ConnectShareError,
+    KeyFormatError,
+    LogFailedError,
+    StoreClosedError,
+    UsageError,
+    WriteError,
+    safe_text,
 )
+from connect_share.model.config_state import ClusterConfigState, TargetState
+from connect_share.model.keys import ClusterGroupId, shown
+from connect_share.model.offsets import partition_identity
+from connect_share.model.records import TopicType
+from connect_share.sealing import SealingMode
+from connect_share.stores.base import OffsetBackingStore, SetCallback, WriteGuard, WriteOutcome, translated_key
+from connect_share.stores.config import KafkaConfigBackingStore
+from connect_share.stores.given_group import NOT_GIVEN, GivenGroup, group_of_store
+from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.transactional_writer import TransactionalWriter
+from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig, common_settings
+from connect_share.worker_config.client_translation import consumer_tuning, producer_tuning
+from connect_share.worker_config.config_providers import has_reference
+from connect_share.worker_config.override_policy import (
+    POLICY_PROPERTY,
+    OverridePolicy,
+    client_overrides,
+    refused_overrides,
+)
+from connect_share.worker_config.worker import is_topic_name
+
+OWN_TOPIC_PROPERTY: Final = "offsets.storage.topic"
+_CLIENTS: Final = ("admin", "consumer", "producer")
+_OVERRIDE_PREFIXES: Final = tuple(f"{client}.override." for client in _CLIENTS)
+# Each client of a store has its own; a connector cannot mean them for the store.
+_NOT_FOR_THE_STORE: Final = frozenset({"client.id", "group.id", "transactional.id"})
+_WHERE: Final = "bootstrap.servers"
+_HOW: Final = ("security.", "sasl.", "ssl.")
+_CREDENTIALS: Final = ("sasl.jaas.config", "sasl.oauthbearer.client.credentials.")
+_CLIENT_PREFIXES: Final = tuple(f"{client}." for client in _CLIENTS)
+_UNPAIRED: Final = re.compile("[\ud800-\udfff]")
+_SHOWN: Final = 200
+_VALUE_LIMIT: Final = 65_536
+
+
+class OwnOffsetsConfig(WorkerConfig):
+    """The worker's configuration as it is for one connector's own offsets topic, which is shared only if it is the worker's.
+
+    Attributes:
+        is_the_workers: it is the worker's own topic, in the same cluster, reached by clients of the connector's.
+    """
+
+    admin_client: ClientSettings
+    consumer_client: ClientSettings
+    producer_client: ClientSettings
+    offsets_isolation: Isolation
+    is_the_workers: bool
+
+    def isolation(self, topic_type: TopicType) -> Isolation:
+        """Return how the topic is read: committed records only, unless the connector or the worker says otherwise."""
+        return self.offsets_isolation if topic_type is TopicType.OFFSET else super().isolation(topic_type)
+
+    def client_settings(self) -> ClientSettings:
+        """Return the settings of the admin client."""
+        return self.admin_client
+
+    def consumer_settings(self) -> ClientSettings:
+        """Return the settings of the consumer."""
+        return self.consumer_client
+
+    def producer_settings(self) -> ClientSettings:
+        """Return the settings of the producer."""
+        return self.producer_client
+
+
+def own_offsets_properties(worker_config: WorkerConfig, connector_config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a connector's configuration that says where its offsets are; empty: in the worker's topic.
+
+    With exactly-once a source without a topic of its own has its offsets where its records go, which may be another
+    cluster: in a topic named as the worker's.
+    """
+    found = {name: value for name, value in connector_config.items() if name.startswith(_OVERRIDE_PREFIXES)}
+    topic = connector_config.get(OWN_TOPIC_PROPERTY)
+    if topic is None and worker_config.exactly_once_source_support == "enabled":
+        moved = any(f"{prefix}{_WHERE}" in found for prefix in _OVERRIDE_PREFIXES)
+        if moved or any(f"{prefix}{_WHERE}" in worker_config.originals for prefix in _CLIENT_PREFIXES):
+            topic = worker_config.offset_storage_topic
+    return {} if topic is None else {**found, OWN_TOPIC_PROPERTY: topic}
+
+
+def own_offsets_worker_config(
+    worker_config: WorkerConfig, connector: str, connector_config: Mapping[str, Any]
+) -> OwnOffsetsConfig | None:
+    """Describe the store of a connector's own offsets topic.
+
+    As in Java its producer is made of the worker's ``producer.*``, its consumer of ``consumer.*``, its admin client of
+    ``admin.*`` over what has no prefix, each under the connector's ``<client>.override.*``.
+
+    Partitions, replication and topic settings come from the worker's.
+
+    Returns:
+        ``None`` where the offsets are in the worker's topic, and the worker's own clients reach it.
+
+    Raises:
+        ConfigError: a value is no text, the worker's policy does not allow an override, or a client cannot be made of
+            them; names the connector and the property, never the value.
+
+    Source: ``Worker.offsetStoreForRegularSourceTask``, ``baseProducerConfigs``, ``regularSourceOffsetsConsumerConfigs``,
+    ``adminConfigs``.
+    """
+    properties = own_offsets_properties(worker_config, connector_config)
+    if not properties:
+        return None
+    topic = _text(connector, OWN_TOPIC_PROPERTY, properties[OWN_TOPIC_PROPERTY]).strip()
+    _check_topic(worker_config, connector, topic)
+    overrides = _overrides(worker_config, connector, properties)
+    java = {client: _laid_over(_of_the_worker(worker_config, client), overrides[client]) for client in _CLIENTS}
+    servers = {client: _servers(java[client][_WHERE]) for client in _CLIENTS}
+    for client in _CLIENTS:
+        if servers[client] != servers["producer"]:
+            raise _refused(
+                connector,
+                f"{client}.override.{_WHERE}",
+                f"and the producer's {_WHERE} are different: producer, consumer and admin client of an offsets topic have to "
+                f"reach the same cluster; set {', '.join(f'{prefix}{_WHERE}' for prefix in _OVERRIDE_PREFIXES)} alike",
+            )
+    clients = {client: _translated(connector, client, java[client], overrides[client]) for client in _CLIENTS}
+    changed: dict[str, object] = {"offset_storage_topic": topic}
+    if topic != worker_config.offset_storage_topic:
+        # Only the name counts, also in another cluster, as with the jar.
+        changed |= {"sharing_enabled": False, "sealing_mode": SealingMode.OFF, "sealing_keys": None}
+    return OwnOffsetsConfig(
+        **{**dict(worker_config), **changed},
+        admin_client=clients["admin"],
+        consumer_client=clients["consumer"].overlaid({"group.id": worker_config.group_id}),
+        producer_client=clients["producer"],
+        offsets_isolation=_isolation(worker_config, connector, java["consumer"]),
+        is_the_workers=topic == worker_config.offset_storage_topic
+        and servers["producer"] == _servers(worker_config.bootstrap_servers),
+    )
+
+
+def _text(connector: str, name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise _refused(connector, name, "is not text; every value of a connector's configuration is a string")
+    if len(value) > _VALUE_LIMIT or "\0" in value or _UNPAIRED.search(value):
+        raise _refused(connector, name, f"has more than {_VALUE_LIMIT} characters, or characters that no setting has")
+    if has_reference(value):
+        raise _refused(
+            connector, name, "refers to a config provider, which is not followed here; write the value itself"
+        )
+    return value
+
+
+def _check_topic(worker_config: WorkerConfig, connector: str, topic: str) -> None:
+    if not topic:
+        raise _refused(connector, OWN_TOPIC_PROPERTY, "is blank; name a topic or leave it out")
+    if not is_topic_name(topic):
+        raise _refused(connector, OWN_TOPIC_PROPERTY, "is not a legal topic name")
+    for other in (TopicType.CONFIG, TopicType.STATUS):
+        if topic == worker_config.topic(other):
+            raise _refused(
+                connector, OWN_TOPIC_PROPERTY, f"names the worker's {other.value} topic; name a topic for offsets"
+            )
+
+
+def _overrides(
+    worker_config: WorkerConfig, connector: str, connector_config: Mapping[str, Any]
+) -> dict[str, dict[str, str]]:
+    """Return what the connector overrides, by client, after the worker's policy."""
+    given = {client: client_overrides(connector_config, client) for client in _CLIENTS}
+    if any(given.values()):
+        policy = OverridePolicy.of(worker_config.originals)
+        refused = refused_overrides(connector_config, policy)
+        if refused:
+            raise _refused(
+                connector, refused[0], f"is not allowed by the worker's {POLICY_PROPERTY}={policy.name}; remove it"
+            )
+    return {
+        client: {
+            setting: _text(connector, f"{client}.override.{setting}", value)
+            for setting, value in settings.items()
+            if value is not None and setting not in _NOT_FOR_THE_STORE
+        }
+        for client, settings in given.items()
+    }
+
+
+def _of_the_worker(worker_config: WorkerConfig, client: str) -> dict[str, str]:
+    java = worker_config.originals
+    prefixed = {name.removeprefix(f"{client}."): value for name, value in java.items() if name.startswith(f"{client}.")}
+    plain = {} if client != "admin" else {n: v for n, v in java.items() if not n.startswith(_CLIENT_PREFIXES)}
+    return {_WHERE: worker_config.bootstrap_servers, **plain, **prefixed}
+
+
+def _laid_over(workers: Mapping[str, str], overrides: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of a client; the worker's credentials go nowhere else, and in no other way, than the worker."""
+    moved = any(name == _WHERE or name.startswith(_HOW) for name in overrides)
+    kept = {name: value for name, value in workers.items() if not (moved and name.startswith(_CREDENTIALS))}
+    return {**kept, **overrides}
+
+
+def _servers(text: str) -> frozenset[str]:
+    return frozenset(part.strip() for part in text.split(",") if part.strip())
+
+
+def _isolation(worker_config: WorkerConfig, connector: str, java: Mapping[str, str]) -> Isolation:
+    if worker_config.exactly_once_source_support == "enabled":
+        return Isolation.READ_COMMITTED
+    try:
+        return Isolation(java.get("isolation.level", Isolation.READ_COMMITTED.value).strip().lower())
+    except ValueError:
+        words = " or ".join(level.value for level in Isolation)
+        raise _refused(connector, "isolation.level of the consumer", f"has to be {words}") from None
+
+
+def _translated(connector: str, client: str, java: Mapping[str, str], overrides: Mapping[str, str]) -> ClientSettings:
+    try:
+        settings = common_settings(java)
+        tuning = {"consumer": consumer_tuning, "producer": producer_tuning}.get(client)
+        return settings if tuning is None else settings.overlaid(tuning(java))
+    except ConfigError as error:
+        if not overrides:
+            raise ConfigError(
+                f"the {client} client of connector {shown(connector)}: {error}", property_name=error.property_name
+            ) from error
+        # Its text may hold what the connector wrote.
+        name = f"{client}.override.{error.property_name or _WHERE}"
+    raise _refused(
+        connector,
+        name,
+        "is missing or has a value that no client can be made of here; where a connector overrides how a client "
+        "reaches the brokers, it brings the credentials too",
+    )
+
+
+def _refused(connector: str, name: str, why: str) -> ConfigError:
+    return ConfigError(f"{shown(name)} of connector {shown(connector)} {why}", property_name=name[:_SHOWN])
+
 
 _logger = logging.getLogger(__name__)
 
@@ -249,3 +491,172 @@ def _joined(
     for _, answer in answers:
         answer.add_done_callback(on_answer)
     return joined
+
+
+_LOOK_S: Final = 5.0
+
+
+@dataclass(eq=False)
+class _OwnStore:
+    """A connector's own store, being started or started; ``made_of`` is what its configuration says of it."""
+
+    made_of: dict[str, Any] = field(repr=False)  # overrides may hold passwords
+    store: Future[ConnectorOffsetBackingStore] = field(default_factory=Future)
+
+    def has_failed(self, connector: str) -> bool:
+        """Return whether its log died after the start; readers and writers made from now on get another store."""
+        if not self.store.done() or self.store.exception() is not None:
+            return False
+        try:
+            self.store.result().wire_keys(connector, None)
+        except LogFailedError:
+            return True
+        except ConnectShareError:
+            pass  # a topic that was created again is not read anew without a word
+        return False
+
+
+def not_stopped(state: ClusterConfigState, connector: str) -> str | None:
+    """Say why offsets of a connector may not be changed by what is configured; ``None``: they may."""
+    target, tasks = state.target_state(connector), state.task_count(connector)
+    if not state.contains(connector) or (target is TargetState.STOPPED and not tasks):
+        return None
+    name = (target or TargetState.STARTED).name
+    return f"connector {shown(connector)} is not stopped (target state {name}, {tasks} tasks)"
+
+
+class ConnectorOffsetStores:
+    """Gives the store of a connector's offsets; one of its own is started when it is asked for first. Thread-safe.
+
+    An own store is kept for as long as the connector's configuration says so. Then it is stopped once no reader and no
+    writer uses it any more: tasks that are being stopped flush their last offsets after the configuration has changed.
+
+    ``config`` says whether a connector has a topic of its own, ``offsets`` is the worker's store; ``stack`` closes what is
+    started here, for which ``left_s`` seconds are left.
+    """
+
+    def __init__(
+        self,
+        worker_config: WorkerConfig,
+        *,
+        config: KafkaConfigBackingStore,
+        offsets: KafkaOffsetBackingStore,
+        write_guard: WriteGuard,
+        stack: ExitStack,
+        left_s: Callable[[], float],
+    ) -> None:
+        self._worker_config = worker_config
+        self._config = config
+        self._offsets = offsets
+        self._write_guard = write_guard
+        self._left_s = left_s
+        self._lock = threading.Lock()
+        self._closed = False
+        self._own: dict[str, _OwnStore] = {}
+        self._running: set[KafkaOffsetBackingStore] = set()
+        # Its put() may be called wherever an object is let go.
+        self._unused: queue.SimpleQueue[KafkaOffsetBackingStore | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        stack.callback(self._close)
+
+    def store_of(self, connector: str) -> KafkaOffsetBackingStore | ConnectorOffsetBackingStore:
+        """Return the store to read and write a connector's offsets with.
+
+        Raises:
+            ConfigError: the connector's configuration contradicts itself, or the worker's policy.
+            StoreClosedError: the storage was closed.
+        """
+        state = self._config.snapshot()
+        made_of = own_offsets_properties(self._worker_config, state.raw_connector_config(connector) or {})
+        if not made_of:
+            return self._offsets
+        with self._lock:
+            own = self._own.get(connector)
+            is_new = own is None or own.made_of != made_of or own.has_failed(connector)
+            if own is None or is_new:
+                own = self._own[connector] = _OwnStore(made_of)
+        if is_new:
+            try:
+                own.store.set_result(self._started(connector, state.connector_config(connector) or {}))
+            except BaseException as error:
+                with self._lock:
+                    if self._own.get(connector) is own:
+                        del self._own[connector]
+                known = isinstance(error, ConnectShareError)
+                own.store.set_exception(error if known else StoreClosedError("the start of the store was interrupted"))
+                raise
+        return own.store.result()
+
+    def check_stopped(self, connector: str) -> None:
+        """Refuse where tasks of a connector may run, by what the config topic says now.
+
+        Raises:
+            UsageError: the connector is not STOPPED, or still has tasks.
+
+        Source: ``DistributedHerder.modifyConnectorOffsetsChecks``.
+        """
+        self._config.refresh()
+        why_not = not_stopped(self._config.snapshot(), connector)
+        if why_not is not None:
+            raise UsageError(
+                f"{why_not}: its tasks would go on from what they know. Write target state STOPPED and an empty list of "
+                "task configurations first, or say force=True if nothing of it runs"
+            )
+
+    def _started(self, connector: str, connector_config: Mapping[str, Any]) -> ConnectorOffsetBackingStore:
+        """Make and start a store, without the lock: an open transaction may hold it up for a quarter of an hour."""
+        own = own_offsets_worker_config(self._worker_config, connector, connector_config)
+        assert own is not None  # noqa: S101 - the caller has looked
+        primary = KafkaOffsetBackingStore(own, write_guard=self._write_guard)
+        store = ConnectorOffsetBackingStore(primary, None if own.is_the_workers else self._offsets)
+        with self._lock:
+            if self._closed:
+                raise StoreClosedError(f"the storage was closed; it has no offsets of connector {connector!r} any more")
+            self._running.add(primary)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._let_go, name="connector-offset-stores", daemon=True)
+                self._thread.start()
+        # A close() meanwhile stops the store, and the start ends.
+        weakref.finalize(store, self._unused.put, primary).atexit = False
+        primary.start()
+        return store
+
+    def _let_go(self) -> None:
+        """Body of the thread that stops what is used no more."""
+        while True:
+            try:
+                primary = self._unused.get(timeout=_LOOK_S)
+            except queue.Empty:
+                self._forget_outdated()
+                continue
+            if primary is None:
+                return
+            with self._lock:
+                self._running.discard(primary)
+            try:
+                primary.stop()
+            except Exception as error:  # noqa: BLE001 - the thread has others to stop
+                _logger.warning("The offset store on %s was not stopped in order: %s", primary.topic, safe_text(error))
+
+    def _forget_outdated(self) -> None:
+        try:
+            state = self._config.snapshot()
+        except ConnectShareError:
+            return  # callers of the config store hear of it
+        with self._lock:
+            for connector, own in list(self._own.items()):
+                now = own_offsets_properties(self._worker_config, state.raw_connector_config(connector) or {})
+                if own.store.done() and now != own.made_of:
+                    del self._own[connector]
+
+    def _close(self) -> None:
+        with self._lock:
+            self._closed = True
+            running, self._running, self._own = self._running, set(), {}
+            thread = self._thread
+        with ExitStack() as each:
+            if thread is not None:
+                each.callback(thread.join)
+                each.callback(self._unused.put, None)
+            for primary in running:
+                each.callback(lambda store: store.stop(self._left_s()), primary)

@@ -6,11 +6,11 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, Literal
 
 from connect_share.errors import ConfigError
-from connect_share.keys import ClusterGroupId
+from connect_share.model.keys import ClusterGroupId
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 
 if TYPE_CHECKING:
-    from connect_share.stores.offset_backing_store import OffsetBackingStore
+    from connect_share.stores.base import OffsetBackingStore
 
 
 class NotGiven(Enum):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import Final
 
-from connect_share.keys import ClusterGroupId
-from connect_share.log import MemoryLog, MemoryTopic
+from connect_share.log.memory_log import MemoryLog, MemoryTopic
+from connect_share.model.keys import ClusterGroupId
+from connect_share.stores.base import ConfigUpdateListener
 from connect_share.stores.config import KafkaConfigBackingStore
-from connect_share.stores.config_listener import ConfigUpdateListener
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig, WorkerConfigTransformer

@@ -1,26 +1,346 @@
-"""The offset topic of a worker: raw offsets of every connector of one cluster group."""
+"""Offsets of one connector, as its tasks read them at start.
+
+Offsets of one task, collected while records flow and flushed in one go.
+
+The offset topic of a worker: raw offsets of every connector of one cluster group.
+"""
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, Final, Unpack
 
-from connect_share.errors import ConnectShareError, KeyFormatError, StoreClosedError
-from connect_share.keys import own_key
+from connect_share.errors import (
+    ConnectShareError,
+    FlushInProgressError,
+    KeyFormatError,
+    NotStartedError,
+    ReadToEndTimeoutError,
+    StoreClosedError,
+    StoreError,
+    ValueFormatError,
+)
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata
-from connect_share.records import Record, TopicType
-from connect_share.state import OffsetFold, OffsetSnapshot
-from connect_share.stores.given_group import NOT_GIVEN, GivenGroup
-from connect_share.stores.offset_backing_store import SetCallback, WriteOutcome
-from connect_share.stores.topic_based import (
+from connect_share.model.connect_json import loads
+from connect_share.model.keys import ClusterGroupId, own_key
+from connect_share.model.offsets import OffsetFold, OffsetSnapshot, offset_key, offset_value, validate_offset_map
+from connect_share.model.records import Record, TopicType
+from connect_share.stores.base import (
     FENCE_GUARD_S,
     KafkaTopicBasedBackingStore,
+    OffsetBackingStore,
+    SetCallback,
     StoreOptions,
+    WriteOutcome,
+    wire_key,
 )
+from connect_share.stores.given_group import NOT_GIVEN, GivenGroup, group_of_store
 from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import WorkerConfig
+
+_logger = logging.getLogger(__name__)
+
+_Map = Mapping[str, Any]
+
+
+class OffsetStorageReader:
+    """Looks up offsets of one connector in an offset store.
+
+    Thread-safe; :meth:`close` from another thread ends reads that wait.
+
+    Args:
+        backing_store: where offsets are.
+        namespace: the connector's name.
+        cluster_group_id: prefix of the keys, ``None`` for plain keys (KIP-1173). Left out, it is that of ``backing_store``;
+            another one is a ``ConfigError``.
+
+    Source: ``OffsetStorageReaderImpl``.
+
+    >>> from connect_share import MemoryOffsetBackingStore
+    >>> store = MemoryOffsetBackingStore()
+    >>> store.start()
+    >>> store.set({b'["c",{"file":"in.txt"}]': b'{"position":5}'}).result()
+    >>> OffsetStorageReader(store, "c").offset({"file": "in.txt"})
+    {'position': 5}
+    """
+
+    def __init__(
+        self, backing_store: OffsetBackingStore, namespace: str, *, cluster_group_id: GivenGroup = NOT_GIVEN
+    ) -> None:
+        self._store = backing_store
+        self._namespace = namespace
+        self._cluster_group_id = group_of_store(backing_store, cluster_group_id)
+        self._closed: Future[None] = Future()
+        self._lock = threading.Lock()
+
+    def offset(self, partition: _Map | None) -> dict[str, Any] | None:
+        """Look up one source partition; ``None`` when there is no offset, or it cannot be understood.
+
+        Raises:
+            StoreError: as :meth:`offsets`.
+        """
+        found = self.offsets([partition])
+        return found[0][1] if found else None
+
+    def offsets(self, partitions: Iterable[_Map | None]) -> list[tuple[_Map | None, dict[str, Any] | None]]:
+        """Look up several source partitions at once.
+
+        Returns:
+            Pairs (partition, offset) in the order asked. A partition without an offset is there with
+            ``None``. A partition that cannot be serialised, or whose offset cannot be understood, is
+            *absent* (and logged): the connector then starts it from the beginning or fails, as it likes.
+
+        Raises:
+            StoreClosedError: the reader was closed.
+            ReadToEndTimeoutError: the store was not read to its end in time; ask again.
+            StoreError: the store could not be read; the cause is attached, and ``retriable`` is the cause's.
+        """
+        keyed = self._keyed(list(partitions))
+        values = self._fetch([key for key, _ in keyed])
+        found: list[tuple[_Map | None, dict[str, Any] | None]] = []
+        for key, partition in keyed:
+            if key not in values:
+                continue
+            try:
+                found.append((partition, self._parsed(values[key])))
+            except ValueFormatError as error:
+                _logger.critical(
+                    "The offset of a source partition of connector %r cannot be understood; the connector "
+                    "may start it from the beginning: %s",
+                    self._namespace,
+                    error,
+                )
+        return found
+
+    def close(self) -> None:
+        """End reads that wait, and refuse later ones; may be called twice."""
+        with self._lock:
+            if not self._closed.done():
+                self._closed.set_result(None)
+
+    def _keyed(self, partitions: Sequence[_Map | None]) -> list[tuple[bytes, _Map | None]]:
+        keyed: list[tuple[bytes, _Map | None]] = []
+        for partition in partitions:
+            try:
+                validate_offset_map(partition, "partition")
+                key = offset_key(self._namespace, partition)
+            except ValueFormatError as error:
+                _logger.critical(
+                    "A source partition of connector %r cannot be serialised, so its offset is not looked up: %s",
+                    self._namespace,
+                    error,
+                )
+                continue
+            keyed.append((wire_key(key, self._cluster_group_id), partition))
+        return keyed
+
+    def _fetch(self, keys: list[bytes]) -> dict[bytes, bytes | None]:
+        if self._closed.done():
+            raise self._closed_error()
+        try:
+            pending = self._store.get(keys)
+            waited_for: tuple[Future[Any], Future[Any]] = (pending, self._closed)
+            wait(waited_for, return_when=FIRST_COMPLETED)
+            if not pending.done():
+                pending.cancel()
+                raise self._closed_error()
+            return pending.result()
+        except (StoreClosedError, ReadToEndTimeoutError):
+            raise
+        except ConnectShareError as error:
+            fetching = StoreError(f"offsets of connector {self._namespace!r} could not be fetched: {error}")
+            fetching.retriable = error.retriable
+            raise fetching from error
+
+    def _closed_error(self) -> StoreClosedError:
+        return StoreClosedError(f"the offset reader of connector {self._namespace!r} is closed; make a new one")
+
+    @staticmethod
+    def _parsed(value: bytes | None) -> dict[str, Any] | None:
+        parsed = loads(value)
+        validate_offset_map(parsed)
+        return None if parsed is None else dict(parsed)
+
+
+_Pair = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
+
+
+class OffsetStorageWriter:
+    """Buffers offsets of one connector and writes them through an offset store.
+
+    Two buffers: while one is being flushed the other takes new offsets. One flush at a time.
+    A flush is ``begin_flush()``, then ``do_flush()``; where either the flush fails to be serialised or the
+    caller loses patience, ``cancel_flush()`` puts its offsets back under the newer ones.
+
+    Thread-safe.
+
+    Args:
+        backing_store: where offsets go.
+        namespace: the connector's name.
+        cluster_group_id: prefix of the keys, ``None`` for plain keys (KIP-1173). Left out, it is that of ``backing_store``;
+            another one is a ``ConfigError``.
+
+    Source: ``OffsetStorageWriter``.
+
+    >>> from connect_share import MemoryOffsetBackingStore, OffsetStorageReader
+    >>> store = MemoryOffsetBackingStore()
+    >>> store.start()
+    >>> writer = OffsetStorageWriter(store, "c")
+    >>> writer.offset({"file": "in.txt"}, {"position": 5})
+    >>> if writer.begin_flush():
+    ...     writer.do_flush().result()
+    >>> OffsetStorageReader(store, "c").offset({"file": "in.txt"})
+    {'position': 5}
+    """
+
+    def __init__(
+        self, backing_store: OffsetBackingStore, namespace: str, *, cluster_group_id: GivenGroup = NOT_GIVEN
+    ) -> None:
+        self._store = backing_store
+        self._namespace = namespace
+        self._cluster_group_id = group_of_store(backing_store, cluster_group_id)
+        self._lock = threading.Lock()
+        self._permit = threading.Semaphore(1)
+        self._data: dict[object, _Pair] = {}
+        self._to_flush: dict[object, _Pair] | None = None
+        self._flush_number = 0
+
+    def offset(self, partition: Mapping[str, Any] | None, offset: Mapping[str, Any] | None) -> None:
+        """Remember the newest offset of a source partition; ``None`` as offset forgets the partition."""
+        identity = identity_of(partition)
+        kept = (
+            None if partition is None else dict(partition),
+            None if offset is None else dict(offset),
+        )
+        with self._lock:
+            self._data.pop(identity, None)
+            self._data[identity] = kept
+
+    def will_flush(self) -> bool:
+        """Return whether a flush would have anything to write."""
+        with self._lock:
+            return bool(self._data)
+
+    def begin_flush(self, timeout_s: float = 0.0) -> bool:
+        """Begin to write the offsets collected so far.
+
+        Args:
+            timeout_s: how long to wait for an earlier flush to end.
+
+        Returns:
+            Whether there is anything to flush; if not, ``do_flush`` must not be called.
+
+        Raises:
+            FlushInProgressError: an earlier flush has not ended in time.
+        """
+        acquired = self._permit.acquire(timeout=timeout_s) if timeout_s > 0 else self._permit.acquire(False)
+        if not acquired:
+            raise FlushInProgressError(
+                f"offsets of connector {self._namespace!r} are still being flushed after waiting "
+                f"{timeout_s:g} s; wait for that flush, or cancel it"
+            )
+        with self._lock:
+            if not self._data:
+                self._permit.release()
+                return False
+            self._to_flush, self._data = self._data, {}
+            return True
+
+    def do_flush(self, callback: SetCallback | None = None) -> Future[None] | None:
+        """Write the offsets taken by :meth:`begin_flush`.
+
+        Args:
+            callback: called once with the error, or ``None``; not called when the flush was cancelled.
+
+        Returns:
+            A future that ends with the write. ``None`` when an offset cannot be serialised: then
+            ``callback`` has the ``ValueFormatError`` and the caller has to call :meth:`cancel_flush`.
+
+        Raises:
+            NotStartedError: no flush was begun, or it was cancelled.
+        """
+        with self._lock:
+            if self._to_flush is None:
+                raise NotStartedError(
+                    f"no flush of offsets of connector {self._namespace!r} is open; "
+                    "call begin_flush() and go on only if it says True"
+                )
+            flush_number = self._flush_number
+            pairs = list(self._to_flush.values())
+        try:
+            serialised = dict(serialised_offset(self._namespace, self._cluster_group_id, *pair) for pair in pairs)
+        except ConnectShareError as error:
+            # No trace: it would show the offset.
+            _logger.warning("Offsets of connector %r cannot be serialised: %s", self._namespace, error)
+            if callback is not None:
+                callback(error)
+            return None
+
+        def on_completion(error: ConnectShareError | None) -> None:
+            if self._finish(flush_number, error) and callback is not None:
+                callback(error)
+
+        return self._store.set(serialised, on_completion)
+
+    def cancel_flush(self) -> None:
+        """Give up the flush under way; its offsets stay, under newer ones. Without a flush: nothing."""
+        with self._lock:
+            self._cancel()
+
+    def _cancel(self) -> None:
+        if self._to_flush is None:
+            return
+        self._data = {**self._to_flush, **self._data}
+        self._end_flush()
+
+    def _end_flush(self) -> None:
+        self._to_flush = None
+        self._flush_number += 1
+        self._permit.release()
+
+    def _finish(self, flush_number: int, error: ConnectShareError | None) -> bool:
+        """End the flush unless it was cancelled meanwhile; return whether it was still the current one."""
+        with self._lock:
+            if flush_number != self._flush_number or self._to_flush is None:
+                return False
+            if error is None:
+                self._end_flush()
+            else:
+                self._cancel()
+            return True
+
+
+def serialised_offset(
+    connector: str,
+    cluster_group_id: ClusterGroupId | None,
+    partition: Mapping[str, Any] | None,
+    offset: Mapping[str, Any] | None,
+) -> tuple[bytes, bytes | None]:
+    """Return wire key and value of an offset.
+
+    Raises:
+        ValueFormatError: partition or offset is no map Connect can write.
+    """
+    validate_offset_map(partition, "partition")
+    validate_offset_map(offset)
+    return wire_key(offset_key(connector, partition), cluster_group_id), offset_value(offset)
+
+
+def identity_of(value: object) -> object:
+    """Return something hashable that is equal where Java's maps are, also for what cannot be serialised."""
+    if isinstance(value, Mapping):
+        return ("map", frozenset((identity_of(key), identity_of(member)) for key, member in value.items()))
+    if isinstance(value, list | tuple):
+        return ("list", tuple(identity_of(member) for member in value))
+    if isinstance(value, float):
+        return ("float", repr(value))
+    if value is None or isinstance(value, bool | int | str | bytes):
+        return (type(value).__name__, value)
+    return ("object", id(value), type(value).__qualname__)
+
 
 # A read waits for transactions that others hold open; the broker ends them after 15 minutes at the latest.
 GET_TIMEOUT_S: Final = 900.0

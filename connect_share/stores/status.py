@@ -12,25 +12,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Unpack, overload
 
-from connect_share.client import is_unknown_topic
 from connect_share.errors import AuthorizationError, BrokerError, ConnectShareError
-from connect_share.keys import Key, StatusKey, own_key, parse
+from connect_share.kafka.client import is_unknown_topic
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata
 from connect_share.log.writer import remaining_s
-from connect_share.records import ConnectorTaskId, Record, TopicType
-from connect_share.state import (
-    ConnectorStatus,
-    StatusFold,
-    StatusSnapshot,
-    TaskStatus,
-    TopicStatus,
-)
-from connect_share.state import writable as wire
+from connect_share.model import writable as wire
+from connect_share.model.keys import Key, StatusKey, own_key, parse
+from connect_share.model.records import ConnectorTaskId, Record, TopicType
+from connect_share.model.status import ConnectorStatus, StatusFold, StatusSnapshot, TaskStatus, TopicStatus
+from connect_share.stores.base import KafkaTopicBasedBackingStore, StoreOptions
 from connect_share.stores.given_group import NOT_GIVEN, GivenGroup
-from connect_share.stores.topic_based import (
-    KafkaTopicBasedBackingStore,
-    StoreOptions,
-)
 from connect_share.worker_config import WorkerConfig
 
 _logger = logging.getLogger(__name__)

@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Self
 
-from connect_share import client
-from connect_share.callbacks import callback
 from connect_share.errors import (
     ConnectShareError,
     FencedError,
@@ -17,14 +15,16 @@ from connect_share.errors import (
     ValueFormatError,
     WriteError,
 )
+from connect_share.kafka import client
+from connect_share.kafka.callbacks import callback
 from connect_share.log.protocol import RecordMetadata
-from connect_share.records import ConnectorTaskId
-from connect_share.state.names import is_integer, shown
-from connect_share.stores.offset_backing_store import OffsetBackingStore
-from connect_share.stores.offset_writer import identity_of, serialised_offset
+from connect_share.model.keys import is_integer, shown
+from connect_share.model.records import ConnectorTaskId
+from connect_share.stores.base import OffsetBackingStore
+from connect_share.stores.offsets import identity_of, serialised_offset
 from connect_share.stores.transactional_writer import ABORT_TIMEOUT_S, TransactionalWriter
 from connect_share.worker_config import ClientSettings
-from connect_share.worker_config.worker_config import is_topic_name
+from connect_share.worker_config.worker import is_topic_name
 
 SEND_TIMEOUT_S: Final = 60.0
 _PARTITIONS: Final = range(1 << 31)

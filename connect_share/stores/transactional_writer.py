@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, cast
 
-from connect_share import client
 from connect_share.errors import BrokerError, BrokerTimeoutError, PrivilegedWriteError, StoreError, WriteError
+from connect_share.kafka import client
 from connect_share.log.protocol import RecordMetadata
 from connect_share.worker_config import ClientSettings
 

@@ -13,23 +13,20 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from connect_share import connect_json
 from connect_share.errors import ValueFormatError
-from connect_share.keys import ConfigKey, StatusKey, parse
-from connect_share.records import ConnectorTaskId, Record, TopicType
-from connect_share.state import (
-    ClusterConfigState,
+from connect_share.model import connect_json
+from connect_share.model.config import (
     ConfigFold,
-    SkipKind,
-    State,
-    StatusFold,
-    TargetState,
     connector_config_record,
     target_state_record,
     task_commit_record,
     task_config_record,
     task_count_record,
 )
+from connect_share.model.config_state import ClusterConfigState, TargetState
+from connect_share.model.keys import ConfigKey, SkipKind, StatusKey, parse
+from connect_share.model.records import ConnectorTaskId, Record, TopicType
+from connect_share.model.status import State, StatusFold
 from connect_share.transform.rules import RULES, KeyTransform, SkipReason, is_removal
 
 

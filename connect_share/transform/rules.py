@@ -15,8 +15,8 @@ from typing import Annotated, Final, assert_never
 
 from pydantic import AfterValidator
 
-from connect_share.connect_json import JSON_NULL
-from connect_share.keys import (
+from connect_share.model.connect_json import JSON_NULL
+from connect_share.model.keys import (
     KINDS,
     ClusterGroupId,
     ConfigKey,
@@ -28,7 +28,7 @@ from connect_share.keys import (
     prefix_of,
     split_key,
 )
-from connect_share.records import Record, TopicType
+from connect_share.model.records import Record, TopicType
 
 TopicText = Annotated[str, AfterValidator(encodable)]
 """A text from a topic as a member of what is written as JSON."""
@@ -198,7 +198,7 @@ class KeyTransform:
         """The beginnings of keys that are taken in any case, and the number of their bytes before the original key.
 
         A loop over many records asks :meth:`original_key` for the others only. Ids are so made that a key has one
-        reading (:func:`connect_share.keys.own_key`), hence one look at its beginning is enough.
+        reading (:func:`connect_share.model.keys.own_key`), hence one look at its beginning is enough.
         """
         if self.connectors is not None:
             return (), 0

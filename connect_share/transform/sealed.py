@@ -17,10 +17,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
-from connect_share.connect_json import JSON_NULL
 from connect_share.errors import ConfigError
-from connect_share.keys import prefix_of
-from connect_share.records import Record, TopicType
+from connect_share.model.connect_json import JSON_NULL
+from connect_share.model.keys import prefix_of
+from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode, TopicSeals
 from connect_share.sealing.cipher import LATEST_MS, Cipher, is_sealed, key_id
 from connect_share.transform.rules import KeyTransform, SkipReason

@@ -6,5 +6,4 @@ from connect_share.worker_config.config_providers import ConfigData, ConfigProvi
 from connect_share.worker_config.config_transformer import WorkerConfigTransformer
 from connect_share.worker_config.properties import load_properties, parse_properties
 from connect_share.worker_config.topic_set import TopicSet
-from connect_share.worker_config.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, WorkerConfig
-from connect_share.worker_config.worker_file import load_worker_file
+from connect_share.worker_config.worker import SHARING_PROPERTY, TOPIC_PROPERTIES, WorkerConfig, load_worker_file

@@ -13,8 +13,7 @@ from typing import Final
 
 from connect_share.worker_config.client_settings import ClientSettings, refusal
 from connect_share.worker_config.config_providers import has_reference
-from connect_share.worker_config.sasl import translate_sasl
-from connect_share.worker_config.tls import translate_tls
+from connect_share.worker_config.security import translate_sasl, translate_tls
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 from connect_share.errors import ConfigError
-from connect_share.state.names import is_integer, shown
+from connect_share.model.keys import is_integer, shown
 from connect_share.worker_config.client_settings import refusal
 from connect_share.worker_config.command_provider import COMMAND_PROVIDER_CLASS, from_command
 from connect_share.worker_config.properties import load_properties, read_whole

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import Any, Final, Self
 
 from connect_share.errors import ValueFormatError
-from connect_share.state.names import shown
+from connect_share.model.keys import shown
 from connect_share.worker_config.client_settings import refusal
 from connect_share.worker_config.config_providers import (
     ConfigProvider,
@@ -17,7 +17,7 @@ from connect_share.worker_config.config_providers import (
     declared_providers,
     has_reference,
 )
-from connect_share.worker_config.worker_config import WorkerConfig
+from connect_share.worker_config.worker import WorkerConfig
 
 RELOAD_PROPERTY: Final = "config.action.reload"
 # Shorter ones are in other texts by chance.

@@ -26,7 +26,7 @@ from connect_share.worker_config.client_translation import is_java_client_proper
 from connect_share.worker_config.config_providers import DECLARED_PROVIDERS, resolve_variables
 from connect_share.worker_config.properties import read_whole
 from connect_share.worker_config.secret_values import clear_text_secrets
-from connect_share.worker_config.worker_file import connecting_with
+from connect_share.worker_config.worker import connecting_with
 
 PROFILE_VARIABLE: Final = "CONNECT_SHARE_PROFILE"
 FILE_VARIABLE: Final = "CONNECT_SHARE_PROFILES"

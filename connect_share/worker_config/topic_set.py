@@ -7,12 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from connect_share.keys import ClusterGroupId
-from connect_share.records import TopicType
+from connect_share.model.keys import ClusterGroupId
+from connect_share.model.records import TopicType
 from connect_share.worker_config.client_settings import ClientSettings, Isolation, refusal
 from connect_share.worker_config.client_translation import common_settings, is_java_client_property
-from connect_share.worker_config.worker_config import TOPIC_PROPERTIES, WorkerConfig, check_topic_name
-from connect_share.worker_config.worker_file import connection_settings, load_worker_file
+from connect_share.worker_config.worker import (
+    TOPIC_PROPERTIES,
+    WorkerConfig,
+    check_topic_name,
+    connection_settings,
+    load_worker_file,
+)
 
 _ISOLATION_PROPERTY: Final = "isolation.level"
 

@@ -26,7 +26,7 @@ from connect_share.console import (
 )
 from connect_share.errors import ConnectShareError
 from connect_share.worker_config.profiles import profile_in_use
-from connect_share.worker_config.worker_file import files_in_folders
+from connect_share.worker_config.worker import files_in_folders
 
 _COMMANDS: Final = {
     "survey": "survey",
@@ -94,7 +94,7 @@ def _after_interruption(arguments: argparse.Namespace) -> str:
     command = f"connect-share-migrate {arguments.command} {shlex.quote(str(arguments.plan))}"
     if arguments.command not in ("apply", "resume"):
         return f"what was done so far stays; {command} continues"
-    from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path  # which takes longer than --help
+    from migrator.run import Manifest, MigrationStatus, manifest_path  # which takes longer than --help
 
     try:
         path = manifest_path(arguments.plan)

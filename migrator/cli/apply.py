@@ -13,14 +13,12 @@ from typing import Final
 
 from connect_share.console import NEEDS_YES, Output, ProgressLine
 from connect_share.console.prompt import confirmed
-from migrator.apply.apply import apply_plan, resume_plan
-from migrator.apply.follow import Lag, follow_plan, require_made_to_follow
+from migrator.apply import Lag, apply_plan, follow_plan, require_made_to_follow, resume_plan
+from migrator.checks import check_all
 from migrator.cli.engines import spark_job
 from migrator.cli.text import plan_lines
-from migrator.facts.manifest import MigrationStatus
-from migrator.facts.migration_run import MigrationRun, locked_run
-from migrator.facts.readiness import check_all
-from migrator.report.evidence_folder import evidence_of
+from migrator.report import evidence_of
+from migrator.run import MigrationRun, MigrationStatus, locked_run
 
 _REPORT_EVERY_S: Final = 2.0
 _REPORT_EVERY_ON_TERMINAL_S: Final = 0.2

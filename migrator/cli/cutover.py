@@ -7,10 +7,10 @@ import sys
 
 from connect_share.console import Output, ProgressLine, show_preview
 from migrator.cli.text import cutover_lines, preview_json, result_json, rollback_lines
-from migrator.cutover.cutover import TIMEOUT_S, cut_over, preview_cutover
-from migrator.cutover.rollback import Rollback, roll_back, used_since
-from migrator.facts.migration_run import MigrationRun, locked_run
-from migrator.report.evidence_folder import evidence_of
+from migrator.cutover import TIMEOUT_S, cut_over, preview_cutover
+from migrator.report import evidence_of
+from migrator.rollback import Rollback, roll_back, used_since
+from migrator.run import MigrationRun, locked_run
 
 
 def cutover_command(arguments: argparse.Namespace) -> int:

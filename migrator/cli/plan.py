@@ -9,14 +9,13 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from connect_share.console import Output, ProgressLine
-from connect_share.errors import ConfigError, UsageError
-from connect_share.migration_errors import AlreadyAppliedError
-from migrator.apply.apply import now_ms
+from connect_share.errors import AlreadyAppliedError, ConfigError, UsageError
+from migrator.apply import now_ms
 from migrator.cli.text import plan_lines
-from migrator.facts.manifest import manifest_path
-from migrator.plan.plan import read_plan_file
-from migrator.planner.make_plan import make_plan
-from migrator.planner.moves import Intent
+from migrator.moves import Intent
+from migrator.plan import read_plan_file
+from migrator.planner import make_plan
+from migrator.run import manifest_path
 
 _ASSIGNMENT = TypeAdapter(dict[str, tuple[str, ...]])
 

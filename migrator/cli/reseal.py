@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from connect_share.backup.backup_file import new_backup_path
 from connect_share.console import Output, ProgressLine, show_preview
-from connect_share.records import TopicType
+from connect_share.model.records import TopicType
 from migrator.reseal import Reseal, ResealTopic, refused_plain
 
 _Topics = Mapping[TopicType, ResealTopic]

@@ -7,9 +7,9 @@ import sys
 
 from connect_share.console import Output, ProgressLine, show_preview
 from migrator.cli.text import cutover_lines, preview_json, result_json
-from migrator.cutover.seal import preview_seal, seal_plan, unseal_plan
-from migrator.facts.migration_run import locked_run
-from migrator.report.evidence_folder import evidence_of
+from migrator.report import evidence_of
+from migrator.run import locked_run
+from migrator.seal import preview_seal, seal_plan, unseal_plan
 
 
 def seal_command(arguments: argparse.Namespace) -> int:

@@ -7,10 +7,9 @@ import sys
 from collections.abc import Sequence
 
 from connect_share.console import Output, ProgressLine
-from connect_share.records import TopicType
+from connect_share.model.records import TopicType
 from connect_share.transform.rules import PLAIN_KEYS
-from migrator.survey.found import GroupSurvey, MoveSurvey, Survey, TopicSurvey
-from migrator.survey.survey import survey
+from migrator.survey import GroupSurvey, MoveSurvey, Survey, TopicSurvey, survey
 
 
 def survey_command(arguments: argparse.Namespace) -> int:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from connect_share.records import TopicType
-from migrator.facts.migration_run import MigrationRun
-from migrator.plan.plan import MigrationPlan, SourceCluster
-from migrator.planner.advice import named_connectors
+from connect_share.model.records import TopicType
+from migrator.advice import named_connectors
+from migrator.plan import MigrationPlan, SourceCluster
+from migrator.run import MigrationRun
 from migrator.verify.verification import Verification
 
 if TYPE_CHECKING:  # an apply has no use for them
-    from migrator.cutover.cutover import CutoverPreview, CutoverResult
-    from migrator.cutover.rollback import Rollback
+    from migrator.cutover import CutoverPreview, CutoverResult
+    from migrator.rollback import Rollback
 
 
 def plan_lines(plan: MigrationPlan) -> list[str]:

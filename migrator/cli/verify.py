@@ -7,11 +7,11 @@ import sys
 from typing import Final
 
 from connect_share.console import Output, ProgressLine
-from migrator.apply.bystander_check import BystanderGroup, BystanderReport, BystanderVerdict, check_bystanders
+from migrator.bystander_check import BystanderGroup, BystanderReport, BystanderVerdict, check_bystanders
 from migrator.cli.engines import spark_job
 from migrator.cli.text import verification_lines
-from migrator.facts.migration_run import MigrationRun
-from migrator.report.evidence_folder import evidence_of
+from migrator.report import evidence_of
+from migrator.run import MigrationRun
 from migrator.verify.verification import verify_plan
 
 SHOWN_DIFFERENCES: Final = 50

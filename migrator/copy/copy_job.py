@@ -11,26 +11,21 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from connect_share.admin import Admin
-from connect_share.client import to_whole_record
-from connect_share.errors import BrokerError
-from connect_share.keys import MARKER
-from connect_share.log.ranges import RangeReader, read_ranges
-from connect_share.migration_errors import UnacknowledgedError
-from connect_share.records import Record, TopicType
-from connect_share.topic_io.checked_writer import (
-    PROCESS_PRODUCERS,
-    CheckedWriter,
-    Producers,
-)
-from connect_share.topic_io.facts import IDLE_TIMEOUT_S
+from connect_share.errors import BrokerError, UnacknowledgedError
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.client import to_whole_record
+from connect_share.kafka.facts import IDLE_TIMEOUT_S
+from connect_share.kafka.read import RangeReader, read_ranges
+from connect_share.kafka.write import PROCESS_PRODUCERS, CheckedWriter, Producers
+from connect_share.model.keys import MARKER
+from connect_share.model.records import Record, TopicType
 from connect_share.transform.canonical import fold_state
 from connect_share.transform.rules import Skipped
 from connect_share.transform.sealed import NO_SEALING, Opening, Passage, Sealing, Times
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.copy.evidence import SliceEvidence, Tally
 from migrator.copy.existing_records import BARRIER_RECORDS, ExistingRecords, ResumePoint, ranges_since
-from migrator.plan.plan import CopySlice
+from migrator.plan import CopySlice
 
 _logger = logging.getLogger(__name__)
 

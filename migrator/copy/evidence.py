@@ -10,12 +10,12 @@ from typing import Final, cast
 
 from pydantic import BaseModel, ConfigDict
 
-from connect_share.client import Message
-from connect_share.progress import counted
-from connect_share.records import Record, TopicType
-from connect_share.topic_io.checked_writer import Outgoing
+from connect_share.files import counted
+from connect_share.kafka.client import Message
+from connect_share.kafka.write import Outgoing
+from connect_share.model.records import Record, TopicType
 from connect_share.transform.rules import SkipReason
-from migrator.plan.plan import CopySlice
+from migrator.plan import CopySlice
 
 _AT_ONCE: Final = 4_000
 """Keys and values hashed in one call: a call for each costs more than the hashing."""

@@ -17,10 +17,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from connect_share.keys import MARKER, StatusKey
-from connect_share.murmur2 import partition_for
-from connect_share.records import OffsetRange, Record, TopicType
-from connect_share.state import offset_key
+from connect_share.model.keys import MARKER, StatusKey
+from connect_share.model.murmur2 import partition_for
+from connect_share.model.offsets import offset_key
+from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.transform.rules import KeyTransform
 from connect_share.transform.sealed import Opening
 

@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from connect_share.log.ranges import RangeReader
-from connect_share.migration_errors import UnacknowledgedError
-from connect_share.progress import Progress, Silent
-from connect_share.records import OffsetRange, TopicType
-from connect_share.topic_io.checked_writer import PROCESS_PRODUCERS, Producers
+from connect_share.errors import UnacknowledgedError
+from connect_share.files import Progress, Silent
+from connect_share.kafka.read import RangeReader
+from connect_share.kafka.write import PROCESS_PRODUCERS, Producers
+from connect_share.model.records import OffsetRange, TopicType
 from connect_share.transform.rules import KeyTransform
 from migrator.copy.copy_job import CopyJob, PendingCopy, finish_together
 from migrator.copy.evidence import SliceEvidence
 from migrator.copy.existing_records import ExistingRecords
 from migrator.copy.mirror import begin_together, begun_slices
-from migrator.plan.plan import MigrationPlan
+from migrator.plan import MigrationPlan
 
 _logger = logging.getLogger(__name__)
 

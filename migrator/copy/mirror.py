@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from connect_share.client import Message, ask_headers, to_record
 from connect_share.errors import UnreadableHeadersError
-from connect_share.log.ranges import RangeReader
+from connect_share.kafka.client import Message, ask_headers, to_record
+from connect_share.kafka.facts import IDLE_TIMEOUT_S
+from connect_share.kafka.read import RangeReader
+from connect_share.kafka.write import Outgoing, Producers
 from connect_share.sealing.cipher import is_sealed
-from connect_share.topic_io.checked_writer import Outgoing, Producers
-from connect_share.topic_io.facts import IDLE_TIMEOUT_S
 from connect_share.transform.rules import SkipReason
 from migrator.copy.copy_job import CopyJob, PendingCopy
 from migrator.copy.existing_records import ExistingRecords

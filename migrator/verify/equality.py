@@ -11,18 +11,13 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
-from connect_share.connect_json import same
-from connect_share.keys import MARKER, ClusterGroupId, connector_of
-from connect_share.records import Record, TopicType
-from connect_share.state import (
-    ClusterConfigState,
-    OffsetSnapshot,
-    StatusSnapshot,
-    TargetState,
-    replay_config,
-    replay_offsets,
-    replay_status,
-)
+from connect_share.model.config_state import ClusterConfigState, TargetState
+from connect_share.model.connect_json import same
+from connect_share.model.keys import MARKER, ClusterGroupId, connector_of
+from connect_share.model.offsets import OffsetSnapshot
+from connect_share.model.records import Record, TopicType
+from connect_share.model.status import StatusSnapshot
+from connect_share.replay import replay_config, replay_offsets, replay_status
 from connect_share.transform.rules import PLAIN_KEYS, KeyTransform, SkipReason, TopicText
 
 STATUS_FIELDS: Final = ("state", "worker_id", "generation", "trace", "version")

@@ -10,21 +10,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from connect_share.keys import connector_of, split_key
-from connect_share.migration_errors import DestinationUsedError
-from connect_share.records import Record, TopicType
-from connect_share.topic_io.facts import admin_of, read_facts, read_records, require_topic
+from connect_share.errors import DestinationUsedError
+from connect_share.kafka.facts import admin_of, read_facts, read_records, require_topic
+from connect_share.model.keys import connector_of, split_key
+from connect_share.model.records import Record, TopicType
 from connect_share.transform.rules import KeyTransform
 from connect_share.transform.sealed import Opening, Passage, Times
 from connect_share.worker_config.client_settings import Isolation
+from migrator.bystanders import KeyOwners
+from migrator.checks import sealings_of, slices_behind, times_at_destination, wanted_of
 from migrator.copy.copy_job import rewritten
 from migrator.copy.evidence import Tally
 from migrator.copy.existing_records import identity, ranges_since
-from migrator.facts.bystanders import KeyOwners
-from migrator.facts.manifest import MigrationStatus
-from migrator.facts.migration_run import MigrationRun
-from migrator.facts.readiness import sealings_of, slices_behind, times_at_destination, wanted_of
-from migrator.plan.plan import CopySlice
+from migrator.plan import CopySlice
+from migrator.run import MigrationRun, MigrationStatus
 from migrator.verify.equality import Mismatch, StateDifference
 
 _NAMED: Final = 3

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol, Self, TypeVar
 
-from connect_share.keys import BEFORE_ORIGINAL, MARKER, ClusterGroupId, Subject, connector_of, parse
-from connect_share.records import TopicType
+from connect_share.model.keys import BEFORE_ORIGINAL, MARKER, ClusterGroupId, Subject, connector_of, parse
+from connect_share.model.records import TopicType
 from connect_share.sealing.cipher import is_sealed
 from connect_share.transform.rules import prefixes_of
 
@@ -199,7 +199,7 @@ def digest_of(topic_type: TopicType) -> KeySpaceDigest:
 class KeySpaces:
     """The digests of some key spaces of one topic, to which each record is added by its key.
 
-    Agrees with :func:`connect_share.keys.own_key`, which decides on one space at a time.
+    Agrees with :func:`connect_share.model.keys.own_key`, which decides on one space at a time.
 
     Args:
         topic_type: of the topic.

@@ -8,12 +8,10 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
-from connect_share.admin import Admin
-from connect_share.migration_errors import AlreadyAppliedError, PlanRejectedError
-from connect_share.progress import Progress, Silent
-from connect_share.records import OffsetRange, TopicType
-from connect_share.topic_io.checked_writer import CLIENT_ID
-from connect_share.topic_io.facts import (
+from connect_share.errors import AlreadyAppliedError, PlanRejectedError
+from connect_share.files import Progress, Silent
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.facts import (
     BUSY_TOPIC_WAIT_S,
     ExistingTopic,
     admin_of,
@@ -21,13 +19,14 @@ from connect_share.topic_io.facts import (
     require_no_open_transaction,
     require_topic,
 )
+from connect_share.kafka.write import MIGRATE_CLIENT_ID
+from connect_share.model.records import OffsetRange, TopicType
 from connect_share.transform.rules import PLAIN_KEYS
 from connect_share.transform.sealed import Sealing
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
-from migrator.facts.inspection import require_same_topic
-from migrator.facts.manifest import Manifest, MigrationStatus
-from migrator.facts.migration_run import MigrationRun, only_one
+from migrator.inspection import require_same_topic
+from migrator.run import Manifest, MigrationRun, MigrationStatus, only_one
 from migrator.verify.equality import StateDifference
 from migrator.verify.new_writes import describe_written, without_new_writes, written_since
 from migrator.verify.verify_job import Side, VerifyJob, run_together
@@ -128,7 +127,7 @@ def _destination_side(
 
 
 def _side(worker: WorkerConfig, ranges: tuple[OffsetRange, ...], isolation: Isolation, sealing: Sealing) -> Side:
-    return Side(ranges, isolation, worker.consumer_settings(), worker.client_id(CLIENT_ID), sealing=sealing)
+    return Side(ranges, isolation, worker.consumer_settings(), worker.client_id(MIGRATE_CLIENT_ID), sealing=sealing)
 
 
 def _compared(topic_type: TopicType, copy: ExistingTopic, manifest: Manifest | None) -> tuple[OffsetRange, ...]:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from connect_share.client import Message
-from connect_share.keys import connector_of
-from connect_share.log.ranges import read_batches, read_ranges
-from connect_share.progress import counted
-from connect_share.records import OffsetRange, Record, TopicType
-from connect_share.state import replay_config
-from connect_share.topic_io.facts import IDLE_TIMEOUT_S
+from connect_share.files import counted
+from connect_share.kafka.client import Message
+from connect_share.kafka.facts import IDLE_TIMEOUT_S
+from connect_share.kafka.read import read_batches, read_ranges
+from connect_share.model.keys import connector_of
+from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.replay import replay_config
 from connect_share.transform.canonical import canonical_config
 from connect_share.transform.rules import KeyTransform
 from connect_share.transform.sealed import NO_SEALING, Opening, Sealing

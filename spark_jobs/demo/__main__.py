@@ -22,13 +22,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from connect_share.client import library_versions
 from connect_share.console import Output
 from connect_share.embedded.artifacts import ensure_artifacts
 from connect_share.embedded.broker import DEFAULT_VERSION, LocalBroker
 from connect_share.embedded.machine import describe_machine
 from connect_share.errors import ConnectShareError
-from connect_share.java_runtime import java_command, java_version
+from connect_share.jar.java_runtime import java_command, java_version
+from connect_share.kafka.client import library_versions
 from migrator.cli.text import plan_lines, verification_lines
 from spark_jobs.demo.clusters import CLUSTERS
 from spark_jobs.demo.report import render_report, summary_lines

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final, Literal
 
 from connect_share.embedded.worker import worker_properties
+from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.sealing import KEYS_PROPERTY
-from connect_share.worker_config.worker_config import SHARING_PROPERTY
-from connect_share.worker_plugin import INTERCEPTOR_CLASS
+from connect_share.worker_config.worker import SHARING_PROPERTY
 
 Fate = Literal["runs", "is paused", "is stopped", "fails", "is deleted"]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from migrator.report.page import render_page
+from migrator.report_page import render_page
 from spark_jobs import plots
 from spark_jobs.demo.result import Benchmark, DemoResult, GroupAgain, SealedGroup, SharedTopic
 from spark_jobs.demo.views import GroupComparison

@@ -9,16 +9,17 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
 
-from connect_share.admin import Admin
 from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.rest import RestError
 from connect_share.embedded.worker import ConnectWorker
-from connect_share.log import gather_facts, read_ranges
-from connect_share.records import OffsetRange, TopicType
+from connect_share.jar import jar_path
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.facts import gather_facts
+from connect_share.kafka.read import read_ranges
+from connect_share.model.records import OffsetRange, TopicType
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig, load_properties
 from connect_share.worker_config.client_settings import Isolation
-from connect_share.worker_plugin import jar_path
 from spark_jobs.demo.clusters import PASSWORD, SEALED_GROUP, data_file
 from spark_jobs.demo.restart_checks import (
     DataState,

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from connect_share.keys import split_key
-from connect_share.records import Record, TopicType
+from connect_share.model.keys import split_key
+from connect_share.model.records import Record, TopicType
 from spark_jobs.demo.clusters import Connector
 from spark_jobs.demo.result import ConnectorAgain, FileAgain, SharedTopic, TopicAgain
 from spark_jobs.demo.views import ClusterView, ConnectorView, StatusView, compared

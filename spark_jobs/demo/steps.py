@@ -13,12 +13,11 @@ from typing import Final
 from connect_share.console import ProgressLine
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
-from migrator.apply import apply
+from migrator import apply, planner
 from migrator.copy.evidence import SliceEvidence
-from migrator.facts.migration_run import MigrationRun, locked_run
-from migrator.plan.plan import MigrationPlan
-from migrator.planner import make_plan as planner
-from migrator.report.evidence_folder import evidence_of
+from migrator.plan import MigrationPlan
+from migrator.report import evidence_of
+from migrator.run import MigrationRun, locked_run
 from migrator.verify import verification
 from spark_jobs.apply_plan import SPARK_ENGINE, copy_engine
 from spark_jobs.demo.result import Benchmark, BenchmarkBar, GroupStart, Move, MovedTopic, StoreStart

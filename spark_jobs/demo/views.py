@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
-from connect_share.records import ConnectorTaskId
+from connect_share.model.records import ConnectorTaskId
 from connect_share.storage import ConnectStorage
 
 # REST shows no target state. A connector's state says it: PAUSED and STOPPED are as wanted, all others STARTED.

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from connect_share.admin import Admin, NewTopicRequest
 from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.worker import ConnectWorker, write_properties
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.sealing.key_ring import new_key
 from spark_jobs.demo.clusters import (
     CLUSTERS,

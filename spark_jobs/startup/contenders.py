@@ -22,13 +22,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from connect_share.contents.cost_model import StartSize
 from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.java_program import time_java_stores
-from connect_share.progress import Progress
-from connect_share.records import TopicType
-from connect_share.startup.cost_model import StartSize
+from connect_share.files import Progress
+from connect_share.jar import jar_path
+from connect_share.model.records import TopicType
 from connect_share.worker_config import WorkerConfig
-from connect_share.worker_plugin import jar_path
 from spark_jobs.startup.filling import Files
 from spark_jobs.startup.result import Start, Starts, Warmth
 from spark_jobs.startup.scenarios import CHECKPOINT, COLD_STARTS, Plan

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from connect_share.startup.cost_model import CostModel, StartSize, amounts
+from connect_share.contents.cost_model import CostModel, StartSize, amounts
 from spark_jobs.startup.result import Prediction, StartupResult
 from spark_jobs.startup.view import spread
 

@@ -11,18 +11,18 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from connect_share.admin import Admin
-from connect_share.client import producer
+from connect_share.checks.worker_file import worker_lines
 from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.errors import WriteError
-from connect_share.keys import ClusterGroupId, prefix_key
-from connect_share.progress import Progress
-from connect_share.records import TopicType
-from connect_share.state import TopicStatus, topic_status_record
+from connect_share.files import Progress
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.client import producer
+from connect_share.model.keys import ClusterGroupId, prefix_key
+from connect_share.model.records import TopicType
+from connect_share.model.status import TopicStatus, topic_status_record
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
-from connect_share.worker_plugin.worker_file_check import worker_lines
 from spark_jobs.generate_workload import generate
 from spark_jobs.startup.connection import SERVERS, Connection
 from spark_jobs.startup.probe import start_size

@@ -19,27 +19,21 @@ from itertools import count as count_from
 from pathlib import Path
 from typing import Final, Literal
 
-from connect_share.admin import Admin
-from connect_share.client import producer
 from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.java_program import time_java_puts
 from connect_share.embedded.worker import worker_properties, write_properties
-from connect_share.keys import ClusterGroupId, prefix_key
-from connect_share.progress import Progress
-from connect_share.records import ConnectorTaskId, TopicType
-from connect_share.state import (
-    ConnectorStatus,
-    State,
-    TaskStatus,
-    connector_config_record,
-    offset_key,
-    offset_value,
-    task_status_record,
-)
+from connect_share.files import Progress
+from connect_share.jar import INTERCEPTOR_CLASS, jar_path
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.client import producer
+from connect_share.kafka.create import ensure_topic, topic_spec
+from connect_share.model.config import connector_config_record
+from connect_share.model.keys import ClusterGroupId, prefix_key
+from connect_share.model.offsets import offset_key, offset_value
+from connect_share.model.records import ConnectorTaskId, TopicType
+from connect_share.model.status import ConnectorStatus, State, TaskStatus, task_status_record
 from connect_share.storage import ConnectStorage
-from connect_share.topics import ensure_topic, topic_spec
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
-from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
 from spark_jobs.startup.connection import SERVERS, Connection
 from spark_jobs.startup.contenders import run_python
 from spark_jobs.startup.result import Latency

@@ -21,16 +21,17 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from connect_share.admin import Admin
-from connect_share.client import Consumer, Message, TopicPartition, consumer, library_versions, to_record
-from connect_share.connect_json import loads
+from connect_share.contents.cost_model import StartSize
 from connect_share.errors import ReadToEndTimeoutError, StoreError, ValueFormatError
-from connect_share.keys import prefix_key
-from connect_share.log import gather_facts, read_batches
-from connect_share.log.catch_up import catch_up_consumer
-from connect_share.records import OffsetRange, Record, TopicType
-from connect_share.startup.cost_model import StartSize
-from connect_share.state import replay_config, replay_offsets, replay_status
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.client import Consumer, Message, TopicPartition, consumer, library_versions, to_record
+from connect_share.kafka.facts import gather_facts
+from connect_share.kafka.read import read_batches
+from connect_share.log.first_read import catch_up_consumer
+from connect_share.model.connect_json import loads
+from connect_share.model.keys import prefix_key
+from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.replay import replay_config, replay_offsets, replay_status
 from connect_share.storage import ConnectStorage, StorageStartup
 from connect_share.worker_config import WorkerConfig
 from spark_jobs.startup.result import Start

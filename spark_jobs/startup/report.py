@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from connect_share.console import printable
 from connect_share.errors import ConnectShareError
-from migrator.report.page import render_markdown, render_page
+from migrator.report_page import render_markdown, render_page
 from spark_jobs import command_line, plots, units
 from spark_jobs.startup import resume
 from spark_jobs.startup.goals import goals

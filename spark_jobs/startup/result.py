@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from connect_share.startup.cost_model import CostModel, StartSize
+from connect_share.contents.cost_model import CostModel, StartSize
 
 FORMAT: Final = "startup-benchmark/2"
 PHASES: Final = ("connect", "metadata", "first_record", "read", "parse", "fold", "other")

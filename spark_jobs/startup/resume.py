@@ -12,10 +12,10 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 import connect_share
-from connect_share.client import library_versions
 from connect_share.embedded.broker import DEFAULT_VERSION
 from connect_share.errors import ConfigError, ConnectShareError
-from connect_share.private_file import write_private_file
+from connect_share.files import write_private_file
+from connect_share.kafka.client import library_versions
 from spark_jobs.startup.result import FORMAT, Scenario, Starts, StartupResult, Storm
 from spark_jobs.startup.scenarios import COLD_STARTS
 
@@ -23,7 +23,7 @@ _MOST_BYTES: Final = 64 << 20
 """A whole one has less than one MiB."""
 
 _CHANGING: Final = frozenset({"load_1_minute"})
-_NOT_MEASURED: Final = ("cli", "embedded", "worker_plugin", "topic_ids", "startup")
+_NOT_MEASURED: Final = ("cli", "embedded", "jar", "topic_ids", "contents")
 """Parts of our package that do not run in a start."""
 
 

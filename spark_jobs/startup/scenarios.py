@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from connect_share.errors import ConfigError
-from connect_share.records import TopicType
+from connect_share.model.records import TopicType
 from spark_jobs.startup.result import Scenario
 from spark_jobs.workload import WorkloadSize, group_records
 

@@ -18,7 +18,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from connect_share.errors import ConnectShareError
-from connect_share.progress import Progress, Silent
+from connect_share.files import Progress, Silent
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from spark_jobs.startup.result import Storm

@@ -14,7 +14,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from connect_share.errors import ConfigError
-from connect_share.progress import Progress
+from connect_share.files import Progress
 from spark_jobs.session import spark_session
 from spark_jobs.startup import latency, resume
 from spark_jobs.startup.connection import PREFIX, Connection

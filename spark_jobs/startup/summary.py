@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from connect_share.startup.cost_model import EARLY_BYTES, EARLY_RECORDS, CostModel
+from connect_share.contents.cost_model import EARLY_BYTES, EARLY_RECORDS, CostModel
 from spark_jobs.startup.result import Warmth
 from spark_jobs.startup.series import Growth
 from spark_jobs.startup.view import KIP, OURS, MeasuredLatency, MeasuredScenario, MeasuredStorm

@@ -17,14 +17,14 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from connect_share.admin import NewTopicRequest
 from connect_share.cli.__main__ import main as console
 from connect_share.errors import ConnectShareError
-from connect_share.records import TopicType
-from connect_share.state import ConnectorStatus, State
+from connect_share.jar import INTERCEPTOR_CLASS
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.model.records import TopicType
+from connect_share.model.status import ConnectorStatus, State
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, WorkerConfig
-from connect_share.worker_plugin import INTERCEPTOR_CLASS
 from migrator.cli.__main__ import main as migrate
 from tests.lab.secure_broker import SecureBroker
 from tests.lab.worker import LabWorker

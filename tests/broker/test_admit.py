@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from connect_share.admin import NewTopicRequest
-from connect_share.records import TopicType
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.sealing.cipher import Cipher
 from tests.support.captures import captured, prefixed

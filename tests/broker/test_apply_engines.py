@@ -16,12 +16,12 @@ import pytest
 from connect_share.errors import (
     BrokerError,
 )
-from connect_share.records import TopicType
+from connect_share.model.records import TopicType
 from connect_share.worker_config.client_settings import ClientSettings
 from migrator.copy.copy_job import CopyJob
 from migrator.copy.evidence import SliceEvidence
 from migrator.copy.local_engine import copy_one
-from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
+from migrator.run import Manifest, MigrationStatus, manifest_path
 from migrator.verify.equality import StateDifference
 from migrator.verify.verify_job import VerifyJob
 from tests.support.migration_runs import apply_plan, verify_plan
@@ -37,7 +37,7 @@ from tests.support.waiting import await_that
 
 KILLED = """
 import os, signal, sys
-from connect_share.topic_io.checked_writer import CheckedWriter
+from connect_share.kafka.write import CheckedWriter
 from migrator.cli.__main__ import main
 listener = CheckedWriter._listener
 offset = int(sys.argv.pop(1))

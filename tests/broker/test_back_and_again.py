@@ -7,19 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.migration_errors import AlreadyAppliedError, DestinationNotEmptyError
-from connect_share.records import ConnectorTaskId, TopicType
-from connect_share.state import (
-    ConnectorStatus,
-    State,
-    TaskStatus,
-    replay_config,
-    replay_offsets,
-    replay_status,
-)
+from connect_share.errors import AlreadyAppliedError, DestinationNotEmptyError
+from connect_share.model.records import ConnectorTaskId, TopicType
+from connect_share.model.status import ConnectorStatus, State, TaskStatus
+from connect_share.replay import replay_config, replay_offsets, replay_status
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
-from migrator.planner.moves import Intent
+from migrator.moves import Intent
 from tests.support.flushes import flush_offsets
 from tests.support.migration_runs import apply_plan, cut_over, roll_back, verify_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, pair, run

@@ -9,17 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.backup.contents import read_contents
-from connect_share.errors import RecordFileError
-from connect_share.keys import MARKER
-from connect_share.migration_errors import AlreadyAppliedError
-from connect_share.progress import Silent
-from connect_share.record_file import RecordFile
-from connect_share.records import Record, TopicType
+from connect_share.backup.backup_file import read_contents
+from connect_share.backup.record_file import RecordFile
+from connect_share.errors import AlreadyAppliedError, RecordFileError
+from connect_share.files import Silent
+from connect_share.model.keys import MARKER
+from connect_share.model.records import Record, TopicType
 from migrator.copy.copy_job import CopyJob
-from migrator.facts.manifest import Manifest, backup_path, manifest_path
-from migrator.planner.moves import Intent
-from migrator.report.evidence_folder import folder_of
+from migrator.moves import Intent
+from migrator.report import folder_of
+from migrator.run import Manifest, backup_path, manifest_path
 from tests.support.migration_runs import apply_plan, resume_plan, verify_plan
 from tests.support.migration_site import GROUP, Site, pair, run
 

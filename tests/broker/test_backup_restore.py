@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from connect_share.backup.record_file import RecordFileWriter
 from connect_share.backup.restore import RestoreRequest, prepare_restore
 from connect_share.errors import LiveMembersError, RecordFileError
-from connect_share.record_file import RecordFileWriter
-from connect_share.records import Record, TopicType
-from connect_share.state import TargetState, replay_config, replay_offsets, replay_status
-from migrator.facts.manifest import backup_path
-from migrator.planner.moves import Intent
+from connect_share.model.config_state import TargetState
+from connect_share.model.records import Record, TopicType
+from connect_share.replay import replay_config, replay_offsets, replay_status
+from migrator.moves import Intent
+from migrator.run import backup_path
 from tests.support.connect_member import ConnectMember
 from tests.support.migration_runs import apply_plan
 from tests.support.migration_site import GROUP, SMALL, Site, pair, run

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from connect_share.admin import Admin
 from connect_share.errors import BrokerTimeoutError
-from connect_share.progress import Silent
-from connect_share.records import Record, TopicType
-from connect_share.topic_io.checked_writer import Producers
+from connect_share.files import Silent
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.write import Producers
+from connect_share.model.records import Record, TopicType
 from migrator.copy import local_engine
 from migrator.copy.copy_job import CopyJob
 from migrator.copy.evidence import SliceEvidence
-from migrator.facts.manifest import Manifest
+from migrator.run import Manifest
 from tests.support.migration_runs import apply_plan, check_bystanders, resume_plan, verify_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, SMALL, Site, pair
 

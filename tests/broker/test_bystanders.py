@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry
 
-from connect_share import client
-from connect_share.migration_errors import PlanFileError
-from connect_share.records import OffsetRange, Record, TopicType
-from migrator.apply.bystander_check import BystanderGroup, BystanderReport, BystanderVerdict
-from migrator.facts.bystanders import AT_ONCE, portions
-from migrator.facts.manifest import Manifest, manifest_path
-from migrator.planner.moves import Intent
+from connect_share.errors import PlanFileError
+from connect_share.kafka import client
+from connect_share.model.records import OffsetRange, Record, TopicType
+from migrator.bystander_check import BystanderGroup, BystanderReport, BystanderVerdict
+from migrator.bystanders import AT_ONCE, portions
+from migrator.moves import Intent
+from migrator.run import Manifest, manifest_path
 from tests.support.migration_runs import apply_plan, check_bystanders
 from tests.support.migration_site import SHARED_PARTITIONS, SMALL, Site, run
 from tests.support.waiting import await_that

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from connect_share.records import Record
+from connect_share.model.records import Record
 from tests.support.console import Ran, console
 from tests.support.kafka import TestBroker
 from tests.support.profiled_topics import SECRET, UPDATES, ProfiledTopics, write_profiled_topics

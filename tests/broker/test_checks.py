@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from connect_share.admin import NewTopicRequest
-from connect_share.client import producer
-from connect_share.records import TopicType
+from connect_share.kafka.client import producer
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.model.records import TopicType
 from tests.support.captures import VERSIONS, prefixed
 from tests.support.checked import CONFIG, OFFSET, STATUS, captured_topics, records
 from tests.support.console import Ran, console

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from connect_share.admin import NewTopicRequest
-from connect_share.client import producer
-from connect_share.keys import ConfigKey, prefix_key
-from connect_share.records import Record
-from connect_share.state import target_state_record
-from connect_share.state.config_state import TargetState
+from connect_share.kafka.client import producer
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.model.config import target_state_record
+from connect_share.model.config_state import TargetState
+from connect_share.model.keys import ConfigKey, prefix_key
+from connect_share.model.records import Record
 from tests.support.console import console
 from tests.support.kafka import TOPIC_PREFIX, TestBroker
 from tests.support.topics import ANYWHERE, create_known, pairs_of, send

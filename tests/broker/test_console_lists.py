@@ -16,13 +16,15 @@ from typing import IO, Any
 
 import pytest
 
-from connect_share.admin import NewTopicRequest
-from connect_share.cli.contents import TopicReading
-from connect_share.client import producer
+from connect_share.contents.groups import TopicReading
 from connect_share.errors import TopicRecreatedError
-from connect_share.keys import ClusterGroupId, ConfigKey, StatusKey, prefix_key
-from connect_share.records import TopicType
-from connect_share.state import ConnectorStatus, State, connector_config_record, connector_status_record, offset_key
+from connect_share.kafka.client import producer
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.model.config import connector_config_record
+from connect_share.model.keys import ClusterGroupId, ConfigKey, StatusKey, prefix_key
+from connect_share.model.offsets import offset_key
+from connect_share.model.records import TopicType
+from connect_share.model.status import ConnectorStatus, State, connector_status_record
 from connect_share.worker_config import TopicSet
 from tests.broker.test_console import Filled, believed, filled, run, vector, worker_file  # noqa: F401 - fixtures
 from tests.support.kafka import TestBroker

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from connect_share.admin import NewTopicRequest
-from connect_share.client import producer
-from connect_share.keys import ClusterGroupId, prefix_key
-from connect_share.records import Record, TopicType
+from connect_share.kafka.client import producer
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.model.keys import ClusterGroupId, prefix_key
+from connect_share.model.records import Record, TopicType
 from tests.broker.test_console import TOPICS, UNTOUCHED, Filled, believed, vector, worker_file
 from tests.support.console import console
 from tests.support.kafka import TOPIC_PREFIX, TestBroker

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from connect_share.backup.backup_file import BackupFiles, segment_files, shown_time
 from connect_share.backup.follow import locked_folder
-from connect_share.backup.segments import BackupFiles, segment_files, shown_time
-from connect_share.records import Record, TopicType
-from connect_share.state import TargetState
+from connect_share.model.config_state import TargetState
+from connect_share.model.records import Record, TopicType
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from tests.support.console import console

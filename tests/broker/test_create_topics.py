@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from connect_share.admin import NewTopicRequest
+from connect_share.kafka.descriptions import NewTopicRequest
 from tests.support.console import console
 from tests.support.waiting import await_that
 

@@ -13,18 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from connect_share import client
-from connect_share.errors import LiveMembersError
-from connect_share.migration_errors import AlreadyAppliedError, CutoverError, PlanRejectedError
-from connect_share.murmur2 import partition_for
-from connect_share.progress import Silent
-from connect_share.records import Record, TopicType
-from connect_share.state import TargetState, replay_config, replay_offsets, replay_status
-from migrator.apply.follow import request_path
-from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
-from migrator.facts.migration_run import only_one
-from migrator.plan.plan import MigrationPlan
-from migrator.planner.moves import Intent
+from connect_share.errors import AlreadyAppliedError, CutoverError, LiveMembersError, PlanRejectedError
+from connect_share.files import Silent
+from connect_share.kafka import client
+from connect_share.model.config_state import TargetState
+from connect_share.model.murmur2 import partition_for
+from connect_share.model.records import Record, TopicType
+from connect_share.replay import replay_config, replay_offsets, replay_status
+from migrator.apply import request_path
+from migrator.moves import Intent
+from migrator.plan import MigrationPlan
+from migrator.run import Manifest, MigrationStatus, manifest_path, only_one
 from migrator.verify.equality import StateDifference
 from migrator.verify.verification import local_verify_engine
 from migrator.verify.verify_job import VerifyJob

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from connect_share.connect_json import JSON_NULL
-from connect_share.keys import ClusterGroupId, own_key
-from connect_share.records import Record, TopicType
-from connect_share.state import replay_config
+from connect_share.model.connect_json import JSON_NULL
+from connect_share.model.keys import ClusterGroupId, own_key
+from connect_share.model.records import Record, TopicType
+from connect_share.replay import replay_config
 from tests.support.connect_member import ConnectMember
 from tests.support.console import console
 from tests.support.java_groups import foreign_records

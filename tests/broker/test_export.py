@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from connect_share.client import producer
-from connect_share.record_file import RecordFile
-from connect_share.records import Record, TopicType
+from connect_share.backup.record_file import RecordFile
+from connect_share.kafka.client import producer
+from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.sealing.cipher import is_sealed
 from tests.support.console import console

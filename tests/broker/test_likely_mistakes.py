@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AclOperation, ResourcePatternType, ResourceType
 
-from connect_share.admin import NewTopicRequest
 from connect_share.cli.__main__ import main as console
-from connect_share.records import TopicType
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.model.records import TopicType
 from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES
 from migrator.cli.__main__ import main as migrate
 from tests.lab.secure_broker import LOST, SecureBroker

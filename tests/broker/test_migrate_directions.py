@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.errors import ConfigError, InvalidClusterGroupIdError
-from connect_share.migration_errors import DestinationNotEmptyError, PlanRejectedError
-from connect_share.records import Record, TopicType
-from connect_share.state import TargetState, replay_config, replay_offsets, replay_status
+from connect_share.errors import ConfigError, DestinationNotEmptyError, InvalidClusterGroupIdError, PlanRejectedError
+from connect_share.model.config_state import TargetState
+from connect_share.model.records import Record, TopicType
+from connect_share.replay import replay_config, replay_offsets, replay_status
 from migrator.cli.text import plan_lines
-from migrator.plan.plan import MigrationPlan
-from migrator.planner.make_plan import make_plan
-from migrator.planner.moves import Intent
+from migrator.moves import Intent
+from migrator.plan import MigrationPlan
+from migrator.planner import make_plan
 from tests.support.migration_runs import apply_plan, verify_plan
 from tests.support.migration_site import SHARED_PARTITIONS, Site, pair, run
 

@@ -15,16 +15,15 @@ from typing import Any
 
 import pytest
 
+from connect_share.backup.record_file import half_written
 from connect_share.embedded.broker import LocalBroker
-from connect_share.errors import BrokerError, TopicRecreatedError
-from connect_share.migration_errors import PlanFileError
-from connect_share.progress import Silent
-from connect_share.record_file import half_written
-from connect_share.records import TopicType
+from connect_share.errors import BrokerError, PlanFileError, TopicRecreatedError
+from connect_share.files import Silent
+from connect_share.model.records import TopicType
 from migrator.copy.copy_job import CopyJob
 from migrator.copy.evidence import SliceEvidence
 from migrator.copy.local_engine import copy_one, local_engine
-from migrator.facts.manifest import Manifest, MigrationStatus, backup_path, manifest_path
+from migrator.run import Manifest, MigrationStatus, backup_path, manifest_path
 from tests.support.held_copies import ALL, QUARTER, Allowed, command
 from tests.support.kafka import TOPIC_PREFIX
 from tests.support.migration_faults import CONFIG_RECORDS, Busy, full_disk, recreate, set_topic_config

@@ -7,9 +7,9 @@ from itertools import count
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connect_share.records import TopicType
-from connect_share.state import replay_offsets, replay_status
-from migrator.planner.moves import Intent
+from connect_share.model.records import TopicType
+from connect_share.replay import replay_offsets, replay_status
+from migrator.moves import Intent
 from tests.support.histories import History, histories
 from tests.support.migration_runs import apply_plan, verify_plan
 from tests.support.migration_site import PARTITIONS, SHARED_PARTITIONS, Site

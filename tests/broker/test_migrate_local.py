@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from connect_share import client
-from connect_share.keys import split_key
-from connect_share.murmur2 import partition_for
-from connect_share.records import Record, TopicType
-from connect_share.state import replay_config, replay_offsets, replay_status
+from connect_share.kafka import client
+from connect_share.model.keys import split_key
+from connect_share.model.murmur2 import partition_for
+from connect_share.model.records import Record, TopicType
+from connect_share.replay import replay_config, replay_offsets, replay_status
 from connect_share.transform.rules import SkipReason
-from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
-from migrator.plan.plan import MigrationPlan
-from migrator.planner.make_plan import make_plan
+from migrator.plan import MigrationPlan
+from migrator.planner import make_plan
+from migrator.run import Manifest, MigrationStatus, manifest_path
 from migrator.verify.equality import Mismatch
 from tests.support.captures import VERSIONS, captured
 from tests.support.console import console as console_of

@@ -13,21 +13,20 @@ from typing import Any
 
 import pytest
 
-from connect_share.migration_errors import SourceChangedError
-from connect_share.murmur2 import partition_for
-from connect_share.records import Record, TopicType
+from connect_share.errors import SourceChangedError
+from connect_share.model.keys import SkipKind
+from connect_share.model.murmur2 import partition_for
+from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.sealing.cipher import is_sealed, key_id
-from connect_share.state import SkipKind
 from connect_share.storage import ConnectStorage
 from connect_share.transform.rules import SkipReason
 from connect_share.worker_config import WorkerConfig
-from migrator.apply.follow import Follower
-from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
-from migrator.facts.migration_run import locked_run
-from migrator.plan.plan import MigrationPlan
-from migrator.planner.moves import Intent
-from migrator.survey.survey import survey
+from migrator.apply import Follower
+from migrator.moves import Intent
+from migrator.plan import MigrationPlan
+from migrator.run import Manifest, MigrationStatus, locked_run, manifest_path
+from migrator.survey import survey
 from tests.support.migration_runs import apply_plan, resume_plan, verify_plan
 from tests.support.migration_site import SHARED_PARTITIONS, Site, run
 from tests.support.sealed import key_text, sealed

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.records import Record, TopicType
+from connect_share.model.records import Record, TopicType
 from migrator.copy.copy_job import CopyJob
 from migrator.copy.local_engine import copy_one
 from tests.support.migration_runs import apply_plan

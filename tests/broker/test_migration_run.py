@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from connect_share.records import TopicType
-from migrator.facts.manifest import manifest_path
-from migrator.plan.plan import MigrationPlan
+from connect_share.model.records import TopicType
+from migrator.plan import MigrationPlan
+from migrator.run import manifest_path
 from tests.support.migration_site import Site, run
 
 

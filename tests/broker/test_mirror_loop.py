@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from connect_share.murmur2 import partition_for
-from connect_share.records import TopicType
-from connect_share.state import TargetState, replay_config, replay_offsets, replay_status
+from connect_share.model.config_state import TargetState
+from connect_share.model.murmur2 import partition_for
+from connect_share.model.records import TopicType
+from connect_share.replay import replay_config, replay_offsets, replay_status
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, pair
 
 PAGE = Path(__file__).parents[2] / "docs" / "mirror-loop.md"

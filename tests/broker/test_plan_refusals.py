@@ -8,29 +8,27 @@ from typing import Any
 
 import pytest
 
-from connect_share import client
 from connect_share.errors import (
+    AlreadyAppliedError,
     ConfigError,
+    DestinationNotEmptyError,
     LiveMembersError,
     OpenTransactionError,
     PartitionCountError,
+    PlanRejectedError,
+    SourceChangedError,
     TopicMissingError,
     TopicNotCompactedError,
     TopicRecreatedError,
 )
-from connect_share.migration_errors import (
-    AlreadyAppliedError,
-    DestinationNotEmptyError,
-    PlanRejectedError,
-    SourceChangedError,
-)
-from connect_share.records import Record, TopicType
-from connect_share.state import replay_config
+from connect_share.kafka import client
+from connect_share.model.records import Record, TopicType
+from connect_share.replay import replay_config
 from connect_share.worker_config.client_settings import Isolation
 from migrator.copy.copy_job import CopyJob
 from migrator.copy.evidence import SliceEvidence
-from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
-from migrator.planner.make_plan import make_plan
+from migrator.planner import make_plan
+from migrator.run import Manifest, MigrationStatus, manifest_path
 from tests.support.connect_member import ConnectMember
 from tests.support.migration_runs import apply_plan, verify_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, SMALL, Site, pair

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from connect_share.admin import Admin
 from connect_share.cli.__main__ import main
 from connect_share.errors import AuthorizationError, BrokerTimeoutError, BrokerUnavailableError, ConfigError
+from connect_share.kafka.admin import Admin
 from connect_share.worker_config import WorkerConfig
-from migrator.survey.survey import survey
+from migrator.survey import survey
 from tests.lab.secure_broker import SecureBroker
 from tests.support.secure_site import worker_file
 

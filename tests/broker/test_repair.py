@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from connect_share.admin import NewTopicRequest
-from connect_share.connect_json import JSON_NULL
-from connect_share.keys import own_key
-from connect_share.log import read_ranges
-from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.kafka.read import read_ranges
+from connect_share.model.connect_json import JSON_NULL
+from connect_share.model.keys import own_key
+from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.replay import replay_config
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.sealing.cipher import is_sealed
-from connect_share.state import replay_config
 from connect_share.worker_config import Isolation, WorkerConfig
 from tests.support.captures import captured, prefixed
 from tests.support.checked import CAPTURED, CONFIG, OFFSET, STATUS, records

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.errors import LiveMembersError
-from connect_share.migration_errors import AlreadyAppliedError, DestinationUsedError, PlanRejectedError
-from connect_share.records import TopicType
-from connect_share.state import TargetState, replay_config, replay_offsets
+from connect_share.errors import AlreadyAppliedError, DestinationUsedError, LiveMembersError, PlanRejectedError
+from connect_share.model.config_state import TargetState
+from connect_share.model.records import TopicType
+from connect_share.replay import replay_config, replay_offsets
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
-from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
-from migrator.planner.moves import Intent
+from migrator.moves import Intent
+from migrator.run import Manifest, MigrationStatus, manifest_path
 from tests.support.connect_member import ConnectMember
 from tests.support.flushes import flush_offsets
 from tests.support.migration_runs import apply_plan, cut_over, follow_plan, preview_cutover, preview_seal, seal_plan

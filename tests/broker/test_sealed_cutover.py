@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from connect_share.keys import MARKER
-from connect_share.records import Record, TopicType
+from connect_share.kafka import write as checked_writer
+from connect_share.model.config_state import TargetState
+from connect_share.model.keys import MARKER
+from connect_share.model.records import Record, TopicType
 from connect_share.sealing.cipher import is_sealed, key_id
-from connect_share.state import TargetState
 from connect_share.storage import ConnectStorage
-from connect_share.topic_io import checked_writer
 from connect_share.worker_config import WorkerConfig
-from migrator.cutover import rollback
+from migrator import rollback
 from tests.support.migration_runs import roll_back
 from tests.support.migration_site import SHARED_PARTITIONS, Site, run
 from tests.support.sealed_sites import done, left, life, newest, planned, targets, worker

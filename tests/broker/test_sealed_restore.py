@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from connect_share.records import Record, TopicType
+from connect_share.model.config_state import TargetState
+from connect_share.model.records import Record, TopicType
 from connect_share.sealing.cipher import is_sealed, key_id
-from connect_share.state import TargetState
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
-from migrator.facts.manifest import backup_path
+from migrator.run import backup_path
 from tests.support.migration_site import SHARED_PARTITIONS, Site, run
 from tests.support.sealed import key_text, sealed
 from tests.support.sealed_sites import done, left, life, newest, planned, targets, worker

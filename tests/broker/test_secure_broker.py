@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.admin import Admin, NewTopicRequest
 from connect_share.cli.__main__ import main
 from connect_share.errors import (
     AuthorizationError,
@@ -21,12 +20,15 @@ from connect_share.errors import (
     ReadToEndTimeoutError,
     TopicMissingError,
 )
-from connect_share.group_membership import ConnectGroupMember
-from connect_share.records import quick_record
-from connect_share.state import ConnectorStatus, SessionKey, State
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.kafka.write import write_records
+from connect_share.model.config_state import SessionKey
+from connect_share.model.records import quick_record
+from connect_share.model.status import ConnectorStatus, State
+from connect_share.runtime import ConnectGroupMember
 from connect_share.storage import ConnectStorage
 from connect_share.stores.memory import MemoryConfigBackingStore
-from connect_share.topic_io.checked_writer import write_records
 from connect_share.worker_config import WorkerConfig
 from tests.lab.secure_broker import SecureBroker
 from tests.support.flushes import flush_offsets
@@ -143,7 +145,7 @@ def test_secrets_are_in_no_log_line_and_no_repr(
             snapshots = [storage.config.snapshot(), storage.status.snapshot(), storage.offsets.snapshot()]
             shown += [f"{one!r} {one}" for one in (*live_objects(), *snapshots)]
     assert len(shown) > 500
-    assert "connect_share.client.librdkafka" in caplog.text
+    assert "connect_share.kafka.client.librdkafka" in caplog.text
     out = capsys.readouterr()
     lines = [*caplog.text.splitlines(), *out.out.splitlines(), *out.err.splitlines(), *shown]
     assert not [line for line in lines if any(secret in line for secret in hidden)]
@@ -216,7 +218,7 @@ def test_a_policy_that_may_not_be_seen_is_accepted(
     secure: SecureBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:  # case 59
     with (
-        caplog.at_level(logging.INFO, "connect_share.topics"),
+        caplog.at_level(logging.INFO, "connect_share.kafka"),
         ConnectStorage(WorkerConfig.from_file(worker_file(tmp_path, secure, "reader"))),
     ):
         pass

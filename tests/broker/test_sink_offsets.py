@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from connect_share.admin import NewTopicRequest
-from connect_share.admin.consumer_groups import ConsumerGroupsAdmin
 from connect_share.errors import UsageError, ValueFormatError
-from connect_share.herder import alter_sink_offsets, reset_sink_offsets, sink_group_id, sink_offsets
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.runtime import alter_sink_offsets, reset_sink_offsets, sink_group_id, sink_offsets
+from connect_share.runtime.sinks import ConsumerGroupsAdmin
 from tests.support.kafka import TestBroker
 from tests.support.topics import create_known
 from tests.support.waiting import await_that

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from connect_share import client
-from connect_share.records import TopicType
-from migrator.survey.found import Survey
-from migrator.survey.survey import survey
+from connect_share.kafka import client
+from connect_share.model.records import TopicType
+from migrator.survey import Survey, survey
 from tests.support.connect_member import ConnectMember
 from tests.support.migration_site import SHARED_PARTITIONS, SMALL, Site, pair, run
 

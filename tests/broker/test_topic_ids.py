@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.admin import NewTopicRequest
 from connect_share.cli.__main__ import main
-from connect_share.client import ConfigResource, ResourceType, admin_client
+from connect_share.kafka.client import ConfigResource, ResourceType, admin_client
+from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.topic_ids.authority.kraft import authority_of_brokers
 from connect_share.topic_ids.compare.compare import IdFindingKind, compare
 from connect_share.topic_ids.scan import scanner

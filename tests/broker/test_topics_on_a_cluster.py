@@ -16,8 +16,6 @@ from typing import Any
 
 import pytest
 
-from connect_share import client
-from connect_share.admin import Admin, NewTopicRequest, TopicDescription
 from connect_share.cli.__main__ import build_parser
 from connect_share.cli.check_topics import check_topics
 from connect_share.cli.create_topics import create_topics
@@ -25,9 +23,11 @@ from connect_share.console import Output
 from connect_share.embedded.artifacts import ensure_artifacts
 from connect_share.embedded.jvm import QUICK, java_arguments, write_log_settings
 from connect_share.errors import ReplicationFactorError
-from connect_share.records import TopicType
-from connect_share.topics import TopicSpec, ensure_topic
-from connect_share.topics.creation import await_in_sync
+from connect_share.kafka import client
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import TopicSpec, await_in_sync, ensure_topic
+from connect_share.kafka.descriptions import NewTopicRequest, TopicDescription
+from connect_share.model.records import TopicType
 from tests.lab.cluster import LocalCluster
 from tests.support.kafka import skip_where_brokers_stay
 from tests.support.waiting import await_that
@@ -93,7 +93,7 @@ def joining(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Joining]:
         path = worker_file(tmp_path_factory.mktemp("joining") / "worker.properties", cluster, "joining")
         checked = threads.submit(console, "check", "topics", "-w", path, "--output", "json")
         dry = threads.submit(console, "create", "topics", "-w", path, "--dry-run")
-        logger, handler = logging.getLogger("connect_share.topics"), _Lines(seen.logged)
+        logger, handler = logging.getLogger("connect_share.kafka"), _Lines(seen.logged)
         with cluster.admin() as admin:
             logger.addHandler(handler)
             level = logger.level

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from connect_share.client import producer
-from connect_share.keys import prefix_key
+from connect_share.kafka.client import producer
+from connect_share.model.keys import prefix_key
 from tests.support.captures import captured
 from tests.support.console import console
 from tests.support.exporter import fill

@@ -28,7 +28,7 @@ from connect_share import (
     StatusBackingStore,
     WorkerConfig,
 )
-from connect_share.storage.group_storage import GroupStorage
+from connect_share.storage.shared import GroupStorage
 from tests.support.kafka import TestBroker
 from tests.support.sealed import key_text
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from connect_share.embedded.worker import worker_properties, write_properties
-from connect_share.records import TopicType
+from connect_share.model.records import TopicType
 from connect_share.worker_config import WorkerConfig
 from spark_jobs import benchmark_startup, compare_benchmarks
 from spark_jobs.startup import latency, suite

@@ -17,19 +17,19 @@ import pyspark
 import pytest
 
 from connect_share.embedded.worker import worker_properties, write_properties
-from connect_share.java_runtime import java_home_for_spark
+from connect_share.jar import JAR_NAME, jar_path
+from connect_share.jar.java_runtime import java_home_for_spark
 from connect_share.worker_config import SHARING_PROPERTY
-from connect_share.worker_plugin import JAR_NAME, jar_path
 from spark_jobs.session import missing_protection
 from tests.support.kafka import TestBroker
 
 CHECKOUT = Path(__file__).parents[2]
 JOB = """
 import json, os, sys
-from connect_share.startup.topic_count import CountJob
-from connect_share.records import OffsetRange, TopicType
+from connect_share.contents.startup import CountJob
+from connect_share.model.records import OffsetRange, TopicType
 from connect_share.worker_config import Isolation, WorkerConfig
-from connect_share.progress import Silent
+from connect_share.files import Silent
 from spark_jobs import generate_workload, profile_topics
 from spark_jobs.kafka_source import read_kafka
 from spark_jobs.session import spark_session
@@ -105,7 +105,7 @@ def test_the_wheel_holds_the_product_and_the_jar_and_nothing_of_the_lab(wheel: P
     product = {"connect_share", "migrator", "spark_jobs"}
     with zipfile.ZipFile(wheel) as archive:
         files = {name for name in archive.namelist() if ".dist-info/" not in name}
-        jar = archive.read(f"connect_share/worker_plugin/{JAR_NAME}")
+        jar = archive.read(f"connect_share/jar/{JAR_NAME}")
     assert jar == jar_path().read_bytes()
     assert {name.partition("/")[0] for name in files} == product
     modules = {

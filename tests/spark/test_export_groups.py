@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from connect_share.backup.record_file import RecordFile
 from connect_share.cli.__main__ import main as connect_share
-from connect_share.record_file import RecordFile
 from spark_jobs import export_groups
 from tests.support.kafka import TestBroker
 from tests.support.profiled_topics import write_profiled_topics

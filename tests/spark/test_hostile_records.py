@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from connect_share.log import read_ranges
-from connect_share.records import OffsetRange, TopicType
+from connect_share.kafka.read import read_ranges
+from connect_share.model.records import OffsetRange, TopicType
 from connect_share.worker_config import Isolation
 from spark_jobs import profile_topics
 from spark_jobs.kafka_source import read_kafka

@@ -6,9 +6,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from connect_share import client
-from connect_share.log import read_ranges
-from connect_share.records import OffsetRange, Record
+from connect_share.kafka import client
+from connect_share.kafka.read import read_ranges
+from connect_share.model.records import OffsetRange, Record
 from connect_share.worker_config import Isolation
 from spark_jobs.kafka_source import read_kafka
 from spark_jobs.record_source import KAFKA_SOURCE

@@ -18,15 +18,14 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from connect_share.embedded.broker import LocalBroker
-from connect_share.errors import BrokerError
-from connect_share.migration_errors import PlanFileError
-from connect_share.progress import Silent
-from connect_share.records import TopicType
-from connect_share.topic_io.checked_writer import ONCE_OVERRIDES, PRODUCER_OVERRIDES
+from connect_share.errors import BrokerError, PlanFileError
+from connect_share.files import Silent
+from connect_share.kafka.write import ONCE_OVERRIDES, PRODUCER_OVERRIDES
+from connect_share.model.records import TopicType
 from migrator.copy.copy_job import CopyJob
 from migrator.copy.evidence import SliceEvidence
 from migrator.copy.local_engine import Engine
-from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
+from migrator.run import Manifest, MigrationStatus, manifest_path
 from spark_jobs import apply_plan as job
 from spark_jobs.tasks import copy_in_task, run_as_tasks
 from tests.support.held_copies import ALL, QUARTER, Allowed, command, copy_in_held_task, held_copy
@@ -162,12 +161,10 @@ def test_the_destination_is_out_of_replicas(
 
     with monkeypatch.context() as patched:
         # Instead of minutes: that a broker waits for replicas, that a copy waits for it, and that it asks again.
+        patched.setattr("connect_share.kafka.write.ONCE_OVERRIDES", {**ONCE_OVERRIDES, "request.timeout.ms": "3000"})
+        patched.setattr("connect_share.kafka.write._QUIET_S", 3.0)
         patched.setattr(
-            "connect_share.topic_io.checked_writer.ONCE_OVERRIDES", {**ONCE_OVERRIDES, "request.timeout.ms": "3000"}
-        )
-        patched.setattr("connect_share.topic_io.checked_writer._QUIET_S", 3.0)
-        patched.setattr(
-            "connect_share.topic_io.checked_writer.PRODUCER_OVERRIDES",
+            "connect_share.kafka.write.PRODUCER_OVERRIDES",
             {**PRODUCER_OVERRIDES, "message.timeout.ms": "6000"},
         )
         plan = busy_pair.struck("replicas", starve, apply)

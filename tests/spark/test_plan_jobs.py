@@ -12,19 +12,19 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from connect_share.embedded.worker import worker_properties, write_properties
-from connect_share.murmur2 import partition_for
-from connect_share.progress import Silent
-from connect_share.records import Record, TopicType
+from connect_share.files import Silent
+from connect_share.model.murmur2 import partition_for
+from connect_share.model.records import Record, TopicType
+from connect_share.replay import replay_config, replay_offsets, replay_status
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
-from connect_share.state import replay_config, replay_offsets, replay_status
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from migrator.copy.copy_job import CopyJob
 from migrator.copy.evidence import SliceEvidence
 from migrator.copy.existing_records import BARRIER_RECORDS
 from migrator.copy.local_engine import copy_one
-from migrator.facts.manifest import Manifest, MigrationStatus, manifest_path
-from migrator.planner.make_plan import make_plan
-from migrator.report.evidence_folder import folder_of
+from migrator.planner import make_plan
+from migrator.report import folder_of
+from migrator.run import Manifest, MigrationStatus, manifest_path
 from spark_jobs import apply_plan, verify_plan
 from spark_jobs.tasks import run_as_tasks
 from tests.support.captures import captured

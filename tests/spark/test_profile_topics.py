@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from connect_share.cli.__main__ import main as connect_share
-from connect_share.records import TopicType
-from connect_share.startup.profile import PartitionCounter, TopicProfile
+from connect_share.contents.profile import PartitionCounter, TopicProfile
+from connect_share.model.records import TopicType
 from spark_jobs import profile_topics
 from tests.support.kafka import TestBroker
 from tests.support.profiled_topics import SECRET, write_profiled_topics

@@ -9,8 +9,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from connect_share.record_file import RecordFile, RecordFileWriter
-from connect_share.records import Record
+from connect_share.backup.record_file import RecordFile, RecordFileWriter
+from connect_share.model.records import Record
 from spark_jobs.record_files import read_record_files
 from spark_jobs.record_source import KAFKA_SOURCE
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from connect_share import client
-from connect_share.admin import Admin
-from connect_share.records import Record
+from connect_share.kafka import client
+from connect_share.kafka.admin import Admin
+from connect_share.model.records import Record
 from connect_share.worker_config import ClientSettings
 from tests.support.captures import captured_as_seen, captured_state
 from tests.support.topics import send

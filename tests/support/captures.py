@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from connect_share.keys import prefix_key
-from connect_share.records import Record
+from connect_share.model.keys import prefix_key
+from connect_share.model.records import Record
 
 FOLDER = Path(__file__).parents[1] / "vectors" / "java-worker"
 VERSIONS = ("2.8.2", "3.9.2", "4.1.2", "4.3.1", "4.3.1-eos", "4.3.1-eos-aborted")

@@ -8,10 +8,10 @@ from connect_share.checks import collisions, order, orphans, secrets
 from connect_share.checks.finding import Finding
 from connect_share.checks.state import GroupRecords, TopicsState
 from connect_share.cli.check_sources import topics_state
-from connect_share.cli.contents import Contents, _fold
 from connect_share.console import Group
-from connect_share.keys import prefix_key
-from connect_share.records import Record, TopicType
+from connect_share.contents.groups import Contents, _fold
+from connect_share.model.keys import prefix_key
+from connect_share.model.records import Record, TopicType
 from tests.support.captures import captured
 
 CONFIG, STATUS, OFFSET = TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from connect_share import client
-from connect_share.admin import Admin, NewTopicRequest
-from connect_share.connect_json import dumps
-from connect_share.records import Record, TopicType
-from connect_share.state import ConnectorStatus, State, connector_config_record, connector_status_record
+from connect_share.kafka import client
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.model.config import connector_config_record
+from connect_share.model.connect_json import dumps
+from connect_share.model.records import Record, TopicType
+from connect_share.model.status import ConnectorStatus, State, connector_status_record
 from connect_share.worker_config import ClientSettings
 from tests.support.captures import captured, prefixed
 from tests.support.topics import ONE_SEGMENT, send

@@ -14,10 +14,11 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from connect_share.admin import Admin, NewTopicRequest
-from connect_share.client import producer
-from connect_share.keys import prefix_key
-from connect_share.records import Record
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.client import producer
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.model.keys import prefix_key
+from connect_share.model.records import Record
 from connect_share.worker_config import ClientSettings
 from tests.support.captures import captured
 from tests.support.topics import ANYWHERE, create_known, send

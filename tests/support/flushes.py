@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Any
 
-from connect_share.stores.offset_writer import OffsetStorageWriter
+from connect_share.stores.offsets import OffsetStorageWriter
 
 
 def done(flush: Future[None] | None, limit_s: float = 30) -> None:

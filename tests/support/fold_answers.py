@@ -8,14 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from connect_share.keys import ClusterGroupId
-from connect_share.records import Record, TopicType
-from connect_share.state.config_fold import ConfigEvent, ConfigFold
-from connect_share.state.config_state import SessionKey
-from connect_share.state.offset_fold import OffsetFold
-from connect_share.state.skips import SkipKind
-from connect_share.state.status_fold import StatusFold
-from connect_share.state.status_records import ConnectorStatus, TaskStatus
+from connect_share.model.config import ConfigEvent, ConfigFold
+from connect_share.model.config_state import SessionKey
+from connect_share.model.keys import ClusterGroupId, SkipKind
+from connect_share.model.offsets import OffsetFold
+from connect_share.model.records import Record, TopicType
+from connect_share.model.status import ConnectorStatus, StatusFold, TaskStatus
 from tests.support.records import FOLDS
 
 

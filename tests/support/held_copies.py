@@ -15,9 +15,8 @@ from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
-from connect_share.avro_encoding import RecordBlock
-from connect_share.record_file import RecordFileWriter
-from connect_share.topic_io.checked_writer import CheckedWriter, Outgoing
+from connect_share.backup.record_file import RecordBlock, RecordFileWriter
+from connect_share.kafka.write import CheckedWriter, Outgoing
 from migrator.copy.copy_job import CopyJob
 from migrator.copy.evidence import SliceEvidence
 

@@ -14,8 +14,8 @@ from typing import Any, Final, Protocol, TypeVar
 
 from hypothesis import strategies as st
 
-from connect_share.murmur2 import partition_for
-from connect_share.records import Record, TopicType
+from connect_share.model.murmur2 import partition_for
+from connect_share.model.records import Record, TopicType
 
 # Each is, somewhere, taken for another by a rule that cuts keys at dashes, dots or colons.
 NAMES: Final = ("jdbc", "jdbc-0", "jdbc.x", "connector-jdbc", "x.task-jdbc-0", "größe-😀:-1")

@@ -7,7 +7,7 @@ import random
 from base64 import b64encode
 from typing import Any, Final
 
-from connect_share.records import Record, TopicType
+from connect_share.model.records import Record, TopicType
 
 GROUP: Final = "com.acme.orders"
 TOPIC: Final = "shared"

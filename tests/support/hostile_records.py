@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from connect_share.keys import KINDS
-from connect_share.records import Record, TopicType
+from connect_share.model.keys import KINDS
+from connect_share.model.records import Record, TopicType
 from tests.support.long_forms import LONG
 from tests.support.raw_records import RawRecord, write_raw
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from connect_share.group_membership import Generation
-from connect_share.group_protocol import ConnectorsAndTasks
+from connect_share.kafka.connect_protocol import ConnectorsAndTasks
+from connect_share.runtime import Generation
 
 
 class Idle:

@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 
-from connect_share import client
-from connect_share.admin import Admin, NewTopicRequest
 from connect_share.embedded.worker import worker_properties
-from connect_share.keys import split_key
-from connect_share.records import Record, TopicType
+from connect_share.jar import INTERCEPTOR_CLASS, jar_path
+from connect_share.kafka import client
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.model.keys import split_key
+from connect_share.model.records import Record, TopicType
 from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, Isolation
-from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
 from tests.lab.waiting import when_possible
 from tests.lab.worker import LabWorker
 from tests.support.topics import ANYWHERE, create_known, pairs_of, read_topic, send, written_evenly

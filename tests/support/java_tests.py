@@ -9,7 +9,7 @@ from connect_share.embedded.artifacts import class_path, ensure_artifacts
 from connect_share.embedded.broker import DEFAULT_VERSION
 from connect_share.embedded.java_program import compiled
 from connect_share.embedded.jvm import QUICK, java_arguments, write_log_settings
-from connect_share.worker_plugin import jar_path
+from connect_share.jar import jar_path
 
 _RUN_S = 900
 

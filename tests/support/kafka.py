@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from connect_share import client
-from connect_share.admin import Admin
 from connect_share.embedded.broker import LocalBroker
+from connect_share.kafka import client
+from connect_share.kafka.admin import Admin
 from connect_share.worker_config import ClientSettings
 
 BOOTSTRAP_VARIABLE = "CONNECT_SHARE_BOOTSTRAP"

@@ -8,5 +8,5 @@ import pytest
 
 
 def logged(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
-    """Return the records of ``connect_share.state``."""
-    return [record for record in caplog.records if record.name.startswith("connect_share.state")]
+    """Return the records of ``connect_share.model``."""
+    return [record for record in caplog.records if record.name.startswith("connect_share.model")]

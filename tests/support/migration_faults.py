@@ -12,15 +12,15 @@ from pathlib import Path
 
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
-from connect_share import client
-from connect_share.murmur2 import partition_for
-from connect_share.progress import Silent
-from connect_share.records import Record, TopicType
+from connect_share.files import Silent
+from connect_share.kafka import client
+from connect_share.model.murmur2 import partition_for
+from connect_share.model.records import Record, TopicType
 from migrator.copy.copy_job import CopyJob
 from migrator.copy.evidence import SliceEvidence
 from migrator.copy.existing_records import BARRIER_RECORDS
 from migrator.copy.local_engine import Engine
-from migrator.facts.manifest import manifest_path
+from migrator.run import manifest_path
 from tests.support.migration_site import PARTITIONS, SHARED_PARTITIONS, Site
 from tests.support.topics import ONE_SEGMENT
 from tests.support.waiting import await_that

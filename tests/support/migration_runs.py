@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from migrator.apply import apply, bystander_check, follow
-from migrator.cutover import cutover, rollback, seal
-from migrator.facts.migration_run import MigrationRun, locked_run
+from migrator import apply, bystander_check, cutover, rollback, seal
+from migrator import apply as follow
+from migrator.run import MigrationRun, locked_run
 from migrator.verify import verification
 
 P = ParamSpec("P")

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from connect_share import client
-from connect_share.admin import Admin, NewTopicRequest
-from connect_share.murmur2 import partition_for
-from connect_share.records import Record, TopicType
+from connect_share.kafka import client
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.model.murmur2 import partition_for
+from connect_share.model.records import Record, TopicType
 from connect_share.worker_config.client_settings import ClientSettings
 from migrator.cli.__main__ import main
-from migrator.planner.make_plan import make_plan
-from migrator.planner.moves import Intent
+from migrator.moves import Intent
+from migrator.planner import make_plan
 from tests.support.topics import create_known, read_topic, send
 
 PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 5, TopicType.OFFSET: 5}

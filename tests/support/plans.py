@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from connect_share.records import TopicType
-from connect_share.transform.record_counts import RecordCounts
+from connect_share.model.records import TopicType
+from connect_share.transform.counts import RecordCounts
 from connect_share.transform.rules import SkipReason
 from connect_share.worker_config.client_settings import Isolation
-from migrator.plan.plan import (
+from migrator.plan import (
     Destination,
     DestinationTopic,
     MigrationPlan,

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from connect_share import ConnectShareError, ConnectStorage, WorkerConfig
-from connect_share.state import ConnectorStatus, State, TargetState
+from connect_share.model.config_state import TargetState
+from connect_share.model.status import ConnectorStatus, State
 from connect_share.stores.alter_offsets import reset_offsets
 from tests.support.flushes import flush_offsets
 

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from connect_share import ConfigUpdateListener, ConnectStorage, WorkerConfig
-from connect_share.records import ConnectorTaskId
-from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus, TopicStatus
+from connect_share.model.config_state import TargetState
+from connect_share.model.records import ConnectorTaskId
+from connect_share.model.status import ConnectorStatus, State, TaskStatus, TopicStatus
 from connect_share.stores.alter_offsets import reset_offsets
 from tests.support.flushes import flush_offsets
 from tests.support.waiting import await_that

@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Final
 
-from connect_share.keys import ClusterGroupId
-from connect_share.records import Record, TopicType
-from connect_share.state import ClusterConfigState, ConfigFold, OffsetFold, StatusFold
+from connect_share.model.config import ConfigFold
+from connect_share.model.config_state import ClusterConfigState
+from connect_share.model.keys import ClusterGroupId
+from connect_share.model.offsets import OffsetFold
+from connect_share.model.records import Record, TopicType
+from connect_share.model.status import StatusFold
 
 FOLDS: Final[dict[TopicType, Callable[[ClusterGroupId | None], Any]]] = {
     TopicType.CONFIG: ConfigFold,

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from connect_share.keys import ClusterGroupId
-from connect_share.records import Record, TopicType
+from connect_share.model.keys import ClusterGroupId
+from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode, TopicSeals
 from connect_share.sealing.cipher import Cipher
 

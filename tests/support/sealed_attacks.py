@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from connect_share.keys import prefix_key
-from connect_share.records import Record, TopicType
+from connect_share.model.keys import prefix_key
+from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KeyRing
 from tests.support.sealed import KEYS, key_text, sealed
 

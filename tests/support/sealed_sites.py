@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from connect_share.records import TopicType
+from connect_share.model.config_state import SessionKey, TargetState
+from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY
-from connect_share.state import SessionKey, TargetState
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from tests.support.migration_runs import apply_plan

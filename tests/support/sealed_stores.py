@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from connect_share.records import ConnectorTaskId, TopicType
+from connect_share.model.config_state import TargetState
+from connect_share.model.keys import SkipKind
+from connect_share.model.records import ConnectorTaskId, TopicType
+from connect_share.model.status import ConnectorStatus, State, TaskStatus
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.sealing.cipher import Cipher, Opened
-from connect_share.state import ConnectorStatus, SkipKind, State, TargetState, TaskStatus
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from tests.support.sealed import key_text

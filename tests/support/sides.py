@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from connect_share.records import Record
+from connect_share.model.records import Record
 from migrator.verify.verify_job import Side
 
 

@@ -7,7 +7,7 @@ import statistics
 from functools import cache
 from typing import Literal
 
-from connect_share.startup.cost_model import CostModel, StartSize
+from connect_share.contents.cost_model import CostModel, StartSize
 from spark_jobs.startup.result import PHASES, Latency, Prediction, Scenario, Starts, StartupResult, Storm, Warmth
 from spark_jobs.startup.scenarios import chosen
 

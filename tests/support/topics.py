@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 
-from connect_share import client
-from connect_share.admin import Admin, NewTopicRequest
-from connect_share.log import read_ranges
-from connect_share.records import OffsetRange, Record
+from connect_share.kafka import client
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.kafka.read import read_ranges
+from connect_share.model.records import OffsetRange, Record
 from connect_share.worker_config import ClientSettings, Isolation
 from tests.support.waiting import await_that
 

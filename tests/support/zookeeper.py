@@ -14,7 +14,7 @@ import pytest
 from connect_share.embedded.jvm import QUICK
 from connect_share.embedded.ports import free_ports
 from connect_share.embedded.processes import ChildProcess
-from connect_share.java_runtime import java_command
+from connect_share.jar.java_runtime import java_command
 from connect_share.topic_ids.authority.authority import Authority
 from connect_share.topic_ids.authority.zookeeper import open_zookeeper
 from tests.support.waiting import await_that

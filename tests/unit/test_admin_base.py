@@ -9,9 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from connect_share.admin import Admin, NewTopicRequest
-from connect_share.client import AdminClient, KafkaError
 from connect_share.errors import BrokerError
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.client import AdminClient, KafkaError
+from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.worker_config.client_settings import ClientSettings
 
 NOBODY = ClientSettings({"bootstrap.servers": "127.0.0.1:1"})

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.cache import cache_folder, run_folder
+from connect_share.jar.cache import cache_folder, run_folder
 
 _OTHER = """
 import time
-from connect_share.cache import run_folder
+from connect_share.jar.cache import run_folder
 folder = run_folder("other")
 (folder / "data").write_text("x")
 print(folder, flush=True)

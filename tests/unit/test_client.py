@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from connect_share import client
 from connect_share.errors import (
     AuthorizationError,
     BrokerError,
@@ -12,6 +11,7 @@ from connect_share.errors import (
     BrokerUnavailableError,
     FencedError,
 )
+from connect_share.kafka import client
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 
 ALL_CODES = sorted(

@@ -23,7 +23,7 @@ from connect_share import (
     WorkerConfig,
 )
 from connect_share.errors import ConfigError, InvalidClusterGroupIdError
-from connect_share.keys import ClusterGroupId
+from connect_share.model.keys import ClusterGroupId
 from connect_share.stores.given_group import NOT_GIVEN, GivenGroup, agreed_group, group_of_worker
 from connect_share.worker_config import SHARING_PROPERTY
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_share import java_runtime
+from connect_share.jar import java_runtime
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from connect_share.errors import InvalidClusterGroupIdError
-from connect_share.keys import KEY_PREFIXES, KINDS, ClusterGroupId, own_key, parse, prefix_key, split_key
-from connect_share.records import TopicType
+from connect_share.model.keys import KEY_PREFIXES, KINDS, ClusterGroupId, own_key, parse, prefix_key, split_key
+from connect_share.model.records import TopicType
 from tests.support.key_vectors import VECTORS, bytes_of
 
 # What the objection says, in both languages.

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from connect_share import keys
 from connect_share.errors import ConnectShareError, InvalidClusterGroupIdError
-from connect_share.keys import (
+from connect_share.model import keys
+from connect_share.model.keys import (
     KEY_PREFIXES,
     KINDS,
     ClusterGroupId,
@@ -25,9 +25,9 @@ from connect_share.keys import (
     split_key,
     task_id_of,
 )
-from connect_share.murmur2 import murmur2, partition_for
-from connect_share.records import ConnectorTaskId, TopicType
-from connect_share.state import offset_key
+from connect_share.model.murmur2 import murmur2, partition_for
+from connect_share.model.offsets import offset_key
+from connect_share.model.records import ConnectorTaskId, TopicType
 
 SEGMENTS = [
     "a",

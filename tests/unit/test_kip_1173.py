@@ -15,15 +15,16 @@ from typing import Any
 import pytest
 
 from connect_share.errors import ConfigError, InvalidClusterGroupIdError
-from connect_share.keys import MARKER, ClusterGroupId, connector_of, own_key, prefix_key, split_key
-from connect_share.murmur2 import partition_for
-from connect_share.records import Record, TopicType
-from connect_share.state import ConfigFold, replay_config, replay_offsets, replay_status
-from connect_share.stores.offset_backing_store import translated_key
+from connect_share.model.config import ConfigFold
+from connect_share.model.keys import MARKER, ClusterGroupId, connector_of, own_key, prefix_key, split_key
+from connect_share.model.murmur2 import partition_for
+from connect_share.model.records import Record, TopicType
+from connect_share.replay import replay_config, replay_offsets, replay_status
+from connect_share.stores.base import translated_key
 from connect_share.transform.rules import KeyTransform
 from connect_share.worker_config import WorkerConfig
 from migrator import KafkaConnectTopicMigrator, Skipped, SkipReason
-from migrator.planner.moves import pair
+from migrator.moves import pair
 from tests.support.logs import logged
 from tests.support.records import JSON_NULL, TOMBSTONE, config_log, properties
 

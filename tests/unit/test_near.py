@@ -10,15 +10,15 @@ from tests.lab.near import ROOT, estimated, select, steps_to_tests
 
 FILES = {
     "connect_share/__init__.py": "def __getattr__(name): ...\nif 0:\n    from connect_share.store import Store as Store\n",
-    "connect_share/keys.py": "",
+    "connect_share/model/keys.py": "",
     "connect_share/store.py": "from connect_share import keys\n",
     "connect_share/page.py": "TEMPLATE = 'page.j2'\n",
     "connect_share/page.j2": "",
     "migrator/copy.py": "from connect_share import Store\n",
     "migrator/apply.py": "def apply():\n    import migrator.copy\n",
-    "tests/support/records.py": "from connect_share.keys import Key\n",
+    "tests/support/records.py": "from connect_share.model.keys import Key\n",
     "tests/unit/conftest.py": "",
-    "tests/unit/test_keys.py": "from connect_share.keys import Key\n",
+    "tests/unit/test_keys.py": "from connect_share.model.keys import Key\n",
     "tests/unit/test_names.py": "import connect_share\n",
     "tests/unit/test_page.py": "from connect_share import page\n",
     "tests/unit/test_vectors.py": 'PATH = ROOT / "vectors" / name\n',
@@ -43,7 +43,7 @@ def tree(tmp_path: Path) -> Path:
     [
         # Over three imports, of which the package that hands on a name is none; apply.py is a fourth.
         (
-            "connect_share/keys.py",
+            "connect_share/model/keys.py",
             {
                 "unit/test_keys.py": 1,
                 "unit/test_names.py": 1,

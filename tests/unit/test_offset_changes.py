@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.connect_json import dumps
 from connect_share.errors import UsageError
-from connect_share.state import partition_identity
-from connect_share.stores.offset_changes import (
+from connect_share.model.connect_json import dumps
+from connect_share.model.offsets import partition_identity
+from connect_share.stores.alter_offsets import (
     MOST_BYTES,
     UNREADABLE,
     compare,

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connect_share import avro_encoding
+from connect_share.backup import record_file as avro_encoding
+from connect_share.backup.record_file import SCHEMA, RecordFile, RecordFileWriter
 from connect_share.errors import RecordFileError
-from connect_share.record_file import SCHEMA, RecordFile, RecordFileWriter
-from connect_share.records import Record
+from connect_share.model.records import Record
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 _BYTES = st.none() | st.binary(max_size=40)
@@ -131,8 +131,8 @@ def test_no_room_is_an_error_with_the_name_of_the_file(tmp_path: Path) -> None:
 import resource, signal, sys
 from pathlib import Path
 from connect_share.errors import RecordFileError
-from connect_share.record_file import RecordFileWriter
-from connect_share.records import Record
+from connect_share.backup.record_file import RecordFileWriter
+from connect_share.model.records import Record
 import os
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
@@ -153,8 +153,8 @@ def test_a_killed_writer_leaves_no_file_of_that_name(tmp_path: Path) -> None:
     program = f"""
 import os
 from pathlib import Path
-from connect_share.record_file import RecordFileWriter
-from connect_share.records import Record
+from connect_share.backup.record_file import RecordFileWriter
+from connect_share.model.records import Record
 with RecordFileWriter(Path({str(tmp_path / "x.avro")!r}), {{}}) as writer:
     for number in range(100):
         writer.write(Record("t", 0, number, 0, b"k", os.urandom(100_000)))

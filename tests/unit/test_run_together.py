@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from connect_share.storage.storage_start import run_together
+from connect_share.storage.start import run_together
 
 
 def test_interrupted_before_all_have_begun(monkeypatch: pytest.MonkeyPatch) -> None:

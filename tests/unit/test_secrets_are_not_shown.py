@@ -17,17 +17,17 @@ from pydantic import BaseModel, ValidationError
 import connect_share
 import migrator
 import spark_jobs
-from connect_share.checkpoint.file import Checkpoint, TopicCheckpoint
-from connect_share.client import admin_client, consumer, producer
-from connect_share.connect_json import dumps
 from connect_share.errors import ConfigError
-from connect_share.keys import ClusterGroupId
-from connect_share.records import Record, TopicType
+from connect_share.kafka.client import admin_client, consumer, producer
+from connect_share.model.config import ConfigEvent, ConfigFold
+from connect_share.model.connect_json import dumps
+from connect_share.model.keys import ClusterGroupId
+from connect_share.model.offsets import OffsetFold
+from connect_share.model.records import Record, TopicType
+from connect_share.model.status import StatusFold
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, TopicSeals
 from connect_share.sealing.cipher import Cipher, Opened
-from connect_share.state.config_fold import ConfigEvent, ConfigFold
-from connect_share.state.offset_fold import OffsetFold
-from connect_share.state.status_fold import StatusFold
+from connect_share.storage.checkpoint import Checkpoint, TopicCheckpoint
 from connect_share.worker_config import ClientSettings, Isolation, TopicSet, WorkerConfig
 from migrator.copy.copy_job import CopyJob
 from migrator.verify.verify_job import Side, VerifyJob

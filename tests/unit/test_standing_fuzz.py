@@ -18,22 +18,22 @@ from typing import Any, Final
 
 import pytest
 
-from connect_share.checkpoint.file import Checkpoint, TopicCheckpoint, read_checkpoint, write_checkpoint
-from connect_share.cli import contents, rows
+from connect_share.cli import rows
 from connect_share.cli.check_sealing import find
-from connect_share.connect_json import dumps, loads
 from connect_share.console import Output
+from connect_share.contents import groups as contents
 from connect_share.errors import ConfigError, ConnectShareError, ValueFormatError
-from connect_share.keys import ClusterGroupId, connector_of, own_key, split_key
-from connect_share.records import Record, TopicType
-from connect_share.state import writable
-from connect_share.stores.own_offsets_topic import own_offsets_worker_config
+from connect_share.model import writable
+from connect_share.model.connect_json import dumps, loads
+from connect_share.model.keys import ClusterGroupId, connector_of, own_key, split_key
+from connect_share.model.records import Record, TopicType
+from connect_share.storage.checkpoint import Checkpoint, TopicCheckpoint, read_checkpoint, write_checkpoint
+from connect_share.stores.connector_offsets import own_offsets_worker_config
 from connect_share.transform.canonical import fold_state
-from connect_share.transform.record_counter import RecordCounter
+from connect_share.transform.counter import RecordCounter
 from connect_share.transform.rules import KeyTransform, Skipped
 from connect_share.worker_config.secret_values import clear_text_secrets
-from migrator.survey.found import SecretPlace
-from migrator.survey.topic_count import TopicCount
+from migrator.survey import SecretPlace, TopicCount
 from migrator.verify.equality import compare_states
 from migrator.verify.quick_compare import KeySpaces, digest_of
 from tests.support.hostile_records import SECRET, SEED, HostileRecords

@@ -8,13 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.admin import BrokerDescription, PartitionDescription, TopicDescription
+from connect_share.checks.topics import (
+    ClusterFacts,
+    FindingKind,
+    PartitionReplicas,
+    WatchedTopic,
+    find,
+    one_rack,
+    plan_replicas,
+    reassigned,
+    reassignment_json,
+)
 from connect_share.errors import ConfigError
-from connect_share.records import TopicType
-from connect_share.topics import TopicSpec
-from connect_share.topics.findings import ClusterFacts, FindingKind, WatchedTopic, find, plan_replicas
-from connect_share.topics.reassignment import PartitionReplicas, one_rack, reassigned, reassignment_json
-from connect_share.topics.vetted import refuse_illegal, safe_min_isr, vetted_settings
+from connect_share.kafka.create import TopicSpec, refuse_illegal, safe_min_isr, vetted_settings
+from connect_share.kafka.descriptions import BrokerDescription, PartitionDescription, TopicDescription
+from connect_share.model.records import TopicType
 
 RACKS = {1: "a", 2: "a", 3: "b"}
 BROKERS = [BrokerDescription(number, rack) for number, rack in RACKS.items()]

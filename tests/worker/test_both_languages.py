@@ -14,17 +14,19 @@ from typing import Any
 
 import pytest
 
-from connect_share import client
-from connect_share.admin import Admin, NewTopicRequest
 from connect_share.embedded.rest import RestError
 from connect_share.embedded.worker import worker_properties
 from connect_share.errors import FencedError, LiveMembersError, PrivilegedWriteError, UsageError
-from connect_share.keys import prefix_key
-from connect_share.records import ConnectorTaskId, TopicType
-from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus
+from connect_share.jar import INTERCEPTOR_CLASS
+from connect_share.kafka import client
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.model.config_state import TargetState
+from connect_share.model.keys import prefix_key
+from connect_share.model.records import ConnectorTaskId, TopicType
+from connect_share.model.status import ConnectorStatus, State, TaskStatus
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
-from connect_share.worker_plugin import INTERCEPTOR_CLASS
 from tests.lab.waiting import when_possible
 from tests.lab.worker import LabWorker
 from tests.support.flushes import flush_offsets

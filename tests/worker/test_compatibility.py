@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.records import TopicType
+from connect_share.model.records import TopicType
 from tests.lab.compatibility.__main__ import main
 from tests.lab.compatibility.result import Outcome, load_results
 from tests.support.kafka import TestBroker

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.records import TopicType
+from connect_share.model.records import TopicType
 from tests.lab.worker import LabWorker
 from tests.support.java_groups import (
     JAR,

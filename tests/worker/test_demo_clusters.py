@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.admin import Admin
 from connect_share.embedded.broker import LocalBroker
-from connect_share.state import TargetState
+from connect_share.kafka.admin import Admin
+from connect_share.model.config_state import TargetState
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from migrator.cli.__main__ import main as migrate

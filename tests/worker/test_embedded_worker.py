@@ -24,7 +24,7 @@ def test_a_worker_runs_a_connector_with_a_hostile_name(
     source.write_text("one\n")
     worker = worker_factory(worker_properties(broker.bootstrap_servers, unique))
     with broker.admin() as admin:
-        from connect_share.admin import NewTopicRequest
+        from connect_share.kafka.descriptions import NewTopicRequest
 
         create_known(admin, NewTopicRequest(f"{unique}-lines", 1, 1))
         put(
@@ -41,7 +41,7 @@ def test_a_worker_runs_a_connector_with_a_hostile_name(
 
 @pytest.mark.slow
 def test_a_stopped_broker_starts_again_with_its_data(own_broker: LocalBroker) -> None:
-    from connect_share.admin import NewTopicRequest
+    from connect_share.kafka.descriptions import NewTopicRequest
 
     with own_broker.admin() as admin:
         admin.create_topic(NewTopicRequest("kept", 3, 1))

@@ -21,8 +21,8 @@ from connect_share.embedded.artifacts import class_path, ensure_artifacts
 from connect_share.embedded.java_program import compiled
 from connect_share.embedded.jvm import QUICK, java_arguments, write_log_settings
 from connect_share.embedded.worker import worker_properties
-from connect_share.herder import signature_headers
-from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
+from connect_share.jar import INTERCEPTOR_CLASS, jar_path
+from connect_share.runtime import signature_headers
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.runtime_workers import EXAMPLES, RuntimeWorker
@@ -202,7 +202,7 @@ def test_a_killed_worker_loses_nothing_and_repeats_nothing(
     names = [f"read-{number}" for number in range(4)]
     files = {name: tmp_path / f"{name}.txt" for name in names}
     with broker.admin() as admin:
-        from connect_share.admin import NewTopicRequest
+        from connect_share.kafka.descriptions import NewTopicRequest
 
         admin.create_topic(NewTopicRequest(f"{unique}-lines", 1, 1))
     for number, name in enumerate(names):

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from connect_share import ConnectStorage, TopicType, WorkerConfig, replay_config
-from connect_share.keys import prefix_key
-from connect_share.state import TargetState
+from connect_share.model.config_state import TargetState
+from connect_share.model.keys import prefix_key
 from tests.lab.waiting import when_possible
 from tests.lab.worker import LabWorker
 from tests.support.java_groups import JAR, LogLines, SharedTopics, await_settled, put, write

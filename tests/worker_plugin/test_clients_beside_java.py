@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from connect_share.errors import ConfigError
-from connect_share.records import TopicType
-from connect_share.stores import own_offsets_topic
-from connect_share.stores.own_offsets_topic import own_offsets_worker_config
+from connect_share.model.records import TopicType
+from connect_share.stores import connector_offsets as own_offsets_topic
+from connect_share.stores.connector_offsets import own_offsets_worker_config
 from connect_share.worker_config import WorkerConfig
 from tests.support.java_tests import classes_of, run_java
 

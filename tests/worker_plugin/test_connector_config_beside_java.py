@@ -9,7 +9,7 @@ from typing import Literal
 
 import pytest
 
-from connect_share.herder import connector_config_errors
+from connect_share.runtime import connector_config_errors
 from tests.support.java_tests import classes_of, run_java
 
 pytestmark = pytest.mark.xdist_group("worker_plugin")

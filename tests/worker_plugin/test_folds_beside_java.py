@@ -19,13 +19,11 @@ from typing import Any
 
 import pytest
 
-from connect_share.connect_json import loads
 from connect_share.errors import ValueFormatError
-from connect_share.keys import ClusterGroupId, key_text, own_key, split_key
-from connect_share.records import Record, TopicType
-from connect_share.state.names import is_integer
-from connect_share.state.offset_records import parse_offset_key
-from connect_share.state.skips import SkipKind
+from connect_share.model.connect_json import loads
+from connect_share.model.keys import ClusterGroupId, SkipKind, is_integer, key_text, own_key, split_key
+from connect_share.model.offsets import parse_offset_key
+from connect_share.model.records import Record, TopicType
 from tests.support.fold_answers import FoldAnswer, fold_answer, plain_text
 from tests.support.hostile_logs import GROUP, HostileLogs
 from tests.support.java_tests import classes_of, run_java

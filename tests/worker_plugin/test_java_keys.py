@@ -8,8 +8,8 @@ import random
 import pytest
 
 from connect_share.errors import InvalidClusterGroupIdError
-from connect_share.keys import KEY_PREFIXES, ClusterGroupId, is_original_key, own_key
-from connect_share.records import TopicType
+from connect_share.model.keys import KEY_PREFIXES, ClusterGroupId, is_original_key, own_key
+from connect_share.model.records import TopicType
 from tests.support.key_vectors import PATH
 from tests.worker_plugin.conftest import RunJava
 

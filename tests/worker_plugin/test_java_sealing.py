@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from connect_share.errors import ConfigError
-from connect_share.records import TopicType
+from connect_share.model.records import TopicType
 from connect_share.sealing import KeyRing, Refusal
 from connect_share.sealing.cipher import Cipher, Opened
 from tests.support.sealed import VECTORS, key_text

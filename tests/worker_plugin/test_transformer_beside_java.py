@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from connect_share import ConnectorTaskId, WorkerConfig, WorkerConfigTransformer, replay_config, task_configs_changed
-from connect_share.records import Record
-from connect_share.state import connector_config_record, task_commit_record, task_config_record
+from connect_share.model.config import connector_config_record, task_commit_record, task_config_record
+from connect_share.model.records import Record
 from tests.support.java_tests import classes_of, run_java
 
 pytestmark = pytest.mark.xdist_group("worker_plugin")

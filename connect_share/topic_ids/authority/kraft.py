@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from connect_share.admin import Admin
 from connect_share.errors import UsageError
+from connect_share.kafka.admin import Admin
 from connect_share.topic_ids.authority.authority import (
     REMOTE_LOG_METADATA,
     Authority,

@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from connect_share.admin import Admin
 from connect_share.console import (
     DEFAULT_TIMEOUT_S,
     Output,
@@ -21,6 +20,7 @@ from connect_share.console import (
     plural,
 )
 from connect_share.errors import UsageError
+from connect_share.kafka.admin import Admin
 from connect_share.topic_ids.authority.authority import Authority
 from connect_share.topic_ids.authority.kraft import authority_of_brokers, read_metadata_dump
 from connect_share.topic_ids.authority.zookeeper import ZooKeeper, open_zookeeper, read_zookeeper_dump

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from connect_share.errors import UsageError
-from connect_share.private_file import sync_folder, write_private_file
+from connect_share.files import sync_folder, write_private_file
 from connect_share.topic_ids.errors import TopicIdRepairError, explained
 
 Text = Annotated[str, Field(strict=True, pattern=r"^[^\x00]*$")]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple, Self
 from pydantic import Field
 
 from connect_share.errors import UsageError
-from connect_share.private_file import sync_folder
+from connect_share.files import sync_folder
 from connect_share.topic_ids.authority.authority import read_id
 from connect_share.topic_ids.errors import TopicIdRepairError, explained
 from connect_share.topic_ids.repair.backup import BackupPart, Checksum, Number, Text, keep_files, read_kept

@@ -19,9 +19,8 @@ from connect_share import (
     TaskStatus,
     ValueFormatError,
 )
-from connect_share.admin import Admin
-from connect_share.admin.consumer_groups import ConsumerGroupsAdmin
-from connect_share.herder import (
+from connect_share.kafka.admin import Admin
+from connect_share.runtime import (
     alter_sink_offsets,
     connector_config_errors,
     refused_overrides,
@@ -29,6 +28,7 @@ from connect_share.herder import (
     sink_group_id,
     sink_offsets,
 )
+from connect_share.runtime.sinks import ConsumerGroupsAdmin
 from connect_share.worker_config.override_policy import OverridePolicy
 
 from .leader_client import NOT_AGAIN, RestError, forward

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
 from connect_share import ConnectStorage
-from connect_share.group_membership import ConnectGroupMember, Generation
-from connect_share.herder import signature_headers
+from connect_share.runtime import ConnectGroupMember, Generation, signature_headers
 
 NOT_AGAIN = ("forward", "false")  # in the query of a request that was forwarded, as in Java
 _TIMEOUT_S = 30.0

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from connect_share import ConnectorTaskId, ConnectShareError, RecordError, TargetState, UsageError
-from connect_share.herder import is_valid_signature
+from connect_share.runtime import is_valid_signature
 
 from .herder import Herder
 from .leader_client import NOT_AGAIN, RestError, forward

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
 from connect_share import ConnectorTaskId, ConnectStorage, State, TaskOffsetWriter, TopicStatus, WorkerConfig
-from connect_share.admin import Admin, NewTopicRequest
-from connect_share.herder import sink_group_id
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.runtime import sink_group_id
 
 from .plugins import Config, Plugin, SinkTask, SourceRecord, SourceTask
 

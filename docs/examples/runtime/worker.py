@@ -24,9 +24,8 @@ from connect_share import (
     WorkerConfigTransformer,
     task_configs_changed,
 )
-from connect_share.group_membership import ConnectGroupMember, Generation
-from connect_share.group_protocol import ConnectorsAndTasks
-from connect_share.herder import RestartPlan, SessionKeyRotation, deleted_statuses
+from connect_share.kafka.connect_protocol import ConnectorsAndTasks
+from connect_share.runtime import ConnectGroupMember, Generation, RestartPlan, SessionKeyRotation, deleted_statuses
 
 from .leader_client import LeaderClient, RestError
 from .plugins import plugin_of

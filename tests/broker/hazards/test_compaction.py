@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 
-from connect_share import client
+from connect_share.kafka import client
 from connect_share.storage import ConnectStorage
 from tests.broker.stores.conftest import Shared
 from tests.support.topics import COMPACT_NOW

@@ -10,20 +10,20 @@ from dataclasses import replace
 
 import pytest
 
-from connect_share import client
-from connect_share.errors import UnreadableHeadersError, WriteError
-from connect_share.keys import ClusterGroupId
-from connect_share.migration_errors import PlanRejectedError
-from connect_share.record_file import RecordFile
-from connect_share.records import ConnectorTaskId, OffsetRange, TopicType
-from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus
+from connect_share.backup.record_file import RecordFile
+from connect_share.errors import PlanRejectedError, UnreadableHeadersError, WriteError
+from connect_share.kafka import client
+from connect_share.kafka.write import PROCESS_PRODUCERS
+from connect_share.model.config_state import TargetState
+from connect_share.model.keys import ClusterGroupId
+from connect_share.model.records import ConnectorTaskId, OffsetRange, TopicType
+from connect_share.model.status import ConnectorStatus, State, TaskStatus
 from connect_share.storage import ConnectStorage
-from connect_share.topic_io.checked_writer import PROCESS_PRODUCERS
 from connect_share.transform.rules import KeyTransform
 from migrator.copy.copy_job import CopyJob
 from migrator.copy.mirror import begin_together
-from migrator.facts.manifest import backup_path
-from migrator.plan.plan import MigrationPlan
+from migrator.plan import MigrationPlan
+from migrator.run import backup_path
 from tests.broker.stores.conftest import Pair, Shared
 from tests.support.console import console
 from tests.support.flushes import flush_offsets

@@ -14,7 +14,7 @@ import pytest
 from connect_share.embedded.artifacts import ensure_artifacts
 from connect_share.embedded.broker import DEFAULT_VERSION
 from connect_share.embedded.jvm import QUICK, java_arguments, write_log_settings
-from connect_share.log import open_transactions
+from connect_share.kafka import open_transactions
 from connect_share.storage import ConnectStorage
 from tests.broker.stores.conftest import Pair, Shared
 from tests.support.deadlines import error_at_deadline

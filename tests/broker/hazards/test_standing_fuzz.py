@@ -12,14 +12,14 @@ from typing import Any, Final
 
 import pytest
 
-from connect_share.backup.contents import BackupFile
+from connect_share.backup.backup_file import BackupFile
 from connect_share.errors import ConfigError
-from connect_share.keys import ClusterGroupId, own_key
-from connect_share.records import TopicType
-from connect_share.state import ConnectorStatus, State
+from connect_share.model.keys import ClusterGroupId, own_key
+from connect_share.model.records import TopicType
+from connect_share.model.status import ConnectorStatus, State
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
-from migrator.facts.manifest import Manifest, manifest_path
+from migrator.run import Manifest, manifest_path
 from tests.support.console import console
 from tests.support.hostile_records import NAMES, SECRET, SEED, TAKES_ALL, HostileRecords, write_hostile
 from tests.support.long_forms import LONG

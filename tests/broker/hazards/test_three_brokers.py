@@ -16,10 +16,10 @@ from functools import partial
 import pytest
 
 from connect_share import BrokerError, ConnectShareError, ReadToEndTimeoutError, WriteError
-from connect_share.admin import Admin
-from connect_share.records import TopicType
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import await_in_sync
+from connect_share.model.records import TopicType
 from connect_share.storage import ConnectStorage
-from connect_share.topics.creation import await_in_sync
 from connect_share.worker_config import WorkerConfig
 from tests.lab.cluster import LocalCluster
 from tests.support.flushes import done

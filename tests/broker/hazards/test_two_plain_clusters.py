@@ -8,7 +8,7 @@ import pytest
 
 from connect_share.cli.__main__ import main
 from connect_share.embedded.worker import write_properties
-from connect_share.state import ConnectorStatus, State
+from connect_share.model.status import ConnectorStatus, State
 from connect_share.storage import ConnectStorage
 from tests.broker.stores.conftest import Shared
 from tests.support.migration_site import run

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from connect_share import client
-from connect_share.admin import Admin, NewTopicRequest
-from connect_share.log import KafkaBasedLog
-from connect_share.records import Record, TopicType
-from connect_share.topics import TopicSpec
+from connect_share.kafka import client
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import TopicSpec
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.log.kafka_based_log import KafkaBasedLog
+from connect_share.model.records import Record, TopicType
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from tests.support.topics import ANYWHERE, create_known, pairs_of, read_topic, send
 from tests.support.waiting import await_that

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
-from connect_share import client
-from connect_share.admin import Admin, NewTopicRequest
 from connect_share.errors import BrokerError, BrokerTimeoutError, BrokerUnavailableError, ReadToEndTimeoutError
-from connect_share.log import KafkaBasedLog, read_ranges
-from connect_share.murmur2 import partition_for
-from connect_share.records import OffsetRange
+from connect_share.kafka import client
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.kafka.read import read_ranges
+from connect_share.log.kafka_based_log import KafkaBasedLog
+from connect_share.model.murmur2 import partition_for
+from connect_share.model.records import OffsetRange
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from tests.support.connect_member import ConnectMember
 from tests.support.waiting import await_that
@@ -54,7 +56,7 @@ def test_descriptions(bench: Any) -> None:
 
 def test_topic_id_is_written_as_kafka_writes_it(bench: Any) -> None:
     """Its own files on disk would say the same; here two ways of asking have to agree, for ids with any sign."""
-    from connect_share.admin import topic_id_text
+    from connect_share.kafka.descriptions import topic_id_text
 
     class Raw:
         def __init__(self, high: int, low: int) -> None:

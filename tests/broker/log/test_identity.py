@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from connect_share.errors import ConnectShareError, LogFailedError, StoreClosedError, StoreError, TopicRecreatedError
-from connect_share.log import RecordMetadata, identity
+from connect_share.log import identity
+from connect_share.log.protocol import RecordMetadata
 from tests.support.waiting import await_that
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from connect_share.errors import BrokerError, ReadToEndTimeoutError
-from connect_share.log import read_batches, read_ranges
-from connect_share.records import OffsetRange
+from connect_share.kafka.read import read_batches, read_ranges
+from connect_share.model.records import OffsetRange
 from connect_share.worker_config.client_settings import Isolation
 from tests.broker.log.test_start import compact, delete_records
 from tests.support.deadlines import error_at_deadline

@@ -9,12 +9,18 @@ from typing import Any
 
 import pytest
 
-from connect_share.client import TopicPartition
 from connect_share.errors import PartitionCountError, ReadToEndTimeoutError, StoreClosedError
-from connect_share.log import SharedReader, StartContext, TopicFacts, gather_facts
-from connect_share.log.catch_up import CatchUpRead, TopicRead, catch_up_consumer
-from connect_share.log.record_feed import RecordFeed
-from connect_share.records import TopicType
+from connect_share.kafka.client import TopicPartition
+from connect_share.kafka.facts import TopicFacts, gather_facts
+from connect_share.log.first_read import (
+    CatchUpRead,
+    RecordFeed,
+    SharedReader,
+    StartContext,
+    TopicRead,
+    catch_up_consumer,
+)
+from connect_share.model.records import TopicType
 from connect_share.worker_config.client_settings import Isolation
 from tests.support.waiting import await_that
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from connect_share.client import TopicPartition
 from connect_share.errors import (
     AuthorizationError,
     PartitionCountError,
@@ -17,8 +16,10 @@ from connect_share.errors import (
     TopicMissingError,
     TopicNotCompactedError,
 )
-from connect_share.log import StartContext, TopicFacts, gather_facts
-from connect_share.records import TopicType
+from connect_share.kafka.client import TopicPartition
+from connect_share.kafka.facts import TopicFacts, gather_facts
+from connect_share.log.first_read import StartContext
+from connect_share.model.records import TopicType
 from connect_share.worker_config.client_settings import Isolation
 from tests.support.deadlines import error_at_deadline
 from tests.support.topics import COMPACT_NOW

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from connect_share import client
 from connect_share.errors import (
     BrokerError,
     ConnectShareError,
@@ -22,8 +21,10 @@ from connect_share.errors import (
     TopicRecreatedError,
     WriteError,
 )
-from connect_share.log import KafkaBasedLog, RecordMetadata
-from connect_share.murmur2 import partition_for
+from connect_share.kafka import client
+from connect_share.log.kafka_based_log import KafkaBasedLog
+from connect_share.log.protocol import RecordMetadata
+from connect_share.model.murmur2 import partition_for
 from connect_share.worker_config.client_settings import Isolation
 from tests.broker.log.test_identity import recreate
 from tests.support.deadlines import error_at_deadline
@@ -354,8 +355,7 @@ def test_collector_is_left_as_found(bench: Any, collected: Any) -> None:
 
 
 def test_passing_errors_are_survived(bench: Any, collected: Any, caplog: pytest.LogCaptureFixture) -> None:  # case 56
-    from connect_share.log.catch_up import CatchUpRead, TopicRead
-    from connect_share.log.record_feed import RecordFeed
+    from connect_share.log.first_read import CatchUpRead, RecordFeed, TopicRead
 
     def event(error: client.KafkaError) -> Any:
         """Make an error of the client as a whole, which has no topic."""

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from connect_share import client
-from connect_share.admin import Admin
 from connect_share.errors import (
     BrokerError,
     ConfigError,
@@ -21,8 +19,10 @@ from connect_share.errors import (
     StoreClosedError,
     TopicNotCompactedError,
 )
-from connect_share.records import TopicType
-from connect_share.topics import TopicSpec, check_cleanup_policy, ensure_topic
+from connect_share.kafka import client
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import TopicSpec, check_cleanup_policy, ensure_topic
+from connect_share.model.records import TopicType
 
 
 def test_created_as_asked(bench: Any) -> None:
@@ -50,7 +50,7 @@ def test_broker_defaults(bench: Any) -> None:
 def test_more_replicas_than_brokers(bench: Any, caplog: pytest.LogCaptureFixture) -> None:  # case 60
     brokers = bench.admin.broker_count()
     began = time.monotonic()
-    with caplog.at_level(logging.INFO, "connect_share.topics"), pytest.raises(ReplicationFactorError) as caught:
+    with caplog.at_level(logging.INFO, "connect_share.kafka"), pytest.raises(ReplicationFactorError) as caught:
         ensure_topic(bench.admin, bench.spec(replicas=brokers + 2), timeout_s=1.0)
     assert time.monotonic() - began >= 0.3  # it was tried again
     for word in (bench.topic, f"{brokers + 2} replicas", f"{brokers} broker", "status.storage.replication.factor"):
@@ -117,7 +117,7 @@ def test_policy_has_to_be_exactly_compact(bench: Any, topic_type: TopicType, pro
 
 
 def test_policy_of_a_topic_that_is_not_there(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, "connect_share.topics"):
+    with caplog.at_level(logging.INFO, "connect_share.kafka"):
         check_cleanup_policy(bench.admin, bench.spec())
     assert "could not be verified" in caplog.text
 

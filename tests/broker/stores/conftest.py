@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 
 import pytest
 
-from connect_share import client
-from connect_share.admin import Admin, NewTopicRequest
-from connect_share.keys import prefix_key
-from connect_share.records import ConnectorTaskId
+from connect_share.kafka import client
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.model.keys import prefix_key
+from connect_share.model.records import ConnectorTaskId
+from connect_share.stores.base import ConfigUpdateListener, OffsetBackingStore, SetCallback
 from connect_share.stores.config import KafkaConfigBackingStore
-from connect_share.stores.config_listener import ConfigUpdateListener
-from connect_share.stores.offset_backing_store import OffsetBackingStore, SetCallback
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.worker_config import WorkerConfig

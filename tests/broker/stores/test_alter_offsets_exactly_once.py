@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from connect_share import client
 from connect_share.errors import (
     LiveMembersError,
     PrivilegedWriteError,
@@ -14,13 +13,17 @@ from connect_share.errors import (
     TaskCountError,
     UsageError,
 )
-from connect_share.murmur2 import partition_for
-from connect_share.records import TopicType
-from connect_share.state import TargetState
+from connect_share.kafka import client
+from connect_share.model.config_state import TargetState
+from connect_share.model.murmur2 import partition_for
+from connect_share.model.records import TopicType
 from connect_share.storage import ConnectStorage
 from connect_share.stores.alter_offsets import alter_offsets, reset_offsets
-from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore
-from connect_share.stores.own_offsets_topic import OWN_TOPIC_PROPERTY, own_offsets_worker_config
+from connect_share.stores.connector_offsets import (
+    OWN_TOPIC_PROPERTY,
+    ConnectorOffsetBackingStore,
+    own_offsets_worker_config,
+)
 from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import WorkerConfig
 from tests.support.connect_member import ConnectMember

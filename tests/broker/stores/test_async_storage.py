@@ -10,10 +10,15 @@ from typing import Any
 import pytest
 
 from connect_share import AsyncConnectStorage, ConnectorStatus, NotStartedError, State, StoreClosedError, TargetState
-from connect_share.async_storage import ConnectorConfigRemoved, ConnectorConfigUpdated, TargetStateChanged
-from connect_share.async_storage.config_events import MOST_PENDING, ConfigEvents
 from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import FencedError, StoreError, TopicRecreatedError
+from connect_share.storage.config_events import (
+    MOST_PENDING,
+    ConfigEvents,
+    ConnectorConfigRemoved,
+    ConnectorConfigUpdated,
+    TargetStateChanged,
+)
 from connect_share.worker_config import WorkerConfig
 from tests.broker.stores.conftest import properties_of
 

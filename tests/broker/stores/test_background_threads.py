@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from connect_share.admin import Admin
-from connect_share.checkpoint.file import read_checkpoint
 from connect_share.exporter import followed_topic
 from connect_share.exporter.followed_topic import FollowedTopic
-from connect_share.log import gather_facts
-from connect_share.records import TopicType
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import topic_spec
+from connect_share.kafka.facts import gather_facts
+from connect_share.model.records import TopicType
 from connect_share.storage import ConnectStorage, live_members
-from connect_share.topics import topic_spec
+from connect_share.storage.checkpoint import read_checkpoint
 from tests.support.waiting import await_that
 
 SECRET = "s3cret-in-an-error"

@@ -17,21 +17,13 @@ from typing import Any
 import pytest
 
 from connect_share import replay_config, replay_offsets, replay_status
-from connect_share.admin import Admin
 from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import ConnectShareError, ReadToEndTimeoutError, WriteError
-from connect_share.records import ConnectorTaskId
-from connect_share.state import (
-    ClusterConfigState,
-    ConnectorStatus,
-    OffsetSnapshot,
-    SessionKey,
-    State,
-    StatusSnapshot,
-    TargetState,
-    TaskStatus,
-    TopicStatus,
-)
+from connect_share.kafka.admin import Admin
+from connect_share.model.config_state import ClusterConfigState, SessionKey, TargetState
+from connect_share.model.offsets import OffsetSnapshot
+from connect_share.model.records import ConnectorTaskId
+from connect_share.model.status import ConnectorStatus, State, StatusSnapshot, TaskStatus, TopicStatus
 from connect_share.storage import ConnectStorage
 from connect_share.stores import config as config_stores
 from connect_share.stores.alter_offsets import alter_offsets

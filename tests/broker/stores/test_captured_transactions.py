@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from connect_share import replay_config, replay_offsets, replay_status
-from connect_share.records import ConnectorTaskId, Record
-from connect_share.state import TargetState
+from connect_share.model.config_state import TargetState
+from connect_share.model.records import ConnectorTaskId, Record
 from connect_share.storage import ConnectStorage
 from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore
 from connect_share.worker_config import Isolation, WorkerConfig

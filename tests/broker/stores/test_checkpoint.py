@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 
-from connect_share.admin import Admin
-from connect_share.checkpoint.file import read_checkpoint
 from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import ConfigError, RecordFileError
-from connect_share.records import ConnectorTaskId
-from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus
+from connect_share.kafka.admin import Admin
+from connect_share.model.config_state import TargetState
+from connect_share.model.records import ConnectorTaskId
+from connect_share.model.status import ConnectorStatus, State, TaskStatus
 from connect_share.storage import ConnectStorage
+from connect_share.storage.checkpoint import read_checkpoint
 from connect_share.worker_config import WorkerConfig
 from tests.broker.stores.conftest import SHARING, properties_of
 from tests.support.flushes import flush_offsets
@@ -152,7 +153,7 @@ def reason_of_other(shared: Any, path: Path) -> str:
 
 def test_a_file_that_lies_is_not_fatal(shared: Any, tmp_path: Path) -> None:
     """Good sums of a state that is none."""
-    from connect_share.checkpoint.file import write_checkpoint
+    from connect_share.storage.checkpoint import write_checkpoint
 
     config, path = shared.sharing(), tmp_path / "checkpoint"
     with ConnectStorage(config, checkpoint=path) as storage:

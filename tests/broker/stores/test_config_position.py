@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from connect_share.errors import InvalidClusterGroupIdError
-from connect_share.state import SkipKind, TargetState
+from connect_share.model.config_state import TargetState
+from connect_share.model.keys import SkipKind
 from connect_share.stores.config import KafkaConfigBackingStore
 from tests.support.topics import COMPACT_NOW
 from tests.support.waiting import await_that

@@ -15,8 +15,8 @@ from connect_share.errors import (
     UsageError,
     WriteError,
 )
-from connect_share.records import ConnectorTaskId
-from connect_share.state import RestartRequest, SessionKey, TargetState
+from connect_share.model.config_state import RestartRequest, SessionKey, TargetState
+from connect_share.model.records import ConnectorTaskId
 from tests.support.waiting import await_that
 
 GROUPS = pytest.mark.parametrize("group", ["group-a", None], ids=["shared", "plain"])

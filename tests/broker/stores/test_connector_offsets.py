@@ -18,8 +18,7 @@ from connect_share.errors import (
 from connect_share.stores import offsets
 from connect_share.stores.alter_offsets import alter_offsets, reset_offsets
 from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore, _joined
-from connect_share.stores.offset_reader import OffsetStorageReader
-from connect_share.stores.offset_writer import OffsetStorageWriter
+from connect_share.stores.offsets import OffsetStorageReader, OffsetStorageWriter
 from tests.support.flushes import done
 from tests.support.waiting import await_that
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from connect_share.errors import PrivilegedWriteError, StoreClosedError, WriteError
-from connect_share.state import TargetState
+from connect_share.model.config_state import TargetState
 from connect_share.stores.alter_offsets import reset_offsets
 from connect_share.stores.transactional_writer import TransactionalWriter
 from tests.support.waiting import await_that

@@ -15,8 +15,8 @@ import pytest
 from connect_share import ConnectStorage, MemoryConfigBackingStore, WorkerConfig
 from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import ConfigError, GroupMembershipError, LiveMembersError
-from connect_share.group_membership import ConnectGroupMember, Generation, configured
-from connect_share.group_protocol import NOTHING, ConnectorsAndTasks
+from connect_share.kafka.connect_protocol import NOTHING, ConnectorsAndTasks
+from connect_share.runtime import ConnectGroupMember, Generation, configured
 from tests.broker.stores.conftest import Shared
 from tests.support.connect_member import ConnectMember
 from tests.support.idle_runtime import Idle

@@ -19,7 +19,7 @@ from tests.support.long_forms import LONG
 # It ends by the kill alone. Acknowledgements are printed only after the put has returned; the pipe survives the process.
 WRITER = """
 import itertools, json, os, sys
-from connect_share.state import ConnectorStatus, State
+from connect_share import ConnectorStatus, State
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 

@@ -14,8 +14,7 @@ from connect_share.errors import (
     StoreClosedError,
     ValueFormatError,
 )
-from connect_share.stores.offset_reader import OffsetStorageReader
-from connect_share.stores.offset_writer import OffsetStorageWriter
+from connect_share.stores.offsets import OffsetStorageReader, OffsetStorageWriter
 from tests.support.flushes import done, flush_offsets
 
 GROUPS = pytest.mark.parametrize("group", ["group-a", None], ids=["shared", "plain"])

@@ -11,7 +11,8 @@ import pytest
 
 from connect_share.errors import BrokerError, ConfigError, ConnectShareError, StoreClosedError, StoreError
 from connect_share.log import identity
-from connect_share.storage import ConnectStorage, connector_offset_stores
+from connect_share.storage import ConnectStorage
+from connect_share.stores import connector_offsets as connector_offset_stores
 from tests.support.flushes import flush_offsets
 from tests.support.password_collector import PasswordCollector, password_collector
 from tests.support.waiting import await_that

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from connect_share.admin import Admin
 from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import (
     BrokerTimeoutError,
@@ -18,6 +17,7 @@ from connect_share.errors import (
     ConnectShareError,
     ReadToEndTimeoutError,
 )
+from connect_share.kafka.admin import Admin
 from connect_share.storage import ConnectStorage
 from connect_share.stores import offsets
 from connect_share.worker_config import WorkerConfig

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from connect_share.backup.backup_file import back_up_group
-from connect_share.records import TopicType
+from connect_share.model.config_state import SessionKey, TargetState
+from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.sealing.cipher import is_sealed, key_id
-from connect_share.state import SessionKey, TargetState
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from tests.broker.stores.conftest import SHARING

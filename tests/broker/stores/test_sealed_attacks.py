@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from connect_share.errors import ConfigError
-from connect_share.records import TopicType
-from connect_share.state import State
+from connect_share.model.records import TopicType
+from connect_share.model.status import State
 from connect_share.storage import ConnectStorage
 from tests.support.sealed_attacks import ATTACKS, Attack, Attacked, Late
 from tests.support.sealed_stores import FILE, SECRET, believed, fresh, put, refused, worker

@@ -13,8 +13,8 @@ import pytest
 from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.worker import write_properties
 from connect_share.errors import ConfigError
+from connect_share.model.config_state import SessionKey
 from connect_share.sealing import KEYS_PROPERTY
-from connect_share.state import SessionKey
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from tests.support.console import console

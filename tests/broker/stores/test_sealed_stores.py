@@ -9,16 +9,15 @@ from typing import Any
 import pytest
 
 from connect_share.errors import ConfigError
-from connect_share.keys import prefix_key
-from connect_share.records import ConnectorTaskId, Record
+from connect_share.model.config_state import RestartRequest, SessionKey
+from connect_share.model.keys import prefix_key
+from connect_share.model.records import ConnectorTaskId, Record
+from connect_share.model.status import ConnectorStatus, State, TaskStatus
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.sealing.cipher import key_id
-from connect_share.state import ConnectorStatus, RestartRequest, SessionKey, State, TaskStatus
 from connect_share.storage import ConnectStorage
 from connect_share.stores.config import KafkaConfigBackingStore
-from connect_share.stores.offset_reader import OffsetStorageReader
-from connect_share.stores.offset_writer import OffsetStorageWriter
-from connect_share.stores.offsets import KafkaOffsetBackingStore
+from connect_share.stores.offsets import KafkaOffsetBackingStore, OffsetStorageReader, OffsetStorageWriter
 from connect_share.stores.status import KafkaStatusBackingStore
 from tests.support.flushes import flush_offsets
 from tests.support.sealed import key_text, sealed

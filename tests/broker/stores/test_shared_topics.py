@@ -21,8 +21,8 @@ from connect_share.errors import (
     StoreClosedError,
     TopicRecreatedError,
 )
-from connect_share.log import SharedReader
-from connect_share.storage import storage_start
+from connect_share.log.first_read import SharedReader
+from connect_share.storage import start as storage_start
 from tests.broker.stores.conftest import Listener
 from tests.broker.stores.test_storage import fill
 from tests.support.connect_member import ConnectMember

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from connect_share.errors import NotStartedError, StoreClosedError, ValueFormatError
-from connect_share.records import ConnectorTaskId
-from connect_share.state import ConnectorStatus, State, TaskStatus, TopicStatus
+from connect_share.model.records import ConnectorTaskId
+from connect_share.model.status import ConnectorStatus, State, TaskStatus, TopicStatus
 from connect_share.stores.status import KafkaStatusBackingStore, _RetryThread
 from tests.support.waiting import await_that
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from connect_share.admin import Admin
 from connect_share.errors import (
     BrokerError,
     ConfigError,
@@ -23,13 +22,17 @@ from connect_share.errors import (
     StoreClosedError,
     TopicNotCompactedError,
 )
-from connect_share.log import SharedReader
-from connect_share.records import ConnectorTaskId
-from connect_share.state import ConnectorStatus, SkipKind, State, TargetState, TaskStatus
-from connect_share.storage import ConnectStorage, connector_offset_stores
+from connect_share.kafka.admin import Admin
+from connect_share.log.first_read import SharedReader
+from connect_share.model.config_state import TargetState
+from connect_share.model.keys import SkipKind
+from connect_share.model.records import ConnectorTaskId
+from connect_share.model.status import ConnectorStatus, State, TaskStatus
+from connect_share.storage import ConnectStorage
+from connect_share.stores import connector_offsets as connector_offset_stores
 from connect_share.stores.config import KafkaConfigBackingStore
+from connect_share.stores.connector_offsets import own_offsets_worker_config
 from connect_share.stores.offsets import KafkaOffsetBackingStore
-from connect_share.stores.own_offsets_topic import own_offsets_worker_config
 from connect_share.stores.status import KafkaStatusBackingStore
 from tests.support.connect_member import ConnectMember
 from tests.support.flushes import flush_offsets
@@ -211,7 +214,7 @@ def test_other_groups_members_do_not_matter(shared: Any) -> None:
 
 
 def test_not_a_broker(shared: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("connect_share.storage.storage_start.Admin", partial(Admin, timeout_s=2.0))
+    monkeypatch.setattr("connect_share.storage.start.Admin", partial(Admin, timeout_s=2.0))
     with socket.create_server(("127.0.0.1", 0)) as nobody:  # takes connections and never answers
         for address in ("127.0.0.1:1", f"127.0.0.1:{nobody.getsockname()[1]}"):
             with pytest.raises(BrokerError, match=re.escape(address)):

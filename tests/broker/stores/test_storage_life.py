@@ -25,11 +25,13 @@ from connect_share.errors import (
     TopicRecreatedError,
     UsageError,
 )
-from connect_share.log import with_ends
-from connect_share.records import ConnectorTaskId
-from connect_share.state import ConnectorStatus, State, TargetState, TaskStatus
-from connect_share.storage import ConnectStorage, storage_start
-from connect_share.storage.plain_topics import PlainTopicsCheck
+from connect_share.kafka.facts import with_ends
+from connect_share.model.config_state import TargetState
+from connect_share.model.records import ConnectorTaskId
+from connect_share.model.status import ConnectorStatus, State, TaskStatus
+from connect_share.storage import ConnectStorage
+from connect_share.storage import start as storage_start
+from connect_share.storage.start import PlainTopicsCheck
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from tests.broker.stores.conftest import Listener
 from tests.broker.stores.test_storage import fill

@@ -23,8 +23,8 @@ from connect_share.errors import (
     ValueFormatError,
     WriteError,
 )
+from connect_share.model.config_state import TargetState
 from connect_share.sealing import KEYS_PROPERTY
-from connect_share.state import TargetState
 from connect_share.storage import ConnectStorage
 from connect_share.stores.task_offset_writer import TaskOffsetWriter
 from connect_share.worker_config import WorkerConfig

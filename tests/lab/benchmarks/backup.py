@@ -14,14 +14,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from connect_share import client
-from connect_share.cache import run_folder
 from connect_share.console import ProgressLine
 from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.worker import worker_properties, write_properties
-from connect_share.records import TopicType
-from connect_share.topic_io.facts import admin_of
-from connect_share.topics import ensure_topic, topic_spec
+from connect_share.jar.cache import run_folder
+from connect_share.kafka import client
+from connect_share.kafka.create import ensure_topic, topic_spec
+from connect_share.kafka.facts import admin_of
+from connect_share.model.records import TopicType
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from spark_jobs import command_line
 from tests.lab.benchmarks.output import hand_out

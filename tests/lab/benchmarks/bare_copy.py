@@ -13,10 +13,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from connect_share import client
 from connect_share.errors import ConnectShareError
-from connect_share.records import TopicType
-from connect_share.topic_io.checked_writer import BULK_OVERRIDES, PRODUCER_OVERRIDES
+from connect_share.kafka import client
+from connect_share.kafka.write import BULK_OVERRIDES, PRODUCER_OVERRIDES
+from connect_share.model.records import TopicType
 from connect_share.worker_config import WorkerConfig
 from spark_jobs import command_line
 from tests.lab.benchmarks.migration_audit import whole_topics

@@ -13,14 +13,15 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from connect_share import client
-from connect_share.admin import Admin, NewTopicRequest
 from connect_share.console import ProgressLine
 from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import ConfigError, ConnectShareError
-from connect_share.keys import prefix_key
-from connect_share.records import ConnectorTaskId, Record, TopicType
-from connect_share.state import State, TaskStatus, task_status_record
+from connect_share.kafka import client
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.model.keys import prefix_key
+from connect_share.model.records import ConnectorTaskId, Record, TopicType
+from connect_share.model.status import State, TaskStatus, task_status_record
 from connect_share.worker_config import ClientSettings
 from spark_jobs import command_line
 from spark_jobs.workload import WorkloadSize, group_records

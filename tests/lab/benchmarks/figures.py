@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from connect_share.contents.cost_model import FittedModel
 from connect_share.errors import ConfigError
-from connect_share.startup.cost_model import FittedModel
 from spark_jobs import command_line
 from spark_jobs.startup import resume
 from spark_jobs.startup.goals import LARGE, SMALL, goals
@@ -214,7 +214,7 @@ def drawings(root: Path) -> dict[Path, str]:
     drawn = {results / "startup.html": report, results / "startup.md": markdown, root / "README.md": readme}
     if result.model is not None:
         fitted = FittedModel.model_validate(result.model_dump()).model_dump_json(indent=2)
-        drawn[root / "connect_share" / "startup" / "model.json"] = f"{fitted}\n"
+        drawn[root / "connect_share" / "contents" / "model.json"] = f"{fitted}\n"
     for name, benchmarks in TABLES.items():
         tables = [each for each in benchmarks if (results / f"{each}.txt").exists()]
         page = (docs / name).read_text("utf-8") if tables else ""

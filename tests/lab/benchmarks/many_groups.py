@@ -18,12 +18,13 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
 
-from connect_share import ConnectStorage, SharedTopics, WorkerConfig, client
+from connect_share import ConnectStorage, SharedTopics, WorkerConfig
 from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.worker import worker_properties
-from connect_share.records import Record, TopicType
-from connect_share.topic_io.facts import admin_of
-from connect_share.topics import ensure_topic, topic_spec
+from connect_share.kafka import client
+from connect_share.kafka.create import ensure_topic, topic_spec
+from connect_share.kafka.facts import admin_of
+from connect_share.model.records import Record, TopicType
 from connect_share.worker_config import SHARING_PROPERTY
 from spark_jobs import command_line
 from spark_jobs.startup.scenarios import PLANS

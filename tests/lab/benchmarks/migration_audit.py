@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from connect_share.admin import Admin
-from connect_share.client import Message
-from connect_share.keys import ConfigKey, split_key
-from connect_share.log.ranges import read_batches
-from connect_share.murmur2 import partition_for
-from connect_share.records import OffsetRange, TopicType
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.client import Message
+from connect_share.kafka.read import read_batches
+from connect_share.model.keys import ConfigKey, split_key
+from connect_share.model.murmur2 import partition_for
+from connect_share.model.records import OffsetRange, TopicType
 from connect_share.worker_config import ClientSettings, Isolation
 from tests.lab.benchmarks.mirror_maker import partitions_of
 

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from connect_share.progress import Silent
-from migrator.apply.apply import apply_plan, now_ms
+from connect_share.files import Silent
+from migrator.apply import apply_plan, now_ms
 from migrator.copy.copy_job import CopyJob
 from migrator.copy.evidence import SliceEvidence
 from migrator.copy.local_engine import LOCAL_ENGINE, Engine, local_engine
-from migrator.facts.migration_run import locked_run
-from migrator.planner.make_plan import make_plan
+from migrator.planner import make_plan
+from migrator.run import locked_run
 from spark_jobs import command_line
 from spark_jobs.apply_plan import SPARK_ENGINE
 from spark_jobs.session import spark_session

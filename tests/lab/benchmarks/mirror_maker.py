@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from connect_share.admin import Admin
-from connect_share.cache import run_folder
 from connect_share.embedded.artifacts import class_path, ensure_artifacts
 from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.java_program import compiled
@@ -22,6 +20,8 @@ from connect_share.embedded.jvm import STEADY, java_arguments, write_log_setting
 from connect_share.embedded.processes import ChildProcess
 from connect_share.embedded.worker import write_properties
 from connect_share.errors import BrokerError
+from connect_share.jar.cache import run_folder
+from connect_share.kafka.admin import Admin
 from connect_share.worker_config import ClientSettings
 from tests.lab.benchmarks.process_cost import Cost, Watch
 

@@ -18,17 +18,17 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from connect_share import client
-from connect_share.admin import Admin
-from connect_share.cache import run_folder
 from connect_share.console import ProgressLine
 from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.worker import write_properties
 from connect_share.errors import ConfigError
-from connect_share.progress import Progress
-from connect_share.records import TopicType
+from connect_share.files import Progress
+from connect_share.jar.cache import run_folder
+from connect_share.kafka import client
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import ensure_topic, topic_spec
+from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY, TopicSeals
-from connect_share.topics import ensure_topic, topic_spec
 from connect_share.worker_config import WorkerConfig
 from spark_jobs import command_line
 from spark_jobs.startup.connection import SERVERS

@@ -15,7 +15,7 @@ import pyspark
 import spark_jobs
 from connect_share.embedded.ports import free_ports
 from connect_share.embedded.processes import ChildProcess
-from connect_share.java_runtime import java_home_for_spark
+from connect_share.jar.java_runtime import java_home_for_spark
 from tests.lab.benchmarks.process_cost import Cost, Watch, measured
 from tests.lab.waiting import until
 

@@ -17,13 +17,14 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, Final
 
-from connect_share import ConnectStorage, WorkerConfig, client
+from connect_share import ConnectStorage, WorkerConfig
 from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.errors import ConfigError, ReadToEndTimeoutError
-from connect_share.records import Record, TopicType
+from connect_share.jar import INTERCEPTOR_CLASS, jar_path
+from connect_share.kafka import client
+from connect_share.model.records import Record, TopicType
 from connect_share.worker_config import SHARING_PROPERTY
-from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
 from spark_jobs import command_line
 from spark_jobs.startup.scenarios import PLANS
 from spark_jobs.workload import group_records

@@ -21,21 +21,21 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from connect_share import client
-from connect_share.admin import Admin
-from connect_share.cache import run_folder
 from connect_share.console import ProgressLine
 from connect_share.embedded.broker import LocalBroker
 from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.worker import worker_properties
 from connect_share.errors import ConfigError, WriteError
-from connect_share.progress import Progress
-from connect_share.records import TopicType
+from connect_share.files import Progress
+from connect_share.jar import INTERCEPTOR_CLASS, jar_path
+from connect_share.jar.cache import run_folder
+from connect_share.kafka import client
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import ensure_topic, topic_spec
+from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.sealing.key_ring import new_key
-from connect_share.topics import ensure_topic, topic_spec
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
-from connect_share.worker_plugin import INTERCEPTOR_CLASS, jar_path
 from spark_jobs import command_line
 from spark_jobs.workload import WorkloadSize, group_records
 from tests.lab.benchmarks.output import hand_out

@@ -21,7 +21,7 @@ from typing import Final
 from connect_share.embedded.artifacts import locked_sets
 from connect_share.embedded.broker import BROKER_SET, DEFAULT_VERSION, LocalBroker
 from connect_share.errors import ConfigError, ConnectShareError
-from connect_share.keys import ClusterGroupId
+from connect_share.model.keys import ClusterGroupId
 from connect_share.worker_config import load_properties
 from tests.lab.compatibility.cells import Cell, Plugin, planned
 from tests.lab.compatibility.course import machine, try_cell

@@ -11,11 +11,11 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
-from connect_share.cache import run_folder
 from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.machine import describe_machine
 from connect_share.errors import BrokerError, ConnectShareError
-from connect_share.records import TopicType
+from connect_share.jar.cache import run_folder
+from connect_share.model.records import TopicType
 from tests.lab.compatibility.cells import Cell, Plugin
 from tests.lab.compatibility.java_side import JavaSide
 from tests.lab.compatibility.python_side import PythonSide

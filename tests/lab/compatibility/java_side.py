@@ -12,10 +12,11 @@ from typing import Any, Final
 
 from connect_share.embedded.errors import EmbeddedError
 from connect_share.embedded.rest import RestError
-from connect_share.keys import ClusterGroupId
-from connect_share.records import TopicType
-from connect_share.state import TargetState, replay_config, replay_offsets, replay_status
-from connect_share.worker_plugin import jar_path
+from connect_share.jar import jar_path
+from connect_share.model.config_state import TargetState
+from connect_share.model.keys import ClusterGroupId
+from connect_share.model.records import TopicType
+from connect_share.replay import replay_config, replay_offsets, replay_status
 from tests.lab.compatibility.cells import JavaKind, Plugin
 from tests.lab.compatibility.result import JavaEvidence, Start
 from tests.lab.compatibility.shared_topics import SharedTopics

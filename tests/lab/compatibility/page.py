@@ -7,7 +7,7 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
-from connect_share.records import TopicType
+from connect_share.model.records import TopicType
 from tests.lab.compatibility.cells import JavaKind, Plugin, row_title
 from tests.lab.compatibility.result import CellResult, JavaEvidence, Outcome, Start
 

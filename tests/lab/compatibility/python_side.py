@@ -5,19 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from connect_share.embedded.errors import EmbeddedError
-from connect_share.records import ConnectorTaskId, TopicType
-from connect_share.state import (
-    ClusterConfigState,
-    ConnectorStatus,
-    OffsetSnapshot,
-    State,
-    StatusSnapshot,
-    TargetState,
-    TaskStatus,
-    replay_config,
-    replay_offsets,
-    replay_status,
-)
+from connect_share.model.config_state import ClusterConfigState, TargetState
+from connect_share.model.offsets import OffsetSnapshot
+from connect_share.model.records import ConnectorTaskId, TopicType
+from connect_share.model.status import ConnectorStatus, State, StatusSnapshot, TaskStatus
+from connect_share.replay import replay_config, replay_offsets, replay_status
 from connect_share.storage import ConnectStorage
 from connect_share.stores.alter_offsets import reset_offsets
 from connect_share.worker_config import WorkerConfig

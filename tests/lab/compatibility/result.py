@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from connect_share.errors import ConfigError
-from connect_share.records import TopicType
+from connect_share.model.records import TopicType
 from tests.lab.compatibility.cells import Cell, JavaKind
 
 FORMAT: Final = 1

@@ -8,16 +8,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from connect_share import client
-from connect_share.admin import Admin, NewTopicRequest
 from connect_share.embedded.worker import worker_properties
 from connect_share.errors import WriteError
-from connect_share.keys import ClusterGroupId, prefix_key, split_key
-from connect_share.log import read_ranges
-from connect_share.records import OffsetRange, Record, TopicType
-from connect_share.topics import ensure_topic, topic_spec
+from connect_share.jar import INTERCEPTOR_CLASS
+from connect_share.kafka import client
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import ensure_topic, topic_spec
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.kafka.read import read_ranges
+from connect_share.model.keys import ClusterGroupId, prefix_key, split_key
+from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
-from connect_share.worker_plugin import INTERCEPTOR_CLASS
 from tests.lab.compatibility.cells import Plugin
 
 PREFIX: Final = "compat"

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from connect_share.keys import KINDS
-from connect_share.records import TopicType
+from connect_share.model.keys import KINDS
+from connect_share.model.records import TopicType
 
 ABOUT_FOREIGN: Final[Mapping[TopicType, str]] = {
     TopicType.CONFIG: "Discarding config update record with invalid key",

@@ -16,9 +16,9 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-from connect_share.cache import locked
 from connect_share.embedded.artifacts import locked_sets
 from connect_share.errors import ConnectShareError
+from connect_share.jar.cache import locked
 from tests.lab.compatibility.course import machine
 from tests.lab.peers.page import page
 from tests.lab.peers.result import Mode, Run, load_result, save_result

@@ -17,8 +17,8 @@ import time
 from collections.abc import Sequence
 from types import FrameType
 
-from connect_share.cache import run_folder
 from connect_share.errors import ConnectShareError
+from connect_share.jar.cache import run_folder
 from tests.lab.topic_id_drill.kraft import drill_kraft
 from tests.lab.topic_id_drill.traffic import log
 from tests.lab.topic_id_drill.zookeeper import drill_zookeeper

@@ -8,7 +8,7 @@ import pytest
 
 from connect_share.backup.encryption import FileCipher
 from connect_share.errors import ConfigError, RecordFileError
-from connect_share.records import Record, TopicType
+from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KeyRing
 from connect_share.sealing.cipher import Cipher, Opened
 from tests.support.sealed import KEYS, key_text

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.backup.contents import BackedUpTopic, BackupContents, Segment
-from connect_share.backup.segments import (
+from connect_share.backup.backup_file import (
+    BackedUpTopic,
+    BackupContents,
     BackupFiles,
+    Segment,
     SegmentFile,
     file_name,
     half_written_in,
@@ -18,10 +20,9 @@ from connect_share.backup.segments import (
     point_at,
     segment_files,
 )
-from connect_share.errors import RecordFileError
-from connect_share.migration_errors import RestoreRejectedError
-from connect_share.record_file import RecordFileWriter
-from connect_share.records import Record, TopicType
+from connect_share.backup.record_file import RecordFileWriter
+from connect_share.errors import RecordFileError, RestoreRejectedError
+from connect_share.model.records import Record, TopicType
 from connect_share.worker_config import Isolation
 
 

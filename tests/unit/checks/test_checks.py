@@ -7,10 +7,10 @@ import pytest
 from connect_share.checks import collisions, order, orphans, secrets, sizes
 from connect_share.checks.finding import MOST_FINDINGS, Finding
 from connect_share.checks.state import TopicsState
-from connect_share.records import Record, TopicType
-from connect_share.startup.profile import PartitionCounter, TopicProfile
-from connect_share.startup.report import ProfiledTopic
-from connect_share.worker_plugin.worker_file_check import Severity
+from connect_share.checks.worker_file import Severity
+from connect_share.contents.profile import PartitionCounter, TopicProfile
+from connect_share.contents.startup import ProfiledTopic
+from connect_share.model.records import Record, TopicType
 from tests.support.captures import VERSIONS, prefixed
 from tests.support.checked import CONFIG, OFFSET, STATUS, captured_topics, findings_of, ids, records, state_of
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.admin.descriptions import worker_id_of
 from connect_share.checks import transactions
 from connect_share.checks.admission import StartupEffect, find_slow
 from connect_share.checks.liveness import LONG_MS, LiveWorkers, find, live_workers
-from connect_share.log.open_transactions import OpenTransaction
-from connect_share.worker_plugin.worker_file_check import Severity
+from connect_share.checks.worker_file import Severity
+from connect_share.kafka.descriptions import worker_id_of
+from connect_share.kafka.open_transactions import OpenTransaction
 from tests.support.checked import CONFIG, STATUS, records, state_of
 
 CONNECTOR = '{"properties":{"connector.class":"C"}}'

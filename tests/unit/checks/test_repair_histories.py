@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connect_share.backup.repair_records import Mending, _stays, plan_order, plan_orphans
 from connect_share.checks import collisions
 from connect_share.checks.order import Order
 from connect_share.checks.orphans import orphans_of
 from connect_share.checks.state import GroupState
-from connect_share.cli.repair_records import Mending, _stays, plan_order, plan_orphans
-from connect_share.records import Record, TopicType
+from connect_share.model.records import Record, TopicType
 from tests.support.checked import CONFIG, OFFSET, STATUS, findings_of, state_of
 from tests.support.histories import Life, compacted, histories
 

@@ -6,9 +6,9 @@ import shlex
 
 import pytest
 
-from connect_share.admin import HeldRights
 from connect_share.checks.rights import NEEDS, Resource, When, find, missing
-from connect_share.worker_plugin.worker_file_check import Severity
+from connect_share.checks.worker_file import Severity
+from connect_share.kafka.descriptions import HeldRights
 from tests.support.rights import PAGE, table
 
 TOPICS = ["c", "o", "s"]

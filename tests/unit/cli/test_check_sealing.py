@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from connect_share.cli.check_sealing import find
-from connect_share.cli.contents import Contents
 from connect_share.cli.findings import Finding, show_findings
 from connect_share.console import Output
-from connect_share.keys import prefix_key
-from connect_share.records import Record, TopicType
+from connect_share.contents.groups import Contents
+from connect_share.model.keys import prefix_key
+from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.sealing.cipher import Cipher
 from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.worker_config import SEALING_PROPERTY
+from connect_share.worker_config.worker import SEALING_PROPERTY
 from tests.support.sealed import GROUP, KEYS, key_text
 from tests.unit.cli.test_sealed_groups import CONFIG, OFFSET, STATUS, claims, folded, worker
 

@@ -11,7 +11,7 @@ import pytest
 from connect_share.cli.__main__ import build_parser, main
 from connect_share.cli.options import topic_set_of
 from connect_share.errors import ConfigError, UsageError
-from connect_share.records import TopicType
+from connect_share.model.records import TopicType
 
 HELP = Path(__file__).parents[2] / "vectors" / "help"
 

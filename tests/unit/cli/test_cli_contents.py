@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from connect_share.cli import contents
 from connect_share.cli.__main__ import main
-from connect_share.keys import prefix_key
-from connect_share.records import Record, TopicType
+from connect_share.contents import groups as contents
+from connect_share.model.keys import prefix_key
+from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.sealing.cipher import Cipher
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig

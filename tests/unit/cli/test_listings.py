@@ -8,23 +8,14 @@ from typing import Any
 
 import pytest
 
-from connect_share.cli import contents
-from connect_share.cli.contents import Contents
 from connect_share.cli.listings import Listing, list_connectors, list_offsets, list_tasks
-from connect_share.cli.write_times import WriteTimes
-from connect_share.keys import ClusterGroupId, StatusKey, prefix_key
-from connect_share.records import ConnectorTaskId, Record, TopicType
-from connect_share.state import (
-    ConnectorStatus,
-    State,
-    TaskStatus,
-    connector_config_record,
-    connector_status_record,
-    offset_key,
-    task_commit_record,
-    task_config_record,
-    task_status_record,
-)
+from connect_share.contents import groups as contents
+from connect_share.contents.groups import Contents, WriteTimes
+from connect_share.model.config import connector_config_record, task_commit_record, task_config_record
+from connect_share.model.keys import ClusterGroupId, StatusKey, prefix_key
+from connect_share.model.offsets import offset_key
+from connect_share.model.records import ConnectorTaskId, Record, TopicType
+from connect_share.model.status import ConnectorStatus, State, TaskStatus, connector_status_record, task_status_record
 
 Pair = tuple[bytes, bytes | None]
 

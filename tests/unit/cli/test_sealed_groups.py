@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.cli import contents, rows
-from connect_share.cli.seal_counts import MOST_IDS, How, SealCount, total
-from connect_share.keys import prefix_key
-from connect_share.records import Record, TopicType
+from connect_share.cli import rows
+from connect_share.contents import groups as contents
+from connect_share.contents.seal_counts import MOST_IDS, How, SealCount, total
+from connect_share.model.keys import prefix_key
+from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.sealing.cipher import Cipher
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.connect_json import dumps
 from connect_share.discover.evidence import TopicEvidence
 from connect_share.discover.values import Fit
-from connect_share.keys import KINDS
-from connect_share.records import Record, TopicType
+from connect_share.model.connect_json import dumps
+from connect_share.model.keys import KINDS
+from connect_share.model.records import Record, TopicType
 from tests.support.captures import VERSIONS, captured_as_seen, prefixed
 from tests.support.connect_sites import LOOK_ALIKES
 from tests.support.hostile_records import SECRET, SEED, HostileRecords

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from connect_share.connect_json import dumps
 from connect_share.discover.evidence import TopicEvidence
 from connect_share.discover.joining import Joined, join
-from connect_share.records import Record
-from connect_share.state import ConnectorStatus, State, connector_config_record, connector_status_record, offset_key
+from connect_share.model.config import connector_config_record
+from connect_share.model.connect_json import dumps
+from connect_share.model.offsets import offset_key
+from connect_share.model.records import Record
+from connect_share.model.status import ConnectorStatus, State, connector_status_record
 
 
 def config_topic(

@@ -10,7 +10,7 @@ import pytest
 from connect_share.embedded.artifacts import locked_sets
 from connect_share.embedded.broker import DEFAULT_VERSION
 from connect_share.errors import ConfigError
-from connect_share.records import TopicType
+from connect_share.model.records import TopicType
 from tests.lab.compatibility import __main__ as command
 from tests.lab.compatibility.cells import Cell, JavaKind, Plugin, planned
 from tests.lab.compatibility.page import page

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connect_share.console import printable
-from connect_share.records import TopicType
+from connect_share.model.records import TopicType
 from spark_jobs.demo.report import render_report
 from spark_jobs.demo.result import (
     Benchmark,

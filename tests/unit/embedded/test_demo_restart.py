@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.records import Record, TopicType
+from connect_share.model.records import Record, TopicType
 from spark_jobs.demo.clusters import Connector
 from spark_jobs.demo.report import summary_lines
 from spark_jobs.demo.restart_checks import (

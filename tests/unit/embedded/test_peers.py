@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from connect_share.errors import ConfigError
-from connect_share.worker_plugin import JAVA_SOURCES
+from connect_share.jar import JAVA_SOURCES
 from tests.lab.compatibility.result import Machine
 from tests.lab.peers.page import page
 from tests.lab.peers.result import (

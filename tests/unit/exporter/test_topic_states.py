@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from connect_share.exporter import topic_states
+from connect_share.contents import states as topic_states
+from connect_share.contents.states import TopicStates
 from connect_share.exporter.metrics import TopicMetrics, label
-from connect_share.exporter.topic_states import TopicStates
-from connect_share.records import Record, TopicType
-from connect_share.topics import TopicSpec
+from connect_share.kafka.create import TopicSpec
+from connect_share.model.records import Record, TopicType
 from tests.support.hostile_records import HostileRecords
 
 

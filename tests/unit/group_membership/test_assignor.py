@@ -7,10 +7,10 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.group_membership import balanced_assignment, configured
-from connect_share.group_protocol import ConnectorsAndTasks, ExtendedAssignment, encode_assignment
-from connect_share.records import ConnectorTaskId, Record
-from connect_share.state import replay_config
+from connect_share.kafka.connect_protocol import ConnectorsAndTasks, ExtendedAssignment, encode_assignment
+from connect_share.model.records import ConnectorTaskId, Record
+from connect_share.replay import replay_config
+from connect_share.runtime import balanced_assignment, configured
 
 connectors = st.sampled_from([f"c{number}" for number in range(6)])
 tasks = st.builds(ConnectorTaskId, connectors, st.integers(0, 4))

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.errors import GroupProtocolError
-from connect_share.group_protocol import (
+from connect_share.kafka.connect_protocol import (
     CONFIG_MISMATCH,
     NOTHING,
     ConnectorsAndTasks,
@@ -24,7 +24,7 @@ from connect_share.group_protocol import (
     encode_assignment,
     encode_worker_state,
 )
-from connect_share.records import ConnectorTaskId
+from connect_share.model.records import ConnectorTaskId
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "group-protocol.json").read_text())["members"]
 VERSIONS = {"default": 0, "compatible": 1, "sessioned": 2}

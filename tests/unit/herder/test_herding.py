@@ -10,25 +10,18 @@ from hypothesis import strategies as st
 
 from connect_share import ConnectorStatus, ConnectorTaskId, RestartRequest, SessionKey, State, TaskStatus, WorkerConfig
 from connect_share.errors import ConfigError
-from connect_share.herder import (
+from connect_share.model.config import connector_config_record, task_commit_record, task_config_record
+from connect_share.model.config_state import ClusterConfigState
+from connect_share.model.records import Record
+from connect_share.model.status import StatusFold, StatusSnapshot, connector_status_record, task_status_record
+from connect_share.replay import replay_config
+from connect_share.runtime import (
     PendingRestarts,
     RestartPlan,
     SessionKeyRotation,
     client_overrides,
     deleted_statuses,
     refused_overrides,
-)
-from connect_share.records import Record
-from connect_share.state import (
-    ClusterConfigState,
-    StatusFold,
-    StatusSnapshot,
-    connector_config_record,
-    connector_status_record,
-    replay_config,
-    task_commit_record,
-    task_config_record,
-    task_status_record,
 )
 from connect_share.stores.memory import MemoryConfigBackingStore
 from connect_share.worker_config.override_policy import OverridePolicy

@@ -9,12 +9,7 @@ from typing import Any
 
 import pytest
 
-from connect_share.herder import (
-    SIGNATURE_ALGORITHM_HEADER,
-    SIGNATURE_HEADER,
-    is_valid_signature,
-    signature_headers,
-)
+from connect_share.runtime import SIGNATURE_ALGORITHM_HEADER, SIGNATURE_HEADER, is_valid_signature, signature_headers
 
 _VECTORS = json.loads(
     (Path(__file__).parents[2] / "vectors" / "internal-request-signatures.json").read_text(encoding="utf-8")

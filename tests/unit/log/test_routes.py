@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.log.routes import Routes
+from connect_share.log.hub import Routes
 
 NAMES = st.text("a.\x00", max_size=4).map(str.encode) | st.sampled_from(
     [b"a.", b"a.b.", b"a.b.c.", b"ab.", b"a.c.", b"b."]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from connect_share.keys import ClusterGroupId
-from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.model.keys import ClusterGroupId
+from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.transform.rules import KeyTransform
 from connect_share.transform.sealed import NO_SEALING, Opening
 from connect_share.worker_config import ClientSettings, Isolation
 from migrator.copy.copy_job import CopyJob
 from migrator.copy.existing_records import ExistingRecords
 from migrator.copy.local_engine import TOGETHER, _groups
-from migrator.plan.plan import CopySlice
+from migrator.plan import CopySlice
 
 HERE = ClientSettings({"bootstrap.servers": "here:9092"})
 THERE = ClientSettings({"bootstrap.servers": "there:9092"})

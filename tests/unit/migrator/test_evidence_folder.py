@@ -10,19 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.backup.contents import BackupFile
+from connect_share.backup.backup_file import BackupFile
 from connect_share.console import printable
-from connect_share.migration_errors import CopyError, PlanFileError
-from connect_share.records import TopicType
+from connect_share.errors import CopyError, PlanFileError
+from connect_share.model.records import TopicType
 from connect_share.transform.rules import SkipReason
+from migrator import report as evidence_folder
 from migrator.copy.evidence import SliceEvidence
-from migrator.facts.manifest import Manifest, MigrationStatus, Sealed, WrittenTopic, manifest_path
-from migrator.facts.migration_run import MigrationRun
-from migrator.plan.plan import (
-    MigrationPlan,
-)
-from migrator.report import evidence_folder
-from migrator.report.evidence_folder import evidence_of, folder_of
+from migrator.plan import MigrationPlan
+from migrator.report import evidence_of, folder_of
+from migrator.run import Manifest, MigrationRun, MigrationStatus, Sealed, WrittenTopic, manifest_path
 from migrator.verify.equality import Mismatch, StateDifference
 from migrator.verify.verification import Verification
 from tests.support.html_page import PageReader, check_self_contained

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from connect_share.keys import KEY_PREFIXES, ClusterGroupId
-from connect_share.migration_errors import PlanRejectedError
-from connect_share.records import Record, TopicType
-from connect_share.transform.record_counter import RecordCounter
+from connect_share.errors import PlanRejectedError
+from connect_share.model.keys import KEY_PREFIXES, ClusterGroupId
+from connect_share.model.records import Record, TopicType
+from connect_share.transform.counter import RecordCounter
 from connect_share.transform.rules import KeyTransform
 from migrator.copy.evidence import Tally
 from tests.support.sides import Message

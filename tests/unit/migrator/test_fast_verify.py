@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connect_share.keys import ClusterGroupId, connector_of, own_key
-from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.model.keys import ClusterGroupId, connector_of, own_key
+from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.transform.rules import KeyTransform
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.verify.equality import compare_states

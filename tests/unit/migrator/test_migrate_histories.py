@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connect_share.keys import MARKER, ClusterGroupId, connector_of
-from connect_share.murmur2 import partition_for
-from connect_share.records import OffsetRange, Record, TopicType
-from connect_share.state import ClusterConfigState, TargetState, replay_config, replay_offsets, replay_status
+from connect_share.model.config_state import ClusterConfigState, TargetState
+from connect_share.model.keys import MARKER, ClusterGroupId, connector_of
+from connect_share.model.murmur2 import partition_for
+from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.replay import replay_config, replay_offsets, replay_status
 from connect_share.transform.canonical import canonical_config
 from connect_share.transform.rules import KeyTransform
 from connect_share.transform.sealed import NO_SEALING, Opening, Passage, Times
@@ -23,7 +24,7 @@ from connect_share.worker_config.client_settings import ClientSettings, Isolatio
 from migrator.copy.copy_job import rewritten
 from migrator.copy.evidence import Tally
 from migrator.copy.existing_records import ExistingRecords, identity
-from migrator.plan.plan import CopySlice
+from migrator.plan import CopySlice
 from migrator.verify.verify_job import VerifyJob
 from tests.support.histories import NAMES, Draw, History, by_partition, compacted, histories, interleaved
 from tests.support.sides import Held

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from connect_share.console import ProgressLine, progress_line
-from connect_share.progress import counted
+from connect_share.files import counted
 from migrator.cli.__main__ import main
 
 COMMANDS = ["survey", "plan", "apply", "resume", "cutover", "rollback", "verify", "seal", "unseal", "reseal"]

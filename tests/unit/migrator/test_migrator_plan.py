@@ -9,13 +9,10 @@ from typing import Any
 
 import pytest
 
-from connect_share.migration_errors import PlanFileError
-from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.errors import PlanFileError
+from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.worker_config.client_settings import Isolation
-from migrator.plan.plan import (
-    MigrationPlan,
-    write_plan_file,
-)
+from migrator.plan import MigrationPlan, write_plan_file
 from tests.support.plans import a_plan
 
 

@@ -5,8 +5,8 @@ import pickle
 import pytest
 
 from connect_share.errors import ConfigError
-from connect_share.keys import ClusterGroupId
-from connect_share.records import Record, TopicType
+from connect_share.model.keys import ClusterGroupId
+from connect_share.model.records import Record, TopicType
 from connect_share.transform.rules import KeyTransform
 from migrator import KafkaConnectTopicMigrator, Skipped, SkipReason
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.keys import KEY_PREFIXES, connector_of, split_key
-from connect_share.records import Record, TopicType
+from connect_share.model.keys import KEY_PREFIXES, connector_of, split_key
+from connect_share.model.records import Record, TopicType
 from migrator import KafkaConnectTopicMigrator, Skipped, SkipReason
 from tests.unit.test_keys import is_legal
 

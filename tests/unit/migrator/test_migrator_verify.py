@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from connect_share.records import Record, TopicType
+from connect_share.model.records import Record, TopicType
 from migrator import KafkaConnectTopicMigrator
 from migrator.verify.equality import Mismatch, compare_states
 

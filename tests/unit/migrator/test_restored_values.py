@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.backup.restored_values import BackedUpValues, RestoreSealing, identity, require_none_newer
-from connect_share.migration_errors import RestoreRejectedError
-from connect_share.records import Record, TopicType
+from connect_share.backup.restore import BackedUpValues, RestoreSealing, identity, require_none_newer
+from connect_share.errors import RestoreRejectedError
+from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode
 from connect_share.sealing.cipher import Cipher, Opened, is_sealed
 from connect_share.transform.rules import KeyTransform

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect_share.errors import ConfigError
-from connect_share.keys import ClusterGroupId, own_key
-from connect_share.murmur2 import partition_for
-from connect_share.records import OffsetRange, Record, TopicType
+from connect_share.model.keys import ClusterGroupId, own_key
+from connect_share.model.murmur2 import partition_for
+from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode, TopicSeals
 from connect_share.sealing.cipher import is_sealed
 from connect_share.transform.rules import KeyTransform, SkipReason
@@ -23,7 +23,7 @@ from connect_share.worker_config.client_settings import ClientSettings, Isolatio
 from migrator.copy.copy_job import rewritten
 from migrator.copy.evidence import Tally
 from migrator.copy.existing_records import ExistingRecords
-from migrator.plan.plan import CopySlice
+from migrator.plan import CopySlice
 from migrator.verify.equality import compare_states
 from migrator.verify.verify_job import VerifyJob
 from tests.support.histories import Draw, History, by_partition, histories

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.errors import ConfigError
-from connect_share.migration_errors import PlanRejectedError
-from connect_share.records import TopicType
+from connect_share.errors import ConfigError, PlanRejectedError
+from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.worker_config.client_settings import Isolation
 from migrator.cli.text import plan_lines
-from migrator.facts.migration_run import MigrationRun
-from migrator.plan.plan import (
+from migrator.moves import Intent, pair
+from migrator.plan import (
     Destination,
     DestinationTopic,
     MigrationPlan,
@@ -23,7 +22,7 @@ from migrator.plan.plan import (
     SourceTopic,
     plan_fingerprint,
 )
-from migrator.planner.moves import Intent, pair
+from migrator.run import MigrationRun
 from tests.support.sealed import key_text
 
 MODE = KEYS_PROPERTY.removesuffix(".keys")

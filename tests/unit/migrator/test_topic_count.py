@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.records import Record, TopicType
+from connect_share.model.records import Record, TopicType
 from connect_share.sealing import SealingMode
 from connect_share.transform.sealed import Sealing
-from migrator.survey.topic_count import MOST_WORKER_IDS, TopicCount
+from migrator.survey import MOST_WORKER_IDS, TopicCount
 from tests.support.sealed import KEYS as KEY_RING
 from tests.support.sealed import sealed
 

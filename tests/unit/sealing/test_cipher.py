@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.records import TopicType
+from connect_share.model.records import TopicType
 from connect_share.sealing import KeyRing, Refusal
 from connect_share.sealing.cipher import LATEST_MS, Cipher, Opened, _aes_gcm, is_sealed, key_id
 from tests.support.sealed import KEYS, VECTORS, SealedVector, key_text, sealed_vectors

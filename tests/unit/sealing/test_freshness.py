@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.sealing.cipher import LATEST_MS
-from connect_share.sealing.freshness import LEEWAY_MS, Freshness
+from connect_share.sealing.seals import LEEWAY_MS, Freshness
 
 NOW = 1_700_000_000_000
 

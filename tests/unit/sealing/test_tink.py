@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from connect_share.records import TopicType
+from connect_share.model.records import TopicType
 from connect_share.sealing.cipher import Cipher, Opened
 from connect_share.sealing.key_ring import KeyRing
 from tests.support.sealed import SealedVector, key_text, sealed_vectors

@@ -14,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect_share import ConfigError, KeyRing, SealingMode, UsageError, replay_config, replay_offsets, replay_status
-from connect_share.keys import ClusterGroupId
-from connect_share.records import Record, TopicType
-from connect_share.sealing import Refusal, TopicSeals, topic_seals
+from connect_share.model.config import ConfigFold
+from connect_share.model.keys import ClusterGroupId
+from connect_share.model.records import Record, TopicType
+from connect_share.sealing import Refusal, TopicSeals
+from connect_share.sealing import seals as topic_seals
 from connect_share.sealing.cipher import Cipher, Opened
-from connect_share.state import ConfigFold
 from tests.support.captures import VERSIONS, captured, prefixed
 from tests.support.histories import History, histories
 from tests.support.sealed import GROUP, KEYS, all_sealed, key_text, sealed, seals

@@ -13,14 +13,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from connect_share.checkpoint.file import (
+from connect_share.storage.checkpoint import (
     Checkpoint,
     CheckpointRejected,
     TopicCheckpoint,
+    TopicNow,
     read_checkpoint,
+    why_not_usable,
     write_checkpoint,
 )
-from connect_share.checkpoint.proof import TopicNow, why_not_usable
 
 SECRET = "hunter2"
 PART = TopicCheckpoint(

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from connect_share.contents.cost_model import load_model
 from connect_share.errors import ConfigError
-from connect_share.startup.cost_model import load_model
 from spark_jobs.startup.result import StartupResult
 from tests.lab.benchmarks.figures import BEGIN, END, ROOT, TABLES, main, moves, readme_figures, stale, with_figures
 from tests.lab.benchmarks.migration_report import migration_report, size_report
@@ -102,7 +102,7 @@ def test_results_are_taken_over_drawn_and_checked(tmp_path: Path, capsys: pytest
     page = tmp_path / "docs" / "console.md"
     docs.parent.mkdir()
     page.write_text(f"{BEGIN.format('console')}\n{END}\n")
-    model = tmp_path / "connect_share" / "startup" / "model.json"
+    model = tmp_path / "connect_share" / "contents" / "model.json"
     model.parent.mkdir(parents=True)
     assert main([str(bench)], tmp_path) == 0
     assert "\n\n```text\na table\n```\n\n" in page.read_text("utf-8")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.keys import ClusterGroupId
-from connect_share.records import Record, TopicType
-from connect_share.state import StatusFold
+from connect_share.model.keys import ClusterGroupId
+from connect_share.model.records import Record, TopicType
+from connect_share.model.status import StatusFold
 from tests.support.histories import History, histories
 from tests.support.records import FOLDS
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from connect_share.contents.advice import DAY_MS, HOUR_MS, MIB, Advice, advise
+from connect_share.contents.cost_model import CostModel, FittedModel, load_model
+from connect_share.contents.profile import PartitionCounter, TopicProfile
+from connect_share.contents.startup import ProfiledTopic, members, startup_profile
 from connect_share.errors import ConfigError
-from connect_share.keys import ClusterGroupId
-from connect_share.records import TopicType
-from connect_share.startup.advice import DAY_MS, HOUR_MS, MIB, Advice, advise
-from connect_share.startup.cost_model import CostModel, FittedModel, load_model
-from connect_share.startup.profile import PartitionCounter, TopicProfile
-from connect_share.startup.report import ProfiledTopic, members, startup_profile
+from connect_share.model.keys import ClusterGroupId
+from connect_share.model.records import TopicType
 
 NOW_MS = 30 * DAY_MS
 DEAR = CostModel(fixed_s=0.1, per_record_s=0.001, per_byte_s=0, per_own_record_s=0)

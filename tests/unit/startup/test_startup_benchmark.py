@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connect_share.contents.cost_model import CostModel, StartSize
 from connect_share.errors import ConfigError
-from connect_share.startup.cost_model import CostModel, StartSize
 from spark_jobs.demo.steps import benchmark_of
 from spark_jobs.startup import resume
 from spark_jobs.startup.cost_fit import Point, fit, fitted, points

@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.console import Group
-from connect_share.keys import prefix_key, split_key
-from connect_share.records import Record, TopicType
-from connect_share.startup.compaction import CleanerSettings, hidden, hidden_from, remains
-from connect_share.startup.profile import (
+from connect_share.contents.compaction import CleanerSettings, hidden, hidden_from, remains
+from connect_share.contents.profile import (
     MOST_CHUNKS,
     Count,
     PartitionCounter,
@@ -22,6 +20,8 @@ from connect_share.startup.profile import (
     kind_of,
     total,
 )
+from connect_share.model.keys import prefix_key, split_key
+from connect_share.model.records import Record, TopicType
 
 KEYS = {
     TopicType.CONFIG: [b"connector-a", b"task-a-0", b"commit-a", b"target-state-", b"session-key", b"tasks-fencing-a"],

@@ -13,7 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from connect_share.console import printable
-from connect_share.startup.cost_model import CostModel, StartSize
+from connect_share.contents.cost_model import CostModel, StartSize
 from spark_jobs.startup.report import (
     main,
     render_report,

@@ -6,12 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.keys import ClusterGroupId
-from connect_share.records import TopicType
-from connect_share.startup.cost_model import CostModel
-from connect_share.startup.profile import PartitionCounter, TopicProfile
-from connect_share.startup.running_cost import FRAME_BYTES, worker_cpu_share
-from connect_share.startup.usage import GroupUsage, Limits, Recent, Usage, usage_members, usage_of
+from connect_share.contents.cost_model import CostModel
+from connect_share.contents.profile import PartitionCounter, TopicProfile
+from connect_share.contents.usage import (
+    FRAME_BYTES,
+    GroupUsage,
+    Limits,
+    Recent,
+    Usage,
+    usage_members,
+    usage_of,
+    worker_cpu_share,
+)
+from connect_share.model.keys import ClusterGroupId
+from connect_share.model.records import TopicType
 
 A, B = ClusterGroupId("a"), ClusterGroupId("b")
 MODEL = CostModel(fixed_s=1.0, per_record_s=0.001, per_byte_s=0.0, per_own_record_s=0.0)

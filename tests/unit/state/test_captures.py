@@ -9,15 +9,11 @@ from typing import Any
 
 import pytest
 
-from connect_share.connect_json import dumps, loads
-from connect_share.keys import is_original_key, split_key
-from connect_share.murmur2 import partition_for
-from connect_share.records import ConnectorTaskId, Record, TopicType
-from connect_share.state import (
-    replay_config,
-    replay_offsets,
-    replay_status,
-)
+from connect_share.model.connect_json import dumps, loads
+from connect_share.model.keys import is_original_key, split_key
+from connect_share.model.murmur2 import partition_for
+from connect_share.model.records import ConnectorTaskId, Record, TopicType
+from connect_share.replay import replay_config, replay_offsets, replay_status
 from tests.support.captures import VERSIONS, captured, prefixed, rest_view
 from tests.support.records import at_offset
 

@@ -8,17 +8,11 @@ from typing import Any
 import pytest
 
 from connect_share.errors import TaskCountError
-from connect_share.keys import ClusterGroupId
-from connect_share.records import ConnectorTaskId, Record
-from connect_share.state import (
-    ConfigEvent,
-    ConfigFold,
-    RestartRequest,
-    SkipKind,
-    TargetState,
-    replay_config,
-)
-from connect_share.state.config_state import MOST_TASKS
+from connect_share.model.config import ConfigEvent, ConfigFold
+from connect_share.model.config_state import MOST_TASKS, RestartRequest, TargetState
+from connect_share.model.keys import ClusterGroupId, SkipKind
+from connect_share.model.records import ConnectorTaskId, Record
+from connect_share.replay import replay_config
 from tests.support.logs import logged
 from tests.support.records import JSON_NULL, TOMBSTONE, at_offset, config_log, properties
 

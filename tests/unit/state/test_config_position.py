@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.connect_json import loads
 from connect_share.errors import ValueFormatError
-from connect_share.keys import ClusterGroupId, own_key
-from connect_share.records import Record, TopicType
-from connect_share.state import ConfigFold
+from connect_share.model.config import ConfigFold
+from connect_share.model.connect_json import loads
+from connect_share.model.keys import ClusterGroupId, own_key
+from connect_share.model.records import Record, TopicType
 
 GROUP = ClusterGroupId("G")
 ORIGINAL_KEYS = [

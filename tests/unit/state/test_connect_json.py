@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.connect_json import dumps, loads
 from connect_share.errors import ValueFormatError
+from connect_share.model.connect_json import dumps, loads
 
 DOUBLES = [
     (1.0, "1.0"),

@@ -11,18 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.errors import ValueFormatError
-from connect_share.keys import ClusterGroupId
-from connect_share.records import Record
-from connect_share.state import (
+from connect_share.model.keys import ClusterGroupId, SkipKind
+from connect_share.model.offsets import (
     OffsetFold,
-    SkipKind,
     offset_key,
     offset_value,
     parse_offset_key,
-    replay_offsets,
+    partition_identity,
     validate_offset_map,
 )
-from connect_share.state.offset_records import partition_identity
+from connect_share.model.records import Record
+from connect_share.replay import replay_offsets
 from tests.support.logs import logged
 
 

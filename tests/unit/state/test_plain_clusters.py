@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.records import Record
-from connect_share.state import StatusFold
-from connect_share.state.plain_clusters import PlainClusterWatch, TwoClusters
+from connect_share.model.records import Record
+from connect_share.model.status import PlainClusterWatch, StatusFold, TwoClusters
 
 A, B, C = ("a:1", 10), ("b:1", 3), ("c:1", 10)
 NEXT = ("b:1", 11)

@@ -9,20 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.keys import ClusterGroupId
-from connect_share.records import ConnectorTaskId, Record
-from connect_share.state import (
+from connect_share.model.keys import ClusterGroupId, SkipKind
+from connect_share.model.records import ConnectorTaskId, Record
+from connect_share.model.status import (
     ConnectorStatus,
-    SkipKind,
     State,
     StatusFold,
     TaskStatus,
     TopicStatus,
     connector_status_record,
-    replay_status,
     task_status_record,
     topic_status_record,
 )
+from connect_share.replay import replay_status
 from tests.support.logs import logged
 from tests.support.records import value_of
 

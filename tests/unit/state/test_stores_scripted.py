@@ -12,9 +12,9 @@ import pytest
 
 from connect_share.errors import AuthorizationError, BrokerError, BrokerTimeoutError, ReadToEndTimeoutError, WriteError
 from connect_share.log.protocol import RecordMetadata, RecordSink
-from connect_share.records import ConnectorTaskId, Record
-from connect_share.state import ConnectorStatus, State, TaskStatus, TopicStatus
-from connect_share.steps import Steps
+from connect_share.log.steps import Steps
+from connect_share.model.records import ConnectorTaskId, Record
+from connect_share.model.status import ConnectorStatus, State, TaskStatus, TopicStatus
 from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.worker_config import WorkerConfig

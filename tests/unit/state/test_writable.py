@@ -10,20 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.errors import ValueFormatError
-from connect_share.records import ConnectorTaskId, Record
-from connect_share.state import (
-    ConfigFold,
-    ConnectorStatus,
-    RestartRequest,
-    SessionKey,
-    State,
-    StatusFold,
-    TargetState,
-    TaskStatus,
-    TopicStatus,
-    task_commit_record,
-    writable,
-)
+from connect_share.model import writable
+from connect_share.model.config import ConfigFold, task_commit_record
+from connect_share.model.config_state import RestartRequest, SessionKey, TargetState
+from connect_share.model.records import ConnectorTaskId, Record
+from connect_share.model.status import ConnectorStatus, State, StatusFold, TaskStatus, TopicStatus
 from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
 from tests.unit.state.test_stores_scripted import ScriptedLog, config_store, status_store

@@ -26,8 +26,8 @@ from connect_share import (
     replay_config,
     task_configs_changed,
 )
-from connect_share.records import Record
-from connect_share.state import connector_config_record, task_commit_record, task_config_record
+from connect_share.model.config import connector_config_record, task_commit_record, task_config_record
+from connect_share.model.records import Record
 from connect_share.worker_config.config_providers import has_reference
 
 PACKAGE = "org.apache.kafka.common.config.provider."

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.errors import ConfigError
-from connect_share.records import TopicType
+from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY
-from connect_share.stores.own_offsets_topic import OwnOffsetsConfig, own_offsets_worker_config
+from connect_share.stores.connector_offsets import OwnOffsetsConfig, own_offsets_worker_config
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
 from connect_share.worker_config.override_policy import OverridePolicy
 from tests.support.sealed import key_text

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from connect_share.checks.sealing import check_sealing, compare_files
+from connect_share.checks.worker_file import check_properties
 from connect_share.sealing import KEYS_PROPERTY
-from connect_share.worker_plugin.sealing_check import check_sealing, compare_files
-from connect_share.worker_plugin.worker_file_check import check_properties
 from tests.support.console import console
 from tests.support.sealed import key_text, keys_by_provider
 from tests.unit.worker_config.test_sealing_properties import MATERIAL, MODE, RIGHT, SHARING

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from connect_share.checks.worker_file import Severity, check_properties
 from connect_share.errors import ConfigError
-from connect_share.records import TopicType
+from connect_share.jar import INTERCEPTOR_CLASS
+from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY, SealingMode
 from connect_share.worker_config import TopicSet, WorkerConfig
 from connect_share.worker_config.client_settings import is_secret_property
-from connect_share.worker_plugin import INTERCEPTOR_CLASS
-from connect_share.worker_plugin.worker_file_check import Severity, check_properties
 from tests.support.sealed import KEYS, key_text
 
 MODE = KEYS_PROPERTY.removesuffix(".keys")

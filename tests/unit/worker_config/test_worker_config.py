@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from connect_share.errors import ConfigError, InvalidClusterGroupIdError
-from connect_share.keys import ClusterGroupId
-from connect_share.records import TopicType
+from connect_share.model.keys import ClusterGroupId
+from connect_share.model.records import TopicType
 from connect_share.worker_config import Isolation, TopicSet, WorkerConfig
 from connect_share.worker_config.client_settings import is_secret_property
 from connect_share.worker_config.topic_set import split_client_settings

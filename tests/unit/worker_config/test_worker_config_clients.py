@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.client import admin_client, consumer, producer
 from connect_share.errors import ConfigError
+from connect_share.kafka.client import admin_client, consumer, producer
 from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig
 from connect_share.worker_config.client_translation import IGNORED, is_java_client_property
 

@@ -12,18 +12,12 @@ from typing import Any
 
 import pytest
 
+from connect_share.checks.connectors import check_connectors
+from connect_share.checks.jar import JarSearch, check_jars
+from connect_share.checks.worker_file import Severity, WorkerFinding, check_properties, lines_to_add, worker_lines
 from connect_share.errors import ConfigError, WorkerPluginError
-from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig, parse_properties
-from connect_share.worker_config.override_policy import (
-    POLICY_CLASS,
-    POLICY_PROPERTY,
-    RULES_PROPERTY,
-    OverridePolicy,
-)
-from connect_share.worker_plugin import INTERCEPTOR_CLASS, JAR_NAME, jar_path
-from connect_share.worker_plugin.connector_check import check_connectors
-from connect_share.worker_plugin.jar_check import JarSearch, check_jars
-from connect_share.worker_plugin.jar_file import (
+from connect_share.jar import INTERCEPTOR_CLASS, JAR_NAME, jar_path
+from connect_share.jar.jar_file import (
     JarFile,
     class_path_files,
     find_jars,
@@ -33,12 +27,12 @@ from connect_share.worker_plugin.jar_file import (
     plugin_path_jars,
     read_jar,
 )
-from connect_share.worker_plugin.worker_file_check import (
-    Severity,
-    WorkerFinding,
-    check_properties,
-    lines_to_add,
-    worker_lines,
+from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig, parse_properties
+from connect_share.worker_config.override_policy import (
+    POLICY_CLASS,
+    POLICY_PROPERTY,
+    RULES_PROPERTY,
+    OverridePolicy,
 )
 
 VERSION = version("connect-share")

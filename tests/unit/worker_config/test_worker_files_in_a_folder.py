@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from connect_share.errors import ConfigError
-from connect_share.worker_config.worker_file import choose_worker_file, files_in_folders, worker_files_in
+from connect_share.worker_config.worker import choose_worker_file, files_in_folders, worker_files_in
 
 TOPICS = "bootstrap.servers=b:9092\nconfig.storage.topic=c\noffset.storage.topic=o\nstatus.storage.topic=s\n"
 

@@ -1,0 +1,268 @@
+"""Mending what ``check order`` and ``check orphans`` find in the records of one stopped group.
+
+What is written depends on what a replay of the topics believes, so a run that was killed is completed by the next one. The
+replay is repeated afterwards: what has to stay must be the same, and nothing to be mended may be left.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from connect_share.backup.export import Export
+from connect_share.checks.order import Order
+from connect_share.checks.orphans import orphans_of
+from connect_share.checks.state import GroupRecords, GroupState
+from connect_share.console import Group
+from connect_share.errors import CopyError
+from connect_share.files import Progress, Silent, counted
+from connect_share.kafka.facts import (
+    ExistingTopic,
+    admin_of,
+    read_facts,
+    read_records,
+    require_no_live_workers,
+    require_no_open_transaction,
+    require_topic,
+)
+from connect_share.kafka.write import write_records
+from connect_share.model.config import ConfigFold
+from connect_share.model.config_state import ClusterConfigState
+from connect_share.model.connect_json import JSON_NULL
+from connect_share.model.keys import StatusKey, Subject, connector_of, own_key, parse, prefix_of
+from connect_share.model.offsets import OffsetFold
+from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.model.status import StatusFold
+from connect_share.sealing import TopicSeals
+from connect_share.worker_config import TopicSet, WorkerConfig
+from connect_share.worker_config.client_settings import Isolation
+
+_FOLDS: Final[Mapping[TopicType, Callable[[Group], Any]]] = {
+    TopicType.CONFIG: ConfigFold,
+    TopicType.STATUS: StatusFold,
+    TopicType.OFFSET: OffsetFold,
+}
+
+
+@dataclass(frozen=True)
+class Mending:
+    """What is to be written.
+
+    Attributes:
+        connectors: whose records.
+        records: values not sealed yet; ``None`` removes.
+    """
+
+    connectors: tuple[str, ...]
+    records: tuple[Record, ...] = field(repr=False)
+
+
+Plan = Callable[[GroupState, Mapping[TopicType, str]], Mending]
+"""Returns what is to be written for a state of the topics with these names."""
+
+
+def plan_order(state: GroupState, _: Mapping[TopicType, str]) -> Mending:
+    """Return task configurations and commits, to be written behind their connectors."""
+    order = Order(state)
+    return Mending(tuple(sorted({*order.dropped, *order.doomed})), tuple(order.records))
+
+
+def plan_orphans(state: GroupState, topics: Mapping[TopicType, str], *, with_offsets: bool) -> Mending:
+    """Return removals of what belongs to no connector; source offsets only where that is wanted."""
+    orphans, prefix, now_ms = orphans_of(state, topics), prefix_of(state.group), time.time_ns() // 1_000_000
+    kinds = [each for each in topics if with_offsets or each is not TopicType.OFFSET]
+    keys = [(topic_type, original) for topic_type in kinds for original in orphans.keys(topic_type)]
+    return Mending(
+        tuple(sorted({connector_of(*each) or "" for each in keys})),
+        tuple(Record(topics[topic_type], -1, -1, now_ms, prefix + original, None) for topic_type, original in keys),
+    )
+
+
+@dataclass(frozen=True)
+class Repair:
+    """The group of a worker file, and how its records are mended."""
+
+    worker: WorkerConfig
+    plan: Plan
+
+    @property
+    def topics(self) -> dict[TopicType, str]:
+        """The names of the topics."""
+        return {topic_type: self.worker.topic(topic_type) for topic_type in TopicType}
+
+    def look(self, progress: Progress | None = None) -> Seen:
+        """Read the group's topics; writes nothing.
+
+        Raises:
+            LiveMembersError: workers of the group are alive.
+            TopicError: a topic is missing, or a transaction is open on it.
+            BrokerError: reading was refused.
+            ConfigError: a value is sealed with a key that is not in the worker file.
+        """
+        progress, names = progress or Silent(), self.topics
+        with admin_of(self.worker) as admin:
+            require_no_live_workers(admin, self.worker.group_id, side="repaired")
+            found = read_facts(admin, set(names.values()))
+            facts = {
+                topic_type: require_topic(found, name, remedy="so there is nothing to repair")
+                for topic_type, name in names.items()
+            }
+            for topic in facts.values():
+                require_no_open_transaction(admin, topic)
+        group, seals = self.worker.cluster_group_id, dict[TopicType, TopicSeals | None]()
+        kept, folds = GroupRecords(group), {topic_type: _FOLDS[topic_type](group) for topic_type in TopicType}
+        for topic_type, topic in facts.items():
+            seals[topic_type] = self._read(topic_type, topic, folds[topic_type], kept, progress)
+        state = _state(folds, kept)
+        mending = self.plan(state, names)
+        for record in mending.records:
+            folds[_type_of(names, record)].apply(record)
+        expected = _state(folds, kept)
+        if _stays(state, mending) != _stays(expected, mending):
+            raise CopyError(
+                "what would be written would change more than it should: nothing was written; please report this"
+            )
+        return Seen(facts, seals, mending, expected)
+
+    def _read(
+        self, topic_type: TopicType, facts: ExistingTopic, fold: Any, kept: GroupRecords, progress: Progress
+    ) -> TopicSeals | None:
+        seals, ranges = self.worker.seals(topic_type), facts.ranges()
+        progress.phase(f"reading {facts.topic}", sum(part.end - part.start for part in ranges))
+        records = read_records(self.worker, ranges, self.worker.isolation(topic_type))
+        for record in counted(records, progress.advance):
+            original = None if record.key is None else own_key(topic_type, record.key, self.worker.cluster_group_id)
+            if original is None:
+                continue
+            taken = record if seals is None else seals.take(record)
+            if taken is not None:
+                fold.apply(taken)
+            kept.add(topic_type, original, taken)
+        if seals is not None:
+            seals.end_start()
+        return seals
+
+    def write(self, backup: Path, progress: Progress | None = None) -> Mending:
+        """Write a backup of the group, then what mends it, then replay; may be repeated.
+
+        Raises:
+            LiveMembersError, TopicError, ConfigError: as :meth:`look`.
+            RecordFileError: the backup cannot be written; nothing was written to Kafka then.
+            BrokerError: a record was refused; some of the others were written.
+            CopyError: another writer writes meanwhile, or the replay is not as expected.
+        """
+        progress = progress or Silent()
+        seen = self.look(progress)
+        self._back_up(backup, seen.facts, progress)
+        self._require_unchanged(seen.facts)
+        progress.phase("writing", len(seen.mending.records))
+        outgoing = ((0, record) for record in self._outgoing(seen))
+        write_records([self.worker], counted(outgoing, progress.advance))
+        self._verify(seen, self.look(progress), backup)
+        return seen.mending
+
+    def _back_up(self, path: Path, facts: Mapping[TopicType, ExistingTopic], progress: Progress) -> None:
+        worker, isolation = self.worker, {each: self.worker.isolation(each) for each in TopicType}
+        topic_set = TopicSet(self.topics, worker.consumer_settings(), isolation, (worker.cluster_group_id,), worker)
+        with admin_of(worker) as admin:
+            cluster = admin.cluster_id()
+        export = Export(topic_set, frozenset({worker.cluster_group_id}))
+        export.write(path, cluster, {each: topic.ranges() for each, topic in facts.items()}, progress)
+
+    def _require_unchanged(self, facts: Mapping[TopicType, ExistingTopic]) -> None:
+        """Check that nobody has written under the group's keys since they were read, and no worker has started."""
+        with admin_of(self.worker) as admin:
+            require_no_live_workers(admin, self.worker.group_id, side="repaired")
+            now = read_facts(admin, {topic.topic for topic in facts.values()})
+        for topic_type, topic in facts.items():
+            since = [
+                OffsetRange(topic.topic, number, topic.ends[number], end)
+                for number, end in now[topic.topic].ends.items()
+                if end > topic.ends.get(number, end)
+            ]
+            for record in read_records(self.worker, since, Isolation.READ_UNCOMMITTED):
+                if record.key is not None and own_key(topic_type, record.key, self.worker.cluster_group_id) is not None:
+                    raise CopyError(
+                        f"{topic.topic}: another writer has written meanwhile; nothing was written. Look at who it is, and "
+                        "run the command again"
+                    )
+
+    def _outgoing(self, seen: Seen) -> Iterator[Record]:
+        for record in seen.mending.records:
+            topic_type, value = _type_of(self.topics, record), record.value
+            if value is None and topic_type is TopicType.CONFIG and self.worker.cluster_group_id is not None:
+                value = JSON_NULL  # with sharing, a removal on the config topic is never a tombstone
+            seals = seen.seals[topic_type]
+            yield replace(record, value=value if seals is None else seals.seal(record.key or b"", value))
+
+    def _verify(self, before: Seen, after: Seen, backup: Path) -> None:
+        left = len(after.mending.records)
+        if left or _beliefs(before.expected) != _beliefs(after.expected):
+            what = f"{left:,} record(s) are still to be mended" if left else "something else changed"
+            raise CopyError(
+                f"the replay is not as expected: {what}. Another writer has written meanwhile, or a key lies in two "
+                f"partitions; the state before is in {backup}, which connect-share restore puts back"
+            )
+
+
+@dataclass
+class Seen:
+    """What was read.
+
+    Attributes:
+        seals: seal what is written later than all that was read.
+        mending: what is to be written.
+        expected: the state of the group when that is written.
+    """
+
+    facts: Mapping[TopicType, ExistingTopic]
+    seals: Mapping[TopicType, TopicSeals | None] = field(repr=False)
+    mending: Mending
+    expected: GroupState
+
+
+def _type_of(topics: Mapping[TopicType, str], record: Record) -> TopicType:
+    return next(topic_type for topic_type, topic in topics.items() if topic == record.topic)
+
+
+def _state(folds: Mapping[TopicType, Any], kept: GroupRecords) -> GroupState:
+    config, status, offsets = (
+        folds[each].snapshot() for each in (TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET)
+    )
+    return GroupState(kept.group, config, status, offsets, kept)
+
+
+def _beliefs(state: GroupState) -> tuple[object, ...]:
+    """Return all that is believed of a group, its position apart."""
+    config = state.config
+    names = {*config.connectors(), *config.target_states(), *config.task_count_records()}
+    return ({name: _belief(config, name) for name in names}, config.session_key, state.status, dict(state.offsets.raw))
+
+
+def _belief(config: ClusterConfigState, name: str) -> tuple[object, ...]:
+    tasks = {task.task: config.task_config(task) for task in config.tasks(name)}
+    return (config.connector_config(name), config.target_state(name), config.task_count_record(name), tasks)
+
+
+def _stays(state: GroupState, mending: Mending) -> tuple[object, ...]:
+    """Return what must not change: all of the connectors that are there, apart from tasks that come back."""
+    config, status = state.config, state.status
+    names = config.connectors()
+    keys = (record.key or b"" for record in mending.records)
+    removed = {subject for key in keys if (subject := _status_subject(state.group, key)) is not None}
+    tasks = (task for name in names for task in status.task_statuses(name))
+    return (
+        config.session_key,
+        {name: _belief(config, name)[: 3 if name in mending.connectors else 4] for name in names},
+        {name: (status.connector_status(name), status.topic_statuses(name)) for name in names},
+        [task for task in tasks if Subject(task.task_id.connector, StatusKey.TASK, task.task_id.task) not in removed],
+        {key: value for key, value in state.offsets.raw.items() if connector_of(TopicType.OFFSET, key) in names},
+    )
+
+
+def _status_subject(group: Group, key: bytes) -> Subject | None:
+    found = parse(TopicType.STATUS, key[len(prefix_of(group)) :])
+    return None if found is None else found.subject

@@ -1,0 +1,402 @@
+"""A plan of replicas for Kafka's own ``kafka-reassign-partitions``. Pure.
+
+Findings about the topics that clusters depend on, from the brokers' descriptions. Pure.
+
+The inspection of the topics that Connect clusters depend on, Kafka's own two included.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from connect_share.errors import AuthorizationError, BrokerError
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import (
+    MIN_ISR,
+    UNCLEAN_ELECTION,
+    TopicSpec,
+    alter_command,
+    cleanup_policy,
+    counted,
+    largest_setting,
+    safe_min_isr,
+    stops_with_one_broker,
+)
+from connect_share.kafka.descriptions import BrokerDescription, NewTopicRequest, PartitionDescription, TopicDescription
+from connect_share.kafka.shared_set import TopicDifference, setting_differences
+from connect_share.model.records import TopicType
+
+_FORMAT_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReplicas:
+    """Brokers that hold, or should hold, one partition; the first one leads when it can."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+
+
+def one_rack(replicas: Sequence[int], racks: Mapping[int, str | None]) -> str | None:
+    """Return the rack in which all replicas are; ``None`` if there are several, or one is not known, or one replica only."""
+    found = {racks.get(broker) for broker in replicas}
+    return found.pop() if len(replicas) > 1 and len(found) == 1 else None
+
+
+def reassigned(
+    partitions: Sequence[PartitionReplicas],
+    wanted: Mapping[str, int],
+    brokers: Sequence[BrokerDescription],
+) -> tuple[PartitionReplicas, ...]:
+    """Plan the partitions that have too few replicas, or all of them in one rack.
+
+    Existing replicas stay, and stay first, so the leader does not move; the last one is given up only where all are in one
+    rack. New ones go to the rack that has fewest of the partition, there to the broker with fewest replicas, then to the
+    lowest id: the same input always gives the same plan. A partition that cannot have all replicas wanted is left out.
+
+    Only ``brokers``, which are up, get new replicas. Return the partitions that change, by topic and partition.
+    """
+    racks = {broker.id: broker.rack for broker in brokers}
+    busy = Counter(broker for partition in partitions for broker in partition.replicas)
+    planned = []
+    for partition in sorted(partitions, key=lambda partition: (partition.topic, partition.partition)):
+        replicas = _placed(partition.replicas, wanted.get(partition.topic, 0), racks, busy)
+        if replicas != partition.replicas:
+            busy.subtract(partition.replicas)
+            busy.update(replicas)
+            planned.append(PartitionReplicas(partition.topic, partition.partition, replicas))
+    return tuple(planned)
+
+
+def _placed(
+    existing: tuple[int, ...], wanted: int, racks: Mapping[int, str | None], busy: Mapping[int, int]
+) -> tuple[int, ...]:
+    kept = list(existing)
+    several_racks = len({rack for rack in racks.values() if rack is not None}) > 1
+    if several_racks and len(kept) >= wanted and one_rack(kept, racks) is not None:
+        kept.pop()
+    target = max(wanted, len(existing))
+    while len(kept) < target:
+        used = Counter(racks.get(broker) for broker in kept)
+        free = [broker for broker in racks if broker not in kept]
+        if not free:
+            return existing
+        kept.append(min(free, key=lambda broker: (used[racks[broker]], busy.get(broker, 0), broker)))
+    return tuple(kept)
+
+
+def reassignment_json(planned: Sequence[PartitionReplicas]) -> dict[str, Any]:
+    """Return the plan in the form that ``kafka-reassign-partitions --reassignment-json-file`` reads."""
+    return {
+        "version": _FORMAT_VERSION,
+        "partitions": [
+            {"topic": partition.topic, "partition": partition.partition, "replicas": list(partition.replicas)}
+            for partition in planned
+        ],
+    }
+
+
+class FindingKind(enum.Enum):
+    """The kinds of findings; the values are public."""
+
+    MISSING = "missing"
+    CANNOT_BE_CREATED = "cannot-be-created"
+    TOO_FEW_REPLICAS = "too-few-replicas"
+    MIN_INSYNC_REPLICAS = "min-insync-replicas"
+    ONE_RACK = "one-rack"
+    UNDER_REPLICATED = "under-replicated"
+    NO_LEADER = "no-leader"
+    CLEANUP_POLICY = "cleanup-policy"
+    UNCLEAN_ELECTION = "unclean-leader-election"
+    PARTITION_COUNT = "partition-count"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFinding:
+    """A fault of a topic, or of one of its partitions.
+
+    Attributes:
+        partition: ``None`` if it concerns the topic as a whole.
+        what: without topic and partition: findings that differ in the partition only are shown together.
+    """
+
+    kind: FindingKind
+    topic: str
+    partition: int | None
+    what: str
+    remedy: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the members for JSON."""
+        where = self.topic if self.partition is None else f"{self.topic}[{self.partition}]"
+        return {
+            "kind": self.kind.value,
+            "topic": self.topic,
+            "partition": self.partition,
+            "message": f"{where} {self.what}",
+            "remedy": self.remedy,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedTopic:
+    """A topic that is checked.
+
+    Attributes:
+        replicas: it should have; ``None`` if that cannot be seen.
+        factor_from: setting that asks for these, for people.
+        needed_by: the effect of a missing topic.
+        internal: Kafka creates it when it is first used.
+        unclean_wanted: the worker file asks for unclean elections.
+    """
+
+    topic: str
+    replicas: int | None
+    factor_from: str
+    needed_by: str
+    create: str
+    internal: bool = False
+    single_partition: bool = False
+    unclean_wanted: bool = False
+
+    def finding(self, kind: FindingKind, what: str, remedy: str, partition: int | None = None) -> TopicFinding:
+        """Return a finding about this topic."""
+        return TopicFinding(kind, self.topic, partition, what, remedy)
+
+
+@dataclass(frozen=True)
+class ClusterFacts:
+    """The answers of the cluster.
+
+    Settings in ``configs`` are effective ones; a topic is absent where they may not be seen.
+    """
+
+    brokers: Sequence[BrokerDescription]
+    topics: Mapping[str, TopicDescription]
+    configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    bootstrap_servers: str = "HOST:PORT"
+
+
+def find(facts: ClusterFacts, watched: Sequence[WatchedTopic]) -> tuple[TopicFinding, ...]:
+    """Return the findings, topics in the order given, partitions in order."""
+    return tuple(finding for topic in watched for finding in _of_topic(facts, topic))
+
+
+def plan_replicas(facts: ClusterFacts, watched: Sequence[WatchedTopic]) -> tuple[PartitionReplicas, ...]:
+    """Return the partitions whose replicas have to change: there are too few, or all are in one rack."""
+    wanted = {topic.topic: topic.replicas or 0 for topic in watched}
+    partitions = [
+        PartitionReplicas(topic, partition.id, partition.replicas)
+        for topic, description in facts.topics.items()
+        if topic in wanted
+        for partition in description.partitions
+    ]
+    return reassigned(partitions, wanted, facts.brokers)
+
+
+def _of_topic(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[TopicFinding]:
+    description = facts.topics.get(watched.topic)
+    if description is None:
+        yield from _missing(facts, watched)
+        return
+
+    def alter(name: str, value: str) -> str:
+        return alter_command(facts.bootstrap_servers, watched.topic, {name: value})
+
+    configs = facts.configs.get(watched.topic, {})
+    policy = cleanup_policy(configs)
+    if policy and policy != {"compact"}:
+        what = f"has cleanup.policy={','.join(sorted(policy))}, which loses records sooner or later"
+        yield watched.finding(FindingKind.CLEANUP_POLICY, what, alter("cleanup.policy", "compact"))
+    if watched.single_partition and len(description.partitions) != 1:
+        yield watched.finding(
+            FindingKind.PARTITION_COUNT,
+            f"has {len(description.partitions)} partitions, so its records have no order and no worker starts",
+            "create a topic with one partition and move the groups to it with connect-share-migrate",
+        )
+    if not watched.internal and not watched.unclean_wanted and configs.get(UNCLEAN_ELECTION) == "true":
+        yield watched.finding(
+            FindingKind.UNCLEAN_ELECTION,
+            f"has {UNCLEAN_ELECTION}=true: after a broker's failure workers may read an older state and continue from it",
+            alter(UNCLEAN_ELECTION, "false"),
+        )
+    min_isr = configs.get(MIN_ISR, "")
+    fewest = min((len(partition.replicas) for partition in description.partitions), default=0)
+    if stops_with_one_broker(min_isr, fewest):
+        yield watched.finding(
+            FindingKind.MIN_INSYNC_REPLICAS,
+            f"has {MIN_ISR}={min_isr} and {fewest} replicas: every write stops as soon as one broker is down",
+            alter(MIN_ISR, str(safe_min_isr(fewest))),
+        )
+    racks = {broker.id: broker.rack for broker in facts.brokers}
+    for partition in description.partitions:
+        yield from _of_partition(facts, watched, partition, racks)
+
+
+def _missing(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[TopicFinding]:
+    up = len(facts.brokers)
+    if watched.replicas is not None and watched.replicas > up:
+        yield watched.finding(
+            FindingKind.CANNOT_BE_CREATED,
+            f"does not exist and cannot be created: {watched.factor_from} is {watched.replicas} and "
+            f"{counted(up, ' broker')} up; until then {watched.needed_by}",
+            f"start more brokers, or set {watched.factor_from} to {up}",
+        )
+    elif not watched.internal:
+        yield watched.finding(FindingKind.MISSING, f"does not exist: {watched.needed_by}", watched.create)
+
+
+def _of_partition(
+    facts: ClusterFacts, watched: WatchedTopic, partition: PartitionDescription, racks: Mapping[int, str | None]
+) -> Iterator[TopicFinding]:
+    if partition.leader is None:
+        what = f"has no leader: nothing can be read or written; replicas on brokers {_list(partition.replicas)}"
+        remedy = f"start {_of(partition.isr or partition.replicas)}"
+        yield watched.finding(FindingKind.NO_LEADER, what, remedy, partition.id)
+    elif partition.missing:
+        down = [broker for broker in partition.missing if broker not in racks]
+        missing = _of(partition.missing)
+        what = f"has {len(partition.isr)} of {len(partition.replicas)} replicas in sync, missing {missing}"
+        remedy = f"start {_of(down)}" if down else f"look at the logs of {missing}: it is up, but does not replicate"
+        yield watched.finding(FindingKind.UNDER_REPLICATED, what, remedy, partition.id)
+    count = len(partition.replicas)
+    if watched.replicas is not None and count < watched.replicas:
+        replicas = f"{watched.replicas} replica{'' if watched.replicas == 1 else 's'}"
+        what = f"has {count} of the {replicas} that {watched.factor_from} asks for"
+        remedy = "carry out the reassignment"
+        if len(facts.brokers) < watched.replicas:
+            remedy = f"start brokers, {watched.replicas} have to be up; then check again"
+        yield watched.finding(FindingKind.TOO_FEW_REPLICAS, what, remedy, partition.id)
+    rack = one_rack(partition.replicas, racks)
+    if rack is not None and len({broker.rack for broker in facts.brokers} - {None}) > 1:
+        what = f"has all replicas in rack {rack}"
+        yield watched.finding(FindingKind.ONE_RACK, what, "carry out the reassignment", partition.id)
+
+
+def _of(brokers: Sequence[int]) -> str:
+    return f"broker{'' if len(brokers) == 1 else 's'} {_list(brokers)}"
+
+
+def _list(brokers: Sequence[int]) -> str:
+    return ", ".join(map(str, brokers))
+
+
+_OWN: Final = (
+    (
+        "__consumer_offsets",
+        "offsets.topic.replication.factor",
+        "all consumer groups wait without an error, those of sink connectors included",
+    ),
+    (
+        "__transaction_state",
+        "transaction.state.log.replication.factor",
+        "no transaction can begin, those of exactly-once workers included",
+    ),
+)
+"""Kafka's own topics: name, the brokers' setting for the replicas, the effect if it is missing."""
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """The result of :func:`inspect_topics`.
+
+    Attributes:
+        reassignment: partitions that should get other replicas.
+        differences: of existing topics from how ``create topics`` would make them; none of them is a finding.
+        notes: what could not be seen, for stderr.
+    """
+
+    topics: tuple[str, ...]
+    findings: tuple[TopicFinding, ...]
+    reassignment: tuple[PartitionReplicas, ...]
+    differences: tuple[tuple[str, TopicDifference], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def inspect_topics(admin: Admin, specs: Sequence[TopicSpec]) -> Inspection:
+    """Check the topics of a worker, and ``__consumer_offsets`` and ``__transaction_state`` against the brokers' settings.
+
+    Raises:
+        BrokerError: not reachable, or not allowed to describe the topics.
+    """
+    notes: list[str] = []
+    settings: dict[int, dict[str, str]] = {}
+    try:
+        settings = admin.broker_settings()
+    except AuthorizationError as exc:
+        notes.append(f"the replication factors that the brokers are set to were not checked: {exc}")
+    for name in ("default.replication.factor", *(factor for _, factor, _ in _OWN)):
+        values = {found.get(name) for found in settings.values()} - {None}
+        if len(values) > 1:
+            shown = ", ".join(f"{found.get(name)} on broker {broker}" for broker, found in sorted(settings.items()))
+            notes.append(f"the brokers differ in {name} ({shown}); the largest is what is checked")
+    watched = [_watched(spec, largest_setting(settings, "default.replication.factor")) for spec in specs]
+    watched += [
+        WatchedTopic(topic, largest_setting(settings, factor), factor, stops, "", internal=True)
+        for topic, factor, stops in _OWN
+    ]
+    looked_at = tuple(topic.topic for topic in watched)
+    facts, watched = _asked(admin, watched, notes)
+    watched = [topic for topic in watched if not _granted_anyway(admin, facts, topic, notes)]
+    findings, reassignment = find(facts, watched), plan_replicas(facts, watched)
+    return Inspection(looked_at, findings, reassignment, tuple(_differences(facts, specs, watched)), tuple(notes))
+
+
+def _differences(
+    facts: ClusterFacts, specs: Sequence[TopicSpec], watched: Sequence[WatchedTopic]
+) -> Iterator[tuple[str, TopicDifference]]:
+    wanted = {topic.topic: topic.replicas for topic in watched}
+    for spec in specs:
+        if spec.topic in facts.configs:
+            has = min((len(partition.replicas) for partition in facts.topics[spec.topic].partitions), default=0)
+            for difference in setting_differences(spec, wanted.get(spec.topic), facts.configs[spec.topic], has=has):
+                if not difference.matters:  # those that matter are among the findings
+                    yield spec.topic, difference
+
+
+def _watched(spec: TopicSpec, default: int | None) -> WatchedTopic:
+    factor = spec.setting_name("replication.factor")
+    return WatchedTopic(
+        spec.topic,
+        spec.replication_factor if spec.replication_factor > 0 else default,
+        factor if spec.replication_factor > 0 else f"default.replication.factor ({factor} is -1)",
+        "workers without the right to create topics will not start",
+        "make it with connect-share create topics",
+        single_partition=spec.topic_type is TopicType.CONFIG,
+        unclean_wanted=spec.configs.get(UNCLEAN_ELECTION) == "true",
+    )
+
+
+def _asked(admin: Admin, watched: Sequence[WatchedTopic], notes: list[str]) -> tuple[ClusterFacts, list[WatchedTopic]]:
+    """Return the brokers' answers, and the topics that can be judged by them."""
+    topics: dict[str, TopicDescription] = {}
+    configs: dict[str, dict[str, str]] = {}
+    seen = []
+    for topic in watched:
+        try:
+            topics.update(admin.describe_topics([topic.topic]))
+            seen.append(topic)
+            if topic.topic in topics:
+                configs[topic.topic] = admin.topic_configs(topic.topic)
+        except AuthorizationError as exc:
+            if not topic.internal and topic not in seen:
+                raise
+            notes.append(f"{topic.topic} was checked only in part: {exc}")
+    return ClusterFacts(admin.brokers(), topics, configs, admin.bootstrap_servers), seen
+
+
+def _granted_anyway(admin: Admin, facts: ClusterFacts, watched: WatchedTopic, notes: list[str]) -> bool:
+    """Return whether Kafka would create its own topic although brokers are missing: on KRaft dead ones count."""
+    if not watched.internal or watched.topic in facts.topics or (watched.replicas or 0) <= len(facts.brokers):
+        return False
+    try:
+        admin.create_topic(NewTopicRequest(watched.topic, 1, watched.replicas or -1), validate_only=True)
+    except BrokerError:  # Kafka would not, or the request is not allowed
+        return False
+    notes.append(f"{watched.topic} does not exist; if it is needed now it gets replicas on brokers that are down")
+    return True

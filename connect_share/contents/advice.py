@@ -1,0 +1,228 @@
+"""Advice on topic settings that would make starts shorter, and on dangers in the topics. Pure.
+
+A setting is only advised where the gain is real: the records in the topic now, less those that :func:`remains` for the
+other settings, in seconds of each start by the cost model. docs/start-up.md says what is never advised, and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from connect_share.contents.compaction import Amount, CleanerSettings, remains
+from connect_share.contents.cost_model import CostModel
+from connect_share.contents.profile import TopicProfile
+from connect_share.model.records import TopicType
+
+LEAST_GAIN_S: Final = 0.01
+"""Seconds of each start a setting has to save to be worth a change."""
+LEAST_GAIN_SHARE: Final = 0.05
+"""Share of the longest predicted start that it has to save as well."""
+
+MIB: Final = 1 << 20
+DAY_MS: Final = 86_400_000
+HOUR_MS: Final = 3_600_000
+SEGMENT_BYTES: Final = tuple(size * MIB for size in (2, 4, 8, 16, 32, 50))
+"""Sizes of segments that are advised: the smallest in which a quarter of a partition's live bytes finds room."""
+TOMBSTONE_RETENTION_MS: Final = DAY_MS
+SHORT_RETENTION_MS: Final = HOUR_MS
+"""Tombstones kept for less than this are reported as a danger."""
+
+_REASONS: Final = {
+    "cleanup.policy": "Connect refuses to start on a topic that is not compacted only: retention would delete what it needs",
+    "segment.bytes": "the cleaner never touches the newest segment, and this one may hold most of the topic",
+    "min.cleanable.dirty.ratio": "the cleaner waits until this share of a partition is new; a small topic is cheap to clean",
+    "segment.ms": "a segment that fills slowly is closed by the first record after this time, and can be cleaned then",
+    "min.compaction.lag.ms": "records younger than this are never cleaned; Connect only needs the newest record of a key",
+    "delete.retention.ms": "tombstones are kept this long after a cleaning; a day is enough for readers; checkpoints "
+    "that are older are not used",
+}
+"""The settings that are advised, each with its reason. First comes what disturbs a topic least: segments of an hour are
+files for each partition, small ones only come with records."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingChange:
+    """One topic setting to be changed.
+
+    Attributes:
+        old, new: as the broker writes them; ``old`` is the effective value.
+        gain_seconds, gain_bytes, gain_records: of each start, at most: the loss without this one change. Two that
+            only help together each have the gain of both.
+    """
+
+    topic: str
+    setting: str
+    old: str
+    new: str
+    reason: str
+    gain_seconds: float
+    gain_bytes: int
+    gain_records: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicProblem:
+    """A danger in a topic that none of these changes removes, and what to do."""
+
+    topic: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """All advice; the gains are of each start with all the changes, at most."""
+
+    changes: tuple[SettingChange, ...] = ()
+    problems: tuple[TopicProblem, ...] = ()
+    gain_seconds: float = 0.0
+    gain_bytes: int = 0
+    gain_records: int = 0
+
+
+def advise(
+    topics: Sequence[tuple[TopicProfile, Mapping[str, str] | None]],
+    model: CostModel,
+    *,
+    longest_start_s: float,
+    now_ms: int,
+) -> Advice:
+    """Return the settings worth changing, and the problems.
+
+    The settings of a topic are ``None`` where they could not be read; ``longest_start_s`` is predicted for the group
+    whose start takes longest.
+    """
+    changes: list[SettingChange] = []
+    problems: list[TopicProblem] = []
+    gained = Amount()
+    least_s = max(LEAST_GAIN_S, LEAST_GAIN_SHARE * longest_start_s)
+    for profile, configs in topics:
+        problems += [TopicProblem(profile.topic, text) for text in _problems(profile, configs)]
+        if configs is None:
+            continue
+        gains = _Gains(profile, CleanerSettings.of(configs), model, now_ms)
+        kept = gains.worthwhile(_candidates(profile, gains.settings), least_s)
+        changes += [_change(gains, kept, name, configs) for name in _REASONS if name in kept]
+        gained += gains.together(kept)
+    return Advice(tuple(changes), tuple(problems), _seconds(model, gained), round(gained.bytes), round(gained.records))
+
+
+def _seconds(model: CostModel, amount: Amount) -> float:
+    """Return the cost of foreign records; a group's own cost more, so the real gain is rather larger."""
+    return model.per_record_s * amount.records + model.per_byte_s * amount.bytes
+
+
+def _problems(profile: TopicProfile, configs: Mapping[str, str] | None) -> Iterator[str]:
+    if profile.topic_type is TopicType.CONFIG and len(profile.partitions) > 1:
+        yield (
+            f"{len(profile.partitions)} partitions, so that records have no order; a config topic has exactly one: "
+            f"create a new one and move the records"
+        )
+    if stuck := _ending_in_tombstone(profile):
+        yield (
+            f"the newest record of {_some(stuck)} is a tombstone; once the cleaner takes it, workers that start later "
+            f"disagree with those that run. Write the marker: key <group>.target-state-, value the four bytes null "
+            f"(JSON, no tombstone); until then no setting of this topic is advised"
+        )
+    if profile.keys_in_several_partitions:
+        yield (
+            f"{profile.keys_in_several_partitions:,} keys have records in several partitions: they were not placed by "
+            f"murmur2 of the key, or the number of partitions was changed. Records in the wrong partition are never "
+            f"superseded, and which record is the newest is not certain. A move with connect-share-migrate places "
+            f"them correctly"
+        )
+    settings = None if configs is None else CleanerSettings.of(configs)
+    if settings is not None and settings.compacted and settings.delete_retention_ms < SHORT_RETENTION_MS:
+        yield (
+            f"delete.retention.ms={settings.delete_retention_ms}: a worker that pauses for longer while it reads can "
+            f"miss a removal; set it to {TOMBSTONE_RETENTION_MS}"
+        )
+
+
+def _ending_in_tombstone(profile: TopicProfile) -> list[str]:
+    if profile.topic_type is not TopicType.CONFIG:
+        return []
+    return [str(group) for group in profile.ends_in_tombstone()]
+
+
+def _some(groups: Sequence[str], most: int = 5) -> str:
+    more = f" and {len(groups) - most:,} others" if len(groups) > most else ""
+    return ", ".join(groups[:most]) + more
+
+
+def segment_bytes_for(profile: TopicProfile, max_message_bytes: int) -> int:
+    """Return the size of segments that fits a topic: see :data:`SEGMENT_BYTES`; never less than a message may have."""
+    largest = max((part.total() for part in profile.partitions), key=lambda count: count.bytes, default=None)
+    live = 0 if largest is None else largest.bytes - largest.superseded_bytes
+    least = max(live // 4, max_message_bytes)
+    fitting = next((size for size in SEGMENT_BYTES if size >= least), SEGMENT_BYTES[-1])
+    return max(fitting, -(-max_message_bytes // MIB) * MIB)
+
+
+def _candidates(profile: TopicProfile, settings: CleanerSettings) -> dict[str, Any]:
+    """Return the new values of the settings that may be changed."""
+    if _ending_in_tombstone(profile):
+        return {}
+    found: dict[str, Any] = {}
+    if settings.cleanup_policy != {"compact"}:
+        found["cleanup.policy"] = frozenset({"compact"})
+    at_most = {
+        "segment.bytes": segment_bytes_for(profile, settings.max_message_bytes),
+        "segment.ms": HOUR_MS,
+        "min.cleanable.dirty.ratio": 0.1,
+        "min.compaction.lag.ms": 0,
+        "delete.retention.ms": TOMBSTONE_RETENTION_MS,
+    }
+    return found | {name: value for name, value in at_most.items() if settings.value(name) > value}
+
+
+class _Gains:
+    """The gains of changing settings of one topic; changes are new values by name of the setting."""
+
+    def __init__(self, profile: TopicProfile, settings: CleanerSettings, model: CostModel, now_ms: int) -> None:
+        self.profile = profile
+        self.settings = settings
+        self.model = model
+        self.now_ms = now_ms
+        # The cleaner will take the rest anyway: that is no gain.
+        self._before = remains(profile, settings, now_ms)
+
+    def together(self, changes: Mapping[str, Any]) -> Amount:
+        """Return the gain of all these changes together."""
+        if not changes:
+            return Amount()
+        return (self._before - remains(self.profile, self.settings.changed(changes), self.now_ms)).at_least_nothing()
+
+    def of_one(self, changes: Mapping[str, Any], name: str) -> Amount:
+        """Return what one of the changes adds to the gain of the others."""
+        others = {other: value for other, value in changes.items() if other != name}
+        return (self.together(changes) - self.together(others)).at_least_nothing()
+
+    def worthwhile(self, changes: Mapping[str, Any], least_s: float) -> dict[str, Any]:
+        """Return the changes without those that add too little to the others; the policy needs no gain.
+
+        Of two that have the same effect the one that comes first in :data:`_REASONS` stays.
+        """
+        for name in [name for name in reversed(_REASONS) if name in changes and name != "cleanup.policy"]:
+            if _seconds(self.model, self.of_one(changes, name)) < least_s:
+                return self.worthwhile({other: value for other, value in changes.items() if other != name}, least_s)
+        return dict(changes)
+
+
+def _change(gains: _Gains, kept: Mapping[str, Any], name: str, configs: Mapping[str, str]) -> SettingChange:
+    adds = gains.of_one(kept, name)
+    return SettingChange(
+        topic=gains.profile.topic,
+        setting=name,
+        old=configs.get(name, _shown(gains.settings.value(name))),
+        new=_shown(kept[name]),
+        reason=_REASONS[name],
+        gain_seconds=_seconds(gains.model, adds),
+        gain_bytes=round(adds.bytes),
+        gain_records=round(adds.records),
+    )
+
+
+def _shown(value: Any) -> str:
+    return ",".join(sorted(value)) if isinstance(value, frozenset) else str(value)

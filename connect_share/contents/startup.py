@@ -1,0 +1,461 @@
+"""Profile, prediction and advice in one value, and as JSON members. Pure.
+
+The start-up profile for people: topics, kinds of records, groups with their predicted start, and advice.
+
+One bounded read of the three topics for their profile, by ``check startup`` or by Spark tasks.
+
+Memory holds eight bytes and their place for each distinct key of one topic at a time, and no values.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from connect_share.console import Group, Output, shown_group
+from connect_share.contents.advice import Advice, SettingChange, advise
+from connect_share.contents.compaction import SHOWN_SETTINGS, CleanerSettings, Hidden, hidden
+from connect_share.contents.cost_model import FittedModel, StartSize
+from connect_share.contents.profile import Count, PartitionCounter, PartitionProfile, TopicProfile, total
+from connect_share.errors import AuthorizationError
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.facts import CONSOLE_CLIENT_ID, topic_ranges
+from connect_share.kafka.read import read_batches
+from connect_share.model.records import OffsetRange, TopicType
+from connect_share.worker_config import ClientSettings, Isolation, TopicSet
+
+SHIPPED_NAME: Final = "shipped"
+
+
+@dataclass(frozen=True, slots=True)
+class ProfiledTopic:
+    """One topic: what was counted in it, and its effective settings, ``None`` if they could not be read."""
+
+    profile: TopicProfile
+    configs: Mapping[str, str] | None
+
+    def hidden(self, now_ms: int) -> Hidden | None:
+        """Estimate what the last segments hide; ``None`` where the settings could not be read."""
+        return None if self.configs is None else hidden(self.profile, CleanerSettings.of(self.configs), now_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedStart:
+    """The records of one group, and the predicted start of its stores.
+
+    Attributes:
+        kinds: figures by topic type and kind.
+        seconds, between: predicted, and the shortest and longest the model's error allows.
+        alone_seconds: predicted for topics that hold only this group's records.
+    """
+
+    group: Group
+    kinds: Mapping[tuple[TopicType, str], Count]
+    count: Count
+    seconds: float
+    between: tuple[float, float]
+    alone_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class StartupProfile:
+    """The profile of the topics, the predicted starts and the advice.
+
+    Attributes:
+        too_slow: groups whose predicted start is above the limit.
+        model_name: path of its file, or :data:`SHIPPED_NAME`.
+        now_ms: when it was made, milliseconds since the epoch.
+    """
+
+    topics: Mapping[TopicType, ProfiledTopic]
+    groups: Sequence[PredictedStart]
+    advice: Advice
+    fitted: FittedModel
+    model_name: str
+    now_ms: int
+    limit_s: float | None = None
+    too_slow: Sequence[Group] = field(default=())
+
+    @property
+    def findings(self) -> int:
+        """Settings worth changing, problems and groups above the limit."""
+        return len(self.advice.changes) + len(self.advice.problems) + len(self.too_slow)
+
+
+def startup_profile(
+    topics: Mapping[TopicType, ProfiledTopic],
+    fitted: FittedModel,
+    *,
+    now_ms: int,
+    model_name: str = SHIPPED_NAME,
+    limit_s: float | None = None,
+    groups: Collection[Group] | None = None,
+) -> StartupProfile:
+    """Predict and advise.
+
+    Only ``groups`` are in the result, with or without records; all records are counted in any case.
+    """
+    everything = total(topic.profile.total() for topic in topics.values())
+
+    def size(own_records: int) -> StartSize:
+        return StartSize(records=everything.records, bytes=everything.bytes, own_records=own_records)
+
+    by_group: dict[Group, dict[tuple[TopicType, str], Count]] = {}
+    for topic_type, topic in topics.items():
+        for (group, kind), count in topic.profile.counts().items():
+            by_group.setdefault(group, {})[topic_type, kind] = count
+    for group in groups or ():
+        by_group.setdefault(group, {})
+    starts = [
+        _start(group, kinds, size(sum(count.records for count in kinds.values())), fitted)
+        for group, kinds in by_group.items()
+        if groups is None or group in groups
+    ]
+    starts.sort(key=lambda start: (-start.count.bytes, start.group is not None, start.group or ""))
+    # A worthwhile gain is measured against all groups, even if only some are shown.
+    most_own = max((sum(count.records for count in kinds.values()) for kinds in by_group.values()), default=0)
+    advice = advise(
+        [(topic.profile, topic.configs) for topic in topics.values()],
+        fitted.model,
+        longest_start_s=fitted.model.seconds(size(most_own)),
+        now_ms=now_ms,
+    )
+    too_slow = [start.group for start in starts if limit_s is not None and start.seconds > limit_s]
+    return StartupProfile(dict(topics), starts, advice, fitted, model_name, now_ms, limit_s, too_slow)
+
+
+def _start(
+    group: Group, kinds: Mapping[tuple[TopicType, str], Count], size: StartSize, fitted: FittedModel
+) -> PredictedStart:
+    count = total(kinds.values())
+    model = fitted.model
+    alone = StartSize(records=count.records, bytes=count.bytes, own_records=count.records)
+    return PredictedStart(group, kinds, count, model.seconds(size), model.between(size), model.seconds(alone))
+
+
+def members(found: StartupProfile) -> dict[str, Any]:
+    """Return everything for JSON: names, sizes, counts and settings; no key and no value of a record."""
+    return {
+        "profiled_at_ms": found.now_ms,
+        "topics": [_topic_members(topic_type, topic, found.now_ms) for topic_type, topic in found.topics.items()],
+        "groups": [_group_members(start) for start in found.groups],
+        "model": {
+            **found.fitted.model.model_dump(),
+            "file": found.model_name,
+            "machine": dict(found.fitted.machine),
+            "versions": dict(found.fitted.versions),
+            "measured_at_ms": found.fitted.measured_at_ms,
+        },
+        "advice": {
+            "changes": [asdict(change) for change in found.advice.changes],
+            "gain_seconds": found.advice.gain_seconds,
+            "gain_bytes": found.advice.gain_bytes,
+            "gain_records": found.advice.gain_records,
+        },
+        "problems": [asdict(problem) for problem in found.advice.problems],
+        "limit_seconds": found.limit_s,
+        "above_limit": list(found.too_slow),
+    }
+
+
+def _topic_members(topic_type: TopicType, topic: ProfiledTopic, now_ms: int) -> dict[str, Any]:
+    profile, configs = topic.profile, topic.configs
+    members: dict[str, Any] = {
+        "topic": profile.topic,
+        "topic_type": topic_type.value,
+        "partitions": len(profile.partitions),
+        **profile.total().members(),
+        "unrecognized": profile.unrecognized().members(),
+        "keys_in_several_partitions": profile.keys_in_several_partitions,
+        "settings": None if configs is None else {name: configs[name] for name in SHOWN_SETTINGS if name in configs},
+        "estimated": None,
+    }
+    behind = topic.hidden(now_ms)
+    if behind is not None:
+        members["estimated"] = {
+            "hidden_records_at_most": round(behind.held.records),
+            "hidden_bytes_at_most": round(behind.held.bytes),
+            "hidden_superseded_records_at_most": round(behind.superseded.records),
+            "hidden_superseded_bytes_at_most": round(behind.superseded.bytes),
+            "dirty_ratio_at_least": behind.dirty_ratio,
+        }
+    return members
+
+
+def _group_members(start: PredictedStart) -> dict[str, Any]:
+    counted = start.count.members()
+    # The position is useless without its topic; the kinds have it.
+    del counted["largest_record_at"]
+    return {
+        "group": start.group,
+        **counted,
+        "start": {
+            "seconds": start.seconds,
+            "at_least_seconds": start.between[0],
+            "at_most_seconds": start.between[1],
+            "alone_seconds": start.alone_seconds,
+        },
+        "kinds": [
+            {"topic_type": topic_type.value, "kind": kind, **count.members()}
+            for (topic_type, kind), count in sorted(
+                start.kinds.items(), key=lambda item: (item[0][0].value, item[0][1])
+            )
+        ],
+    }
+
+
+MOST_GROUPS: Final = 20
+"""Groups in a table; those with the most bytes. All are in the JSON form."""
+
+_UNITS: Final = ("B", "kB", "MB", "GB", "TB")
+
+
+def show_text(found: StartupProfile, out: Output) -> None:
+    """Print the profile as tables."""
+    _topics(found, out)
+    _kinds(found, out)
+    _groups(found, out)
+    _model(found, out)
+    advice = found.advice
+    out.lines("")
+    for problem in advice.problems:
+        out.lines(f"problem: {problem.topic}: {problem.what}")
+    for change in advice.changes:
+        out.lines(f"advice: {change_line(change)}", f"  {change.reason}")
+    if advice.changes:
+        out.lines(
+            f"all of these: each start reads up to {_size(advice.gain_bytes)} and {advice.gain_records:,} records less, "
+            f"{_seconds(advice.gain_seconds)} by the model; the cleaner needs some time, and for segment.bytes and "
+            f"segment.ms the next records"
+        )
+    for group in found.too_slow:
+        out.lines(f"above the limit of {found.limit_s:g} s: {shown_group(group)}")
+    if not found.findings:
+        out.lines("no setting of these topics is worth changing for what is in them now")
+
+
+def change_line(change: SettingChange) -> str:
+    """Return one change for people: old and new value, and what it saves."""
+    saves = f"saves up to {_size(change.gain_bytes)} and {_seconds(change.gain_seconds)} of each start"
+    more = f" ({saves})" if change.gain_bytes else ""
+    return f"{change.topic}: {change.setting} {change.old} -> {change.new}{more}"
+
+
+def _topics(found: StartupProfile, out: Output) -> None:
+    rows = []
+    for topic_type, topic in found.topics.items():
+        count = topic.profile.total()
+        hidden = topic.hidden(found.now_ms)
+        hides, dirty = None, None
+        if hidden is not None:
+            hides = f"up to {_size(hidden.superseded.bytes)}"
+            dirty = "nothing to clean" if hidden.dirty_ratio is None else f"{hidden.dirty_ratio:.2f} or more"
+        rows.append(
+            (
+                topic.profile.topic,
+                topic_type.value,
+                len(topic.profile.partitions),
+                f"{count.records:,}",
+                _size(count.bytes),
+                _share(count),
+                f"{count.live_tombstones:,}",
+                f"{topic.profile.unrecognized().records:,}",
+                hides,
+                dirty,
+            )
+        )
+    headers = ["TOPIC", "TYPE", "PARTITIONS", "RECORDS", "SIZE", "SUPERSEDED", "TOMBSTONES", "NO KEY OF CONNECT"]
+    out.table([*headers, "HIDDEN (ESTIMATED)", "DIRTY RATIO (ESTIMATED)"], rows)
+
+
+def _kinds(found: StartupProfile, out: Output) -> None:
+    kinds: dict[tuple[TopicType, str], Count] = {}
+    for start in found.groups:
+        for where, count in start.kinds.items():
+            kinds.setdefault(where, Count()).merge(count)
+    rows = [
+        (
+            topic_type.value,
+            kind,
+            f"{count.records:,}",
+            _size(count.bytes),
+            f"{count.live_keys:,}",
+            _share(count),
+            f"{count.live_tombstones:,}",
+            f"{count.live_json_nulls:,}",
+            _size(count.largest_key_bytes),
+            _size(count.largest_record_bytes),
+            None if count.largest_record_at is None else "{}@{}".format(*count.largest_record_at),
+        )
+        for (topic_type, kind), count in sorted(kinds.items(), key=lambda item: (item[0][0].value, item[0][1]))
+    ]
+    headers = ["TYPE", "KIND", "RECORDS", "SIZE", "LIVE KEYS", "SUPERSEDED", "TOMBSTONES", "JSON NULLS"]
+    out.lines("")
+    out.table([*headers, "LARGEST KEY", "LARGEST RECORD", "AT"], rows)
+
+
+def _groups(found: StartupProfile, out: Output) -> None:
+    rows = [_group_row(start) for start in found.groups[:MOST_GROUPS]]
+    headers = ["GROUP", "RECORDS", "SIZE", "LIVE KEYS", "SUPERSEDED", "TOMBSTONES", "START", "BETWEEN", "ALONE"]
+    every = total(topic.profile.total() for topic in found.topics.values())
+    out.lines("", f"each start reads {every.records:,} records, {_size(every.bytes)}; superseded: {_share(every)}", "")
+    out.table(headers, rows)
+    if len(found.groups) > MOST_GROUPS:
+        out.note(
+            f"{len(found.groups) - MOST_GROUPS:,} groups with fewer bytes are not shown; --group shows one, "
+            f"--output json has all"
+        )
+
+
+def _group_row(start: PredictedStart) -> Sequence[object]:
+    count = start.count
+    return (
+        shown_group(start.group),
+        f"{count.records:,}",
+        _size(count.bytes),
+        f"{count.live_keys:,}",
+        _share(count),
+        f"{count.live_tombstones:,}",
+        _seconds(start.seconds),
+        f"{_seconds(start.between[0])} - {_seconds(start.between[1])}",
+        _seconds(start.alone_seconds),
+    )
+
+
+def _model(found: StartupProfile, out: Output) -> None:
+    fitted = found.fitted
+    when = (
+        f"{datetime.fromtimestamp(fitted.measured_at_ms / 1000, UTC):%Y-%m-%d}"
+        if fitted.measured_at_ms
+        else "unknown date"
+    )
+    machine = ", ".join(
+        f"{name} {value}" for name, value in fitted.machine.items() if name in ("processors", "architecture", "system")
+    )
+    text = (
+        f"seconds by the cost model of {when} ({machine or 'unknown machine'}), right within {fitted.model.error:.0%}"
+    )
+    if found.model_name == SHIPPED_NAME:
+        text += "; on another machine only ratios hold, --model uses your own benchmark"
+    out.lines("", text)
+
+
+def _share(count: Count) -> str:
+    share = count.superseded_bytes / count.bytes if count.bytes else 0.0
+    return f"{count.superseded_records:,} ({share:.0%})"
+
+
+def _size(number: float) -> str:
+    unit = 0
+    while number >= 999.95 and unit < len(_UNITS) - 1:
+        number /= 1000
+        unit += 1
+    return f"{number:.0f} {_UNITS[unit]}" if unit == 0 else f"{number:.1f} {_UNITS[unit]}"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 0.9995 else f"{seconds:.2f} s"
+
+
+@dataclass(frozen=True)
+class CountJob:
+    """Partitions of one topic to be counted in one read; picklable, and secret: it holds client settings."""
+
+    topic_type: TopicType
+    settings: ClientSettings
+    ranges: Sequence[OffsetRange]
+    isolation: Isolation
+    timeout_s: float
+    with_digests: bool
+
+    def run(self, advance: Callable[[int], None] | None = None) -> list[PartitionProfile]:
+        """Read and count.
+
+        ``advance`` is called with the number of further records.
+
+        Raises:
+            BrokerError: a partition cannot be read.
+            ReadToEndTimeoutError: no progress for too long.
+        """
+        counters = {each.partition: PartitionCounter(self.topic_type, each.partition) for each in self.ranges}
+        batches = read_batches(
+            self.settings,
+            self.ranges,
+            isolation=self.isolation,
+            client_id=CONSOLE_CLIENT_ID,
+            idle_timeout_s=self.timeout_s,
+        )
+        for batch in batches:
+            for message in batch:
+                counters[message.partition() or 0].add(
+                    message.offset() or 0, message.timestamp()[1], message.key(), message.value()
+                )
+            if advance is not None:
+                advance(len(batch))
+        return [counter.finish(with_digests=self.with_digests) for counter in counters.values()]
+
+
+@dataclass(frozen=True)
+class CountPlan:
+    """The topics to be counted, and their settings.
+
+    Attributes:
+        configs: effective settings by topic type, ``None`` where they may not be read.
+    """
+
+    topic_set: TopicSet
+    ranges: Mapping[TopicType, Sequence[OffsetRange]]
+    configs: Mapping[TopicType, Mapping[str, str] | None]
+    notes: Sequence[str]
+    now_ms: int
+    timeout_s: float
+
+    @classmethod
+    def of(cls, topic_set: TopicSet, *, timeout_s: float) -> CountPlan:
+        """Ask the cluster for the three topics.
+
+        Raises:
+            TopicMissingError: names the topic and the property.
+            BrokerError: not reachable, or not allowed.
+        """
+        configs: dict[TopicType, Mapping[str, str] | None] = {}
+        notes: list[str] = []
+        with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=timeout_s) as admin:
+            found = topic_ranges(admin, topic_set, list(TopicType))
+            for topic_type in TopicType:
+                notes += found[topic_type][1]
+                topic = topic_set.topics[topic_type]
+                try:
+                    configs[topic_type] = admin.topic_configs(topic)
+                except AuthorizationError as exc:
+                    configs[topic_type] = None
+                    notes.append(f"no advice for {topic}: {exc}")
+        ranges = {topic_type: each for topic_type, (each, _) in found.items()}
+        return cls(topic_set, ranges, configs, notes, time.time_ns() // 1_000_000, timeout_s)
+
+    def jobs(self, topic_type: TopicType, *, one_for_each_partition: bool = False) -> list[CountJob]:
+        """Return the reads of one topic: a single one, or one for each partition."""
+        ranges = self.ranges[topic_type]
+        return [
+            CountJob(
+                topic_type,
+                self.topic_set.settings,
+                part,
+                self.topic_set.isolation[topic_type],
+                self.timeout_s,
+                with_digests=len(ranges) > 1,
+            )
+            for part in ([[each] for each in ranges] if one_for_each_partition else [ranges])
+        ]
+
+    def records_at_most(self, topic_type: TopicType) -> int:
+        """Return the number of offsets to be read; fewer records may come."""
+        return sum(each.end - each.start for each in self.ranges[topic_type])
+
+    def profiled(self, topic_type: TopicType, partitions: Sequence[PartitionProfile]) -> ProfiledTopic:
+        """Return the profile of a topic whose partitions were counted."""
+        topic = self.topic_set.topics[topic_type]
+        return ProfiledTopic(TopicProfile.of(topic, topic_type, partitions), self.configs[topic_type])

@@ -1,0 +1,85 @@
+"""Files that hold records: readable by their owner only, and never half-written.
+
+Progress of long steps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
+
+
+def write_private_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
+    """Replace ``path`` by ``data`` as one step, private by default: a reader sees the old file or the new one.
+
+    Raises:
+        OSError: it cannot be written; what was there before is untouched.
+    """
+    temporary: Path | None = None
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp makes it 0600
+        temporary = Path(name)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        sync_folder(path.parent)
+    except BaseException:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+        raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Write the folder to disk, so that a rename in it survives a crash of the machine."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+T = TypeVar("T")
+
+_REPORT_EVERY: Final = 1_000
+"""Records between two reports: one for each record would take longer than the work."""
+
+
+class Progress(Protocol):
+    """Where a long step reports how far it is."""
+
+    def phase(self, what: str, total: int) -> None:
+        """Begin a phase of ``total`` offsets; fewer records may come."""
+
+    def advance(self, records: int) -> None:
+        """Report further records."""
+
+
+class Silent:
+    """Progress that is not shown."""
+
+    def phase(self, what: str, total: int) -> None:
+        """Ignore the phase."""
+
+    def advance(self, records: int) -> None:
+        """Ignore the records."""
+
+
+def counted(items: Iterable[T], advance: Callable[[int], None] | None) -> Iterator[T]:
+    """Yield the items and report their number in steps."""
+    if advance is None:
+        yield from items
+        return
+    seen = 0
+    for seen, item in enumerate(items, 1):
+        if seen % _REPORT_EVERY == 0:
+            advance(_REPORT_EVERY)
+        yield item
+    advance(seen % _REPORT_EVERY)

@@ -1,0 +1,386 @@
+"""What is asked of the cluster: topics and their ids, offsets, settings, Connect groups."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from connect_share.errors import BrokerError, BrokerTimeoutError, BrokerUnavailableError
+from connect_share.kafka.admin_base import FIRST_TRY_S, AdminBase, result_of, unanswered
+from connect_share.kafka.client import (
+    OFFSET_INVALID,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    IsolationLevel,
+    KafkaException,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+    TopicCollection,
+    TopicPartition,
+    TopicRight,
+    is_unknown_topic,
+    translate,
+)
+from connect_share.kafka.descriptions import (
+    BrokerDescription,
+    GroupMember,
+    LogEnd,
+    NewTopicRequest,
+    TopicDescription,
+    described,
+    worker_id_of,
+)
+from connect_share.worker_config.client_settings import Isolation
+
+_ISOLATION: Final = {
+    Isolation.READ_UNCOMMITTED: IsolationLevel.READ_UNCOMMITTED,
+    Isolation.READ_COMMITTED: IsolationLevel.READ_COMMITTED,
+}
+_STALE_LEADER: Final = ("FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "NOT_LEADER_FOR_PARTITION")
+
+_SPREAD_S: Final = 2.0
+"""A broker may hear of a new topic so much later than the one that was asked before."""
+
+_Entries = Mapping[str, Any]
+
+
+class Admin(AdminBase):
+    """Admin client of one cluster; thread-safe, made as :class:`~connect_share.kafka.admin_base.AdminBase`.
+
+    ``timeout_s`` of a call may be given where the caller has a deadline of its own. Every call raises ``BrokerError``: no
+    broker is reachable, a topic that was named is missing, or the principal is not allowed to ask.
+    """
+
+    def describe_topics(self, names: Iterable[str], *, timeout_s: float | None = None) -> dict[str, TopicDescription]:
+        """Describe topics; those that do not exist are absent."""
+        wanted = sorted(set(names))
+        if not wanted:
+            return {}
+
+        def ask(timeout_s: float) -> dict[str, TopicDescription]:
+            futures = self._client.describe_topics(TopicCollection(wanted), request_timeout=timeout_s)
+            found: dict[str, TopicDescription] = {}
+            for name, future in futures.items():
+                description = result_of(
+                    future, f"describing topic {name}", TopicRight.DESCRIBE, missing_ok=True, timeout_s=timeout_s
+                )
+                if description is not None:
+                    found[name] = described(description)
+            unheard = [name for name in wanted if name not in found and self._is_new(name)]
+            if unheard:
+                raise BrokerError(f"a broker has not heard of the new topic {unheard[0]} yet", retriable=True)
+            return found
+
+        return self._retried(ask, timeout_s)
+
+    def end_offsets(
+        self,
+        partitions: Iterable[tuple[str, int]],
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+        *,
+        timeout_s: float | None = None,
+    ) -> dict[tuple[str, int], int]:
+        """Return the end of each partition: the high watermark, or with read_committed the last stable offset."""
+        return {at: end.offset for at, end in self.log_ends(partitions, isolation, timeout_s=timeout_s).items()}
+
+    def log_ends(
+        self,
+        partitions: Iterable[tuple[str, int]],
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+        *,
+        timeout_s: float | None = None,
+    ) -> dict[tuple[str, int], LogEnd]:
+        """Return what :meth:`end_offsets` returns, with the epochs of the leaders."""
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        return self._offsets(partitions, latest, isolation, "end", timeout_s)
+
+    def start_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Return the first offset kept of each partition."""
+        earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+        found = self._offsets(partitions, earliest, Isolation.READ_UNCOMMITTED, "start")
+        return {at: start.offset for at, start in found.items()}
+
+    def offsets_at(self, partitions: Iterable[tuple[str, int]], since_ms: int) -> dict[tuple[str, int], int]:
+        """Return the first offset of each partition whose record is not older; partitions without one are absent."""
+        spec = OffsetSpec.for_timestamp(since_ms)
+        found = self._offsets(partitions, spec, Isolation.READ_UNCOMMITTED, "first recent")
+        return {at: start.offset for at, start in found.items() if start.offset >= 0}
+
+    def _offsets(
+        self,
+        partitions: Iterable[tuple[str, int]],
+        spec: Any,
+        isolation: Isolation,
+        what: str,
+        timeout_s: float | None = None,
+    ) -> dict[tuple[str, int], LogEnd]:
+        wanted = sorted(set(partitions))
+        if not wanted:
+            return {}
+        spread_s = time.monotonic() + _SPREAD_S
+
+        def ask(timeout_s: float) -> dict[tuple[str, int], LogEnd]:
+            deadline_s = time.monotonic() + timeout_s
+            futures = self._client.list_offsets(
+                {TopicPartition(topic, partition): spec for topic, partition in wanted},
+                isolation_level=_ISOLATION[isolation],
+                request_timeout=timeout_s,
+            )
+            try:
+                found = {}
+                for at, future in futures.items():
+                    doing = f"asking for the {what} offset of {at.topic}[{at.partition}]"
+                    end = result_of(future, doing, TopicRight.DESCRIBE, timeout_s=timeout_s)
+                    if end.offset == OFFSET_INVALID:  # librdkafka's, and no error, where the leader has not answered
+                        raise unanswered(doing, timeout_s)
+                    epoch = end.leader_epoch
+                    found[at.topic, at.partition] = LogEnd(end.offset, -1 if epoch is None else epoch)
+            except BrokerError as exc:
+                error = self._explained(exc, wanted, max(0.1, deadline_s - time.monotonic()))
+                error.retriable = error.retriable or (is_unknown_topic(error) and time.monotonic() < spread_s)
+                raise error from exc
+            return found
+
+        return self._retried(ask, timeout_s)
+
+    def _explained(self, error: BrokerError, partitions: Sequence[tuple[str, int]], timeout_s: float) -> BrokerError:
+        """Return why no leader was found, which the client library calls ``_NOENT`` whatever the reason."""
+        if error.name in _STALE_LEADER:
+            # The library would keep the leader, and the epoch, it knows for half a minute.
+            self._refresh_leaders({topic for topic, _ in partitions}, timeout_s)
+        if error.name != "_NOENT":
+            return error
+        topics = {topic for topic, _ in partitions}
+        missing = sorted(topics - self.describe_topics(topics, timeout_s=timeout_s).keys())
+        if missing:
+            return BrokerError(f"{error}; topic {missing[0]} does not exist", code=3, name="UNKNOWN_TOPIC_OR_PART")
+        return BrokerError(str(error), code=error.code, name="LEADER_NOT_AVAILABLE", retriable=True)
+
+    def _refresh_leaders(self, topics: Iterable[str], timeout_s: float) -> None:
+        for topic in topics:
+            with contextlib.suppress(KafkaException):  # the next try says what is wrong
+                self._client.list_topics(topic, timeout=timeout_s)
+
+    def topic_configs(self, topic: str) -> dict[str, str]:
+        """Return the effective settings of a topic."""
+        return _values(self._entries_of_topic(topic))
+
+    def own_topic_configs(self, topic: str) -> dict[str, str]:
+        """Return the settings that were made for this topic; all others are the brokers' defaults."""
+        own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        return _values({name: entry for name, entry in self._entries_of_topic(topic).items() if entry.source == own})
+
+    def settings_of_topics(self, topics: Iterable[str]) -> dict[str, dict[str, str] | BrokerError]:
+        """Return the effective settings of several topics, asked for at once; for each that may not be read, why."""
+        found = self._entries_of_topics(topics)
+        return {
+            topic: entries if isinstance(entries, BrokerError) else _values(entries) for topic, entries in found.items()
+        }
+
+    def _entries_of_topic(self, topic: str) -> _Entries:
+        entries = self._entries_of_topics([topic])[topic]
+        if isinstance(entries, BrokerError):
+            raise entries
+        return entries
+
+    def _entries_of_topics(self, topics: Iterable[str]) -> dict[str, _Entries | BrokerError]:
+        wanted = [ConfigResource(ResourceType.TOPIC, topic) for topic in sorted(set(topics))]
+        if not wanted:
+            return {}
+        spread_s = time.monotonic() + _SPREAD_S
+
+        def ask(timeout_s: float) -> dict[str, _Entries | BrokerError]:
+            found: dict[str, _Entries | BrokerError] = {}
+            for resource, future in self._client.describe_configs(wanted, request_timeout=timeout_s).items():
+                topic = str(resource.name)
+                try:
+                    doing = f"reading the settings of topic {topic}"
+                    found[topic] = result_of(future, doing, TopicRight.DESCRIBE_CONFIGS, timeout_s=timeout_s)
+                except BrokerError as error:
+                    error.retriable = error.retriable or (is_unknown_topic(error) and time.monotonic() < spread_s)
+                    if error.retriable:
+                        raise
+                    found[topic] = error
+            return found
+
+        return self._retried(ask)
+
+    def broker_settings(self) -> dict[int, dict[str, str]]:
+        """Return the effective settings of each broker that answers, by its id; secret ones are absent."""
+        found: dict[int, dict[str, str]] = {}
+        silent: BrokerError | None = None
+        for broker in self.brokers():
+            try:
+                found[broker.id] = self._settings_of_broker(broker.id)
+            except (BrokerTimeoutError, BrokerUnavailableError) as exc:
+                silent = exc  # only this broker knows, and it may have died a moment ago
+        if silent is not None and not found:
+            raise silent
+        return found
+
+    def _settings_of_broker(self, broker: int) -> dict[str, str]:
+        def ask(timeout_s: float) -> dict[str, str]:
+            resource = ConfigResource(ResourceType.BROKER, str(broker))
+            (future,) = self._client.describe_configs([resource], request_timeout=timeout_s).values()
+            return _values(result_of(future, f"describing the settings of broker {broker}", timeout_s=timeout_s))
+
+        return self._retried(ask, FIRST_TRY_S)
+
+    def alter_topic_configs(self, topic: str, changes: Mapping[str, str | None]) -> None:
+        """Change settings of a topic, all of them or none; ``None`` takes a setting back to the brokers' default.
+
+        What is not named stays as it is. Brokers may need a moment before they return the new values.
+
+        Raises:
+            BrokerError: not reachable, missing, not allowed, or a value that the broker does not take.
+        """
+        entries = [
+            ConfigEntry(
+                name,
+                value,
+                incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+            )
+            for name, value in changes.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+
+        def ask(timeout_s: float) -> None:
+            (future,) = self._client.incremental_alter_configs([resource], request_timeout=timeout_s).values()
+            doing = f"changing the settings of topic {topic}"
+            result_of(future, doing, TopicRight.ALTER_CONFIGS, timeout_s=timeout_s)
+
+        if changes:
+            self._retried(ask)
+
+    def create_topic(
+        self, request: NewTopicRequest, *, timeout_s: float | None = None, validate_only: bool = False
+    ) -> None:
+        """Ask for a new topic, once; with ``validate_only`` only whether it would be made.
+
+        Raises:
+            BrokerError: with Kafka's name for it, such as ``TOPIC_ALREADY_EXISTS`` or ``INVALID_REPLICATION_FACTOR``.
+        """
+        limit_s = self._timeout_s if timeout_s is None else max(timeout_s, 0.1)
+        new = NewTopic(
+            request.topic,
+            num_partitions=request.partitions,
+            replication_factor=request.replication_factor,
+            config=dict(request.configs),
+        )
+        doing = f"creating topic {request.topic}"
+        self._look_around()
+        try:
+            futures = self._client.create_topics(
+                [new], operation_timeout=limit_s, request_timeout=limit_s, validate_only=validate_only
+            )
+        except KafkaException as exc:
+            raise translate(exc, doing, TopicRight.CREATE) from exc
+        result_of(futures[request.topic], doing, TopicRight.CREATE, timeout_s=limit_s)
+        if not validate_only:
+            self._created_s[request.topic] = time.monotonic()
+
+    def _is_new(self, topic: str) -> bool:
+        return time.monotonic() < self._created_s.get(topic, -math.inf) + _SPREAD_S
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete topics; those that do not exist are fine."""
+        if names:
+            self._look_around()
+            futures = self._client.delete_topics(
+                sorted(set(names)), operation_timeout=self._timeout_s, request_timeout=self._timeout_s
+            )
+            for name, future in futures.items():
+                self._created_s.pop(name, None)
+                result_of(
+                    future, f"deleting topic {name}", TopicRight.DELETE, missing_ok=True, timeout_s=self._timeout_s
+                )
+
+    def topic_names(self) -> frozenset[str]:
+        """Return the names of all topics one may see, Kafka's own included."""
+        return frozenset(self._metadata().topics)
+
+    def connect_groups(self, group_id: str | None = None, *, timeout_s: float | None = None) -> dict[str, int]:
+        """Return the Connect groups the cluster knows, or just this one, with the number of their live members.
+
+        Java workers form groups of protocol type ``connect``; calls about *consumer* groups hide them.
+
+        Raises:
+            BrokerError: not reachable, or a coordinator did not answer: then no member is known to be dead.
+        """
+        return {name: len(found) for name, found in self.connect_members(group_id, timeout_s=timeout_s).items()}
+
+    def connect_members(
+        self, group_id: str | None = None, *, timeout_s: float | None = None
+    ) -> dict[str, tuple[GroupMember, ...]]:
+        """Return what :meth:`connect_groups` returns, with the members instead of their number."""
+
+        def ask(timeout_s: float) -> list[Any]:
+            named = {} if group_id is None else {"group": group_id}
+            try:
+                groups = list(self._list_groups(timeout=timeout_s, **named))
+            except KafkaException as exc:
+                raise translate(exc, "listing Connect groups") from exc
+            for group in groups:
+                if group.error is not None:
+                    raise translate(group.error, f"describing group {group.id}")
+            return groups
+
+        groups = self._retried(ask, timeout_s)
+        return {
+            str(group.id): tuple(
+                GroupMember(member.id, member.client_id, worker_id_of(member.metadata), group.protocol)
+                for member in group.members
+            )
+            for group in groups
+            if group.protocol_type == "connect"
+        }
+
+    def _list_groups(self, **arguments: Any) -> Any:
+        try:
+            return self._client.list_groups(**arguments)
+        except (DeprecationWarning, ImportError):
+            # The calls it recommends instead know consumer groups only. Where such a warning is an error it is silenced, but
+            # not before: that is for all threads.
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "list_groups", DeprecationWarning)
+                return self._client.list_groups(**arguments)
+
+    def broker_count(self) -> int:
+        """Return the number of brokers that are up."""
+        return len(self._metadata().brokers)
+
+    def brokers(self) -> tuple[BrokerDescription, ...]:
+        """Return the brokers that are up, by id; one that died counts until its session with the controller has ended."""
+        nodes = sorted(self._cluster().nodes, key=lambda node: node.id)
+        return tuple(BrokerDescription(node.id, node.rack or None, (node.host, node.port)) for node in nodes)
+
+    def cluster_id(self) -> str:
+        """Return the id of the cluster."""
+        return str(self._cluster().cluster_id)
+
+    def _cluster(self) -> Any:
+        def ask(timeout_s: float) -> Any:
+            future = self._client.describe_cluster(request_timeout=timeout_s)
+            return result_of(future, f"asking cluster {self.bootstrap_servers}", timeout_s=timeout_s)
+
+        return self._retried(ask)
+
+    def _metadata(self) -> Any:
+        def ask(timeout_s: float) -> Any:
+            try:
+                return self._client.list_topics(timeout=timeout_s)
+            except KafkaException as exc:
+                raise translate(exc, "asking for metadata") from exc
+
+        return self._retried(ask)
+
+
+def _values(entries: _Entries) -> dict[str, str]:
+    return {name: entry.value for name, entry in entries.items() if entry.value is not None}

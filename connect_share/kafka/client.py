@@ -1,0 +1,414 @@
+"""The only door to confluent-kafka: clients with forced settings, errors and messages translated once."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import logging
+import operator
+import re
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_INVALID,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+    libversion,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from connect_share.errors import (
+    AuthorizationError,
+    BrokerError,
+    BrokerTimeoutError,
+    BrokerUnavailableError,
+    ConfigError,
+    FencedError,
+)
+from connect_share.kafka.callbacks import callback
+from connect_share.model.records import Headers, Record, quick_record
+from connect_share.worker_config.client_settings import ClientSettings, Isolation, is_secret_property
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+class _LibraryLog:
+    """Logs the C library's own lines at DEBUG: what matters comes back as an error, and a dead broker is repeated."""
+
+    _log = logging.getLogger(__name__ + ".librdkafka")
+
+    @callback
+    def log(self, level: int, text: str, *arguments: object) -> None:
+        if arguments and arguments[0] == "CONF":
+            # With debug=conf the library writes down its settings, and hides fewer of them than it should.
+            arguments = tuple(_SETTING.sub(_hidden, str(argument)) for argument in arguments)
+        self._log.debug("[%s] " + text, logging.getLevelName(level), *arguments)
+
+
+def _hidden(setting: re.Match[str]) -> str:
+    return f"{setting[1]} = [hidden]" if is_secret_property(setting[1]) else setting[0]
+
+
+_library_log: Any = _LibraryLog()
+_SETTING: Final = re.compile(r"([a-z.]+) = .*", re.DOTALL)
+
+_TRANSACTION_TIMEOUT_MS: Final = 60_000
+# In a longer flush the library goes on after a fatal error, and hands out acknowledgements with the exception still set:
+# the callback then ends with SystemError.
+_FLUSH_ROUND_S: Final = 0.1
+_PURGED_S: Final = 5.0  # returns at once; nothing else ends the futures, however slow the machine is
+_NAMED_PROPERTY: Final = re.compile(r'property:? "([^"]+)"')
+
+# Settings that no caller may change, with the reason.
+_EVERY_CLIENT: Final[Mapping[str, str]] = {
+    "log.connection.close": "false",  # idle connections come and go; that is not news
+}
+_CONSUMER: Final[Mapping[str, str]] = {
+    "enable.auto.commit": "false",  # progress is the log itself; a committed offset would be a second truth
+    "enable.auto.offset.store": "false",
+    "allow.auto.create.topics": "false",  # a missing topic is an error, not an invitation
+}
+_CONSUMER_DEFAULTS: Final[Mapping[str, str]] = {
+    "auto.offset.reset": "error",  # an offset out of range means lost records, never "start again"
+}
+_PRODUCER: Final[Mapping[str, str]] = {
+    "partitioner": "murmur2_random",  # where Java puts keys; elsewhere compaction never merges the copies
+    "acks": "all",  # an acknowledged record survives the loss of a broker
+    "message.max.bytes": "104857600",  # the topic's max.message.bytes decides, not this client
+}
+_PLAIN_PRODUCER: Final[Mapping[str, str]] = {
+    "enable.idempotence": "false",  # as Java's stores: works on brokers and ACLs without that right
+    # As Java's. It does not keep the order where a request is sent again: see connect_share/log/writer.py.
+    "max.in.flight.requests.per.connection": "1",
+}
+_IDEMPOTENT_PRODUCER: Final[Mapping[str, str]] = {
+    "enable.idempotence": "true",  # a retried batch is written once
+    "max.in.flight.requests.per.connection": "5",  # the most with which idempotence keeps the order
+}
+_PRODUCER_DEFAULTS: Final[Mapping[str, str]] = {
+    "linger.ms": "0",  # every write is waited for; a worker file may say otherwise
+    "message.timeout.ms": "0",  # as Java's delivery.timeout.ms of these stores: the caller's deadline decides
+}
+
+_AUTHORIZATION: Final = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError._AUTHENTICATION,  # noqa: SLF001 - the library names its own codes with an underscore
+    }
+)
+_FENCED: Final = frozenset(
+    {KafkaError.INVALID_PRODUCER_EPOCH, KafkaError._FENCED, KafkaError.PRODUCER_FENCED}  # noqa: SLF001
+)
+_TIMEOUT: Final = frozenset(
+    {
+        KafkaError._TIMED_OUT,  # noqa: SLF001
+        KafkaError._MSG_TIMED_OUT,  # noqa: SLF001
+        KafkaError._TIMED_OUT_QUEUE,  # noqa: SLF001
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+_UNAVAILABLE: Final = frozenset(
+    {
+        KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+        KafkaError._RESOLVE,  # noqa: SLF001
+        KafkaError._SSL,  # noqa: SLF001
+        KafkaError._DESTROY_BROKER,  # noqa: SLF001 - it was asked, and is not one of the brokers any more
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+    }
+)
+_RETRIABLE: Final = (
+    _TIMEOUT
+    | _UNAVAILABLE
+    | frozenset(
+        {
+            KafkaError.LEADER_NOT_AVAILABLE,
+            KafkaError.NOT_LEADER_FOR_PARTITION,
+            KafkaError.REPLICA_NOT_AVAILABLE,
+            KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+            KafkaError.COORDINATOR_NOT_AVAILABLE,
+            KafkaError.NOT_COORDINATOR,
+            KafkaError.NOT_CONTROLLER,
+            KafkaError.NOT_ENOUGH_REPLICAS,
+            KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+            KafkaError.KAFKA_STORAGE_ERROR,
+            KafkaError.FENCED_LEADER_EPOCH,
+            KafkaError.UNKNOWN_LEADER_EPOCH,
+            KafkaError.OFFSET_NOT_AVAILABLE,
+            KafkaError.THROTTLING_QUOTA_EXCEEDED,
+        }
+    )
+)
+_RIGHTS: Final[Mapping[int, str]] = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "the principal lacks a right on the topic; workers need CREATE, DESCRIBE, "
+    "DESCRIBE_CONFIGS, READ and WRITE",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "the principal needs READ on the group",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "the principal lacks a right on the cluster, such as CREATE or DESCRIBE",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the principal needs WRITE and DESCRIBE on the transactional id",
+}
+
+
+class TopicRight(enum.Enum):
+    """What an operation needs to be allowed to do with a topic: Kafka's own names."""
+
+    ALTER_CONFIGS = enum.auto()
+    CREATE = enum.auto()
+    DELETE = enum.auto()
+    DESCRIBE = enum.auto()
+    DESCRIBE_CONFIGS = enum.auto()
+    READ = enum.auto()
+    WRITE = enum.auto()
+
+
+@callback
+def _on_error(error: KafkaError) -> None:
+    # Connection trouble; what matters comes back as the error of an operation.
+    _log.debug("client error %s", error.name())
+
+
+def consumer(
+    settings: ClientSettings,
+    *,
+    client_id: str,
+    isolation: Isolation,
+    overrides: Mapping[str, str] | None = None,
+) -> Consumer:
+    """Make a consumer that is only ever assigned partitions by hand.
+
+    A ``group.id`` in the settings is kept, else a private one is made up. ``overrides`` are further librdkafka settings,
+    such as fetch sizes; forced settings win over them.
+    """
+    defaults = {"group.id": f"connect-share-{uuid.uuid4().hex[:12]}", **_CONSUMER_DEFAULTS}
+    forced = {**_EVERY_CLIENT, **_CONSUMER, "client.id": client_id, "isolation.level": isolation.value}
+    return _made(Consumer, {**defaults, **settings.properties, **(overrides or {}), **forced})
+
+
+def producer(
+    settings: ClientSettings,
+    *,
+    client_id: str,
+    overrides: Mapping[str, str] | None = None,
+    idempotent: bool = False,
+    only_failures: bool = False,
+    on_error: Callable[[KafkaError], None] | None = None,
+) -> Producer:
+    """Make a producer that places keys where Java does and waits for all replicas.
+
+    With ``idempotent`` a retried batch is written once, for bulk writers; stores do without, as Java's, but where
+    ``overrides`` have a ``transactional.id``. With ``only_failures`` the callback of a record is called only if the record
+    was not delivered. ``on_error`` hears of connection trouble, while the client is polled.
+    """
+    merged = {**_PRODUCER_DEFAULTS, **settings.properties, **(overrides or {})}
+    forced: dict[str, str | bool] = {**_EVERY_CLIENT, **_PRODUCER, "client.id": client_id}
+    if only_failures:
+        forced["delivery.report.only.error"] = True
+    forced.update(_IDEMPOTENT_PRODUCER if idempotent or "transactional.id" in merged else _PLAIN_PRODUCER)
+    if "transactional.id" in merged and "socket.timeout.ms" in merged:
+        # The library refuses a request that may outlast the transaction; Java lets the coordinator abort it.
+        limit_ms = int(merged.get("transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS))
+        forced["socket.timeout.ms"] = str(min(int(merged["socket.timeout.ms"]), limit_ms))
+    return _made(Producer, {**merged, **forced}, on_error)
+
+
+def flush(producer: Producer, timeout_s: float) -> int:
+    """Wait for acknowledgements, at most this long; return how many records are not acknowledged then.
+
+    Raises:
+        KafkaException: the client has a fatal error, such as a right that it lacks or another client with its id. Only the
+            first call raises it.
+    """
+    until_s = time.monotonic() + timeout_s
+    while True:
+        left_s = until_s - time.monotonic()
+        left = int(producer.flush(max(0.0, min(left_s, _FLUSH_ROUND_S))))
+        if not left or left_s <= _FLUSH_ROUND_S:
+            return left
+
+
+def give_up(producer: Producer) -> None:
+    """Drop what a producer has queued or under way, and hand out that it was not delivered.
+
+    Whoever lets a producer go calls this first. Where records were left in one that was fenced, librdkafka (2.16.0) freed
+    memory twice, and the process was aborted some time later.
+    """
+    producer.purge()
+    until_s = time.monotonic() + _PURGED_S
+    while len(producer) and (left_s := until_s - time.monotonic()) > 0:
+        with contextlib.suppress(KafkaException):  # a fatal error, which only the first call raises
+            flush(producer, left_s)
+
+
+def fence(settings: ClientSettings, transactional_id: str, *, client_id: str, timeout_s: float = 30.0) -> None:
+    """Take a transactional id over: its producer of before can write no more, its open transaction is aborted.
+
+    Raises:
+        BrokerError: the coordinator refused or did not answer.
+    """
+    overrides = {"transactional.id": transactional_id, "transaction.timeout.ms": "10000"}
+    try:
+        producer(settings, client_id=client_id, overrides=overrides).init_transactions(timeout_s)
+    except KafkaException as exc:
+        raise translate(exc, f"fencing the transactional id {transactional_id}") from exc
+
+
+def admin_client(
+    settings: ClientSettings, *, client_id: str, on_error: Callable[[KafkaError], None] | None = None
+) -> AdminClient:
+    """Make an admin client.
+
+    ``on_error`` hears of connection trouble, while the client is polled.
+
+    Raises:
+        ConfigError: the client library does not take a setting.
+    """
+    return _made(AdminClient, {**settings.properties, **_EVERY_CLIENT, "client.id": client_id}, on_error)
+
+
+def _made(
+    kind: Callable[..., T], properties: Mapping[str, str | bool], on_error: Callable[[KafkaError], None] | None = None
+) -> T:
+    """Construct a client; what the library says against a setting becomes a ``ConfigError`` without its value."""
+    config: dict[str, Any] = {**properties, "error_cb": on_error or _on_error}
+    try:
+        return kind(config, logger=_library_log)
+    except KafkaException as exc:
+        text = str(exc.args[0].str()).strip()
+        named = _NAMED_PROPERTY.search(text)
+        if named is None:
+            raise ConfigError(f"the Kafka client refuses its settings: {text}") from exc
+        name = named.group(1)
+        # The library's own text has the value.
+        if text.startswith("No such"):
+            raise ConfigError(
+                f"{name} is a setting neither of Java's clients nor of librdkafka", property_name=name
+            ) from None
+        raise ConfigError(f"{name} has a value that the Kafka client does not take", property_name=name) from None
+
+
+def is_end_of_partition(error: KafkaError) -> bool:
+    """Return whether a message error only says that the partition's end was reached."""
+    return bool(error.code() == KafkaError._PARTITION_EOF)  # noqa: SLF001
+
+
+def is_fenced(error: KafkaException) -> bool:
+    """Return whether an error says that another producer has taken over."""
+    return error.args[0].code() in _FENCED
+
+
+def is_unsupported(error: BrokerError) -> bool:
+    """Return whether the broker is too old for what was asked."""
+    return error.name in ("UNSUPPORTED_VERSION", "_UNSUPPORTED_FEATURE")
+
+
+def is_unknown_topic(error: BrokerError) -> bool:
+    """Return whether the broker, or the client library, does not know the topic."""
+    return error.name in ("UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID", "_UNKNOWN_TOPIC")
+
+
+# The library gives such headers with holes and an exception beside them. A call in Python's own loop does not look for
+# that exception once the interpreter has specialised it, and who touches a hole crashes; a call from C always looks.
+ask_headers: Final[Callable[[Message], Any]] = operator.methodcaller("headers")
+"""Returns a message's headers in the library's own form, nothing for none; ``SystemError`` if a name is not UTF-8."""
+
+
+def headers_of(message: Message) -> Headers | None:
+    """Return a message's headers, ``None`` if a name is not UTF-8. Ask once: the library's second answer has holes."""
+    try:
+        headers = ask_headers(message)
+    except SystemError:
+        return None
+    return tuple((str(header[0]), header[1]) for header in headers) if headers else ()
+
+
+def to_whole_record(message: Message) -> Record:
+    """Return the C library's message as a record with its headers, for code that carries, compares or measures it."""
+    return to_record(message, headers_of(message))
+
+
+def to_record(message: Message, headers: Headers | None = ()) -> Record:
+    """Return the C library's message as a record, by default without headers: Connect has none. It must not be an error."""
+    return quick_record(
+        message.topic() or "",
+        message.partition() or 0,
+        message.offset() or 0,
+        message.timestamp()[1],
+        message.key(),
+        message.value(),
+        headers,
+    )
+
+
+def translate(
+    error: KafkaError | KafkaException | BaseException,
+    doing: str,
+    needs: TopicRight | None = None,
+    *,
+    remedy: str | None = None,
+) -> BrokerError:
+    """Return an error of the client library as one of ours, to be raised ``from`` it; it has no record contents.
+
+    ``doing`` is the operation with the topic, such as ``"reading topic configs"``; ``needs`` the right on the topic that it
+    needs, named if that is missing; ``remedy`` is said instead of the usual one.
+    """
+    if isinstance(error, KafkaException):
+        error = error.args[0] if error.args else error
+    if not isinstance(error, KafkaError):
+        return BrokerError(f"{doing} failed: {type(error).__name__}: {error}")
+    code, name = int(error.code()), str(error.name())
+    kind: type[BrokerError] = BrokerError
+    usual = ""
+    if code in _AUTHORIZATION:
+        kind = AuthorizationError
+        usual = _RIGHTS.get(code, "check user, password and sasl.mechanism")
+        # Brokers give no producer id to who may write to no topic at all, and call it a right on the cluster.
+        may_not_write = code == KafkaError.CLUSTER_AUTHORIZATION_FAILED and needs is TopicRight.WRITE
+        if needs is not None and (code == KafkaError.TOPIC_AUTHORIZATION_FAILED or may_not_write):
+            usual = f"the principal needs the right {needs.name} on the topic"
+    elif code in _FENCED:
+        kind, usual = FencedError, "another producer with the same transactional id has taken over"
+    elif code in _TIMEOUT:
+        kind, usual = BrokerTimeoutError, "check that the brokers are up and reachable from here"
+    elif code in _UNAVAILABLE:
+        kind, usual = BrokerUnavailableError, "check bootstrap.servers, security.protocol and the network"
+    text = f"{doing} failed: {name} ({error.str()})"
+    return kind(
+        f"{text}; {remedy or usual}" if remedy or usual else text,
+        code=code,
+        name=name,
+        retriable=code in _RETRIABLE or bool(error.retriable()),
+    )
+
+
+def library_versions() -> dict[str, str]:
+    """Versions of the client library, for reports."""
+    import confluent_kafka
+
+    return {"confluent_kafka": str(confluent_kafka.__version__), "librdkafka": str(libversion()[0])}

@@ -1,0 +1,131 @@
+"""What brokers say of topics, partitions and themselves, without the client library's types."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from connect_share.errors import GroupProtocolError
+from connect_share.kafka.connect_protocol import worker_url
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDescription:
+    """One partition; broker ids. ``leader`` is ``None`` while there is none."""
+
+    id: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Brokers whose replica is not in sync."""
+        return tuple(broker for broker in self.replicas if broker not in self.isr)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerDescription:
+    """One broker that is up; ``rack`` is ``None`` if ``broker.rack`` is not set, ``address`` is host and port."""
+
+    id: int
+    rack: str | None = None
+    address: tuple[str, int] | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """One topic.
+
+    Attributes:
+        topic_id: as Kafka prints it (unpadded url-safe base64, 22 characters); ``None`` if the broker gives none.
+    """
+
+    name: str
+    topic_id: str | None
+    partitions: tuple[PartitionDescription, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRights:
+    """What the principal may do with one topic or group.
+
+    Attributes:
+        names: of operations, such as ``DESCRIBE_CONFIGS``.
+        complete: no further ones are allowed; if not, Kafka does not tell.
+        exists: false if it is known that it does not exist.
+    """
+
+    names: frozenset[str] = frozenset()
+    complete: bool = True
+    exists: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """End of a partition: next offset, and the epoch of the leader that says so (-1 if it does not say)."""
+
+    offset: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopicRequest:
+    """A topic to be created; -1 means the broker's default."""
+
+    topic: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+def topic_id_text(uuid: Any) -> str | None:
+    """Write a topic id as Kafka's own tools do; the client library prints another base64 alphabet."""
+    if uuid is None:
+        return None
+    mask = (1 << 64) - 1
+    high, low = int(uuid.get_most_significant_bits()) & mask, int(uuid.get_least_significant_bits()) & mask
+    raw = high.to_bytes(8, "big") + low.to_bytes(8, "big")
+    return None if raw == bytes(16) else base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
+
+
+def described(description: Any) -> TopicDescription:
+    """Return what the client library says of a topic."""
+    partitions = tuple(
+        PartitionDescription(
+            partition.id,
+            None if partition.leader is None or partition.leader.id < 0 else partition.leader.id,
+            tuple(node.id for node in partition.replicas),
+            tuple(node.id for node in partition.isr),
+        )
+        for partition in sorted(description.partitions, key=lambda partition: partition.id)
+    )
+    return TopicDescription(description.name, topic_id_text(description.topic_id), partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A live member of a Connect group.
+
+    Attributes:
+        member_id: its id in the group protocol.
+        worker_id: ``host:port`` as in statuses; ``None`` where its metadata do not have it.
+        client_id: of its client.
+        protocol: name of the group protocol, such as ``sessioned``; empty while the group rebalances.
+    """
+
+    member_id: str
+    client_id: str
+    worker_id: str | None
+    protocol: str
+
+
+def worker_id_of(metadata: bytes | None) -> str | None:
+    """Return the id of a Connect worker, ``host:port``, from what it says to its group; ``None`` if it is not there."""
+    try:
+        url = worker_url(metadata or b"")
+    except GroupProtocolError:
+        return None
+    return url.partition("://")[2].partition("/")[0] or None

@@ -1,0 +1,343 @@
+"""The partitions of the internal topics from their first offset to their end.
+
+What has to be known of topics before they are read; a topic that is missing is created.
+
+What a Kafka cluster reports to the clients of a worker file: topics, groups, records; refusals that need no plan.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from connect_share.errors import (
+    BrokerError,
+    LiveMembersError,
+    OpenTransactionError,
+    ReadToEndTimeoutError,
+    TopicMissingError,
+)
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.client import Message, is_unknown_topic
+from connect_share.kafka.create import TopicSpec, check_cleanup_policy, check_partition_count, ensure_topic, topic_spec
+from connect_share.kafka.descriptions import TopicDescription
+from connect_share.kafka.open_transactions import find_open_transactions
+from connect_share.kafka.read import read_batches, read_ranges
+from connect_share.kafka.write import MIGRATE_CLIENT_ID
+from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.worker_config import TOPIC_PROPERTIES, ClientSettings, Isolation, TopicSet, WorkerConfig
+
+CONSOLE_CLIENT_ID: Final = "connect-share-console"
+
+TopicRanges = dict[TopicType, tuple[list[OffsetRange], list[str]]]
+"""The ranges of each topic, and notes for stderr."""
+
+
+def topic_ranges(admin: Admin, topic_set: TopicSet, wanted: Collection[TopicType]) -> TopicRanges:
+    """Return all partitions of topics up to their present end.
+
+    Raises:
+        TopicMissingError: names the topic and the property.
+        BrokerError: not reachable, or not allowed.
+    """
+    names = {topic_type: topic_set.topics[topic_type] for topic_type in wanted}
+    described = admin.describe_topics(names.values())
+    for topic_type, topic in names.items():
+        if topic not in described:
+            raise TopicMissingError(
+                f"topic {topic} does not exist; check {TOPIC_PROPERTIES[topic_type]} and the cluster's address",
+                topic=topic,
+            )
+    found: TopicRanges = {}
+    for topic_type, topic in names.items():
+        partitions = [(topic, partition.id) for partition in described[topic].partitions]
+        starts = admin.start_offsets(partitions)
+        isolation = topic_set.isolation[topic_type]
+        # First the ends of all records: what is written in between can only raise those of the committed ones.
+        written = admin.end_offsets(partitions) if isolation is Isolation.READ_COMMITTED else {}
+        ends = admin.end_offsets(partitions, isolation)
+        notes = []
+        for place, end in sorted(written.items()):
+            if ends[place] < end:
+                notes += _open_transaction(admin, topic_set.settings, place, ends[place], end)
+        if topic_type is TopicType.CONFIG and len(partitions) != 1:
+            notes.append(
+                f"config topic {topic} has {len(partitions)} partitions, so its records have no order: "
+                f"no worker starts on it, and what is shown may be wrong"
+            )
+        found[topic_type] = [OffsetRange(*place, starts[place], ends[place]) for place in partitions], notes
+    return found
+
+
+def _open_transaction(
+    admin: Admin, settings: ClientSettings, place: tuple[str, int], stable_end: int, end: int
+) -> list[str]:
+    topic, partition = place
+    note = (
+        f"an open transaction holds back the end of {topic}[{partition}]: read up to offset {stable_end} of {end}; "
+        f"-X isolation.level=read_uncommitted shows all"
+    )
+    try:
+        found = find_open_transactions(admin, settings, topic, [partition], client_id=CONSOLE_CLIENT_ID)
+    except (BrokerError, ReadToEndTimeoutError) as exc:
+        return [note, f"its owner is not known: {exc}"]
+    return [note, *(each.text(settings.bootstrap_servers) for each in found)]
+
+
+_SPREAD_S: Final = 30.0  # until every broker has heard of a new topic
+_RETRY_S: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """A topic as it was found.
+
+    Attributes:
+        end_offsets: high watermark of each partition, open transactions included.
+        leader_epochs: of the leaders that said so, -1 where they do not say.
+        starts: where to begin to read, for partitions of which what lies before is known already.
+        asked_s: when the brokers were asked, by the monotonic clock.
+    """
+
+    description: TopicDescription
+    end_offsets: Mapping[int, int]
+    leader_epochs: Mapping[int, int] = field(default_factory=dict)
+    starts: Mapping[int, int] = field(default_factory=dict)
+    asked_s: float = 0.0
+
+
+def gather_facts(admin: Admin, topics: Iterable[str]) -> dict[str, TopicFacts]:
+    """Return ids, partitions and ends of all topics, asked for at once; topics that do not exist are absent.
+
+    Raises:
+        BrokerError: not reachable, or not allowed to describe a topic.
+    """
+    asked_s = time.monotonic()
+    return with_ends(admin, admin.describe_topics(topics), asked_s)
+
+
+def with_ends(admin: Admin, descriptions: Mapping[str, TopicDescription], asked_s: float) -> dict[str, TopicFacts]:
+    """Return the facts of topics that were described; ``asked_s`` is when that was asked for.
+
+    Raises:
+        BrokerError: not reachable, or a topic is gone meanwhile.
+    """
+    ends = admin.log_ends(
+        (name, partition.id) for name, description in descriptions.items() for partition in description.partitions
+    )
+    found = {}
+    for name, description in descriptions.items():
+        here = {partition.id: ends[name, partition.id] for partition in description.partitions}
+        found[name] = TopicFacts(
+            description,
+            {number: end.offset for number, end in here.items()},
+            {number: end.leader_epoch for number, end in here.items()},
+            asked_s=asked_s,
+        )
+    return found
+
+
+def find_or_create(
+    spec: TopicSpec, admin: Admin, *, create_timeout_s: float, stopping: threading.Event, check: Callable[[], None]
+) -> TopicFacts:
+    """Make sure of the topic of a log, and return its facts.
+
+    ``check`` is called between two questions; it raises when the log was stopped, which sets ``stopping``.
+
+    Raises:
+        TopicError: missing and not to be created, or not as Connect demands.
+        BrokerError: the cluster refused, or the ends could not be learnt.
+    """
+    topic = spec.topic
+    asked_s = time.monotonic()
+    # With a deadline of one's own: brokers may be away just now, as Connect's start allows for.
+    known = admin.describe_topics([topic], timeout_s=create_timeout_s)
+    made = ensure_topic(
+        admin,
+        spec,
+        timeout_s=create_timeout_s,
+        known=known.get(topic),
+        stopping=stopping,
+    )
+    deadline_s = time.monotonic() + _SPREAD_S
+    while True:
+        late = time.monotonic() + _RETRY_S > deadline_s
+        try:
+            facts = with_ends(admin, known, asked_s) if known else gather_facts(admin, [topic])
+        except BrokerError as error:
+            # A leader of a topic that has just been made may not have heard of it yet.
+            if late or not is_unknown_topic(error):
+                raise
+        else:
+            if topic in facts:
+                return facts[topic]
+            if late or not made:
+                raise TopicMissingError(
+                    f"topic {topic!r} of {spec.property_name} does not exist and was not created; create it first",
+                    topic=topic,
+                )
+        known = {}
+        stopping.wait(_RETRY_S)
+        check()
+
+
+BUSY_TOPIC_WAIT_S: Final = 30.0
+"""The wait for open transactions on a busy topic; those of a healthy worker last a second."""
+_ASK_AGAIN_S: Final = 0.2
+IDLE_TIMEOUT_S: Final = 60.0
+"""The longest wait without progress while records are read."""
+
+
+def admin_of(worker: WorkerConfig) -> Admin:
+    """Return an admin client of the worker's cluster; the caller closes it."""
+    return Admin(worker.admin_settings(), client_id=worker.client_id(MIGRATE_CLIENT_ID))
+
+
+def read_records(
+    worker: WorkerConfig, ranges: Sequence[OffsetRange], isolation: Isolation, *, with_headers: bool = False
+) -> Iterator[Record]:
+    """Yield the records of offset ranges of the worker's cluster, in offset order within each partition.
+
+    Raises:
+        BrokerError: reading was refused.
+        ReadToEndTimeoutError: the end of a range was not reached.
+    """
+    return read_ranges(
+        worker.consumer_settings(),
+        ranges,
+        isolation=isolation,
+        client_id=worker.client_id(MIGRATE_CLIENT_ID),
+        idle_timeout_s=IDLE_TIMEOUT_S,
+        with_headers=with_headers,
+    )
+
+
+def read_messages(worker: WorkerConfig, ranges: Sequence[OffsetRange], isolation: Isolation) -> Iterator[list[Message]]:
+    """Yield the messages of offset ranges of the worker's cluster in batches, in offset order within each partition.
+
+    Raises:
+        BrokerError, ReadToEndTimeoutError: as :func:`read_records`.
+    """
+    return read_batches(
+        worker.consumer_settings(),
+        ranges,
+        isolation=isolation,
+        client_id=worker.client_id(MIGRATE_CLIENT_ID),
+        idle_timeout_s=IDLE_TIMEOUT_S,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ExistingTopic:
+    """One existing topic.
+
+    Attributes:
+        starts: first offset of each partition.
+        ends: high watermark of each partition, exclusive.
+    """
+
+    topic: str
+    topic_id: str | None
+    starts: dict[int, int]
+    ends: dict[int, int]
+
+    def ranges(self) -> list[OffsetRange]:
+        """Return the ranges of all records of the topic."""
+        return [OffsetRange(self.topic, number, self.starts[number], end) for number, end in self.ends.items()]
+
+
+def read_facts(admin: Admin, topics: Collection[str]) -> dict[str, ExistingTopic]:
+    """Describe the topics that exist; missing ones are left out."""
+    descriptions: dict[str, TopicDescription] = admin.describe_topics(list(topics))
+    partitions = [(name, part.id) for name, found in descriptions.items() for part in found.partitions]
+    starts = admin.start_offsets(partitions)
+    ends = admin.end_offsets(partitions, Isolation.READ_UNCOMMITTED)
+    return {
+        name: ExistingTopic(
+            topic=name,
+            topic_id=found.topic_id,
+            starts={part.id: starts[(name, part.id)] for part in found.partitions},
+            ends={part.id: ends[(name, part.id)] for part in found.partitions},
+        )
+        for name, found in descriptions.items()
+    }
+
+
+def require_topic(facts: dict[str, ExistingTopic], topic: str, *, remedy: str) -> ExistingTopic:
+    """Return the facts of a topic that has to exist.
+
+    Raises:
+        TopicMissingError: it does not.
+    """
+    if topic not in facts:
+        raise TopicMissingError(f"topic {topic} does not exist; {remedy}", topic=topic)
+    return facts[topic]
+
+
+def destination_settings(
+    admin: Admin, worker: WorkerConfig, topic_type: TopicType, found: ExistingTopic | None
+) -> Mapping[str, str]:
+    """Check a destination topic that exists. Returns its settings, or those with which it will be created.
+
+    Raises:
+        TopicError: it is not compacted, or has too many partitions.
+    """
+    if found is None:
+        return worker.topic_settings(topic_type)
+    spec = topic_spec(worker, topic_type)
+    check_cleanup_policy(admin, spec)
+    check_partition_count(spec, len(found.ends))
+    return admin.topic_configs(found.topic)
+
+
+def require_no_open_transaction(admin: Admin, facts: ExistingTopic, *, wait_s: float = 0.0) -> None:
+    """Refuse a topic with a transaction open in front of the ends taken before.
+
+    Args:
+        admin: of the topic's cluster.
+        facts: the topic with its ends.
+        wait_s: wait this long for transactions that are open now, seconds.
+
+    Raises:
+        OpenTransactionError: a transaction is open in front of an end. A reader of committed records would stop
+            there; another reader would take records that may be aborted.
+    """
+    partitions = [(facts.topic, number) for number in facts.ends]
+    deadline_s = time.monotonic() + wait_s
+    while True:
+        # The ends were read before: what is appended meanwhile can only raise the last stable offset.
+        stable = admin.end_offsets(partitions, Isolation.READ_COMMITTED)
+        behind = [(number, at) for (_, number), at in stable.items() if at < facts.ends[number]]
+        if not behind:
+            return
+        if time.monotonic() >= deadline_s:
+            break
+        time.sleep(_ASK_AGAIN_S)
+    number, last_stable_offset = behind[0]
+    end = facts.ends[number]
+    raise OpenTransactionError(
+        f"{facts.topic}[{number}]: a transaction is open, the last stable offset is {last_stable_offset} "
+        f"but the end is {end}; wait until it is committed, aborted or timed out, or abort it with "
+        "kafka-transactions.sh, then try again",
+        topic=facts.topic,
+        partition=number,
+        last_stable_offset=last_stable_offset,
+        end_offset=end,
+    )
+
+
+def require_no_live_workers(admin: Admin, group_id: str, *, side: str) -> None:
+    """Refuse while workers of a Connect group are alive.
+
+    Raises:
+        LiveMembersError: the group has members.
+    """
+    members = admin.connect_groups().get(group_id, 0)
+    if members:
+        raise LiveMembersError(
+            f"{members} worker(s) of the {side} group {group_id} are alive: stop them all, and keep them "
+            "stopped, then try again"
+        )

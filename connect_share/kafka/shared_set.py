@@ -1,0 +1,219 @@
+"""The creation of the three topics: a plan with reasons, differences of those that exist, then all or none."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from itertools import repeat
+from typing import Any
+
+from connect_share.errors import BrokerError, ReplicationFactorError
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import (
+    CREATE_TIMEOUT_S,
+    MIN_ISR,
+    TOO_FEW,
+    UNCLEAN_ELECTION,
+    TopicSpec,
+    VettedSetting,
+    broker_defaults,
+    cleanup_policy,
+    counted,
+    creation_request,
+    ensure_topic,
+    number_of,
+    refuse_illegal,
+    refused_setting,
+    stops_with_one_broker,
+    vetted_settings,
+)
+from connect_share.kafka.descriptions import TopicDescription
+from connect_share.model.records import TopicType
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDifference:
+    """A difference of an existing topic from how it would be created.
+
+    Attributes:
+        matters: records can be lost, or workers do not start or stop writing.
+    """
+
+    what: str
+    wanted: str
+    actual: str
+    matters: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTopic:
+    """One topic of the set.
+
+    Attributes:
+        settings: all of those in ``spec``, with their reasons.
+        replicas: it would have; ``None``: the brokers' default, which may not be seen.
+    """
+
+    spec: TopicSpec
+    settings: tuple[VettedSetting, ...]
+    replicas: int | None
+    exists: bool
+    differences: tuple[TopicDifference, ...] = ()
+
+    @property
+    def usable(self) -> bool:
+        """It does not exist yet, or differs in nothing that matters."""
+        return not any(difference.matters for difference in self.differences)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the members for JSON."""
+        return {
+            "topic": self.spec.topic,
+            "type": self.spec.topic_type.value,
+            "exists": self.exists,
+            "partitions": None if self.spec.partitions < 0 else self.spec.partitions,
+            "replication_factor": self.replicas,
+            "settings": [
+                {
+                    "name": setting.name,
+                    "value": setting.shown_value,
+                    "why": setting.why,
+                    "from_worker_file": setting.from_worker_file,
+                }
+                for setting in self.settings
+            ],
+            "differences": [asdict(difference) for difference in self.differences],
+        }
+
+
+def plan_topics(admin: Admin, specs: Sequence[TopicSpec]) -> tuple[PlannedTopic, ...]:
+    """Find out what there is, and what would be made; changes nothing.
+
+    Raises:
+        ConfigError: a set-up that cannot work, or one the brokers refuse; names the property.
+        BrokerError: not reachable, or not allowed.
+    """
+    described = admin.describe_topics(spec.topic for spec in specs)
+    default, largest = broker_defaults(admin)
+    planned = []
+    for spec in specs:
+        replicas = spec.replication_factor if spec.replication_factor > 0 else default
+        settings = vetted_settings(spec, replicas, largest)
+        complete = replace(spec, configs={setting.name: setting.value for setting in settings})
+        existing = described.get(spec.topic)
+        if existing is None:
+            refuse_illegal(spec, complete.configs, replicas)
+            _validate(admin, complete)
+        differences = () if existing is None else _differences(admin, spec, replicas, existing)
+        planned.append(PlannedTopic(complete, settings, replicas, existing is not None, differences))
+    return tuple(planned)
+
+
+def missing_brokers(admin: Admin, planned: Sequence[PlannedTopic]) -> tuple[int, int] | None:
+    """Return how many brokers are up and how many are needed, if more are needed."""
+    needed = max((topic.replicas or 1 for topic in planned if not topic.exists), default=0)
+    up = admin.broker_count()
+    return (up, needed) if up < needed else None
+
+
+def create_planned(admin: Admin, planned: Sequence[PlannedTopic], *, timeout_s: float) -> list[str]:
+    """Make the topics that do not exist, wait until all replicas are in sync, and return their names.
+
+    Raises:
+        ReplicationFactorError: brokers were missing until ``timeout_s`` was over; nothing was created then.
+        TopicError, BrokerError: as :func:`~connect_share.kafka.create.ensure_topic`.
+    """
+    deadline_s = time.monotonic() + timeout_s
+    missing = sorted((topic for topic in planned if not topic.exists), key=lambda topic: -(topic.replicas or 0))
+    stopping = threading.Event()
+
+    def is_made(topic: PlannedTopic, left_s: float) -> bool:
+        return ensure_topic(admin, topic.spec, timeout_s=left_s, stopping=stopping)
+
+    with ThreadPoolExecutor() as pool:
+        try:
+            # Side by side; those with the most replicas first: if brokers are missing, none is created.
+            most = [topic for topic in missing if topic.replicas == missing[0].replicas]
+            made = [*pool.map(is_made, most, repeat(timeout_s))]
+            left_s = max(1.0, deadline_s - time.monotonic())
+            made += pool.map(is_made, missing[len(most) :], repeat(left_s))
+        except BaseException:
+            stopping.set()
+            raise
+    return [topic.spec.topic for topic, is_new in zip(missing, made, strict=True) if is_new]
+
+
+def create_missing(admin: Admin, specs: Sequence[TopicSpec]) -> list[str]:
+    """Make those topics that do not exist as ``create topics`` would; gives their names.
+
+    Raises:
+        ConfigError: a set-up that cannot work, or one the brokers refuse; names the property.
+        ReplicationFactorError, TopicError, BrokerError: as :func:`create_planned`.
+    """
+    return create_planned(admin, plan_topics(admin, specs), timeout_s=CREATE_TIMEOUT_S)
+
+
+def too_few_brokers(up: int, needed: int) -> ReplicationFactorError:
+    """Return the error that brokers are missing."""
+    return ReplicationFactorError(
+        f"{needed} replicas need {needed} brokers and {counted(up)} up; start more brokers or ask for "
+        f"fewer replicas with --replication-factor"
+    )
+
+
+def _validate(admin: Admin, spec: TopicSpec) -> None:
+    """Let the brokers validate the settings; whether there are enough brokers is checked later."""
+    for tried in (spec, replace(spec, replication_factor=1)):
+        try:
+            admin.create_topic(creation_request(tried), validate_only=True)
+        except BrokerError as exc:
+            refused = refused_setting(spec, exc)
+            if refused is not None and not (tried is not spec and exc.name == "POLICY_VIOLATION"):
+                raise refused from exc
+            if exc.name == TOO_FEW:
+                continue  # brokers check the number of replicas first; the settings may be wrong too
+            if refused is None and exc.name != "TOPIC_ALREADY_EXISTS":
+                raise
+        return
+
+
+def _differences(
+    admin: Admin, spec: TopicSpec, replicas: int | None, existing: TopicDescription
+) -> tuple[TopicDifference, ...]:
+    actual = admin.topic_configs(spec.topic)
+    found = []
+    policy = cleanup_policy(actual)
+    if policy != {"compact"}:
+        found.append(TopicDifference("cleanup.policy", "compact", ",".join(sorted(policy)) or "-", True))
+    partitions = len(existing.partitions)
+    if spec.partitions not in (-1, partitions):
+        found.append(
+            TopicDifference("partitions", str(spec.partitions), str(partitions), spec.topic_type is TopicType.CONFIG)
+        )
+    has = min(len(partition.replicas) for partition in existing.partitions)
+    if replicas is not None and has != replicas:
+        found.append(TopicDifference("replicas", str(replicas), str(has), has < replicas))
+    return (*found, *setting_differences(spec, replicas, actual, has=has))
+
+
+def setting_differences(
+    spec: TopicSpec, replicas: int | None, actual: Mapping[str, str], *, has: int | None = None
+) -> tuple[TopicDifference, ...]:
+    """Compare an existing topic's settings with those that it would be made with; all commands judge by this.
+
+    ``replicas`` is ``None`` if not known; ``min.insync.replicas`` is not compared then. ``has`` is the number of
+    replicas of the partition with the fewest.
+    """
+    found = []
+    for setting in vetted_settings(spec, replicas, number_of(actual, "max.message.bytes")):
+        name, now = setting.name, actual.get(setting.name, "-")
+        if name == "cleanup.policy" or setting.is_met_by(now):
+            continue
+        stops = name == MIN_ISR and stops_with_one_broker(now, has or 0)
+        loses = name == UNCLEAN_ELECTION and now == "true"
+        shown = replace(setting, value=now).shown_value
+        found.append(TopicDifference(name, setting.shown_value, shown, stops or loses))
+    return tuple(found)

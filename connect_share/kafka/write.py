@@ -1,0 +1,352 @@
+"""Producers that lose, double or reorder no record unnoticed."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from connect_share.errors import BrokerError, CopyError, UnacknowledgedError
+from connect_share.kafka import client
+from connect_share.model.records import Record
+from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.client_settings import ClientSettings
+
+MIGRATE_CLIENT_ID: Final = "migrate"
+"""The end of the client id of every client that the migrator opens with a worker's settings."""
+POLL_EVERY: Final = 200
+"""Records between two polls for acknowledgements: a poll after each record takes a third of the copy's time."""
+
+PRODUCER_OVERRIDES: Final[Mapping[str, str]] = {
+    # Few large batches: a broker needs longer for the second batch of a new partition (its indexes get their first
+    # entries) than for all that a small cluster has. A flush does not wait for it.
+    "linger.ms": "300",
+    # Bounds the memory of a slice whatever its size; the library's default is 1 GiB.
+    "queue.buffering.max.kbytes": "65536",
+    # A record that cannot be delivered must end the copy within minutes, not hang it.
+    "message.timeout.ms": "120000",
+}
+
+ONCE_OVERRIDES: Final[Mapping[str, str]] = {
+    **PRODUCER_OVERRIDES,
+    # Longer than a record lives: a batch whose answer did not come waits in front of those behind it, and is not sent
+    # again. A broker may have taken it and have forgotten who sent it: it forgets producers by the time stamps of their
+    # records, and copies keep old ones.
+    "retry.backoff.ms": "300000",
+    "retry.backoff.max.ms": "300000",
+    "topic.metadata.refresh.fast.interval.ms": "100",  # else as the back-off: a leader may not be known at once
+}
+"""For a producer that sends nothing twice: when acknowledgements stay away, the caller reads the destination."""
+
+BULK_OVERRIDES: Final[Mapping[str, str]] = {
+    **ONCE_OVERRIDES,
+    # What waits for long is out of the processor's caches when its turn comes: a sixth of the time of a million records.
+    "linger.ms": "20",
+}
+"""For hundreds of thousands of records."""
+
+_QUIET_S: Final = 10.0
+"""Without any acknowledgement for so long something is wrong; a throttled broker may need a part of it."""
+_LOST_S: Final = 1.0
+"""The same when a connection is known to be lost."""
+_MOST_PATIENT: Final = 3
+_DRAIN_S: Final = 90.0
+"""The client gives each request up after a minute."""
+_LOST: Final = frozenset({"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_RESOLVE"})
+
+Outgoing = tuple[str, bytes | None, bytes | None, int, Any, Any, int, Any]
+"""What the client's ``produce`` takes, made once for each record: topic, value, key, -1, the writer's ``delivered`` twice,
+timestamp in ms, and the headers in the client's own form (``None``: none)."""
+
+
+class KeptProducer:
+    """A producer and the state of its connection; it waits ``patience`` times as long as usual for acknowledgements."""
+
+    def __init__(
+        self, settings: ClientSettings, client_id: str, *, once: bool, patience: int, bulk: bool = False
+    ) -> None:
+        self.once = once
+        self.patience = patience
+        self.connection_lost = False
+        self.fatal: client.KafkaException | None = None
+        overrides = BULK_OVERRIDES if bulk else ONCE_OVERRIDES if once else PRODUCER_OVERRIDES
+        self.client = client.producer(
+            settings,
+            client_id=client_id,
+            overrides=overrides,
+            idempotent=True,
+            only_failures=bulk,
+            on_error=self._note_error,
+        )
+
+    @client.callback
+    def _note_error(self, error: client.KafkaError) -> None:
+        if error.name() in _LOST:
+            self.connection_lost = True
+
+    def flush(self, timeout_s: float) -> None:
+        """Wait for acknowledgements. A fatal error of the client fails all records, and only here it says why."""
+        try:
+            client.flush(self.client, timeout_s)
+        except client.KafkaException as error:
+            self.fatal = error
+
+    def drop_queued(self) -> None:
+        """Drop what was not sent, and wait until nothing that was sent is under way: it may still be accepted."""
+        until_s = time.monotonic() + _DRAIN_S
+        while len(self.client) and time.monotonic() < until_s:
+            self.client.purge(in_flight=False)
+            self.flush(0.5)
+        client.give_up(self.client)
+
+
+@dataclass
+class _Wait:
+    """One wait for acknowledgements, during which nothing is sent."""
+
+    producer: KeptProducer
+    left: int = -1
+    since_s: float = 0.0
+
+    def is_too_long(self) -> bool:
+        """Return whether no acknowledgement has come for longer than a working cluster needs.
+
+        Always ``False`` for a producer that sends again by itself: each of its records has a time-out of its own.
+        """
+        now_s, left = time.monotonic(), len(self.producer.client)
+        if left != self.left:
+            self.left, self.since_s, self.producer.connection_lost = left, now_s, False
+        limit_s = _LOST_S if self.producer.connection_lost else _QUIET_S
+        return self.producer.once and now_s - self.since_s > limit_s * self.producer.patience
+
+
+class Producers(threading.local):
+    """Producers kept from one slice to the next; each thread has its own, so callbacks need no lock.
+
+    A new idempotent producer waits half a second for its id, which is most of the time of a small slice.
+
+    Args:
+        once: no batch is sent a second time when its answer does not come; writing then ends with
+            ``UnacknowledgedError``.
+        bulk: likewise, for hundreds of thousands of records. Only failures are reported: an object and a call for each
+            acknowledgement took a quarter of the time of a million records.
+    """
+
+    def __init__(self, *, once: bool = False, bulk: bool = False) -> None:
+        self._once = once or bulk
+        self.bulk: Final = bulk
+        self._kept: dict[object, KeptProducer] = {}
+        self._lost = 0
+
+    def get(self, settings: ClientSettings, client_id: str) -> KeptProducer:
+        """Return this thread's producer for these settings; one that is made early has its id when it is needed."""
+        key = (client_id, tuple(sorted(settings.properties.items())))
+        if key not in self._kept:
+            patience = 2 ** min(self._lost, _MOST_PATIENT)
+            self._kept[key] = KeptProducer(settings, client_id, once=self._once, patience=patience, bulk=self.bulk)
+        return self._kept[key]
+
+    def forget(self, producer: KeptProducer, *, lost: bool = False) -> None:
+        """Make a new producer for the next slice; with ``lost`` it waits longer for acknowledgements."""
+        self._lost += lost
+        self._kept = {key: kept for key, kept in self._kept.items() if kept is not producer}
+
+
+class CheckedWriter:
+    """A producer that notices every failed delivery; the first one ends the copy.
+
+    The producer is made with the first record: most slices of a small cluster are empty.
+
+    Attributes:
+        topic: that is written to.
+        delivered: is called with each acknowledgement, by a bulk producer with each failure only.
+    """
+
+    def __init__(self, producers: Producers, settings: ClientSettings, topic: str, client_id: str) -> None:
+        self._producers = producers
+        self._settings = settings
+        self._client_id = client_id
+        self._producer: KeptProducer | None = None
+        self.topic: Final = topic
+        self._failures: list[client.KafkaError] = []
+        self._sent = 0
+        self._polled = 0
+        self._acknowledged = 0
+        self._first: dict[int, int] = {}
+        self._last: dict[int, client.Message] = {}
+        self.delivered: Final = self._listener()
+
+    @property
+    def offsets(self) -> dict[int, tuple[int, int]]:
+        """Per partition the first and last offset acknowledged; a bulk producer says none."""
+        return {partition: (first, self._last[partition].offset() or 0) for partition, first in self._first.items()}
+
+    @property
+    def is_acknowledged(self) -> bool:
+        """Whether every record is known to be at the destination."""
+        return not self._failures and not self._unanswered
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether :meth:`finish` has nothing to wait for: all is acknowledged, or a record was refused."""
+        return bool(self._failures) or not self._unanswered
+
+    @property
+    def _unanswered(self) -> int:
+        """How many records may be under way; of a bulk producer, those of all its writers."""
+        if self._producers.bulk and self._producer is not None:
+            return len(self._producer.client)
+        return self._sent - self._acknowledged
+
+    def _listener(self) -> Callable[[client.KafkaError | None, client.Message], None]:
+        """Return what is called with each acknowledgement: a million times, hence local names.
+
+        An idempotent producer reports the records of each partition in their order.
+        """
+        first, last, failures = self._first, self._last, self._failures
+
+        @client.callback
+        def delivered(error: client.KafkaError | None, message: client.Message) -> None:
+            if error is not None:
+                failures.append(error)
+                return
+            self._acknowledged += 1
+            partition = message.partition() or 0
+            if partition not in last:
+                first[partition] = message.offset() or 0
+            last[partition] = message
+
+        return delivered
+
+    def write(self, record: Record) -> None:
+        """Queue one record; blocks while the queue is full."""
+        headers, delivered = [*record.whole_headers()] or None, self.delivered
+        self.write_all(
+            ((self.topic, record.value, record.key, -1, delivered, delivered, record.timestamp_ms, headers),)
+        )
+
+    def write_all(self, records: Sequence[Outgoing]) -> None:
+        """Queue records in this order; blocks while the queue is full.
+
+        Raises:
+            BrokerError: a record was refused.
+            UnacknowledgedError: acknowledgements stay away, and the producer sends nothing twice.
+        """
+        if self._producer is None:
+            self._producer = self._producers.get(self._settings, self._client_id)
+        producer = self._producer
+        produce = producer.client.produce
+        self._raise_failure()
+        try:
+            for arguments in records:
+                try:
+                    produce(*arguments)
+                except BufferError:
+                    self._produce_when_there_is_room(producer, arguments)
+            self._sent += len(records)
+            if self._sent - self._polled >= POLL_EVERY:
+                producer.client.poll(0)
+                self._polled = self._sent
+        except client.KafkaException as error:
+            producer.flush(0)
+            raise self._refusal(producer.fatal or error) from error
+
+    def _produce_when_there_is_room(self, producer: KeptProducer, arguments: Sequence[Any]) -> None:
+        wait = _Wait(producer)
+        while True:
+            self._raise_if_unacknowledged(producer, wait)
+            producer.client.poll(0.1)
+            self._raise_failure()
+            with contextlib.suppress(BufferError):
+                producer.client.produce(*arguments)
+                return
+
+    def finish(self) -> None:
+        """Wait for all acknowledgements; on an error :meth:`abandon` the producer.
+
+        Raises:
+            BrokerError: a record was refused or not acknowledged in time.
+            CopyError: fewer acknowledgements than records.
+            UnacknowledgedError: acknowledgements stay away, and the producer sends nothing twice.
+        """
+        try:
+            self._wait_for_all()
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _wait_for_all(self) -> None:
+        if self._producer is not None:
+            # Each record has a time-out of its own (message.timeout.ms), so this loop ends. What is left at its end may
+            # belong to other slices.
+            wait = _Wait(self._producer)
+            while not self.is_settled and len(self._producer.client):
+                self._raise_if_unacknowledged(self._producer, wait)
+                self._producer.flush(0.5)
+        self._raise_failure()
+        if unanswered := self._unanswered:
+            raise CopyError(
+                f"{self.topic}: {self._sent} records were sent but {self._sent - unanswered} acknowledged; "
+                "the destination holds a part of them"
+            )
+
+    def _raise_if_unacknowledged(self, producer: KeptProducer, wait: _Wait) -> None:
+        """Raise when acknowledgements stay away; nothing is under way any more by then."""
+        if wait.is_too_long():
+            self._producers.forget(producer, lost=True)
+            producer.drop_queued()
+            raise UnacknowledgedError(
+                f"{self.topic}: the brokers have stopped acknowledging; it is not known what the destination has"
+            )
+
+    def abandon(self) -> None:
+        """Drop what is still queued, and the producer: its state is not known."""
+        if self._producer is not None:
+            self._producers.forget(self._producer)
+            client.give_up(self._producer.client)
+
+    def _raise_failure(self) -> None:
+        if self._failures:
+            fatal = None if self._producer is None else self._producer.fatal
+            raise self._refusal(fatal or self._failures[0])
+
+    def _refusal(self, error: client.KafkaError | client.KafkaException) -> BrokerError:
+        return client.translate(error, doing=f"writing to {self.topic}", needs=client.TopicRight.WRITE)
+
+
+PROCESS_PRODUCERS: Final = Producers(once=True)
+"""Kept by every thread of this process; Spark's workers live on from task to task."""
+
+
+def write_records(workers: Sequence[WorkerConfig], records: Iterable[tuple[int, Record]]) -> int:
+    """Write records, each to its topic in the cluster of the worker with that index. Returns how many.
+
+    The records of one cluster keep their order. Returns when all are acknowledged.
+
+    Raises:
+        BrokerError: a record was refused; some of the others were written.
+        CopyError: an acknowledgement is missing; likewise.
+    """
+    producers = Producers()
+    writers: dict[tuple[int, str], CheckedWriter] = {}
+    written = 0
+    try:
+        for index, record in records:
+            key = (index, record.topic)
+            if key not in writers:
+                worker = workers[index]
+                writers[key] = CheckedWriter(
+                    producers, worker.producer_settings(), record.topic, worker.client_id(MIGRATE_CLIENT_ID)
+                )
+            writers[key].write(record)
+            written += 1
+        for writer in writers.values():
+            writer.finish()
+    except BaseException:
+        for writer in writers.values():
+            writer.abandon()
+        raise
+    return written

@@ -1,0 +1,293 @@
+"""Whose a key is, among many prefixes.
+
+One topic that is read and followed once, for the stores of many groups.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
+from typing import Any, Final, Generic, TypeVar
+
+from connect_share.errors import ConnectShareError, LogFailedError, NotStartedError, StoreClosedError
+from connect_share.kafka.client import Message, to_record
+from connect_share.kafka.read import read_batches
+from connect_share.log.first_read import KeyWatch, RecordFeed
+from connect_share.log.kafka_based_log import KafkaBasedLog
+from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata, RecordSink
+from connect_share.log.steps import Steps
+from connect_share.log.tail import OnFailed
+from connect_share.model.records import OffsetRange, Record
+from connect_share.worker_config.client_settings import ClientSettings, Isolation
+
+T = TypeVar("T")
+
+
+class Routes(Generic[T]):
+    """Finds the owners of keys by their prefixes, in a sorted list: neither their number nor their lengths count for much.
+
+    One prefix may begin another, as ``a.`` begins ``a.b.``.
+
+    Attributes:
+        shortest: length of the shortest prefix.
+        begins: by the first so many bytes of prefixes: the number of the one that begins so, -1 if several do. A key that
+            begins otherwise has no owner.
+        owners: by number of a prefix: its own, and those of the prefixes with which it begins.
+    """
+
+    def __init__(self, owned: Sequence[tuple[bytes, T]]) -> None:
+        own: dict[bytes, list[T]] = {}
+        for prefix, owner in owned:
+            own.setdefault(prefix, []).append(owner)
+        self._prefixes = sorted(own)
+        self._outer: list[int] = []
+        self.shortest = min(map(len, self._prefixes), default=0)
+        self.begins: dict[bytes, int] = {}
+        self.owners: list[tuple[T, ...]] = []
+        for number, prefix in enumerate(self._prefixes):
+            begin = prefix[: self.shortest]
+            self.begins[begin] = -1 if begin in self.begins else number
+            outer = self._longest(prefix, number - 1)
+            self._outer.append(outer)
+            self.owners.append((*own[prefix], *(self.owners[outer] if outer >= 0 else ())))
+
+    def find(self, key: bytes, only: int = -1) -> int:
+        """Return the number of the longest prefix with which a key begins; -1: there is none.
+
+        ``only``: what ``begins`` has for the key.
+        """
+        return self._longest(key, only if only >= 0 else bisect_right(self._prefixes, key) - 1)
+
+    def _longest(self, key: bytes, at: int) -> int:
+        # A prefix of the key comes before it in order, and whatever is in between begins with that prefix, too.
+        while at >= 0 and not key.startswith(self._prefixes[at]):
+            at = self._outer[at]
+        return at
+
+
+_ATTACH_S: Final = 30.0
+
+
+class Router(RecordFeed):
+    """Hands each record to the logs of its group, and looks at no other; groups may come and go while it is used.
+
+    Most records of a large topic are of none of these groups: they are passed over by the first bytes of their keys.
+    """
+
+    def __init__(self, key_watch: KeyWatch | None = None) -> None:
+        self.nothing = _Nothing()
+        super().__init__(self.nothing, key_watch)
+        self._lock = threading.Lock()
+        self._logs: list[RoutedLog] = []
+        self._routes: Routes[RoutedLog] | None = None
+
+    def add(self, log: RoutedLog) -> None:
+        """Hand a group's records to a log from now on."""
+        with self._lock:
+            self._logs.append(log)
+            self._routes = None
+
+    def remove(self, log: RoutedLog) -> None:
+        """Hand nothing more to a log."""
+        with self._lock:
+            self._logs = [each for each in self._logs if each is not log]
+            self._routes = None
+
+    def _apply_own(self, messages: list[Message], keys: list[Any], joined: bytes) -> int:  # noqa: ARG002
+        began, own = time.monotonic(), 0
+        if None in keys:
+            messages = [message for message, key in zip(messages, keys, strict=True) if key is not None]
+            keys = [key for key in keys if key is not None]
+        with self._lock:
+            if self._routes is None:
+                self._routes = Routes([(log.key_prefix, log) for log in self._logs])
+            routes = self._routes
+        found: dict[int, list[Message]] = {}
+        length, begins = routes.shortest, routes.begins
+        near = [(key, message) for key, message in zip(keys, messages, strict=True) if key[:length] in begins]
+        for key, message in near:
+            at = routes.find(key, begins[key[:length]])
+            if at >= 0:
+                found.setdefault(at, []).append(message)
+        for at, theirs in found.items():
+            records = [to_record(message) for message in theirs]
+            own += len(records)
+            for log in routes.owners[at]:
+                log.take(records)
+        self.apply_s += time.monotonic() - began
+        return own
+
+
+class _Nothing:
+    """Stands where a feed of one store has its sink."""
+
+    key_prefix = b""
+
+    def apply(self, records: Sequence[Record]) -> None:
+        raise AssertionError(len(records))
+
+
+class TopicHub:
+    """One topic, its log and its router; ``settings`` and ``isolation`` are those of the log's consumer."""
+
+    def __init__(self, log: KafkaBasedLog, router: Router, settings: ClientSettings, isolation: Isolation) -> None:
+        self.log = log
+        self.router = router
+        self.settings = settings
+        self.isolation = isolation
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the first read has ended: who comes now has to read by itself."""
+        return self.log.caught_up is not None
+
+    def log_of(self, sink: RecordSink, on_failed: OnFailed) -> RoutedLog:
+        """Return the log of one group, which gets records from now on."""
+        log = RoutedLog(self, sink, on_failed)
+        self.router.add(log)
+        return log
+
+
+class RoutedLog:
+    """One group's part of a topic that others follow, too. What goes wrong in its store ends this log alone."""
+
+    def __init__(self, hub: TopicHub, sink: RecordSink, on_failed: OnFailed) -> None:
+        self._hub = hub
+        self._sink = sink
+        self._on_failed = on_failed
+        self._late: list[Record] | None = [] if hub.is_read else None
+        self._started = False
+        self._stopped = False
+        self._failure: ConnectShareError | None = None
+        self._unacknowledged: set[Future[RecordMetadata]] = set()
+        self.key_prefix = sink.key_prefix
+        self.own = 0
+
+    @property
+    def foreign_records(self) -> int:
+        """Number of records read whose key does not have the sink's prefix."""
+        feed = self._hub.router
+        return feed.own + feed.foreign - self.own
+
+    def positions(self) -> Mapping[int, int]:
+        """Return the next offset to be read of each partition."""
+        return self._hub.log.positions()
+
+    def take(self, records: Sequence[Record]) -> None:
+        """Apply records; called by the thread that reads for all, which nothing may end."""
+        if self._stopped or self._failure is not None:
+            return
+        if self._late is not None:
+            self._late += records
+            return
+        self.own += len(records)
+        try:
+            self._sink.apply(records)
+        except BaseException as error:  # noqa: BLE001 - one group must not hold up the others
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        if isinstance(error, ConnectShareError) and not self._started:
+            self._failure = error
+            return
+        what = f"the log of topic {self._hub.log.topic} has failed and must be started again"
+        self._failure = LogFailedError.caused_by(error, what)
+        self._on_failed(self._failure)
+
+    def start(self) -> None:
+        """Take part in what was read for all; who comes late reads what is there by itself.
+
+        Raises:
+            ConnectShareError: what the store raised for a record, reading was refused, or the end was not reached in time.
+        """
+        if not self._hub.is_read:
+            raise NotStartedError(f"topic {self._hub.log.topic} was not read yet")
+        if self._late is not None and self._failure is None:
+            self._read_alone()
+        # As with any log, what was written before the start is there after it, also what came since the common read.
+        self._hub.log.read_to_end(_ATTACH_S)
+        if self._failure is not None:
+            raise self._failure
+        self._started = True
+
+    def _read_alone(self) -> None:
+        """Read what was there before this log got its first record, apply it, and then what came meanwhile."""
+        ends = self._hub.log.between_batches(dict, _ATTACH_S)
+        topic, prefix = self._hub.log.topic, self.key_prefix
+        ranges = [OffsetRange(topic, partition, 0, end) for partition, end in ends.items() if end > 0]
+        batches = read_batches(
+            self._hub.settings,
+            ranges,
+            isolation=self._hub.isolation,
+            client_id="connect-share-late",
+            idle_timeout_s=_ATTACH_S,
+        )
+        for batch in batches:
+            own = [message for message in batch if (key := message.key()) is not None and key.startswith(prefix)]
+            self.own += len(own)
+            if own:
+                self._sink.apply([to_record(message) for message in own])
+
+        def attach(_: Mapping[int, int]) -> None:
+            late = [record for record in self._late or () if record.offset >= ends.get(record.partition, 0)]
+            self._late = None
+            if late:
+                self.take(late)
+
+        self._hub.log.between_batches(attach, _ATTACH_S)
+
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Wait for what this group has sent, and take nothing more; the others go on. May be called twice."""
+        self._stopped = True
+        self._hub.router.remove(self)
+        wait(set(self._unacknowledged), timeout_s)
+
+    def check_topic(self) -> None:
+        """Raise if what was read must not be believed any more."""
+        if self._failure is not None:
+            raise self._failure
+        self._hub.log.check_topic()
+
+    def check_may_wait(self) -> None:
+        """Raise ``UsageError`` in a thread that a wait would wait for."""
+        self._hub.log.check_may_wait()
+
+    def send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
+        """Write one record through the producer that all groups share."""
+        self._check_running()
+        sent = self._hub.log.send(key, value)
+        self._unacknowledged.add(sent)
+        sent.add_done_callback(self._unacknowledged.discard)
+        return sent
+
+    def flush(self, timeout_s: float) -> None:
+        """Wait until what was sent is acknowledged or has failed."""
+        self._check_running()
+        self._hub.log.flush(timeout_s)
+
+    def read_to_end(self, timeout_s: float) -> None:
+        """Return once everything that is there now was applied."""
+        self._check_running()
+        self._hub.log.read_to_end(timeout_s)
+        self.check_topic()
+
+    def reading_past(self, written: RecordMetadata, timeout_s: float) -> Steps[None]:
+        """Wait until an acknowledged record was applied."""
+        self._check_running()
+        yield from self._hub.log.reading_past(written, timeout_s)
+        self.check_topic()
+
+    def between_batches(self, look: Callable[[Mapping[int, int]], T], timeout_s: float) -> T:
+        """Read to the end, then return the result of ``look`` while nothing is being applied."""
+        self._check_running()
+        return self._hub.log.between_batches(look, timeout_s)
+
+    def _check_running(self) -> None:
+        self.check_topic()
+        if self._stopped:
+            raise StoreClosedError(f"the log of topic {self._hub.log.topic} was stopped")
+        if not self._started:
+            raise NotStartedError(f"the log of topic {self._hub.log.topic} was not started; call start()")

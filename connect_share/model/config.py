@@ -1,0 +1,364 @@
+"""Keys and values of the config topic, as Connect writes them (keys plain; the stores put the prefix).
+
+The config topic, record by record, into what a worker believes.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, NamedTuple, assert_never
+
+from connect_share.errors import ValueFormatError
+from connect_share.model.config_state import (
+    ClusterConfigState,
+    Config,
+    ConfigTables,
+    RestartRequest,
+    SessionKey,
+    TargetState,
+)
+from connect_share.model.connect_json import JSON_NULL, dumps, loads
+from connect_share.model.keys import (
+    ClusterGroupId,
+    ConfigKey,
+    SkipKind,
+    config_kind,
+    is_integer,
+    key_text,
+    prefix_of,
+    shown,
+    split_key,
+    task_id_of,
+    to_int32,
+)
+from connect_share.model.records import ConnectorTaskId, Record, TopicType
+
+
+def connector_config_record(connector: str, config: Mapping[str, str | None]) -> tuple[bytes, bytes]:
+    """Return key and value of a connector's configuration, properties in the mapping's order."""
+    return ConfigKey.CONNECTOR.key(connector), dumps({"properties": config})
+
+
+def task_config_record(task: ConnectorTaskId, config: Mapping[str, str | None]) -> tuple[bytes, bytes]:
+    """Return key and value of a task's configuration; workers do not use it before the commit."""
+    return ConfigKey.TASK.key(task), dumps({"properties": config})
+
+
+def task_commit_record(connector: str, tasks: int) -> tuple[bytes, bytes]:
+    """Return key and value of the commit of task configurations 0 to ``tasks`` - 1."""
+    return ConfigKey.COMMIT.key(connector), dumps({"tasks": tasks})
+
+
+def target_state_record(connector: str, state: TargetState) -> tuple[bytes, bytes]:
+    """Return key and value of a target state; workers that do not know STOPPED read PAUSED."""
+    legacy = TargetState.PAUSED if state is TargetState.STOPPED else state
+    return ConfigKey.TARGET_STATE.key(connector), dumps({"state": legacy.value, "state.v2": state.value})
+
+
+def task_count_record(connector: str, tasks: int) -> tuple[bytes, bytes]:
+    """Return key and value of a task count (fencing of exactly-once source tasks)."""
+    return ConfigKey.TASK_COUNT.key(connector), dumps({"task-count": tasks})
+
+
+_log = logging.getLogger(__name__)
+
+_TARGET_STATES: Final = {state.value: state for state in TargetState}
+
+
+ListenerMethod = Literal[
+    "on_connector_config_update",
+    "on_connector_config_remove",
+    "on_task_config_update",
+    "on_connector_target_state_change",
+    "on_session_key_update",
+    "on_restart_request",
+    "on_logging_level_update",
+]
+
+
+class ConfigEvent(NamedTuple):
+    """A method of ``ConfigUpdateListener`` to be called, by its name, and the arguments. Source: ``UpdateListener``."""
+
+    method: ListenerMethod
+    arguments: tuple[Any, ...]
+
+
+class _BadValueError(Exception):
+    """The value of an own record is not what belongs under its key; the text is safe to log."""
+
+
+def _decode_base64(text: str) -> bytes:
+    """Decode as Java's basic decoder does: standard alphabet, padding optional."""
+    if "=" not in text:
+        text += "=" * (-len(text) % 4)
+    elif len(text) % 4 or text.endswith("==="):
+        raise _BadValueError("'key' is not base64")  # Python overlooks padding behind a whole unit
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as exc:
+        raise _BadValueError("'key' is not base64") from exc
+
+
+class ConfigFold:
+    """Mutable state of one cluster group, fed with records in log order.
+
+    With a ``cluster_group_id`` only records under its prefix count; everything else is foreign, is recognised by its key
+    alone and does not move the position (decision 2). Without one, the fold behaves as an unmodified worker: every
+    record moves the position unless its value cannot be parsed (values under a foreign prefix are not looked at).
+
+    A bad record never takes others with it: it is counted in :attr:`skipped` and logged without its value.
+
+    Attributes:
+        skipped: how many records were passed over, by reason.
+        own_records: how many own records were understood.
+
+    Source: ``KafkaConfigBackingStore.ConsumeCallback``.
+    """
+
+    def __init__(self, cluster_group_id: ClusterGroupId | None = None) -> None:
+        self.skipped: Counter[SkipKind] = Counter()
+        self.own_records = 0
+        self._group = cluster_group_id
+        self._prefix = prefix_of(cluster_group_id)
+        self._tables = ConfigTables()
+
+    @property
+    def offset(self) -> int:
+        """The group's position: offset of its last record whose value parsed, plus one; -1 before the first."""
+        return self._tables.offset
+
+    @property
+    def newest_own_is_tombstone(self) -> bool:
+        """Whether the newest own record has no value at all, so that compaction may remove it."""
+        return self._tables.newest_own_is_tombstone
+
+    def snapshot(self) -> ClusterConfigState:
+        """Return what is believed now; later records do not change it."""
+        return ClusterConfigState(self._tables.copy())
+
+    def contains(self, connector: str) -> bool:
+        """Return whether a connector of this name is configured."""
+        return connector in self._tables.connectors
+
+    def saved(self) -> dict[str, Any]:
+        """Return all that is believed as plain values for JSON, secrets included; counts of records are left out."""
+        return self._tables.saved()
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Replace all that is believed by what :meth:`saved` returned.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is something else.
+        """
+        self._tables = ConfigTables.read(saved)
+
+    def apply(self, record: Record, *, started: bool = True) -> list[ConfigEvent]:
+        """Apply the next record.
+
+        ``started`` is ``False`` while the log is read for the first time: there are no events then.
+
+        Returns:
+            The events for listeners, in order.
+        """
+        key = record.key
+        if key is None:
+            self.skipped[SkipKind.NULL_KEY if self._group is None else SkipKind.FOREIGN] += 1
+            return []
+        prefix = self._prefix
+        kind = config_kind(key, len(prefix)) if key.startswith(prefix) else None
+        if kind is None:
+            self._pass_over(record, key)
+            return []
+        try:
+            value = loads(record.value)
+        except ValueFormatError as error:
+            self._bad(record, key[len(prefix) :], str(error))
+            return []
+        self._tables.offset = record.offset + 1
+        self.own_records += 1
+        self._tables.newest_own_is_tombstone = record.value is None
+        events: list[ConfigEvent] = []
+        try:
+            _HANDLERS[kind](self, key_text(key[len(prefix) + len(kind.prefix) :]), value, events)
+        except _BadValueError as error:
+            self._bad(record, key[len(prefix) :], str(error))
+        return events if started else []
+
+    def _pass_over(self, record: Record, key: bytes) -> None:
+        """Count a record whose key is not one of this group's."""
+        if self._group is not None:
+            self.skipped[SkipKind.FOREIGN] += 1
+            return
+        # As an unmodified worker: position first, then the key is found to be unknown.
+        if split_key(TopicType.CONFIG, key) is not None:
+            self._tables.offset = record.offset + 1
+            self.skipped[SkipKind.FOREIGN] += 1
+            return
+        try:
+            loads(record.value)
+        except ValueFormatError as error:
+            self._bad(record, key, str(error))
+            return
+        self._tables.offset = record.offset + 1
+        self.skipped[SkipKind.BAD_KEY] += 1
+        _log.error("Discarding record with an unknown key at %s[%d]@%d", record.topic, record.partition, record.offset)
+
+    def _bad(self, record: Record, key: bytes, reason: str) -> None:
+        self.skipped[SkipKind.BAD_VALUE] += 1
+        # Connect itself removes connectors and target states only; other keys are removed by tools, on purpose.
+        level = logging.DEBUG if record.value in {None, JSON_NULL} else logging.ERROR
+        place = (shown(key_text(key)), record.topic, record.partition, record.offset)
+        _log.log(level, "Discarding record %s at %s[%d]@%d: %s", *place, reason)
+
+    def _forget(self, connector: str) -> None:
+        tables = self._tables
+        for states in (tables.connectors, tables.task_counts, tables.committed, tables.deferred, tables.applied):
+            states.pop(connector, None)
+
+    def _connector(self, connector: str, value: Any, events: list[ConfigEvent]) -> None:
+        if value is None:
+            _log.info("Connector %s was removed", shown(connector))
+            # Target state, task count record, generation and the fencing and inconsistency marks stay, as in Java.
+            self._forget(connector)
+            events.append(ConfigEvent("on_connector_config_remove", (connector,)))
+            return
+        self._tables.connectors[connector] = _properties(value)
+        self._tables.target_states.setdefault(connector, TargetState.STARTED)
+        events.append(ConfigEvent("on_connector_config_update", (connector,)))
+
+    def _task(self, rest: str, value: Any, _events: list[ConfigEvent]) -> None:
+        task = task_id_of(rest)
+        if task is None:
+            raise _BadValueError("the key holds no task number")
+        self._tables.deferred.setdefault(task.connector, {})[task.task] = _properties(value)
+
+    def _commit(self, connector: str, value: Any, events: list[ConfigEvent]) -> None:
+        if connector not in self._tables.connectors:
+            # A late commit, or what compaction left of a removed connector.
+            _log.debug("Ignoring the commit of task configs of unknown connector %s", shown(connector))
+            self._forget(connector)
+            self.skipped[SkipKind.UNKNOWN_CONNECTOR] += 1
+            return
+        count = _integer_member(value, "tasks")
+        deferred = self._tables.deferred.get(connector)
+        updated: tuple[ConnectorTaskId, ...] = ()
+        if all(task in (deferred or {}) for task in range(count)):
+            if deferred is not None:
+                self._tables.committed.setdefault(connector, {}).update(deferred)
+                self._tables.generations[connector] = self._tables.generations.get(connector, -1) + 1
+                updated = tuple(ConnectorTaskId(connector, task) for task in sorted(deferred))
+            self._tables.inconsistent.discard(connector)
+            self._tables.applied[connector] = self._tables.connectors[connector]
+        else:
+            _log.debug("Connector %s has no complete set of task configs", shown(connector))
+            self._tables.inconsistent.add(connector)
+        if deferred is not None:
+            deferred.clear()
+        self._tables.task_counts[connector] = count
+        self._tables.pending_fencing.add(connector)
+        events.append(ConfigEvent("on_task_config_update", (updated,)))
+
+    def _target_state(self, connector: str, value: Any, events: list[ConfigEvent]) -> None:
+        if value is None:
+            self._tables.target_states.pop(connector, None)
+            if connector in self._tables.connectors:
+                self._tables.target_states[connector] = TargetState.STARTED
+            return
+        word = _member(value, "state.v2")
+        if word is not None and not isinstance(word, str):
+            _log.error("'state.v2' of the target state of connector %s is not a string", shown(connector))
+            word = None
+        if word is None:
+            word = _member(value, "state")
+        state = _TARGET_STATES.get(word) if isinstance(word, str) else None
+        if state is None:
+            raise _BadValueError("'state' is not a target state")
+        previous = self._tables.target_states.get(connector)
+        self._tables.target_states[connector] = state
+        if state is not previous and connector in self._tables.connectors:
+            events.append(ConfigEvent("on_connector_target_state_change", (connector,)))
+
+    def _restart(self, connector: str, value: Any, events: list[ConfigEvent]) -> None:
+        flags = {}
+        for name in ("only-failed", "include-tasks"):
+            flag = _member(value, name)
+            if not isinstance(flag, bool):
+                _log.warning(
+                    "%r of the restart request for connector %s is not a boolean, taken as false",
+                    name,
+                    shown(connector),
+                )
+                flag = False
+            flags[name] = flag
+        request = RestartRequest(connector, flags["only-failed"], flags["include-tasks"])
+        events.append(ConfigEvent("on_restart_request", (request,)))
+
+    def _task_count(self, connector: str, value: Any, _events: list[ConfigEvent]) -> None:
+        self._tables.task_count_records[connector] = _integer_member(value, "task-count")
+        self._tables.pending_fencing.discard(connector)
+
+    def _logger(self, namespace: str, value: Any, events: list[ConfigEvent]) -> None:
+        level = _member(value, "level")
+        if not isinstance(level, str):
+            raise _BadValueError("'level' is not a string")
+        events.append(ConfigEvent("on_logging_level_update", (namespace, level)))
+
+    def _distributed_key(self, _rest: str, value: Any, events: list[ConfigEvent]) -> None:
+        key, algorithm, created = (_member(value, name) for name in ("key", "algorithm", "creation-timestamp"))
+        if not isinstance(key, str) or not isinstance(algorithm, str) or not is_integer(created):
+            raise _BadValueError("'key', 'algorithm' or 'creation-timestamp' is missing or of the wrong type")
+        secret = _decode_base64(key)
+        if not secret:
+            raise _BadValueError("'key' is empty")
+        self._tables.session_key = SessionKey(secret, algorithm, created)
+        events.append(ConfigEvent("on_session_key_update", (self._tables.session_key,)))
+
+    @staticmethod
+    def handler_of(kind: ConfigKey) -> _Handler:
+        """Return the method that takes an own record of this kind: rest of the key, parsed value, list for events."""
+        match kind:
+            case ConfigKey.TARGET_STATE:
+                return ConfigFold._target_state
+            case ConfigKey.CONNECTOR:
+                return ConfigFold._connector
+            case ConfigKey.TASK:
+                return ConfigFold._task
+            case ConfigKey.COMMIT:
+                return ConfigFold._commit
+            case ConfigKey.RESTART:
+                return ConfigFold._restart
+            case ConfigKey.TASK_COUNT:
+                return ConfigFold._task_count
+            case ConfigKey.LOGGER_LEVEL:
+                return ConfigFold._logger
+            case ConfigKey.SESSION_KEY:
+                return ConfigFold._distributed_key
+        assert_never(kind)
+
+
+_Handler = Callable[[ConfigFold, str, Any, list[ConfigEvent]], None]
+_HANDLERS: Final[Mapping[ConfigKey, _Handler]] = {kind: ConfigFold.handler_of(kind) for kind in ConfigKey}
+
+
+def _member(value: Any, name: str) -> Any:
+    if not isinstance(value, dict):
+        raise _BadValueError("the value is not an object")
+    return value.get(name)
+
+
+def _properties(value: Any) -> Config:
+    properties = _member(value, "properties")
+    if not isinstance(properties, dict):
+        raise _BadValueError("'properties' is not an object")
+    return properties
+
+
+def _integer_member(value: Any, name: str) -> int:
+    number = _member(value, name)
+    if not is_integer(number):
+        raise _BadValueError(f"{name!r} is not an integer")
+    return to_int32(number)

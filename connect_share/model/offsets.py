@@ -1,0 +1,296 @@
+"""Keys and values of the offset topic, and what may be in them.
+
+The offset topic, record by record, into what a worker believes.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from base64 import b64decode, b64encode
+from collections import Counter, OrderedDict
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from connect_share.errors import ValueFormatError
+from connect_share.model.connect_json import dumps, loads
+from connect_share.model.keys import ClusterGroupId, OffsetKey, SkipKind, prefix_of, split_key
+from connect_share.model.records import Record, TopicType
+
+
+def validate_offset_map(value: object, what: str = "offset") -> None:
+    """Check a source partition or source offset: null, or a map from strings to null or primitive values.
+
+    ``what`` is ``"partition"`` or ``"offset"``, for the message.
+
+    Raises:
+        ValueFormatError: names the field and its type, never its value.
+
+    Source: ``OffsetUtils.validateFormat``.
+    """
+    if value is None:
+        return
+    if not isinstance(value, Mapping):
+        raise ValueFormatError(f"a source {what} has to be a map, not {type(value).__name__}")
+    for name, item in value.items():
+        if not isinstance(name, str):
+            raise ValueFormatError(f"the names in a source {what} have to be strings, not {type(name).__name__}")
+        if item is not None and not isinstance(item, (bool, int, float, str, bytes)):
+            raise ValueFormatError(
+                f"field {name!r} of a source {what} has to be null, a number, a boolean, a string or bytes, "
+                f"not {type(item).__name__}"
+            )
+
+
+def offset_key(connector: str, partition: Mapping[str, Any] | None) -> bytes:
+    """Return the key of an offset: the JSON array of connector name and source partition, members in the mapping's order."""
+    return dumps([connector, partition])
+
+
+def offset_value(offset: Mapping[str, Any] | None) -> bytes | None:
+    """Return the value of an offset; ``None`` is a tombstone and means: forget this partition."""
+    return None if offset is None else dumps(offset)
+
+
+def parse_offset_key(key: bytes) -> tuple[str, dict[str, Any] | None]:
+    """Return connector name and source partition of an original key.
+
+    Raises:
+        ValueFormatError: says what is wrong, in the order of Connect's own tests.
+
+    Source: ``OffsetUtils.processPartitionKey``.
+    """
+    parsed = loads(key)
+    if not isinstance(parsed, list):
+        raise ValueFormatError("the key is not a JSON array")
+    if len(parsed) != 2:
+        raise ValueFormatError(f"the key has {len(parsed)} elements instead of 2")
+    connector, partition = parsed
+    if not isinstance(connector, str):
+        raise ValueFormatError("the first element of the key is not a string")
+    if partition is not None and not isinstance(partition, dict):
+        raise ValueFormatError("the second element of the key is not an object")
+    return connector, partition
+
+
+def partition_identity(partition: Mapping[str, Any] | None) -> bytes:
+    """Return bytes that are equal for source partitions that Java counts as equal.
+
+    Member order does not matter; ``1``, ``1.0`` and ``true`` are three different values.
+    """
+    return dumps(partition, in_order_of_names=True)
+
+
+_log = logging.getLogger(__name__)
+
+_LONGEST_PLAIN: Final = 1_000
+_TEXT: Final = rb'"[ !#-\[\]-~]*"'
+_PLAIN_KEY: Final = re.compile(
+    rb"\[%(text)b,\{(?:%(member)b(?:,%(member)b)*)?\}\]"
+    % {b"text": _TEXT, b"member": rb"%(text)b:(?:%(text)b|-?[1-9][0-9]{0,17}|0|true|false|null)" % {b"text": _TEXT}}
+)
+"""Matches keys that can be read, without reading them: connectors write few others."""
+
+_Keys = dict[str, dict[bytes, list[bytes]]]
+"""Connector, identity of the source partition, original keys under which it has a value (usually one)."""
+
+
+class _SourcePartitions:
+    """Source partitions of connectors, and the original keys under which they have a value."""
+
+    def __init__(self, keys: _Keys, partitions: dict[bytes, dict[str, Any] | None]) -> None:
+        self._keys = keys
+        self._partitions = partitions
+
+    def partitions(self, connector: str) -> list[dict[str, Any]]:
+        """Source partitions of a connector; the null partition is never listed."""
+        found = (self._partitions[keys[0]] for keys in self._keys.get(connector, {}).values())
+        return [dict(partition) for partition in found if partition is not None]
+
+    def original_keys(self, connector: str, partition: Mapping[str, Any] | None) -> tuple[bytes, ...]:
+        """Original keys under which a source partition has a value; several if its members came in other orders."""
+        return tuple(self._keys.get(connector, {}).get(partition_identity(partition), ()))
+
+
+class OffsetSnapshot(_SourcePartitions):
+    """Immutable snapshot of the offset topic for one cluster group.
+
+    Attributes:
+        raw: value bytes by original (plain) key bytes; holds offsets, never put it into a log line.
+
+    >>> from connect_share import replay_offsets
+    >>> snapshot = replay_offsets([Record("offsets", 0, 0, 1, b'["c",{"file":"in.txt"}]', b'{"position":5}')])
+    >>> snapshot.partitions("c"), snapshot.offset("c", {"file": "in.txt"})
+    ([{'file': 'in.txt'}], {'position': 5})
+    """
+
+    def __init__(
+        self, raw: Mapping[bytes, bytes], keys: _Keys, partitions: Mapping[bytes, dict[str, Any] | None]
+    ) -> None:
+        super().__init__(
+            {name: {identity: list(found) for identity, found in by.items()} for name, by in keys.items()},
+            dict(partitions),
+        )
+        self.raw: Mapping[bytes, bytes] = MappingProxyType(dict(raw))
+
+    def connectors(self) -> frozenset[str]:
+        """Names of connectors that have offsets for at least one source partition."""
+        return frozenset(name for name in self._keys if self.partitions(name))
+
+    def offset(self, connector: str, partition: Mapping[str, Any] | None) -> dict[str, Any] | None:
+        """Source offset of a source partition; ``None`` if there is none or it is not an object.
+
+        The key with the members in the order given is preferred, then the last in byte order.
+        """
+        exact = offset_key(connector, partition)
+        keys = self.original_keys(connector, partition)
+        if exact not in keys:
+            if not keys:
+                return None
+            exact = max(keys)  # any rule will do that does not depend on the order of partitions
+        try:
+            value = loads(self.raw[exact])
+        except ValueFormatError:
+            return None
+        return value if isinstance(value, dict) else None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, OffsetSnapshot):
+            return NotImplemented
+        return dict(self.raw) == dict(other.raw)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<OffsetSnapshot keys={len(self.raw)} connectors={sorted(self.connectors())}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (OffsetSnapshot, (dict(self.raw), self._keys, self._partitions))
+
+
+class OffsetFold(_SourcePartitions):
+    """Mutable offsets of one cluster group, fed with records in log order per partition.
+
+    A source partition is listed as long as one of its keys has a value, so the order between partitions of the topic
+    does not matter (Java forgets it at the tombstone of any of its keys; decision 3).
+
+    Attributes:
+        skipped: how many records were passed over, by reason.
+        own_records: how many own records were taken.
+        values: value bytes by original key bytes.
+
+    Source: ``KafkaOffsetBackingStore`` and ``OffsetUtils``.
+    """
+
+    def __init__(self, cluster_group_id: ClusterGroupId | None = None) -> None:
+        super().__init__({}, {})
+        self.skipped: Counter[SkipKind] = Counter()
+        self.own_records = 0
+        self.values: dict[bytes, bytes] = {}
+        self._group = cluster_group_id
+        prefix = prefix_of(cluster_group_id)
+        self._prefix_length = len(prefix)
+        self._begins = tuple(prefix + kind.prefix for kind in OffsetKey)
+        self._homes: dict[bytes, tuple[str, bytes]] = {}
+        self._unread: OrderedDict[bytes, None] = OrderedDict()
+
+    def read_keys(self, most: int | None = None) -> bool:
+        """Take apart keys, the oldest first, that were not yet; return whether there are more.
+
+        Listings do it themselves: who looks up a value by its key needs none of it.
+        """
+        for _ in range(len(self._unread) if most is None else min(most, len(self._unread))):
+            self._read_key(self._unread.popitem(last=False)[0])
+        return bool(self._unread)
+
+    def partitions(self, connector: str) -> list[dict[str, Any]]:
+        """Source partitions of a connector; the null partition is never listed."""
+        self.read_keys()
+        return super().partitions(connector)
+
+    def original_keys(self, connector: str, partition: Mapping[str, Any] | None) -> tuple[bytes, ...]:
+        """Original keys under which a source partition has a value; several if its members came in other orders."""
+        self.read_keys()
+        return super().original_keys(connector, partition)
+
+    def snapshot(self) -> OffsetSnapshot:
+        """Return what is believed now; later records do not change it."""
+        self.read_keys()
+        return OffsetSnapshot(self.values, self._keys, self._partitions)
+
+    def saved(self) -> list[list[str]]:
+        """Return all that is believed as plain values for JSON: original keys and values, in base64."""
+        return [[b64encode(key).decode(), b64encode(value).decode()] for key, value in self.values.items()]
+
+    def restore(self, saved: Sequence[Sequence[str]]) -> None:
+        """Replace all that is believed by what :meth:`saved` returned.
+
+        Raises:
+            TypeError, ValueError: it is something else.
+        """
+        self.values, self._keys, self._partitions, self._homes = {}, {}, {}, {}
+        self._unread.clear()
+        for key, value in saved:
+            self._learn(b64decode(key, validate=True), b64decode(value, validate=True))
+
+    def apply(self, record: Record) -> None:
+        """Apply the next record of its partition."""
+        key = record.key
+        if key is None:
+            self.skipped[SkipKind.NULL_KEY if self._group is None else SkipKind.FOREIGN] += 1
+            return
+        if not key.startswith(self._begins):
+            if self._group is not None or split_key(TopicType.OFFSET, key) is not None:
+                self.skipped[SkipKind.FOREIGN] += 1
+            else:
+                self.skipped[SkipKind.BAD_KEY] += 1
+                _log.warning(
+                    "Ignoring the key at %s[%d]@%d: not an offset's", record.topic, record.partition, record.offset
+                )
+            return
+        key = key[self._prefix_length :]
+        if record.value is None:
+            self._forget(key)
+        elif key in self.values:
+            self.values[key] = record.value
+        else:
+            reason = self._learn(key, record.value)
+            if reason is not None:
+                # As in Java the bytes are kept, but no connector is known for them.
+                self.skipped[SkipKind.BAD_KEY] += 1
+                _log.warning("Ignoring the key at %s[%d]@%d: %s", record.topic, record.partition, record.offset, reason)
+        self.own_records += 1
+
+    def _learn(self, key: bytes, value: bytes) -> ValueFormatError | None:
+        """Store the value of a new key; return why no connector is known for it, if so."""
+        self.values[key] = value
+        if len(key) > _LONGEST_PLAIN or _PLAIN_KEY.fullmatch(key) is None:
+            try:
+                parse_offset_key(key)
+            except ValueFormatError as error:
+                return error
+        self._unread[key] = None
+        return None
+
+    def _read_key(self, key: bytes) -> None:
+        connector, partition = parse_offset_key(key)
+        identity = partition_identity(partition)
+        self._keys.setdefault(connector, {}).setdefault(identity, []).append(key)
+        self._partitions[key] = partition
+        self._homes[key] = (connector, identity)
+
+    def _forget(self, key: bytes) -> None:
+        if self.values.pop(key, None) is None:
+            return
+        self._unread.pop(key, None)
+        if key not in self._homes:
+            return
+        connector, identity = self._homes.pop(key)
+        del self._partitions[key]
+        by_identity = self._keys[connector]
+        by_identity[identity].remove(key)
+        if not by_identity[identity]:
+            del by_identity[identity]
+            if not by_identity:
+                del self._keys[connector]

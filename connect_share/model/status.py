@@ -1,0 +1,550 @@
+"""Statuses of connectors, tasks and active topics, and their records (keys plain; the stores put the prefix).
+
+Detection of two clusters with plain keys on one status topic, which run and destroy each other's connectors.
+
+The status topic, record by record, into what a worker believes.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final, TypeVar, assert_never
+
+from connect_share.errors import ValueFormatError
+from connect_share.model.connect_json import dumps, loads
+from connect_share.model.keys import (
+    ClusterGroupId,
+    SkipKind,
+    StatusKey,
+    connector_and_topic,
+    is_integer,
+    key_text,
+    prefix_of,
+    shown,
+    split_key,
+    status_kind,
+    task_id_of,
+    to_int32,
+)
+from connect_share.model.records import ConnectorTaskId, Record, TopicType
+
+
+class State(enum.Enum):
+    """State of a connector or task. Source: ``AbstractStatus.State``."""
+
+    UNASSIGNED = "UNASSIGNED"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    FAILED = "FAILED"
+    DESTROYED = "DESTROYED"
+    """Never written as a value: a tombstone says it."""
+    RESTARTING = "RESTARTING"
+    STOPPED = "STOPPED"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorStatus:
+    """Status of a connector.
+
+    Attributes:
+        worker_id: ``host:port`` of the worker's REST listener.
+        generation: of the group when the status was written.
+        trace: stack trace of a failure; not shown in ``repr``, it may quote configuration.
+        version: of the plugin; workers before 4.1 do not write it.
+
+    Source: ``ConnectorStatus``.
+    """
+
+    connector: str
+    state: State
+    worker_id: str | None
+    generation: int
+    trace: str | None = field(default=None, repr=False)
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """Status of a task; members as in :class:`ConnectorStatus`. Source: ``TaskStatus``."""
+
+    task_id: ConnectorTaskId
+    state: State
+    worker_id: str | None
+    generation: int
+    trace: str | None = field(default=None, repr=False)
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatus:
+    """A topic that a connector uses. Source: ``TopicStatus``.
+
+    Attributes:
+        discover_timestamp_ms: milliseconds since the epoch.
+    """
+
+    topic: str
+    connector: str
+    task: int
+    discover_timestamp_ms: int
+
+
+def _status_value(status: ConnectorStatus | TaskStatus) -> bytes | None:
+    if status.state is State.DESTROYED:
+        return None
+    value: dict[str, Any] = {
+        "state": status.state.value,
+        "trace": status.trace,
+        "worker_id": status.worker_id,
+        "generation": status.generation,
+        "version": status.version,
+    }
+    return dumps(value)
+
+
+def connector_status_record(status: ConnectorStatus) -> tuple[bytes, bytes | None]:
+    """Return key and value, five members as Kafka 4.1 and later write them; ``DESTROYED`` gives a tombstone."""
+    return StatusKey.CONNECTOR.key(status.connector), _status_value(status)
+
+
+def task_status_record(status: TaskStatus) -> tuple[bytes, bytes | None]:
+    """Return key and value, five members as Kafka 4.1 and later write them; ``DESTROYED`` gives a tombstone."""
+    return StatusKey.TASK.key(status.task_id), _status_value(status)
+
+
+def topic_status_record(status: TopicStatus) -> tuple[bytes, bytes]:
+    """Return key and value of an active topic."""
+    value = {
+        "topic": {
+            "name": status.topic,
+            "connector": status.connector,
+            "task": status.task,
+            "discoverTimestamp": status.discover_timestamp_ms,
+        }
+    }
+    return StatusKey.topic_key(status.topic, status.connector), dumps(value)
+
+
+_MOST_TURNS: Final = 64
+_LONGEST_ID: Final = 200
+"""Characters by which a worker is known: the topic decides how long its id is."""
+_CHANGES: Final = 3
+_NEXT_TO_EACH_OTHER: Final = 1
+
+Writer = tuple[str, int]
+"""A worker and the generation of its group in which it wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class TwoClusters:
+    """Two workers that cannot be of one cluster.
+
+    Attributes:
+        first, second: each a worker id and a generation.
+    """
+
+    first: Writer
+    second: Writer
+
+    def warning(self, topic: str) -> str:
+        """Return a warning and what to do; worker ids come from the topic and are escaped."""
+        one, other = (f"{ascii(worker)[1:-1]} (generation {number})" for worker, number in (self.first, self.second))
+        return (
+            f"two Connect clusters with plain keys seem to share topic {topic}: workers {one} and {other} write to it "
+            f"alternately. Each runs the other's connectors and overwrites its state; take them apart with "
+            f"connect-share-migrate plan --assign, or give one of them topics of its own"
+        )
+
+
+class PlainClusterWatch:
+    """Detects two clusters from plain statuses in the order of their partition.
+
+    A worker's generation never goes back, and that of all workers of a cluster is the same but for moments: two writers that
+    write alternately, twice each, in generations that are not next to each other, belong to two clusters. A cluster that
+    begins to count anew, a runtime that follows another and a worker that was cut off do not look so. Time stamps are
+    not used. Two clusters whose generations happen to be next to each other are not noticed until that changes.
+    """
+
+    def __init__(self) -> None:
+        self.found: TwoClusters | None = None
+        self._turns: dict[int, deque[Writer]] = {}
+
+    def look(self, partition: int, worker_id: str | None, generation: int) -> None:
+        """Consider one status."""
+        if worker_id is None or self.found is not None:
+            return
+        writer = (worker_id[:_LONGEST_ID], generation)
+        turns = self._turns.setdefault(partition, deque(maxlen=_MOST_TURNS))
+        if turns and turns[-1] == writer:
+            return
+        turns.append(writer)
+        if turns.count(writer) > 1:  # else no worker has written in turns with it
+            self.found = _in_turns_with(writer, turns)
+
+
+def _in_turns_with(writer: Writer, turns: Iterable[Writer]) -> TwoClusters | None:
+    """Search the turns once, of which the last is the writer's, for one of another cluster."""
+    own = 0
+    others: dict[Writer, tuple[int, int]] = {}
+    """Of each other writer: how often it and this one changed places, and how often this one had written by then."""
+    for turn in turns:
+        if turn == writer:
+            own += 1
+        elif turn[0] != writer[0] and abs(turn[1] - writer[1]) > _NEXT_TO_EACH_OTHER:
+            changes, before = others.get(turn, (0, 0))
+            if own > before:  # it wrote, this one wrote, and now it writes again
+                changes += 2 if turn in others else 1
+            others[turn] = (changes, own)
+    for other, (changes, _) in others.items():
+        if changes + 1 >= _CHANGES:  # this one writes last
+            return TwoClusters(other, writer)
+    return None
+
+
+_log = logging.getLogger(__name__)
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_LONGEST_RECENT: Final = 500
+_STATES: Final = {state.value: state for state in State}
+
+
+class _BadRecordError(Exception):
+    """What is wrong with an own record; the text is safe to log."""
+
+    def __init__(self, reason: str, kind: SkipKind = SkipKind.BAD_VALUE) -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+
+_Status = tuple[State, str | None, int, str | None, str | None]
+"""State, worker id, generation, trace, version."""
+
+_Tasks = dict[str, dict[int, tuple[int, TaskStatus]]]
+"""Connector, task number, time in milliseconds and status."""
+
+
+class _Statuses:
+    """Statuses of one cluster group."""
+
+    def __init__(
+        self,
+        connectors: dict[str, ConnectorStatus],
+        tasks: _Tasks,
+        topics: dict[str, dict[str, TopicStatus]],
+    ) -> None:
+        self._connectors = connectors
+        self._tasks = tasks
+        self._topics = topics
+
+    def connectors(self) -> frozenset[str]:
+        """Names of connectors that have a status of their own."""
+        return frozenset(self._connectors)
+
+    def connectors_with_tasks(self) -> frozenset[str]:
+        """Names of connectors of which a task has a status."""
+        return frozenset(self._tasks)
+
+    def connectors_with_topics(self) -> frozenset[str]:
+        """Names of connectors that have active topics."""
+        return frozenset(self._topics)
+
+    def connector_status(self, connector: str) -> ConnectorStatus | None:
+        """Status of a connector."""
+        return self._connectors.get(connector)
+
+    def task_status(self, task: ConnectorTaskId) -> TaskStatus | None:
+        """Status of one task."""
+        entry = self._tasks.get(task.connector, {}).get(task.task)
+        return None if entry is None else entry[1]
+
+    def task_statuses(self, connector: str) -> list[TaskStatus]:
+        """Statuses of a connector's tasks, by task number."""
+        statuses = self._tasks.get(connector, {})
+        return [statuses[task][1] for task in sorted(statuses)]
+
+    def topics(self, connector: str) -> frozenset[str]:
+        """Names of the topics a connector uses."""
+        return frozenset(status.topic for status in self._topics.get(connector, {}).values())
+
+    def topic_status(self, connector: str, topic: str) -> TopicStatus | None:
+        """An active topic of a connector."""
+        return self._topics.get(connector, {}).get(topic)
+
+    def topic_statuses(self, connector: str) -> list[TopicStatus]:
+        """Active topics of a connector, by name."""
+        statuses = self._topics.get(connector, {})
+        return [statuses[topic] for topic in sorted(statuses)]
+
+
+class StatusSnapshot(_Statuses):
+    """Immutable snapshot of the status topic for one cluster group.
+
+    >>> from connect_share import ConnectorStatus, MemoryStatusBackingStore
+    >>> store = MemoryStatusBackingStore()
+    >>> store.start()
+    >>> store.put(ConnectorStatus("c", State.FAILED, "w:8083", 1))
+    >>> store.snapshot().connector_status("c").state
+    <State.FAILED: 'FAILED'>
+    """
+
+    def _compared(self) -> tuple[Any, ...]:
+        tasks = {name: {task: status for task, (_, status) in found.items()} for name, found in self._tasks.items()}
+        return self._connectors, tasks, self._topics
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, StatusSnapshot):
+            return NotImplemented
+        return self._compared() == other._compared()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        tasks = sum(len(statuses) for statuses in self._tasks.values())
+        topics = sum(len(statuses) for statuses in self._topics.values())
+        return f"<StatusSnapshot connectors={sorted(self._connectors)} tasks={tasks} topics={topics}>"
+
+
+class StatusFold(_Statuses):
+    """Mutable statuses of one cluster group, fed with records in log order per partition.
+
+    The order *between* partitions does not matter: a connector's tombstone removes those task statuses whose
+    timestamp is not later than its own, whichever is read first.
+
+    Attributes:
+        skipped: how many records were passed over, by reason.
+        own_records: how many own records were understood.
+        clusters: with plain keys: whether they seem to be those of two clusters.
+
+    Source: ``KafkaStatusBackingStore.read``; the rule on order is ours (decision 3).
+    """
+
+    def __init__(self, cluster_group_id: ClusterGroupId | None = None) -> None:
+        super().__init__({}, {}, {})
+        self.skipped: Counter[SkipKind] = Counter()
+        self.own_records = 0
+        self.clusters = PlainClusterWatch()
+        self._group = cluster_group_id
+        self._prefix = prefix_of(cluster_group_id)
+        self._removed_at_ms: dict[str, int] = {}
+        self._outdone: dict[ConnectorTaskId, tuple[int, TaskStatus]] = {}
+
+    def snapshot(self) -> StatusSnapshot:
+        """Return what is believed now; later records do not change it."""
+        tasks = {name: dict(statuses) for name, statuses in self._tasks.items()}
+        topics = {name: dict(statuses) for name, statuses in self._topics.items()}
+        return StatusSnapshot(dict(self._connectors), tasks, topics)
+
+    def saved(self) -> dict[str, Any]:
+        """Return all that is believed as plain values for JSON; counts of records are left out."""
+        return {
+            "connectors": {name: _plain(status) for name, status in self._connectors.items()},
+            "tasks": [
+                [name, task, timestamp_ms, _plain(status)]
+                for name, statuses in self._tasks.items()
+                for task, (timestamp_ms, status) in statuses.items()
+            ],
+            "topics": [
+                [name, topic, status.topic, status.connector, status.task, status.discover_timestamp_ms]
+                for name, topics in self._topics.items()
+                for topic, status in topics.items()
+            ],
+            "removed_at_ms": dict(self._removed_at_ms),
+            "outdone": [
+                [task.connector, task.task, timestamp_ms, _plain(status)]
+                for task, (timestamp_ms, status) in self._outdone.items()
+            ],
+        }
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Replace all that is believed by what :meth:`saved` returned.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is something else.
+        """
+        self._connectors = {name: ConnectorStatus(name, *_fields(plain)) for name, plain in saved["connectors"].items()}
+        self._tasks, self._topics, self._outdone = {}, {}, {}
+        for name, task, timestamp_ms, plain in saved["tasks"]:
+            status = TaskStatus(ConnectorTaskId(name, task), *_fields(plain))
+            self._tasks.setdefault(name, {})[task] = (timestamp_ms, status)
+        for name, key, topic, connector, task, discovered in saved["topics"]:
+            self._topics.setdefault(name, {})[key] = TopicStatus(topic, connector, task, discovered)
+        self._removed_at_ms = dict(saved["removed_at_ms"])
+        for name, task, timestamp_ms, plain in saved["outdone"]:
+            of = ConnectorTaskId(name, task)
+            self._outdone[of] = (timestamp_ms, TaskStatus(of, *_fields(plain)))
+
+    def apply(self, record: Record) -> None:
+        """Apply the next record of its partition."""
+        key = record.key
+        if key is None:
+            self.skipped[SkipKind.NULL_KEY if self._group is None else SkipKind.FOREIGN] += 1
+            return
+        prefix = self._prefix
+        kind = status_kind(key, len(prefix)) if key.startswith(prefix) else None
+        if kind is None:
+            if self._group is not None or split_key(TopicType.STATUS, key) is not None:
+                self.skipped[SkipKind.FOREIGN] += 1
+            else:
+                self.skipped[SkipKind.BAD_KEY] += 1
+                _log.warning("Discarding record with an unknown key at %s", _where(record))
+            return
+        try:
+            _HANDLERS[kind](self, key_text(key[len(prefix) + len(kind.prefix) :]), record)
+        except (_BadRecordError, ValueFormatError) as error:
+            why = error.kind if isinstance(error, _BadRecordError) else SkipKind.BAD_VALUE
+            self.skipped[why] += 1
+            _log.warning("Discarding record %s at %s: %s", shown(key_text(key[len(prefix) :])), _where(record), error)
+            return
+        self.own_records += 1
+
+    def _connector(self, connector: str, record: Record) -> None:
+        if not connector:
+            raise _BadRecordError("the key names no connector", SkipKind.BAD_KEY)
+        if record.value is not None:
+            state, worker_id, generation, trace, version = _status(record.value)
+            self._connectors[connector] = ConnectorStatus(connector, state, worker_id, generation, trace, version)
+            self._note_writer(record, worker_id, generation)
+            return
+        self._connectors.pop(connector, None)
+        removed_at_ms = max(record.timestamp_ms, self._removed_at_ms.get(connector, record.timestamp_ms))
+        self._removed_at_ms[connector] = removed_at_ms
+        statuses = self._tasks.get(connector, {})
+        gone = [task for task, (timestamp_ms, _) in statuses.items() if timestamp_ms <= removed_at_ms]
+        for task in gone:
+            _drop(self._tasks, connector, task)
+            # Had the tombstone been read first, what the removed status has outdone would have been taken.
+            outdone = self._outdone.pop(ConnectorTaskId(connector, task), None)
+            if outdone is not None:
+                self._take(*outdone)
+
+    def _task(self, rest: str, record: Record) -> None:
+        task = task_id_of(rest)
+        if task is None:
+            raise _BadRecordError("the key holds no task number", SkipKind.BAD_KEY)
+        if record.value is None:
+            _drop(self._tasks, task.connector, task.task)
+            self._outdone.pop(task, None)
+            return
+        state, worker_id, generation, trace, version = _status(record.value)
+        status = TaskStatus(task, state, worker_id, generation, trace, version)
+        self._note_writer(record, worker_id, generation)
+        if not self._take(record.timestamp_ms, status):
+            self.skipped[SkipKind.STALE] += 1
+
+    def _note_writer(self, record: Record, worker_id: str | None, generation: int) -> None:
+        if self._group is None:
+            self.clusters.look(record.partition, worker_id, generation)
+
+    def _take(self, timestamp_ms: int, status: TaskStatus) -> bool:
+        """Store a task's status and return ``True``, unless it is stale."""
+        task = status.task_id
+        known = self.task_status(task)
+        if (
+            status.state is State.UNASSIGNED
+            and known is not None
+            and known.state is State.RUNNING
+            and known.generation >= status.generation
+        ):
+            self._outdone[task] = (timestamp_ms, status)  # were it believed, it would take the place of those before
+            return False
+        if self._outdone:
+            self._outdone.pop(task, None)
+        if timestamp_ms <= self._removed_at_ms.get(task.connector, timestamp_ms - 1):
+            _drop(self._tasks, task.connector, task.task)
+            return False
+        self._tasks.setdefault(task.connector, {})[task.task] = (timestamp_ms, status)
+        return True
+
+    def _topic(self, rest: str, record: Record) -> None:
+        connector, topic = connector_and_topic(rest) or ("", "")
+        if not topic or not connector:
+            raise _BadRecordError("the key does not name a topic and a connector", SkipKind.BAD_KEY)
+        if record.value is None:
+            _drop(self._topics, connector, topic)
+        else:
+            self._topics.setdefault(connector, {})[topic] = _topic_status(loads(record.value))
+
+    @staticmethod
+    def handler_of(kind: StatusKey) -> _Handler:
+        """Return the method that takes an own record of this kind: rest of the key, record."""
+        match kind:
+            case StatusKey.TASK:
+                return StatusFold._task
+            case StatusKey.CONNECTOR:
+                return StatusFold._connector
+            case StatusKey.TOPIC:
+                return StatusFold._topic
+        assert_never(kind)
+
+
+_Handler = Callable[[StatusFold, str, Record], None]
+_HANDLERS: Final[Mapping[StatusKey, _Handler]] = {kind: StatusFold.handler_of(kind) for kind in StatusKey}
+
+
+def _drop(table: dict[str, dict[K, V]], name: str, key: K) -> None:
+    """Forget an entry, and its connector with the last one: names come and go."""
+    entries = table.get(name)
+    if entries is not None:
+        entries.pop(key, None)
+        if not entries:
+            del table[name]
+
+
+def _plain(status: ConnectorStatus | TaskStatus) -> list[Any]:
+    return [status.state.value, status.worker_id, status.generation, status.trace, status.version]
+
+
+def _fields(plain: list[Any]) -> _Status:
+    state, worker_id, generation, trace, version = plain
+    return State(state), worker_id, generation, trace, version
+
+
+def _where(record: Record) -> str:
+    return f"{record.topic}[{record.partition}]@{record.offset}"
+
+
+def _status(value: bytes) -> _Status:
+    """Take a status apart; connectors and tasks that a worker starts together have the same, to the byte."""
+    return _recent_status(value) if len(value) <= _LONGEST_RECENT else _parse_status(value)
+
+
+def _parse_status(data: bytes) -> _Status:
+    value = loads(data)
+    if not isinstance(value, dict):
+        raise _BadRecordError("the value is not an object")
+    state = _STATES.get(value["state"]) if isinstance(value.get("state"), str) else None
+    if state is None:
+        raise _BadRecordError("'state' is not a known state")
+    generation = value.get("generation")
+    if not is_integer(generation):
+        raise _BadRecordError("'generation' is not an integer")
+    texts = []
+    for name in ("worker_id", "trace", "version"):
+        text = value.get(name)
+        if text is not None and not isinstance(text, str):
+            raise _BadRecordError(f"{name!r} is not a string")
+        texts.append(text)
+    return state, texts[0], to_int32(generation), texts[1], texts[2]
+
+
+_recent_status = lru_cache(maxsize=128)(_parse_status)
+
+
+def _topic_status(value: Any) -> TopicStatus:
+    topic = value.get("topic") if isinstance(value, dict) else None
+    if not isinstance(topic, dict):
+        raise _BadRecordError("'topic' is not an object")
+    name, connector = topic.get("name"), topic.get("connector")
+    task, discovered = topic.get("task"), topic.get("discoverTimestamp")
+    if not isinstance(name, str) or not isinstance(connector, str):
+        raise _BadRecordError("'name' or 'connector' is not a string")
+    if not is_integer(task) or not is_integer(discovered):
+        raise _BadRecordError("'task' or 'discoverTimestamp' is not an integer")
+    return TopicStatus(name, connector, to_int32(task), discovered)

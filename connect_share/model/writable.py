@@ -1,0 +1,199 @@
+"""The records that stores write, made of values that Java can read back; anything else is refused before it is sent.
+
+Connect's own store puts each value into a ``Struct``, which checks it against the record's schema. The records of
+:mod:`connect_share.model.config` and ``status_records`` are made of what they are given, for code that copies
+what lies in a topic already.
+
+Each function raises ``ValueFormatError``; it names connector and member, never the value.
+
+Source: the schemas of ``KafkaConfigBackingStore`` and ``KafkaStatusBackingStore``; for names of new connectors
+``NonEmptyStringWithoutISOControl``.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from connect_share.errors import ValueFormatError
+from connect_share.model import config as config_records
+from connect_share.model import status as status_records
+from connect_share.model.config_state import RestartRequest, SessionKey, TargetState
+from connect_share.model.connect_json import dumps
+from connect_share.model.keys import ConfigKey, StatusKey, has_control_character, is_integer, shown
+from connect_share.model.records import ConnectorTaskId
+from connect_share.model.status import ConnectorStatus, State, TaskStatus, TopicStatus
+
+Pair = tuple[bytes, bytes]
+"""Key, without prefix, and value."""
+
+_INT32_MAX: Final = (1 << 31) - 1
+_INT64: Final = range(-(1 << 63), 1 << 63)
+
+
+def connector_config_record(connector: str, properties: Mapping[str, str | None]) -> Pair:
+    """Return key and value of a connector's configuration."""
+    _require_name(connector)
+    if has_control_character(connector):
+        raise ValueFormatError(
+            f"the connector's name {shown(connector)} has a control character, which Connect refuses"
+        )
+    _require_properties(f"the configuration of connector {shown(connector)}", properties)
+    return config_records.connector_config_record(connector, properties)
+
+
+def task_config_records(connector: str, configs: Iterable[Mapping[str, str | None]]) -> list[Pair]:
+    """Return keys and values of the configurations of tasks 0, 1 and so on."""
+    _require_name(connector)
+    if isinstance(configs, (str, bytes, Mapping)) or not isinstance(configs, Iterable):
+        raise ValueFormatError(
+            f"the task configurations of connector {shown(connector)} have to be a list, not {_kind(configs)}"
+        )
+    records = []
+    for number, properties in enumerate(configs):
+        _require_properties(f"the configuration of task {number} of connector {shown(connector)}", properties)
+        records.append(config_records.task_config_record(ConnectorTaskId(connector, number), properties))
+    return records
+
+
+def target_state_record(connector: str, state: TargetState) -> Pair:
+    """Return key and value of a target state."""
+    _require_name(connector)
+    _require_kind(state, TargetState, f"the target state of connector {shown(connector)}")
+    return config_records.target_state_record(connector, state)
+
+
+def removal_keys(connector: str) -> tuple[bytes, bytes]:
+    """Return the keys under which a connector is removed: its configuration and its target state."""
+    _require_name(connector)
+    return ConfigKey.CONNECTOR.key(connector), ConfigKey.TARGET_STATE.key(connector)
+
+
+def task_count_record(connector: str, tasks: int) -> Pair:
+    """Return key and value of a task count."""
+    _require_name(connector)
+    _require_count(tasks, f"the task count of connector {shown(connector)}")
+    return config_records.task_count_record(connector, tasks)
+
+
+def session_key_record(session_key: SessionKey) -> Pair:
+    """Return key and value of a session key (a secret)."""
+    _require_kind(session_key, SessionKey, "the session key")
+    _require_kind(session_key.key, bytes, "'key' of the session key")
+    if not session_key.key:
+        raise ValueFormatError("'key' of the session key is empty")
+    _require_text(session_key.algorithm, "'algorithm' of the session key")
+    _require_time(session_key.creation_timestamp_ms, "'creation_timestamp_ms' of the session key")
+    value = {
+        "key": base64.b64encode(session_key.key).decode("ascii"),
+        "algorithm": session_key.algorithm,
+        "creation-timestamp": session_key.creation_timestamp_ms,
+    }
+    return ConfigKey.SESSION_KEY.prefix, dumps(value)
+
+
+def restart_request_record(request: RestartRequest) -> Pair:
+    """Return key and value of a restart request."""
+    _require_kind(request, RestartRequest, "a restart request")
+    _require_name(request.connector)
+    for name, flag in (("only_failed", request.only_failed), ("include_tasks", request.include_tasks)):
+        _require_kind(flag, bool, f"{name!r} of the restart request for connector {shown(request.connector)}")
+    value = {"include-tasks": request.include_tasks, "only-failed": request.only_failed}
+    return ConfigKey.RESTART.key(request.connector), dumps(value)
+
+
+def logger_level_record(namespace: str, level: str) -> Pair:
+    """Return key and value of a cluster-wide log level."""
+    _require_text(namespace, "the name of a logger")
+    _require_text(level, f"the level of logger {shown(namespace)}")
+    return ConfigKey.LOGGER_LEVEL.key(namespace), dumps({"level": level})
+
+
+def status_record(status: ConnectorStatus | TaskStatus | TopicStatus) -> tuple[bytes, bytes | None]:
+    """Return key and value of any status; ``DESTROYED`` gives a tombstone."""
+    if isinstance(status, TopicStatus):
+        topic_key(status.connector, status.topic)
+        what = f"of topic {shown(status.topic)} of connector {shown(status.connector)}"
+        _require_count(status.task, f"'task' {what}")
+        _require_time(status.discover_timestamp_ms, f"'discover_timestamp_ms' {what}")
+        return status_records.topic_status_record(status)
+    if not isinstance(status, (ConnectorStatus, TaskStatus)):
+        raise ValueFormatError(f"a status cannot be {_kind(status)}")
+    if isinstance(status, TaskStatus):
+        _require_kind(status.task_id, ConnectorTaskId, "'task_id' of a status")
+        _require_name(status.task_id.connector)
+        what = f"of the status of a task of connector {shown(status.task_id.connector)}"
+        _require_count(status.task_id.task, f"'task' {what}")
+    else:
+        _require_name(status.connector)
+        what = f"of the status of connector {shown(status.connector)}"
+    _require_kind(status.state, State, f"'state' {what}")
+    if status.worker_id is None:
+        raise ValueFormatError("a status without worker_id cannot be written; readers ask whose it is")
+    if not is_integer(status.generation) or not -_INT32_MAX - 1 <= status.generation <= _INT32_MAX:
+        raise ValueFormatError(f"'generation' {what} has to be an integer of 32 bits, not {_kind(status.generation)}")
+    for name in ("worker_id", "trace", "version"):
+        text = getattr(status, name)
+        if text is not None:
+            _require_kind(text, str, f"{name!r} {what}")
+    if isinstance(status, TaskStatus):
+        return status_records.task_status_record(status)
+    return status_records.connector_status_record(status)
+
+
+def topic_key(connector: str, topic: str) -> bytes:
+    """Return the key of an active topic."""
+    _require_name(connector)
+    _require_text(topic, f"a topic of connector {shown(connector)}")
+    if ":" in topic:
+        raise ValueFormatError(f"the name {shown(topic)} of a topic of connector {shown(connector)} has a colon")
+    return StatusKey.topic_key(topic, connector)
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else type(value).__name__
+
+
+def _require_kind(value: object, kind: type, what: str) -> None:
+    if not isinstance(value, kind):
+        raise ValueFormatError(f"{what} has to be {kind.__name__}, not {_kind(value)}")
+
+
+def _require_text(text: object, what: str) -> None:
+    _require_kind(text, str, what)
+    if not text:
+        raise ValueFormatError(f"{what} is empty")
+
+
+def _require_name(connector: object) -> None:
+    """Refuse what cannot be read out of a key again."""
+    _require_text(connector, "the name of a connector")
+    if any("\ud800" <= character <= "\udfff" for character in str(connector)):
+        raise ValueFormatError(
+            f"the connector's name {shown(str(connector))} has half a surrogate pair: no UTF-8 holds it"
+        )
+
+
+def _require_properties(what: str, properties: object) -> None:
+    if not isinstance(properties, Mapping):
+        raise ValueFormatError(f"{what} has to be a map of properties, not {_kind(properties)}")
+    for name, value in properties.items():
+        if not isinstance(name, str):
+            raise ValueFormatError(f"{what}: the name of a property has to be str, not {_kind(name)}")
+        if value is not None and not isinstance(value, str):
+            raise ValueFormatError(f"{what}: property {shown(name)} has to be str or None, not {_kind(value)}")
+
+
+def _require_count(number: Any, what: str) -> None:
+    if not is_integer(number) or not 0 <= number <= _INT32_MAX:
+        raise ValueFormatError(f"{what} has to be an integer from 0 to {_INT32_MAX}, not {_shown_number(number)}")
+
+
+def _require_time(number: Any, what: str) -> None:
+    if not is_integer(number) or number not in _INT64:
+        raise ValueFormatError(f"{what} has to be an integer of 64 bits, milliseconds, not {_kind(number)}")
+
+
+def _shown_number(number: Any) -> str:
+    return "a negative or larger one" if is_integer(number) else _kind(number)

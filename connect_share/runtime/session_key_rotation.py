@@ -1,0 +1,71 @@
+"""When the leader writes a new session key, and which (KIP-507)."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Final
+
+from connect_share.model.config_state import SessionKey
+from connect_share.stores.base import ConfigBackingStore
+from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.client_settings import refusal
+from connect_share.worker_config.client_translation import whole_number
+
+_TTL_MS: Final = 3_600_000
+_INT_MAX: Final = 2**31 - 1
+# Bytes of a key where the worker file names no size: those of Java's generators.
+_SIZES: Final = {"hmacsha1": 64, "hmacsha224": 28, "hmacsha256": 32, "hmacsha384": 48, "hmacsha512": 64}
+_LONGEST_BYTES: Final = 4_096
+
+
+class SessionKeyRotation:
+    """The rules of the worker file.
+
+    ``inter.worker.key.ttl.ms`` (one hour; 0: for ever), ``inter.worker.key.generation.algorithm``, ``inter.worker.key.size``.
+
+    Raises:
+        ConfigError: a setting is wrong; names it.
+
+    Source: ``DistributedHerder.checkForKeyRotation``.
+    """
+
+    def __init__(self, worker_config: WorkerConfig) -> None:
+        given = worker_config.originals
+        self.algorithm = given.get("inter.worker.key.generation.algorithm", "").strip() or "HmacSHA256"
+        if self.algorithm.lower() not in _SIZES:
+            raise refusal("inter.worker.key.generation.algorithm", f"{self.algorithm!r} is not known here")
+        self.key_bytes = _SIZES[self.algorithm.lower()]
+        bits = given.get("inter.worker.key.size", "").strip()
+        if bits:
+            self.key_bytes = (whole_number("inter.worker.key.size", bits) + 7) // 8
+            if not 0 < self.key_bytes <= _LONGEST_BYTES:
+                raise refusal("inter.worker.key.size", f"has to be 1 to {8 * _LONGEST_BYTES} bits")
+        ttl = given.get("inter.worker.key.ttl.ms", "").strip()
+        self.ttl_ms = whole_number("inter.worker.key.ttl.ms", ttl) if ttl else _TTL_MS
+        if not 0 <= self.ttl_ms <= _INT_MAX:
+            raise refusal("inter.worker.key.ttl.ms", f"has to be 0 to {_INT_MAX}")
+
+    def due_ms(self, key: SessionKey | None) -> int | None:
+        """Return when a new key is due, in milliseconds since the epoch: 0 for at once, ``None`` for never."""
+        if key is None or key.algorithm != self.algorithm or len(key.key) != self.key_bytes:
+            return 0
+        return key.creation_timestamp_ms + self.ttl_ms if self.ttl_ms else None
+
+    def is_due(self, key: SessionKey | None, now_ms: int) -> bool:
+        """Return whether the leader has to write a new key."""
+        due_ms = self.due_ms(key)
+        return due_ms is not None and due_ms <= now_ms
+
+    def rotate(self, store: ConfigBackingStore) -> SessionKey | None:
+        """Write a new key if it is due, and return it. Only the leader calls this.
+
+        Raises:
+            ConnectShareError: as ``ConfigBackingStore.put_session_key``.
+        """
+        now_ms = time.time_ns() // 1_000_000
+        if not self.is_due(store.snapshot().session_key, now_ms):
+            return None
+        key = SessionKey(secrets.token_bytes(self.key_bytes), self.algorithm, now_ms)
+        store.put_session_key(key)
+        return key

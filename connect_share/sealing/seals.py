@@ -1,0 +1,270 @@
+"""The step between the wire and a fold: seals what a group writes to one topic, opens what it reads, refuses the rest.
+
+The hybrid clock of sealed values, and what it tells of old ones that are written again.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import threading
+import time
+from base64 import b64decode, b64encode
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import count
+from typing import Any, Final
+
+from connect_share.errors import ConfigError
+from connect_share.model.connect_json import JSON_NULL
+from connect_share.model.keys import MARKER, ClusterGroupId, is_original_key
+from connect_share.model.records import Record, TopicType
+from connect_share.sealing.cipher import LATEST_MS, Cipher, Opened, Refusal, is_sealed, key_id
+from connect_share.sealing.key_ring import KeyRing
+
+_log = logging.getLogger(__name__)
+
+KEYS_PROPERTY: Final = "connect.management.topic.sharing.encryption.keys"
+# NIST SP 800-38D: a key with random IVs seals 2^32 values at most.
+ROTATE_AFTER: Final = 2**31
+_LOGGED_AT_FIRST: Final = 100
+_LOGGED_EVERY_S: Final = 60.0
+
+
+class SealingMode(enum.Enum):
+    """What a worker with keys believes, and writes."""
+
+    REQUIRED = "required"
+    """Only sealed records of its own are believed; everything is written sealed."""
+    ACCEPT = "accept"
+    """Plain records of its own are believed too; everything is written sealed."""
+    OFF = "off"
+    """As without keys: plain records only."""
+
+
+class TopicSeals:
+    """Seals and opens the records of one cluster group on one topic.
+
+    Foreign records pass as they are. Own ones are refused by what they hold, so that all readers agree, and, for replays, by
+    what was read before. The fold sees plain records only.
+
+    Args:
+        topic_type: what kind of records the topic holds.
+        cluster_group_id: whose records.
+        keys: of the group; ``None``: nothing is sealed, and what is sealed is refused.
+        mode: see there.
+
+    Attributes:
+        refused: how many own records were refused, by reason.
+
+    Raises:
+        ConfigError: there are keys, and the library ``cryptography`` is not installed.
+    """
+
+    def __init__(
+        self,
+        topic_type: TopicType,
+        cluster_group_id: ClusterGroupId,
+        keys: KeyRing | None,
+        mode: SealingMode = SealingMode.REQUIRED,
+    ) -> None:
+        self.refused: Counter[Refusal] = Counter()
+        self._topic_type = topic_type
+        self._prefix = cluster_group_id.prefix
+        # The same removal; and what was sealed cannot be cleaned away as a tombstone can.
+        self._removal = JSON_NULL if topic_type is TopicType.CONFIG else None
+        self._keys = None if mode is SealingMode.OFF else keys
+        self._mode = mode
+        self._cipher = None if self._keys is None else Cipher(self._keys, topic_type)
+        self._numbers = count(1)
+        self._freshness = Freshness()
+        self._unknown: dict[bytes, str] = {}
+        self._logged_s = -_LOGGED_EVERY_S
+
+    @property
+    def freshness(self) -> Freshness:
+        """When the values that were read were written."""
+        return self._freshness
+
+    def seal(self, wire_key: bytes, value: bytes | None) -> bytes | None:
+        """Return a value as it goes to the topic: without keys as it is, else sealed.
+
+        A removal is sealed too. On the config topic it is JSON null, which is a value.
+        """
+        if self._cipher is None or self._keys is None:
+            return value
+        if next(self._numbers) == ROTATE_AFTER:
+            _log.warning(
+                "%d values of the %s topic were sealed with key %d in this process alone: it is time for a new key",
+                ROTATE_AFTER,
+                self._topic_type.value,
+                self._keys.sealing_id,
+            )
+        return self._cipher.seal(wire_key, self._removal if value is None else value, self._freshness.next_ms(wire_key))
+
+    def take(self, record: Record) -> Record | None:
+        """Return the record that the fold has to see in this one's place, ``None``: it is refused.
+
+        To be called in log order per partition. Never raises for a record's content.
+        """
+        key, value = record.key, record.value
+        if self._cipher is None and not is_sealed(value):
+            return record
+        if key is None or not key.startswith(self._prefix):
+            return record
+        if not is_original_key(self._topic_type, key, len(self._prefix)):
+            return record
+        if not is_sealed(value):
+            if self._mode is SealingMode.REQUIRED:
+                self._refuse(record, Refusal.TOMBSTONE if value is None else Refusal.PLAIN)
+                return None
+            self._unknown.pop(key, None)
+            return record
+        if self._cipher is None:
+            self._refuse(record, Refusal.NO_KEYS)
+            return None
+        opened = self._cipher.open(key, value)
+        if not isinstance(opened, Opened):  # of an enum's member it would take longer than all other questions here
+            if opened is Refusal.UNKNOWN_KEY:
+                self._unknown[key] = (
+                    f"{record.topic}[{record.partition}]@{record.offset} is sealed with key {key_id(value)}"
+                )
+            self._refuse(record, opened)
+            return None
+        if self._unknown:
+            self._unknown.pop(key, None)
+        if not self._freshness.accept(key, opened.written_ms):
+            self._refuse(record, Refusal.REPLAYED)
+            return self._in_place_of_replay(record)
+        return self._with(record, key, self._removal if opened.value is None else opened.value)
+
+    def believed(self, record: Record) -> Record | None:
+        """Return the record, opened, as :meth:`take` does; ``None`` in place of a replay, too, for it is not believed."""
+        taken = self.take(record)
+        return taken if taken is not None and taken.key == record.key else None
+
+    def take_all(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Yield what the fold has to see of these records."""
+        sealing = self._cipher is not None
+        for record in records:
+            taken = self.take(record) if sealing or is_sealed(record.value) else record
+            if taken is not None:
+                yield taken
+
+    def end_start(self) -> None:
+        """Take note that the topic was read to its end for the first time.
+
+        Raises:
+            ConfigError: a record that nothing newer has replaced is sealed with a key that is not here: the group would look
+                as if it had no connectors.
+        """
+        if self._unknown and self._keys is not None:
+            place = next(iter(self._unknown.values()))
+            raise ConfigError(
+                f"{place}, but {KEYS_PROPERTY} has only {', '.join(map(str, self._keys.ids))} ({len(self._unknown)} of the "
+                "group's records cannot be opened): put the missing key behind those that are there",
+                property_name=KEYS_PROPERTY,
+            )
+
+    def _in_place_of_replay(self, record: Record) -> Record | None:
+        """Return what moves the position and nothing else: a reader that remembers less believes the record, and moves."""
+        if self._topic_type is not TopicType.CONFIG:
+            return None
+        key, value = MARKER
+        return self._with(record, self._prefix + key, value)
+
+    @staticmethod
+    def _with(record: Record, key: bytes, value: bytes | None) -> Record:
+        """Return the record with another key and value; ``dataclasses.replace`` takes as long as opening does."""
+        return Record(record.topic, record.partition, record.offset, record.timestamp_ms, key, value, record.headers)
+
+    def _refuse(self, record: Record, reason: Refusal) -> None:
+        self.refused[reason] += 1
+        now_s = time.monotonic()
+        if self.refused.total() <= _LOGGED_AT_FIRST or now_s - self._logged_s >= _LOGGED_EVERY_S:
+            self._logged_s = now_s
+            place = (record.topic, record.partition, record.offset)
+            _log.error("Refused the record at %s[%d]@%d: %s", *place, reason.value)
+
+    def saved(self, state: Any) -> Any:
+        """Return what a fold believes, with what has to be remembered beside it, as plain values for JSON."""
+        if self._keys is None:
+            return state
+        newest = [[b64encode(key).decode(), written_ms] for key, written_ms in self._freshness.newest().items()]
+        return {**self._made_with(), "unknown": len(self._unknown), "newest": newest, "state": state}
+
+    def restore(self, saved: Any) -> Any:
+        """Remember what :meth:`saved` returned; return what the fold believed.
+
+        Raises:
+            ValueError: it was saved with other keys or in another mode, or something could not be opened: reading everything
+                may give something else.
+            KeyError, TypeError: it is something else.
+        """
+        made_with = self._made_with()
+        if self._keys is None:
+            if isinstance(saved, dict) and made_with.keys() <= saved.keys():
+                raise ValueError("it was saved by a worker with keys")
+            return saved
+        if not isinstance(saved, dict) or any(saved.get(name) != value for name, value in made_with.items()):
+            raise ValueError("it was saved with other keys, or in another mode")
+        if saved["unknown"]:
+            raise ValueError("not all of the keys were there")
+        self._freshness.restore({b64decode(key, validate=True): int(at_ms) for key, at_ms in saved["newest"]})
+        return saved["state"]
+
+    def _made_with(self) -> dict[str, str]:
+        return {"sealing": self._mode.value, "keys": "" if self._keys is None else self._keys.fingerprint()}
+
+
+LEEWAY_MS: Final = 60_000
+"""Two workers that write one key without having read each other lose no write if their clocks differ by less."""
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+class Freshness:
+    """When the newest value of each key was written; whoever remembers that refuses older ones. Thread-safe.
+
+    Args:
+        now_ms: the local clock.
+    """
+
+    def __init__(self, now_ms: Callable[[], int] = _now_ms) -> None:
+        self._now_ms = now_ms
+        self._lock = threading.Lock()
+        self._newest: dict[bytes, int] = {}
+        self._sealed: dict[bytes, int] = {}
+
+    def next_ms(self, key: bytes) -> int:
+        """Return when a value that is sealed now was written: later than all of its key that were read, or sealed here."""
+        with self._lock:
+            known_ms = max(self._newest.get(key, -1), self._sealed.get(key, -1))
+            written_ms = self._sealed[key] = min(max(self._now_ms(), known_ms + 1), LATEST_MS)
+            return written_ms
+
+    def accept(self, key: bytes, written_ms: int) -> bool:
+        """Note the time of a value that was read and opened; return ``False`` if it is too old to be believed.
+
+        What was sealed here and not yet read back does not count: it may never be written, and readers have to agree.
+        To be called from one thread at a time, as records are read; so it takes no lock.
+        """
+        newest_ms = self._newest.get(key, -1)
+        if written_ms > newest_ms:
+            self._newest[key] = written_ms
+        return written_ms >= newest_ms - LEEWAY_MS
+
+    def newest_ms(self, key: bytes) -> int | None:
+        """Return the time of the newest value of a key, ``None``: none was read."""
+        with self._lock:
+            return self._newest.get(key)
+
+    def newest(self) -> dict[bytes, int]:
+        """Return the time of the newest value of each key."""
+        return dict(self._newest)
+
+    def restore(self, newest: Mapping[bytes, int]) -> None:
+        """Replace what is known by what :meth:`newest` returned."""
+        self._newest = dict(newest)

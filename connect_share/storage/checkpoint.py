@@ -1,0 +1,408 @@
+"""The file: one line that says what follows and its hash, then JSON. Holds secrets, hence mode 0600.
+
+A file that is damaged, of another format or another user's is recognised before anything in it is used.
+
+When a checkpoint and what is new together are what a full read would give. Pure.
+
+Using a checkpoint for a start, if it is provably as good as a full read, and writing one while the stores run.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import logging
+import os
+import re
+import stat
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from connect_share.errors import (
+    AuthorizationError,
+    BrokerError,
+    RecordFileError,
+    TopicRecreatedError,
+    safe_text,
+)
+from connect_share.files import write_private_file
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.facts import TopicFacts, gather_facts
+from connect_share.model.keys import ClusterGroupId
+from connect_share.model.records import TopicType
+from connect_share.stores.base import KafkaTopicBasedBackingStore
+from connect_share.worker_config import WorkerConfig
+
+FORMAT: Final = "connect-share/checkpoint/1"
+_HEAD: Final = re.compile(rb"(connect-share/checkpoint/\d+) bytes=(\d+) sha256=([0-9a-f]{64})\n")
+_LONGEST_HEAD: Final = 200
+
+
+class CheckpointRejected(Exception):  # noqa: N818 - no error: a full read follows
+    """Why a checkpoint is not used; the text is safe to log."""
+
+
+class TopicCheckpoint(BaseModel):
+    """One topic as it was when the checkpoint was taken.
+
+    Attributes:
+        topic_id: as Kafka prints it.
+        isolation: with which it was read, as the client's setting: aborted records may be in the state without it.
+        log_starts: first offset of each partition.
+        positions: next offset to be read of each partition.
+        leader_epochs: of the leaders when the positions were the ends; -1 where they do not say.
+        state: what the store's fold gives as saved; never shown, it holds secrets.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
+
+    topic: str
+    topic_id: str
+    isolation: str
+    log_starts: dict[int, int]
+    positions: dict[int, int]
+    leader_epochs: dict[int, int]
+    state: Any = Field(repr=False)
+
+
+class Checkpoint(BaseModel):
+    """What the three stores of one cluster group believed.
+
+    Attributes:
+        cluster_group_id: ``None`` for a plain cluster.
+        taken_at_ms: by the local clock, not later than the time at which all positions were the ends.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
+
+    cluster_group_id: str | None
+    taken_at_ms: int
+    config: TopicCheckpoint
+    status: TopicCheckpoint
+    offset: TopicCheckpoint
+
+    def of(self, topic_type: TopicType) -> TopicCheckpoint:
+        """Return the part of one topic."""
+        return {TopicType.CONFIG: self.config, TopicType.STATUS: self.status, TopicType.OFFSET: self.offset}[topic_type]
+
+
+def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Replace the file as one step, mode 0600.
+
+    Raises:
+        OSError: it cannot be written, or a configuration is nested too deeply; what was there before is untouched.
+    """
+    # Not pydantic's own JSON: numbers in configurations have to come back exactly as they were.
+    try:
+        body = json.dumps(checkpoint.model_dump(), separators=(",", ":")).encode()
+    except RecursionError as error:  # which a record of the group may be made for
+        raise OSError(errno.EOVERFLOW, "a configuration is nested too deeply for a checkpoint") from error
+    head = f"{FORMAT} bytes={len(body)} sha256={hashlib.sha256(body).hexdigest()}\n"
+    write_private_file(path, head.encode() + body)
+
+
+def read_checkpoint(path: Path) -> Checkpoint | None:
+    """Read a file, or ``None`` if there is none.
+
+    Raises:
+        CheckpointRejected: it cannot be read, others could have written it, it is damaged, or no checkpoint of this format.
+    """
+    try:
+        # A named pipe would hold the start up for ever.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            found = os.fstat(file.fileno())
+            # The user who can write it decides what is believed.
+            if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()):
+                raise CheckpointRejected("it belongs to another user, or is not a regular file")
+            if found.st_mode & stat.S_IWOTH:
+                raise CheckpointRejected("every user may write to it")
+            data = file.read()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise CheckpointRejected(f"it cannot be read ({error.strerror})") from None
+    head = _HEAD.match(data[:_LONGEST_HEAD])
+    if head is None:
+        raise CheckpointRejected("it is not a checkpoint")
+    if head[1] != FORMAT.encode():
+        raise CheckpointRejected(f"its format is {head[1].decode()}, this version reads {FORMAT}")
+    body = data[head.end() :]
+    if len(body) != int(head[2]) or hashlib.sha256(body).hexdigest().encode() != head[3]:
+        raise CheckpointRejected("it is damaged: its checksum does not fit")
+    try:
+        return Checkpoint.model_validate(_with_numbers(json.loads(body)))
+    except (ValidationError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        # The parser's own words would quote what is in the file.
+        raise CheckpointRejected("its content is not valid for this version") from None
+
+
+def _with_numbers(plain: Any) -> Any:
+    """Partitions are text in JSON."""
+    for topic_type in TopicType:
+        part = plain[topic_type.value]
+        for name in ("log_starts", "positions", "leader_epochs"):
+            part[name] = {int(partition): offset for partition, offset in part[name].items()}
+    return plain
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNow:
+    """What the cluster says of a topic before it is read.
+
+    Attributes:
+        topic_id: ``None`` if the brokers are too old to give one.
+        isolation: with which it will be read.
+        log_starts, end_offsets: by partition.
+        leader_epochs: by partition, -1 where the broker does not say.
+        delete_retention_ms: for how long tombstones stay at least; ``None`` if that could not be learnt.
+    """
+
+    topic: str
+    topic_id: str | None
+    isolation: str
+    log_starts: Mapping[int, int]
+    end_offsets: Mapping[int, int]
+    leader_epochs: Mapping[int, int]
+    delete_retention_ms: int | None
+
+
+def why_not_usable(saved: TopicCheckpoint, now: TopicNow, *, age_ms: int) -> str | None:
+    """Return why a full read is needed, or nothing.
+
+    Four things make a checkpoint as good as a full read: it is the same topic; nothing before the positions went away
+    other than by compaction, which keeps what a fold needs; no tombstone behind the positions can have been cleaned
+    away unread, that is the checkpoint is younger than half the time tombstones stay (half: clocks are set, too); and
+    the log behind the positions goes on from the log before them, that is each partition still has the leader it had:
+    only a new leader cuts a log.
+
+    ``age_ms``: since the positions were the ends; negative after a clock jump.
+    """
+    where = now.topic
+    if saved.topic != now.topic:
+        return f"it is of topic {saved.topic}, not of {where}"
+    if now.topic_id is None:
+        return f"the brokers give no id of topic {where}, so it may be another one"
+    if saved.topic_id != now.topic_id:
+        return f"topic {where} was created again: its id was {saved.topic_id} and is {now.topic_id}"
+    if saved.isolation != now.isolation:
+        return f"topic {where} was read {saved.isolation} and is read {now.isolation}"
+    partitions = set(now.end_offsets)
+    if (
+        not partitions
+        == set(saved.positions)
+        == set(saved.log_starts)
+        == set(saved.leader_epochs)
+        == set(now.log_starts)
+    ):
+        return f"topic {where} has other partitions now"
+    if age_ms < 0:
+        return "its time is in the future: a clock was set back"
+    if now.delete_retention_ms is None:
+        return f"the delete.retention.ms of topic {where} could not be read"
+    if age_ms * 2 >= now.delete_retention_ms:
+        return f"it is older than half of delete.retention.ms={now.delete_retention_ms} of topic {where}"
+    for partition in sorted(partitions):
+        position, start = saved.positions[partition], now.log_starts[partition]
+        if start != saved.log_starts[partition]:
+            return f"records at the beginning of {where}[{partition}] were deleted"
+        if not start <= position <= now.end_offsets[partition]:
+            return (
+                f"{where}[{partition}] was truncated: it ended at {position} and ends at {now.end_offsets[partition]}"
+            )
+        before, after = saved.leader_epochs[partition], now.leader_epochs.get(partition, -1)
+        if before < 0 or before != after:
+            return f"{where}[{partition}] has another leader (epoch {before}, now {after}): its log may have been cut"
+    return None
+
+
+_logger = logging.getLogger(__name__)
+
+SAVE_EVERY_S: Final = 300.0
+_SAVE_TIMEOUT_S: Final = 10.0
+_RETENTION: Final = "delete.retention.ms"
+
+
+def own_checkpoint(path: Path, worker: WorkerConfig) -> Checkpoint:
+    """Read a checkpoint of this worker's group; the cluster is not asked, so it may be out of date.
+
+    Raises:
+        CheckpointRejected: there is none, it is damaged, or it is another group's.
+    """
+    checkpoint = read_checkpoint(path)
+    if checkpoint is None:
+        raise CheckpointRejected("there is none yet")
+    group = worker.cluster_group_id
+    if checkpoint.cluster_group_id != group:
+        raise CheckpointRejected(f"it is of {_whose(checkpoint.cluster_group_id)}, not of {_whose(group)}")
+    return checkpoint
+
+
+def proven(
+    checkpoint: Checkpoint, worker: WorkerConfig, admin: Admin, facts: Mapping[str, TopicFacts]
+) -> tuple[dict[str, TopicFacts], Mapping[str, Mapping[str, str] | BrokerError]]:
+    """Prove that going on from a checkpoint gives what a full read would.
+
+    Returns:
+        The facts with where to begin, and the settings of the topics, or why they may not be read.
+
+    Raises:
+        CheckpointRejected: it does not, or it cannot be known.
+        BrokerError: the cluster did not answer.
+    """
+    names = {topic_type: worker.topic(topic_type) for topic_type in TopicType}
+    missing = [topic for topic in names.values() if topic not in facts]
+    if missing:
+        raise CheckpointRejected(f"topic {missing[0]} does not exist")
+    partitions = [(name, number) for name, topic in facts.items() for number in topic.end_offsets]
+    with ThreadPoolExecutor(1, thread_name_prefix="connect-storage-proof") as threads:
+        asked_starts = threads.submit(admin.start_offsets, partitions)
+        settings = admin.settings_of_topics(names.values())
+        starts = asked_starts.result()
+    age_ms = _now_ms() - checkpoint.taken_at_ms
+    for topic_type, topic in names.items():
+        now = TopicNow(
+            topic=topic,
+            topic_id=facts[topic].description.topic_id,
+            isolation=worker.isolation(topic_type).value,
+            log_starts={number: starts[topic, number] for number in facts[topic].end_offsets},
+            end_offsets=facts[topic].end_offsets,
+            leader_epochs=facts[topic].leader_epochs,
+            delete_retention_ms=_delete_retention_ms(settings[topic]),
+        )
+        reason = why_not_usable(checkpoint.of(topic_type), now, age_ms=age_ms)
+        if reason is not None:
+            raise CheckpointRejected(reason)
+    begin = {
+        topic: replace(facts[topic], starts=checkpoint.of(topic_type).positions) for topic_type, topic in names.items()
+    }
+    return {**facts, **begin}, settings
+
+
+def _whose(group: str | None) -> str:
+    return "a plain cluster" if group is None else f"cluster group {group}"
+
+
+def _delete_retention_ms(settings: Mapping[str, str] | BrokerError) -> int | None:
+    if isinstance(settings, AuthorizationError):
+        return None
+    if isinstance(settings, BrokerError):
+        raise settings
+    retention_ms = settings.get(_RETENTION, "")
+    return int(retention_ms) if retention_ms.isdigit() else None
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+class CheckpointWriter:
+    """Writes the checkpoint of running stores: when asked, every few minutes, and once more at the end.
+
+    ``topic_ids`` are those that the topics had when the stores started.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        worker: WorkerConfig,
+        admin: Admin,
+        stores: Mapping[TopicType, KafkaTopicBasedBackingStore],
+        topic_ids: Mapping[TopicType, str | None],
+        *,
+        every_s: float = SAVE_EVERY_S,
+    ) -> None:
+        self._path = path
+        self._worker = worker
+        self._admin = admin
+        self._stores = dict(stores)
+        self._topic_ids = dict(topic_ids)
+        self._every_s = every_s
+        self._one_at_a_time = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="connect-storage-checkpoint", daemon=True)
+
+    def start(self) -> None:
+        """Write the first version now and others later, in a thread."""
+        self._thread.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """Write the last version and end the thread, within ``timeout_s``: if not, the file of before stays."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
+            if self._thread.is_alive():
+                _logger.warning("Checkpoint %s was not written again: no time was left", self._path)
+
+    def save(self) -> None:
+        """Write a version of all that is in the topics now.
+
+        Raises:
+            RecordFileError: the file cannot be written, or the topics can give no proof (no id, or a new one).
+            ConnectShareError: a store does not run, or did not reach the end of its topic in time.
+        """
+        with self._one_at_a_time:
+            # Before anything else: what is true of this moment is true of the positions, which are not behind it.
+            taken_at_ms = _now_ms()
+            names = {topic_type: self._worker.topic(topic_type) for topic_type in TopicType}
+            facts = gather_facts(self._admin, names.values())
+            starts = self._admin.start_offsets((name, number) for name in facts for number in facts[name].end_offsets)
+            parts: dict[str, TopicCheckpoint] = {}
+            for topic_type, topic in names.items():
+                topic_id = self._topic_id(topic_type, facts.get(topic))
+                positions, state = self._stores[topic_type].save(_SAVE_TIMEOUT_S)
+                parts[topic_type.value] = TopicCheckpoint(
+                    topic=topic,
+                    topic_id=topic_id,
+                    isolation=self._worker.isolation(topic_type).value,
+                    log_starts={number: starts[topic, number] for number in facts[topic].end_offsets},
+                    positions=positions,
+                    leader_epochs=dict(facts[topic].leader_epochs),
+                    state=state,
+                )
+            group: ClusterGroupId | None = self._worker.cluster_group_id
+            checkpoint = Checkpoint(
+                cluster_group_id=None if group is None else str(group), taken_at_ms=taken_at_ms, **parts
+            )
+            try:
+                write_checkpoint(self._path, checkpoint)
+            except OSError as error:
+                raise RecordFileError(
+                    f"checkpoint {self._path} cannot be written ({error.strerror}): make room or choose another place",
+                    path=str(self._path),
+                ) from error
+
+    def _topic_id(self, topic_type: TopicType, facts: TopicFacts | None) -> str:
+        topic, old_id = self._worker.topic(topic_type), self._topic_ids[topic_type]
+        if facts is None or (old_id is not None and facts.description.topic_id != old_id):
+            raise TopicRecreatedError(
+                f"topic {topic} is not the one that was read; no checkpoint is written",
+                topic=topic,
+                old_id=old_id,
+                new_id=None if facts is None else facts.description.topic_id,
+            )
+        if old_id is None:
+            raise RecordFileError(
+                f"no checkpoint is written to {self._path}: the brokers are too old to give the id of topic {topic}",
+                path=str(self._path),
+            )
+        return old_id
+
+    def _run(self) -> None:
+        self._try_to_save()
+        while not self._stopping.wait(self._every_s):
+            self._try_to_save()
+        self._try_to_save()
+
+    def _try_to_save(self) -> None:
+        try:
+            self.save()
+        except Exception as error:  # noqa: BLE001 - the next one may be written
+            _logger.warning("Checkpoint %s was not written: %s", self._path, safe_text(error))

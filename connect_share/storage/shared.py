@@ -1,0 +1,467 @@
+"""Calls a listener on a thread of its own, in order: the reader of many groups waits for none of their listeners.
+
+The storage of one of many groups, over topics that are read for all of them.
+
+Many groups in one process, over one reader of the topics that they share.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Protocol, Self
+
+from connect_share.errors import ConfigError, ConnectShareError, NotStartedError
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import check_known_policy, topic_spec
+from connect_share.kafka.facts import with_ends
+from connect_share.log.first_read import StartContext
+from connect_share.log.hub import RoutedLog, Router, TopicHub
+from connect_share.log.protocol import STOP_TIMEOUT_S, RecordSink
+from connect_share.log.tail import OnFailed
+from connect_share.model.config import ConfigEvent
+from connect_share.model.config_state import RestartRequest, SessionKey
+from connect_share.model.keys import ClusterGroupId
+from connect_share.model.records import ConnectorTaskId, TopicType
+from connect_share.storage.connect_storage import ConnectStorage
+from connect_share.storage.live_members import AllowLiveMembers, LiveMembersGuard
+from connect_share.storage.start import (
+    PlainTopicsCheck,
+    RunningStorage,
+    StorageLife,
+    StorageStartup,
+    StoreStartup,
+    run_together,
+    shared_reader,
+    source_parts,
+)
+from connect_share.stores.base import (
+    ConfigUpdateListener,
+    KafkaTopicBasedBackingStore,
+    StoreOptions,
+    WriteGuard,
+    check_listener,
+    kafka_based_log,
+    notify,
+)
+from connect_share.stores.config import KafkaConfigBackingStore
+from connect_share.stores.given_group import group_of_worker
+from connect_share.stores.offsets import KafkaOffsetBackingStore
+from connect_share.stores.status import KafkaStatusBackingStore
+from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
+
+_JOIN_S: Final = 10.0
+
+
+class Dispatcher(ConfigUpdateListener):
+    """Hands events to the listener of a group.
+
+    An event that waits already is not added again: who is told that a connector has changed looks at the snapshot. So as few
+    wait as there are connectors. ``name`` is part of the name of the thread.
+    """
+
+    def __init__(self, listener: ConfigUpdateListener, name: str) -> None:
+        check_listener(listener)
+        self._listener = listener
+        self._changed = threading.Condition()
+        self._pending: dict[tuple[Any, ...], ConfigEvent] = {}
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name=f"listener-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to call the listener."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Call it no more, once it has returned."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        if self._thread is not threading.current_thread():
+            self._thread.join(_JOIN_S)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._pending or self._stopping)
+                if self._stopping:
+                    return
+                event = self._pending.pop(next(iter(self._pending)))
+            notify(self._listener, event)
+
+    def _add(self, event: ConfigEvent, *what: object) -> None:
+        with self._changed:
+            self._pending.setdefault((event.method, *what), event)
+            self._changed.notify_all()
+
+    def on_connector_config_update(self, connector: str) -> None:
+        """A connector's configuration was written."""
+        self._add(ConfigEvent("on_connector_config_update", (connector,)), connector)
+
+    def on_connector_config_remove(self, connector: str) -> None:
+        """A connector was removed."""
+        self._add(ConfigEvent("on_connector_config_remove", (connector,)), connector)
+
+    def on_task_config_update(self, tasks: Sequence[ConnectorTaskId]) -> None:
+        """Task configurations were committed."""
+        self._add(ConfigEvent("on_task_config_update", (tasks,)), *tasks)
+
+    def on_connector_target_state_change(self, connector: str) -> None:
+        """A connector is to be started, paused or stopped."""
+        self._add(ConfigEvent("on_connector_target_state_change", (connector,)), connector)
+
+    def on_session_key_update(self, session_key: SessionKey) -> None:
+        """The leader has written a new session key."""
+        self._add(ConfigEvent("on_session_key_update", (session_key,)), session_key)
+
+    def on_restart_request(self, request: RestartRequest) -> None:
+        """A restart was requested."""
+        self._add(ConfigEvent("on_restart_request", (request,)), request)
+
+    def on_logging_level_update(self, namespace: str, level: str) -> None:
+        """The level of a logger changes in the whole cluster."""
+        self._add(ConfigEvent("on_logging_level_update", (namespace, level)), namespace, level)
+
+
+_NOT_MEASURED: Final = 0.0
+
+
+@dataclass(frozen=True)
+class ReadTopics:
+    """The topics that are read for all groups, and what groups share beside them."""
+
+    hubs: Mapping[TopicType, TopicHub]
+    admin: Admin
+    guard: LiveMembersGuard
+    plain_topics: PlainTopicsCheck
+
+
+class Topics(Protocol):
+    """What a storage needs of ``SharedTopics``."""
+
+    def read(self, storage: GroupStorage) -> ReadTopics:
+        """Return the topics, read to their ends for all groups that were asked for so far."""
+
+    def forget(self, storage: GroupStorage) -> None:
+        """Take note that a storage was stopped."""
+
+
+class GroupStorage(ConnectStorage):
+    """The storage of one of many groups; see ``SharedTopics.storage``."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        worker: WorkerConfig,
+        *,
+        allow_empty: bool,
+        allow_live_members: AllowLiveMembers,
+        update_listener: ConfigUpdateListener | None,
+        on_failed: OnFailed | None,
+    ) -> None:
+        super().__init__(worker, allow_empty=allow_empty, allow_live_members=allow_live_members, on_failed=on_failed)
+        self._topics = topics
+        self._listener = update_listener
+        self._dispatcher: Dispatcher | None = None
+        self._stores: tuple[KafkaConfigBackingStore, KafkaStatusBackingStore, KafkaOffsetBackingStore] | None = None
+        self._routed: dict[TopicType, RoutedLog] = {}
+        self._guard: WriteGuard = _no_guard
+
+    def __enter__(self) -> Self:
+        return self  # started when it is used: until then other groups can join the read
+
+    def fail(self, error: ConnectShareError) -> None:
+        """Take note of what ended the reader of all groups."""
+        self._life.fail(error)
+
+    def prepare(self, topics: ReadTopics) -> None:
+        """Make the stores; they take records from now on."""
+        if self._stores is not None:
+            return
+        worker = self._worker_config
+        if self._options.allow_live_members is not True:
+            self._guard = topics.guard.of(worker.group_id, self._options.allow_live_members)
+
+        def options(topic_type: TopicType) -> StoreOptions:
+            return {
+                "log": partial(self._log_of, topics.hubs[topic_type], topic_type),
+                "admin": topics.admin,
+                "write_guard": self._guard,
+            }
+
+        self._dispatcher = None if self._listener is None else Dispatcher(self._listener, worker.group_id)
+        self._stores = (
+            KafkaConfigBackingStore(worker, update_listener=self._dispatcher, **options(TopicType.CONFIG)),
+            KafkaStatusBackingStore(worker, **options(TopicType.STATUS)),
+            KafkaOffsetBackingStore(worker, **options(TopicType.OFFSET)),
+        )
+        for store in self._stores:
+            store.prepare()
+
+    @property
+    def stores(self) -> tuple[KafkaConfigBackingStore, KafkaStatusBackingStore, KafkaOffsetBackingStore]:
+        """The stores that were made, started or not.
+
+        Raises:
+            NotStartedError: none were made.
+        """
+        if self._stores is None:
+            raise NotStartedError(f"the storage of group {self._worker_config.group_id} has no stores; call start()")
+        return self._stores
+
+    def _log_of(self, hub: TopicHub, topic_type: TopicType, sink: RecordSink) -> RoutedLog:
+        log = self._routed[topic_type] = hub.log_of(sink, self._life.fail)
+        return log
+
+    def _start_parts(self, life: StorageLife, stack: ExitStack) -> RunningStorage:
+        began = time.monotonic()
+        stack.callback(self._let_go)
+        topics = self._topics.read(self)
+        self.prepare(topics)
+        config, status, offsets = self.stores
+        stores: tuple[KafkaTopicBasedBackingStore, ...] = self.stores
+        for store in stores:
+            stack.callback(lambda store: store.stop(life.left_s()), store)
+        if self._dispatcher is not None:
+            self._dispatcher.start()
+            stack.callback(self._dispatcher.stop)
+        for store in stores:
+            store.start()
+        if not self._options.allow_empty:
+            topics.plain_topics.refuse(self._worker_config)
+        connector_offsets, source_tasks = source_parts(
+            self._worker_config, config=config, offsets=offsets, write_guard=self._guard, life=life, stack=stack
+        )
+        startup = self._startup(topics, time.monotonic() - began)
+        return RunningStorage(config, status, offsets, connector_offsets, source_tasks, None, startup)
+
+    def _startup(self, topics: ReadTopics, seconds: float) -> StorageStartup:
+        of = {
+            topic_type: StoreStartup(
+                topic=hub.log.topic,
+                partitions=hub.log.partition_count,
+                seconds=seconds,
+                own_records=self._routed[topic_type].own,
+                foreign_records=self._routed[topic_type].foreign_records,
+                first_record_seconds=_NOT_MEASURED,
+                apply_seconds=_NOT_MEASURED,
+            )
+            for topic_type, hub in topics.hubs.items()
+        }
+        return StorageStartup(
+            seconds=seconds,
+            admin_seconds=_NOT_MEASURED,
+            config=of[TopicType.CONFIG],
+            status=of[TopicType.STATUS],
+            offsets=of[TopicType.OFFSET],
+            connect_seconds=_NOT_MEASURED,
+            read_seconds=_NOT_MEASURED,
+            from_checkpoint=False,
+            full_read_reason=None,
+        )
+
+    def _let_go(self) -> None:
+        """Take no more records; a start after this makes other stores."""
+        for log in self._routed.values():
+            log.stop(0.0)
+        self._stores, self._routed = None, {}
+
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Send what was put and stop these stores; the other groups go on."""
+        super().stop(timeout_s)
+        self._let_go()  # where it was prepared for the read, and never started
+        self._topics.forget(self)
+
+    close = stop
+
+    @property
+    def _running(self) -> RunningStorage:
+        if self._parts is None and self._life.is_new:
+            self.start()
+        return super()._running
+
+
+def _no_guard(within_s: float = 0.0, *, at_once: bool = False) -> None:
+    """Let every write through."""
+
+
+class SharedTopics:
+    """One reader for the stores of many groups on one set of topics, as a context manager.
+
+    The topics are read once for all groups that were asked for by then, when the first of them is used or started, and are
+    followed once. A group that is asked for later reads once more, for itself alone. Records of a group reach its stores
+    alone; a group whose listener is slow or raises, or whose stores fail, holds up no other.
+
+    Args:
+        worker_config: topics, connection, and all that groups do not have of their own; sharing has to be enabled.
+        on_failed: called once if following a topic has failed, on a thread of its own; each storage is told as well.
+
+    Raises (when the first group is started): as ``ConnectStorage``.
+
+    >>> with SharedTopics(worker_config) as topics:
+    ...     orders, billing = topics.storage("orders"), topics.storage("billing")
+    ...     orders.config.put_connector_config("c", {"name": "c"})
+    ...     orders.config.contains("c"), billing.config.contains("c")
+    (True, False)
+    """
+
+    def __init__(self, worker_config: WorkerConfig, *, on_failed: OnFailed | None = None) -> None:
+        if worker_config.cluster_group_id is None:
+            raise ConfigError(
+                f"groups share topics with {SHARING_PROPERTY}=enabled only: plain keys belong to one group",
+                property_name=SHARING_PROPERTY,
+            )
+        self._worker = worker_config
+        self._life = StorageLife(on_failed)
+        self._lock = threading.Lock()
+        self._stack = ExitStack()
+        self._storages: list[GroupStorage] = []
+        self._topics: ReadTopics | None = None
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def storage(
+        self,
+        group_id: str,
+        *,
+        worker_config: WorkerConfig | None = None,
+        allow_empty: bool = False,
+        allow_live_members: AllowLiveMembers = False,
+        update_listener: ConfigUpdateListener | None = None,
+        on_failed: OnFailed | None = None,
+    ) -> ConnectStorage:
+        """Return the storage of a group. It starts when it is used first, or by ``start()``, and ends with these topics.
+
+        Args:
+            group_id: the group.
+            worker_config: of this group, for what it has of its own, such as keys or exactly-once; the topics are the same.
+            allow_empty: as of ``ConnectStorage``.
+            allow_live_members: the same.
+            update_listener: the same, but called on a thread of this group's own.
+            on_failed: called once if a store of this group has failed, or what is read for all groups.
+
+        Raises:
+            InvalidClusterGroupIdError: ``group_id`` cannot be one.
+            ConfigError: ``worker_config`` is of another group, or names other topics.
+            NotStartedError: these topics were stopped.
+        """
+        storage = GroupStorage(
+            self,
+            self._worker_of(group_id, worker_config),
+            allow_empty=allow_empty,
+            allow_live_members=allow_live_members,
+            update_listener=update_listener,
+            on_failed=on_failed,
+        )
+        with self._lock:
+            self._check_open()
+            self._storages.append(storage)
+        return storage
+
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Stop every storage, then the reader; may be called twice."""
+        deadline_s = time.monotonic() + timeout_s
+        with self._lock:
+            self._closed = True
+            storages, self._storages = self._storages, []
+        for storage in storages:
+            storage.stop(max(0.0, deadline_s - time.monotonic()))
+        with self._lock:
+            self._stack.close()
+
+    def _worker_of(self, group_id: str, given: WorkerConfig | None) -> WorkerConfig:
+        ClusterGroupId(group_id)
+        if given is None:
+            return WorkerConfig.from_properties({**self._worker.originals, "group.id": group_id})
+        group_of_worker(given, group_id, argument="group_id", optional="worker_config")
+        for topic_type in TopicType:
+            if given.topic(topic_type) != self._worker.topic(topic_type):
+                raise ConfigError(
+                    f"the {topic_type.value} topic of {group_id!r} is {given.topic(topic_type)}, and here it is "
+                    f"{self._worker.topic(topic_type)}: these groups share one set of topics",
+                    property_name=f"{topic_type.value}.storage.topic",
+                )
+        return given
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise NotStartedError("these SharedTopics were stopped; make new ones")
+
+    def read(self, storage: GroupStorage) -> ReadTopics:
+        """Return the topics, read to their ends for all groups that were asked for so far; a storage that starts calls it.
+
+        Raises:
+            ConnectShareError: as entering a ``ConnectStorage``.
+        """
+        with self._lock:
+            self._check_open()
+            if storage not in self._storages:  # it was stopped before
+                self._storages.append(storage)
+            if self._topics is None:
+                with ExitStack() as stack:
+                    self._topics = self._read(stack)
+                    self._stack = stack.pop_all()
+            return self._topics
+
+    def forget(self, storage: GroupStorage) -> None:
+        """Take note that a storage was stopped; storages call it."""
+        with self._lock:
+            if storage in self._storages:
+                self._storages.remove(storage)
+
+    def _read(self, stack: ExitStack) -> ReadTopics:
+        worker, asked_s = self._worker, time.monotonic()
+        admin = stack.enter_context(Admin(worker.admin_settings(), client_id=worker.client_id("shared-admin")))
+        descriptions = admin.describe_topics(worker.topic(topic_type) for topic_type in TopicType)
+        settings = admin.settings_of_topics(descriptions)
+        for spec in (topic_spec(worker, topic_type) for topic_type in TopicType):
+            if spec.topic in descriptions:
+                check_known_policy(spec, settings[spec.topic], admin.bootstrap_servers)
+        starts = {topic: {part.id: 0 for part in found.partitions} for topic, found in descriptions.items()}
+        reader, all_read = shared_reader(worker, starts, stack), threading.Event()
+        stack.callback(all_read.set)
+        context = StartContext(with_ends(admin, descriptions, asked_s), reader, all_read)
+        plain_topics, guard = PlainTopicsCheck(), LiveMembersGuard(admin, None)
+        stack.callback(guard.stop)
+        hubs = {topic_type: self._hub(topic_type, context, admin, plain_topics) for topic_type in TopicType}
+        topics = ReadTopics(hubs, admin, guard, plain_topics)
+        for storage in self._storages:
+            storage.prepare(topics)
+        for hub in hubs.values():
+            stack.callback(hub.log.stop)
+
+        def stop_all() -> None:
+            for hub in hubs.values():
+                hub.log.stop()
+
+        run_together(
+            [*(hub.log.start for hub in hubs.values()), guard.start],
+            stop=stop_all,
+        )
+        if reader is not None:
+            reader.release()
+        all_read.set()
+        return topics
+
+    def _hub(
+        self, topic_type: TopicType, context: StartContext, admin: Admin, plain_topics: PlainTopicsCheck
+    ) -> TopicHub:
+        worker, router = self._worker, Router(plain_topics.watch(topic_type))
+        log = kafka_based_log(
+            worker, topic_type, sink=router.nothing, admin=admin, context=context, feed=router, on_failed=self._fail
+        )
+        return TopicHub(log, router, worker.consumer_settings(), worker.isolation(topic_type))
+
+    def _fail(self, error: ConnectShareError) -> None:
+        for storage in list(self._storages):
+            storage.fail(error)
+        self._life.fail(error)  # last: whoever hears of it asks the storages

@@ -1,0 +1,606 @@
+"""The life of a storage: started once, closed by any thread at any moment, failed, forked.
+
+Noticing topics that were never moved onto sharing.
+
+What a start took, and what it met.
+
+The start of the three stores of one worker: one admin round, one client that reads, each store in a thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from connect_share.errors import (
+    BrokerError,
+    ConnectShareError,
+    NotStartedError,
+    PlainTopicsError,
+    StoreClosedError,
+    safe_text,
+)
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import check_known_policy, topic_spec
+from connect_share.kafka.facts import TopicFacts, gather_facts, with_ends
+from connect_share.log.first_read import KeyWatch, SharedReader, StartContext
+from connect_share.log.kafka_based_log import KafkaBasedLog
+from connect_share.log.protocol import STOP_TIMEOUT_S, RecordSink
+from connect_share.log.tail import OnFailed, OwnerProcess
+from connect_share.log.writer import remaining_s
+from connect_share.model.keys import split_key
+from connect_share.model.records import TopicType
+from connect_share.sealing import load_library
+from connect_share.storage.checkpoint import Checkpoint, CheckpointRejected, CheckpointWriter, own_checkpoint, proven
+from connect_share.storage.live_members import AllowLiveMembers, LiveMembersGuard
+from connect_share.stores.base import (
+    ConfigUpdateListener,
+    KafkaTopicBasedBackingStore,
+    StoreOptions,
+    WriteGuard,
+    kafka_based_log,
+)
+from connect_share.stores.config import KafkaConfigBackingStore
+from connect_share.stores.connector_offsets import ConnectorOffsetStores
+from connect_share.stores.offsets import KafkaOffsetBackingStore
+from connect_share.stores.source_tasks import SourceTasks
+from connect_share.stores.status import KafkaStatusBackingStore
+from connect_share.worker_config import Isolation, WorkerConfig, WorkerConfigTransformer
+
+_logger = logging.getLogger(__name__)
+
+
+class StorageLife:
+    """What threads that start, use and close a storage have to know of each other.
+
+    ``on_failed`` is called once, in a thread of its own, when the log of a store has failed.
+
+    Attributes:
+        ended: everything that ran was stopped: another start has a life of its own.
+    """
+
+    def __init__(self, on_failed: OnFailed | None) -> None:
+        self._on_failed = on_failed
+        self._process = OwnerProcess("this ConnectStorage")
+        self._lock = threading.Lock()
+        self._starter: int | None = None
+        self._start_ended = threading.Event()
+        self._aborts: list[Callable[[], object]] = []
+        self._close_by_s: float | None = None
+        self._failure: ConnectShareError | None = None
+        self.ended = False
+
+    @property
+    def failure(self) -> ConnectShareError | None:
+        """What ended the first log that ended; in a forked process, that it is one."""
+        try:
+            self.check_process()
+        except StoreClosedError as error:
+            return error
+        return self._failure
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was started with it so far."""
+        return self._starter is None and not self.ended
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """Guard the start: there is one, and it fails if the storage is closed meanwhile.
+
+        Raises:
+            NotStartedError: there was one before.
+            StoreClosedError: it was closed meanwhile.
+        """
+        self.check_process()
+        with self._lock:
+            if self._starter is not None:
+                raise NotStartedError("this ConnectStorage was started before, and not stopped since")
+            self._starter = threading.get_ident()
+        try:
+            yield
+        except ConnectShareError as error:
+            if self._close_by_s is not None and not isinstance(error, StoreClosedError):
+                raise _closed_meanwhile() from error
+            raise
+        finally:
+            self._start_ended.set()
+
+    def on_abort(self, abort: Callable[[], object]) -> None:
+        """Have this called if the storage is closed while it starts.
+
+        Raises:
+            StoreClosedError: it was closed already.
+        """
+        with self._lock:
+            self._aborts.append(abort)
+        self.check_not_closed()
+
+    def check_not_closed(self) -> None:
+        """Raise ``StoreClosedError`` if the storage was closed since its start began."""
+        if self._close_by_s is not None:
+            raise _closed_meanwhile()
+
+    def check_process(self) -> None:
+        """Raise ``StoreClosedError`` in a process that was forked from the one that made the storage."""
+        self._process.check()
+
+    def close(self, timeout_s: float) -> bool:
+        """Begin to close, and end a start that is under way. Return whether there is anything to be closed here."""
+        if self._process.forked:
+            return False  # threads and clients are the other process's
+        with self._lock:
+            if self._starter is None:
+                return False
+            if self._close_by_s is None:
+                self._close_by_s = time.monotonic() + timeout_s
+            aborts = [] if self._start_ended.is_set() else list(self._aborts)
+        for abort in aborts:
+            abort()
+        if self._starter != threading.get_ident():
+            self._start_ended.wait(remaining_s(self._close_by_s))
+        return True
+
+    def left_s(self) -> float:
+        """Seconds that are left for what has to be ended."""
+        return STOP_TIMEOUT_S if self._close_by_s is None else remaining_s(self._close_by_s)
+
+    def fail(self, error: ConnectShareError) -> None:
+        """Note what ended a log; called by the thread that noticed, which is not kept waiting."""
+        with self._lock:
+            if self._failure is not None or self._close_by_s is not None:
+                return
+            self._failure = error
+        if self._on_failed is not None:
+            threading.Thread(
+                target=self._call_on_failed, args=(error,), name="connect-storage-failed", daemon=True
+            ).start()
+
+    def _call_on_failed(self, error: ConnectShareError) -> None:
+        try:
+            if self._on_failed is not None:
+                self._on_failed(error)
+        except Exception:
+            _logger.exception("on_failed of a ConnectStorage failed")
+
+
+def _closed_meanwhile() -> StoreClosedError:
+    return StoreClosedError("the storage was closed while it started")
+
+
+class PlainTopicsCheck:
+    """What kinds of keys the topics hold; once a prefixed one was seen in any of them, there is nothing left to learn."""
+
+    def __init__(self) -> None:
+        self._prefixed_seen = False
+        self._plain_topics: set[TopicType] = set()
+
+    def watch(self, topic_type: TopicType) -> KeyWatch:
+        """Return what looks at the keys of one topic."""
+        return partial(self._look, topic_type)
+
+    def _look(self, topic_type: TopicType, keys: Sequence[bytes | None]) -> bool:
+        for key in keys:
+            if self._prefixed_seen:
+                break
+            parts = None if key is None else split_key(topic_type, key)
+            if parts is not None and parts[0] is not None:
+                self._prefixed_seen = True
+            elif parts is not None:
+                self._plain_topics.add(topic_type)
+        return not self._prefixed_seen
+
+    def refuse(self, worker: WorkerConfig) -> None:
+        """Raise ``PlainTopicsError`` if the topics hold plain keys, and no prefixed one."""
+        if self._prefixed_seen or not self._plain_topics:
+            return
+        topics = ", ".join(worker.topic(topic_type) for topic_type in TopicType if topic_type in self._plain_topics)
+        raise PlainTopicsError(
+            f"sharing is enabled for cluster group {worker.cluster_group_id!r}, but {topics} hold only plain records, which "
+            "no cluster group may read: the group would look empty. Move the records first "
+            "(connect-share-migrate plan --source-worker-config OLD --destination-worker-config NEW -o PLAN, then "
+            "apply), or, if the group is meant to start empty beside a plain cluster, use allow_empty=True"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStartup:
+    """What the start of one store took, and what it met.
+
+    Attributes:
+        seconds: from the common start of all three until this store was ready.
+        own_records: records under the group's prefix; without sharing, all records.
+        foreign_records: records of others, recognised by their keys alone.
+        first_record_seconds: from the begin of reading until its first record came; 0 if there was none.
+        apply_seconds: in which the own records were parsed and folded.
+    """
+
+    topic: str
+    partitions: int
+    seconds: float
+    own_records: int
+    foreign_records: int
+    first_record_seconds: float = 0.0
+    apply_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class StorageStartup:
+    """What the start of all three stores took.
+
+    Attributes:
+        seconds: from entering the context until everything was ready.
+        admin_seconds: of which: finding the topics and their ends.
+        connect_seconds: of which: making the clients that read.
+        read_seconds: of which: waiting for the client's records.
+        from_checkpoint: only what is new since a checkpoint was read.
+        full_read_reason: why not, if a checkpoint file was named.
+    """
+
+    seconds: float
+    admin_seconds: float
+    config: StoreStartup
+    status: StoreStartup
+    offsets: StoreStartup
+    connect_seconds: float = 0.0
+    read_seconds: float = 0.0
+    from_checkpoint: bool = False
+    full_read_reason: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers as plain values, for JSON."""
+        return asdict(self)
+
+
+_Settings = Mapping[str, Mapping[str, str] | BrokerError]
+"""Settings of topics, or why they may not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorageOptions:
+    """What a ``ConnectStorage`` was made with; see there."""
+
+    worker: WorkerConfig
+    allow_empty: bool
+    allow_live_members: AllowLiveMembers
+    update_listener: ConfigUpdateListener | None
+    config_transformer: WorkerConfigTransformer | None
+    checkpoint: Path | None
+    checkpoint_every_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunningStorage:
+    """What is there while a storage runs."""
+
+    config: KafkaConfigBackingStore
+    status: KafkaStatusBackingStore
+    offsets: KafkaOffsetBackingStore
+    connector_offsets: ConnectorOffsetStores
+    source_tasks: SourceTasks
+    checkpoint_writer: CheckpointWriter | None
+    startup: StorageStartup
+
+
+def shared_reader(
+    worker: WorkerConfig,
+    starts: Mapping[str, Mapping[int, int]],
+    stack: ExitStack,
+    *,
+    from_the_beginning: bool = True,
+) -> SharedReader | None:
+    """Make a reader of those topics that exist and are read with the same isolation; the others are read alone."""
+    alike: dict[Isolation, dict[str, Mapping[int, int]]] = {}
+    for topic_type in TopicType:
+        topic = worker.topic(topic_type)
+        if topic in starts:
+            alike.setdefault(worker.isolation(topic_type), {})[topic] = starts[topic]
+    if not alike:
+        return None
+    isolation, most = max(alike.items(), key=lambda item: len(item[1]))
+    reader = SharedReader(
+        most,
+        worker.consumer_settings(),
+        client_id=worker.client_id("shared-start"),
+        isolation=isolation,
+        from_the_beginning=from_the_beginning,
+    )
+    stack.callback(reader.close)
+    return reader
+
+
+def source_parts(
+    worker: WorkerConfig,
+    *,
+    config: KafkaConfigBackingStore,
+    offsets: KafkaOffsetBackingStore,
+    write_guard: WriteGuard,
+    life: StorageLife,
+    stack: ExitStack,
+) -> tuple[ConnectorOffsetStores, SourceTasks]:
+    """Make what source connectors need beside the stores; ``stack`` closes it."""
+    connector_offsets = ConnectorOffsetStores(
+        worker,
+        config=config,
+        offsets=offsets,
+        write_guard=write_guard,
+        stack=stack.enter_context(ExitStack()),
+        left_s=life.left_s,
+    )
+    source_tasks = SourceTasks(
+        worker,
+        config=config,
+        connector_offsets=connector_offsets,
+        write_guard=write_guard,
+        stack=stack,
+        left_s=life.left_s,
+    )
+    return connector_offsets, source_tasks
+
+
+def start_storage(options: StorageOptions, life: StorageLife, stack: ExitStack) -> RunningStorage:
+    """Start the three stores, from a checkpoint where that is as good as reading everything; ``stack`` closes them.
+
+    Raises:
+        ConnectShareError: as entering a ``ConnectStorage``.
+    """
+    began, worker = time.monotonic(), options.worker
+    if worker.sealing_keys is not None:
+        # Beside the first answers of the brokers, which take about as long.
+        threading.Thread(target=load_library, name="connect-storage-sealing", daemon=True).start()
+    admin = stack.enter_context(Admin(worker.admin_settings(), client_id=worker.client_id("shared-admin")))
+    life.on_abort(admin.close)
+    full_read_reason = None
+    if options.checkpoint is not None:
+        try:
+            with ExitStack() as attempt:
+                start = StorageStart(options, life, attempt, admin, began)
+                running = start.from_checkpoint(options.checkpoint)
+                stack.enter_context(attempt.pop_all())
+                return running
+        except CheckpointRejected as rejected:
+            full_read_reason = str(rejected)
+            _logger.info(
+                "Reading everything instead of restarting from checkpoint %s: %s", options.checkpoint, full_read_reason
+            )
+    return StorageStart(options, life, stack, admin, began).from_the_beginning(full_read_reason)
+
+
+class StorageStart:
+    """One try to start the stores; ``stack`` closes what is started, ``began``: when the storage was entered."""
+
+    def __init__(
+        self, options: StorageOptions, life: StorageLife, stack: ExitStack, admin: Admin, began: float
+    ) -> None:
+        self._options = options
+        self._worker = options.worker
+        self._life = life
+        self._stack = stack
+        self._admin = admin
+        self._began = began
+        self._policies: Future[None] = Future()
+        self._all_read = threading.Event()
+        self._plain_topics: PlainTopicsCheck | None = None
+        self._live_members: LiveMembersGuard | None = None
+        self._logs: dict[TopicType, KafkaBasedLog] = {}
+        self._seconds: dict[TopicType, float] = {}
+        self._context = StartContext()
+
+    def from_the_beginning(self, full_read_reason: str | None) -> RunningStorage:
+        """Find the topics and begin to fetch them; their ends are asked for meanwhile.
+
+        First it is learnt which topic it is, by its id, then fetching begins: the other way round, records of one that is
+        deleted at that moment could be taken for those of its successor.
+
+        ``full_read_reason``: why a checkpoint is not used.
+        """
+        worker, asked_s = self._worker, time.monotonic()
+        descriptions = self._admin.describe_topics(worker.topic(topic_type) for topic_type in TopicType)
+        starts = {
+            topic: {partition.id: 0 for partition in description.partitions}
+            for topic, description in descriptions.items()
+        }
+        reader = shared_reader(self._worker, starts, self._stack)
+        facts = with_ends(self._admin, descriptions, asked_s)
+        if worker.cluster_group_id is not None and not self._options.allow_empty:
+            self._plain_topics = PlainTopicsCheck()
+        return self._run(facts, reader, full_read_reason=full_read_reason)
+
+    def from_checkpoint(self, path: Path) -> RunningStorage:
+        """Begin to fetch what is new since a checkpoint, while it is proven that this is as good as reading everything.
+
+        Nothing that comes is looked at until that is known. A checkpoint comes from a start that was not refused, so keys
+        are not looked at again.
+
+        Raises:
+            CheckpointRejected: it is not, or going on from it failed: reading everything does without it, or says why not.
+            BrokerError: not reachable, or not allowed to describe a topic.
+        """
+        checkpoint = own_checkpoint(path, self._worker)
+        starts = {self._worker.topic(topic_type): checkpoint.of(topic_type).positions for topic_type in TopicType}
+        reader = shared_reader(self._worker, starts, self._stack, from_the_beginning=False)
+        facts, settings = proven(checkpoint, self._worker, self._admin, gather_facts(self._admin, starts))
+        try:
+            return self._run(facts, reader, settings=settings, checkpoint=checkpoint)
+        except (BrokerError, LookupError, TypeError, ValueError, AttributeError) as error:
+            _logger.warning("Reading everything, restarting from checkpoint %s failed: %s", path, safe_text(error))
+            raise CheckpointRejected("restarting from it failed") from error
+
+    def _run(
+        self,
+        facts: Mapping[str, TopicFacts],
+        reader: SharedReader | None,
+        *,
+        settings: _Settings | None = None,
+        checkpoint: Checkpoint | None = None,
+        full_read_reason: str | None = None,
+    ) -> RunningStorage:
+        connect_s = 0.0 if reader is None else reader.connect_s
+        admin_s = time.monotonic() - self._began - connect_s
+        self._context = StartContext(facts, reader, self._all_read)
+        self._stack.callback(self._all_read.set)
+        allowed = self._options.allow_live_members
+        if allowed is not True:
+            self._live_members = LiveMembersGuard(self._admin, self._worker.group_id, allowed)
+            self._stack.callback(self._live_members.stop)
+        config, status, offsets = self._stores()
+        stores: dict[TopicType, KafkaTopicBasedBackingStore] = {
+            TopicType.CONFIG: config,
+            TopicType.STATUS: status,
+            TopicType.OFFSET: offsets,
+        }
+        for topic_type, store in stores.items():
+            self._stack.callback(lambda store: store.stop(self._life.left_s()), store)
+            if checkpoint is not None:
+                store.restore(checkpoint.of(topic_type).state)
+        self._start_all(stores, settings)
+        if self._plain_topics is not None:
+            self._plain_topics.refuse(self._worker)
+        startup = self._startup(admin_s, connect_s, checkpoint is not None, full_read_reason)
+        checkpoint_writer = self._checkpoint_writer(stores)
+        connector_offsets, source_tasks = source_parts(
+            self._worker,
+            config=config,
+            offsets=offsets,
+            write_guard=self._check_write,
+            life=self._life,
+            stack=self._stack,
+        )
+        if reader is not None:
+            reader.release()
+        # Last: those who follow make their clients now, and each keeps this thread waiting for a millisecond or two.
+        self._all_read.set()
+        return RunningStorage(config, status, offsets, connector_offsets, source_tasks, checkpoint_writer, startup)
+
+    def _stores(self) -> tuple[KafkaConfigBackingStore, KafkaStatusBackingStore, KafkaOffsetBackingStore]:
+        def options(topic_type: TopicType) -> StoreOptions:
+            return {
+                "log": partial(self._log_of, topic_type),
+                "admin": self._admin,
+                "write_guard": self._check_write,
+            }
+
+        return (
+            KafkaConfigBackingStore(
+                self._worker,
+                update_listener=self._options.update_listener,
+                config_transformer=self._options.config_transformer,
+                **options(TopicType.CONFIG),
+            ),
+            KafkaStatusBackingStore(self._worker, **options(TopicType.STATUS)),
+            KafkaOffsetBackingStore(self._worker, **options(TopicType.OFFSET)),
+        )
+
+    def _log_of(self, topic_type: TopicType, sink: RecordSink) -> KafkaBasedLog:
+        log = self._logs[topic_type] = kafka_based_log(
+            self._worker,
+            topic_type,
+            sink=sink,
+            admin=self._admin,
+            context=self._context,
+            key_watch=None if self._plain_topics is None else self._plain_topics.watch(topic_type),
+            on_failed=self._life.fail,
+        )
+        return log
+
+    def _start_all(self, stores: Mapping[TopicType, KafkaTopicBasedBackingStore], settings: _Settings | None) -> None:
+        def stop_all() -> None:
+            """Also when one of them is interrupted: the others would read on, and be waited for."""
+            with ExitStack() as each:
+                for store in stores.values():
+                    each.callback(store.stop)
+                if self._live_members is not None:
+                    each.callback(self._live_members.stop)
+
+        def start(topic_type: TopicType) -> None:
+            stores[topic_type].start()
+            self._seconds[topic_type] = time.monotonic() - self._began
+
+        self._life.on_abort(stop_all)
+        # The check first: a store may wait for it, and whether all of them begin is not certain.
+        tasks: list[Callable[[], None]] = [partial(self._check_policies, settings)]
+        tasks += [partial(start, topic_type) for topic_type in stores]
+        if self._live_members is not None:
+            tasks.append(self._live_members.start)
+        run_together(tasks, stop=stop_all)
+
+    def _check_policies(self, settings: _Settings | None) -> None:
+        """Runs beside the reads; a topic that is made now needs no look."""
+        found = self._context.facts
+        try:
+            known = self._admin.settings_of_topics(found) if settings is None else settings
+            for spec in [topic_spec(self._worker, topic_type) for topic_type in TopicType]:
+                if spec.topic in found:
+                    check_known_policy(spec, known[spec.topic], self._admin.bootstrap_servers)
+        except BaseException as error:
+            self._policies.set_exception(error)
+            raise
+        self._policies.set_result(None)
+
+    def _check_write(self, within_s: float = 0.0, *, at_once: bool = False) -> None:
+        self._policies.result()  # nothing is written to a topic that will be refused
+        if self._live_members is not None:
+            self._live_members(within_s, at_once=at_once)
+
+    def _startup(
+        self, admin_s: float, connect_s: float, from_checkpoint: bool, full_read_reason: str | None
+    ) -> StorageStartup:
+        of: dict[TopicType, StoreStartup] = {}
+        read_s = 0.0
+        for topic_type, log in self._logs.items():
+            found = log.caught_up
+            assert found is not None  # noqa: S101 - the log has started
+            read_s = max(read_s, found.wait_s)
+            of[topic_type] = StoreStartup(
+                topic=log.topic,
+                partitions=log.partition_count,
+                seconds=self._seconds[topic_type],
+                own_records=found.own,
+                foreign_records=found.foreign,
+                first_record_seconds=found.first_record_s,
+                apply_seconds=found.apply_s,
+            )
+        return StorageStartup(
+            seconds=time.monotonic() - self._began,
+            admin_seconds=admin_s,
+            config=of[TopicType.CONFIG],
+            status=of[TopicType.STATUS],
+            offsets=of[TopicType.OFFSET],
+            connect_seconds=connect_s,
+            read_seconds=read_s,
+            from_checkpoint=from_checkpoint,
+            full_read_reason=full_read_reason,
+        )
+
+    def _checkpoint_writer(self, stores: Mapping[TopicType, KafkaTopicBasedBackingStore]) -> CheckpointWriter | None:
+        path = self._options.checkpoint
+        if path is None:
+            return None
+        ids = {topic_type: log.topic_id for topic_type, log in self._logs.items()}
+        writer = CheckpointWriter(
+            path, self._worker, self._admin, stores, ids, every_s=self._options.checkpoint_every_s
+        )
+        self._stack.callback(lambda: writer.stop(self._life.left_s()))
+        writer.start()
+        return writer
+
+
+def run_together(tasks: Sequence[Callable[[], None]], stop: Callable[[], object]) -> None:
+    """Run all tasks at once; the first failure stops the others and is raised."""
+    with ThreadPoolExecutor(len(tasks), thread_name_prefix="connect-storage-start") as threads:
+        try:
+            running = [threads.submit(task) for task in tasks]
+            done, _ = wait(running, return_when=FIRST_EXCEPTION)
+            for ended in done:
+                ended.result()
+        except BaseException:
+            stop()
+            raise

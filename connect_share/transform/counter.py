@@ -1,0 +1,147 @@
+"""The counts of a source topic while a plan is made: what the transform would do to its records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from connect_share.errors import PlanRejectedError, UnreadableHeadersError
+from connect_share.kafka.client import Message, headers_of, to_record, to_whole_record
+from connect_share.model.keys import connector_of
+from connect_share.model.records import Record, TopicType
+from connect_share.sealing.cipher import is_sealed
+from connect_share.transform.counts import RecordCounts
+from connect_share.transform.rules import KeyTransform, SkipReason
+from connect_share.transform.sealed import Opening, Sealing
+
+RECORD_OVERHEAD_BYTES: Final = 61 + 70
+"""A batch header and the lengths and deltas of one record, rounded up."""
+_DEFAULT_MAX_MESSAGE_BYTES: Final = 1_048_588
+
+
+def limit_of(settings: Mapping[str, str]) -> int:
+    """Return the largest record, in bytes, that a topic with these settings takes."""
+    return int(settings.get("max.message.bytes", _DEFAULT_MAX_MESSAGE_BYTES))
+
+
+class RecordCounter:
+    """The counts of one source topic.
+
+    Args:
+        transform: of the records.
+        limit_bytes: the largest record that the destination takes.
+        opening: opens them; by default they are counted as they are.
+        added_bytes: by which a value is longer at the destination.
+    """
+
+    def __init__(
+        self, transform: KeyTransform, limit_bytes: int, opening: Opening | None = None, added_bytes: int = 0
+    ) -> None:
+        self.opening = opening or Opening(Sealing(as_is=True), transform)
+        self._transform = transform
+        self._prefix = transform.prefix
+        self._limit_bytes = limit_bytes
+        self._added_bytes = added_bytes
+        self._skipped: Counter[SkipReason] = Counter()
+        self._read = self._to_write = self._tombstones = self._bytes = 0
+        self.undated = 0
+        self.connectors: set[str] = set()
+        self._known: set[bytes] = set()
+
+    def count_batch(self, batch: Sequence[Message]) -> None:
+        """Count a batch as :meth:`count` does, without a record for each ordinary message.
+
+        Raises:
+            PlanRejectedError: as :meth:`count`.
+        """
+        if self.opening.is_on:
+            for message in batch:
+                self.count(to_whole_record(message))
+            return
+        beginnings, cut = self._transform.sure_beginnings
+        room = self._limit_bytes - len(self._prefix) - RECORD_OVERHEAD_BYTES - self._added_bytes
+        known, known_part, unopened = self._known, self._known_part, self.opening.unopened
+        ordinary = size = 0
+        for message in batch:
+            key: Any = message.key()
+            value: Any = message.value()
+            headers = headers_of(message)
+            plain = not (unopened or is_sealed(value))
+            if plain and key is not None and value is not None and key.startswith(beginnings):
+                length = len(key) - cut + len(value)
+                if known_part(key[cut:]) in known and length <= room and message.timestamp()[1] != 0 and headers == ():
+                    ordinary += 1
+                    size += length
+                    continue
+            self.count(to_record(message, headers))
+        self._read += ordinary
+        self._to_write += ordinary
+        self._bytes += size + ordinary * (len(self._prefix) + self._added_bytes)
+
+    def _known_part(self, original: bytes) -> bytes:
+        """Return the part of a key that names its connector: the whole, or ``["name",`` of an offset's."""
+        if self._transform.topic_type is not TopicType.OFFSET:
+            return original
+        return original[: original.find(b'",') + 2]
+
+    def through(self, records: Iterator[Record]) -> Iterator[Record]:
+        """Yield the records, counted and opened, without sealed values that stay behind."""
+        for record in records:
+            opened = self._counted(record)
+            if opened is not None:
+                yield opened[1]
+            elif not is_sealed(record.value) and not self.opening.is_on:
+                yield record
+
+    def count(self, record: Record) -> bytes | None:
+        """Count one record. Returns its original key if it is to be written.
+
+        Raises:
+            PlanRejectedError: with its new key it does not fit into the destination's topic, or it cannot be copied whole.
+        """
+        counted = self._counted(record)
+        return None if counted is None else counted[0]
+
+    def _counted(self, record: Record) -> tuple[bytes, Record] | None:
+        self._read += 1
+        original = self._transform.original_key(record.key)
+        if isinstance(original, SkipReason):
+            self._skipped[original] += 1
+            return None
+        opened = self.opening.take(record)
+        if opened is None:
+            self._skipped[SkipReason.REFUSED] += 1
+            return None
+        connector = connector_of(self._transform.topic_type, original)
+        if connector is not None:
+            self.connectors.add(connector)
+            part = self._known_part(original)
+            # If the name holds an escaped quote, the part ends inside it.
+            if self._transform.topic_type is not TopicType.OFFSET or part == b'["%s",' % connector.encode():
+                self._known.add(part)
+        size = len(self._prefix) + len(original) + len(opened.value or b"") + self._added_bytes
+        self._to_write += 1
+        self._bytes += size
+        self._tombstones += opened.value is None
+        self.undated += record.timestamp_ms == 0  # the client library takes 0 for "now"
+        try:
+            headers = record.headers_size()
+        except UnreadableHeadersError as error:
+            raise PlanRejectedError(str(error)) from error
+        if size + headers + RECORD_OVERHEAD_BYTES > self._limit_bytes:
+            raise PlanRejectedError(
+                f"{record.topic}[{record.partition}]@{record.offset}: with its new key the record has {size} bytes "
+                f"and no longer fits into max.message.bytes={self._limit_bytes} of the destination: raise that"
+            )
+        return original, opened
+
+    def counts(self) -> RecordCounts:
+        """Return the figures so far."""
+        return RecordCounts(
+            read=self._read,
+            to_write=self._to_write,
+            tombstones=self._tombstones,
+            bytes_to_write=self._bytes,
+            skipped=dict(sorted(self._skipped.items(), key=lambda item: item[0].value)),
+        )

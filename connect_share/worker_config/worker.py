@@ -1,0 +1,489 @@
+"""One Connect worker's configuration, read from its own unmodified properties file.
+
+Worker files from where people have them: a properties file, a Strimzi resource, a folder of many.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+
+from connect_share.errors import ConfigError, InvalidClusterGroupIdError
+from connect_share.model.keys import ClusterGroupId
+from connect_share.model.records import TopicType
+from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode, TopicSeals
+from connect_share.worker_config import client_translation
+from connect_share.worker_config.client_settings import ClientSettings, Isolation, refusal
+from connect_share.worker_config.config_providers import ConfigProvider, has_reference, resolve_variables
+from connect_share.worker_config.properties import load_properties
+from connect_share.worker_config.strimzi import load_kafka_connect
+
+SHARING_PROPERTY: Final = "connect.management.topic.sharing.support"
+SEALING_PROPERTY: Final = "connect.management.topic.sharing.encryption"
+TOPIC_PROPERTIES: Final[Mapping[TopicType, str]] = {
+    TopicType.CONFIG: "config.storage.topic",
+    TopicType.OFFSET: "offset.storage.topic",
+    TopicType.STATUS: "status.storage.topic",
+}
+# Properties of the storage prefixes that are not topic settings.
+_NOT_TOPIC_SETTINGS: Final = frozenset({"topic", "partitions", "replication.factor", "cleanup.policy"})
+
+_INT_MAX: Final = 2**31 - 1
+_SHORT_MAX: Final = 2**15 - 1
+_REPLICAS: Final = (1, _SHORT_MAX, -1)
+_PARTITIONS: Final = (1, _INT_MAX, -1)
+_MILLIS: Final = (0, _INT_MAX, None)
+# Lowest and highest value of each number, and one more that is allowed.
+_INTEGERS: Final[Mapping[str, tuple[int, int, int | None]]] = {
+    "config.storage.replication.factor": _REPLICAS,
+    "offset.storage.replication.factor": _REPLICAS,
+    "offset.storage.partitions": _PARTITIONS,
+    "status.storage.replication.factor": _REPLICAS,
+    "status.storage.partitions": _PARTITIONS,
+    "worker.sync.timeout.ms": _MILLIS,
+    "worker.unsync.backoff.ms": _MILLIS,
+    "offset.flush.interval.ms": _MILLIS,
+    "offset.flush.timeout.ms": _MILLIS,
+}
+_LEGAL_TOPIC: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}")
+
+
+class _Properties:
+    """Typed access that names the property when its value is wrong."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = values
+
+    def required(self, name: str, remedy: str) -> str:
+        value = self._values.get(name, "").strip()
+        if not value:
+            raise refusal(name, f"is missing; {remedy}")
+        return value
+
+    def integer(self, name: str, default: int, low: int, high: int, also: int | None) -> int:
+        text = self._values.get(name, "").strip()
+        if not text:
+            return default
+        value = client_translation.whole_number(name, text)
+        if not low <= value <= high and value != also:
+            extra = "" if also is None else f", or {also}"
+            raise refusal(name, f"has to be {low} to {high}{extra}, not {value}")
+        return value
+
+    def word(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
+        value = self._values.get(name, "").strip().lower() or default
+        if value not in allowed:
+            raise refusal(name, f"has to be one of {', '.join(allowed)}")
+        return value
+
+
+def _remedy(properties: Mapping[str, str]) -> str:
+    """Return what to do where a property is missing that every distributed worker has: it may be another file."""
+    if not properties:
+        return "the file is empty; give the properties file of a distributed worker"
+    if "connector.class" in properties:
+        return "this is the configuration of a connector; give the properties file of its distributed worker"
+    if "offset.storage.file.filename" in properties:
+        return (
+            "this is the file of a standalone worker, which has no topics to share; give that of a distributed worker"
+        )
+    return "a distributed worker's file has it"
+
+
+def _field(property_name: str) -> str:
+    return property_name.replace(".", "_")
+
+
+def _sealing_keys(text: str) -> KeyRing | None:
+    if not text:
+        return None
+    if has_reference(text):
+        raise refusal(KEYS_PROPERTY, "refers to a config provider that is not declared in config.providers")
+    try:
+        return KeyRing.parse(text)
+    except ConfigError as exc:
+        raise refusal(KEYS_PROPERTY, f": {exc}") from None
+
+
+def is_topic_name(text: str) -> bool:
+    """Return whether Kafka takes this as the name of a topic."""
+    return _LEGAL_TOPIC.fullmatch(text) is not None
+
+
+def check_topic_name(property_name: str, topic: str) -> None:
+    """Refuse what Kafka would refuse as the name of a topic.
+
+    Raises:
+        ConfigError: names the property.
+    """
+    if not is_topic_name(topic):
+        raise refusal(
+            property_name, f": {topic!r} cannot be a topic name; up to 249 characters A-Z a-z 0-9 . _ - are allowed"
+        )
+
+
+class WorkerConfig(BaseModel):
+    """Configuration of one worker of one Connect cluster.
+
+    Build it with :meth:`from_file` or :meth:`from_properties`; unknown properties are kept in :attr:`originals`.
+
+    Attributes:
+        sharing_enabled: ``connect.management.topic.sharing.support`` is ``enabled`` (KIP-1173).
+        sealing_mode, sealing_keys: ``connect.management.topic.sharing.encryption`` and its ``.keys``.
+        worker_sync_timeout_ms, offset_flush_interval_ms, offset_flush_timeout_ms: milliseconds.
+        config_storage_replication_factor and the like: -1 is the broker's default.
+
+    Source: ``DistributedConfig``, ``WorkerConfig``.
+
+    >>> worker = WorkerConfig.from_properties(
+    ...     {
+    ...         "bootstrap.servers": "kafka:9092",
+    ...         "group.id": "group-a",
+    ...         "config.storage.topic": "configs",
+    ...         "offset.storage.topic": "offsets",
+    ...         "status.storage.topic": "statuses",
+    ...         "connect.management.topic.sharing.support": "enabled",
+    ...     }
+    ... )
+    >>> worker.cluster_group_id
+    'group-a'
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, arbitrary_types_allowed=True)
+
+    group_id: str
+    bootstrap_servers: str
+    config_storage_topic: str
+    offset_storage_topic: str
+    status_storage_topic: str
+    config_storage_replication_factor: int = 3
+    offset_storage_replication_factor: int = 3
+    offset_storage_partitions: int = 25
+    status_storage_replication_factor: int = 3
+    status_storage_partitions: int = 5
+    exactly_once_source_support: Literal["disabled", "preparing", "enabled"] = "disabled"
+    sharing_enabled: bool = False
+    sealing_mode: SealingMode = SealingMode.OFF
+    sealing_keys: KeyRing | None = None
+    worker_sync_timeout_ms: int = 3_000
+    worker_unsync_backoff_ms: int = 300_000
+    offset_flush_interval_ms: int = 60_000
+    offset_flush_timeout_ms: int = 5_000
+    topic_tracking_enable: bool = True
+    topic_tracking_allow_reset: bool = True
+    originals: dict[str, str] = Field(default_factory=dict, repr=False)
+    _common: ClientSettings | None = PrivateAttr(default=None)
+
+    @classmethod
+    def from_file(cls, path: str | Path, *, providers: Mapping[str, ConfigProvider] | None = None) -> WorkerConfig:
+        """Read a Java worker's properties file, or a Strimzi ``KafkaConnect`` resource (``.yaml``, ``.yml``).
+
+        ``providers`` as in :meth:`from_properties`.
+
+        Raises:
+            ConfigError: the file or a property cannot be read, is missing or is wrong; names the property.
+            InvalidClusterGroupIdError: sharing is on and ``group.id`` cannot be a cluster group id.
+        """
+        return cls.from_file_properties(path, load_worker_file(path), providers=providers)
+
+    @classmethod
+    def from_file_properties(
+        cls,
+        path: str | Path,
+        properties: Mapping[str, str],
+        *,
+        providers: Mapping[str, ConfigProvider] | None = None,
+    ) -> WorkerConfig:
+        """Return the configuration in properties that come from a file; errors name it.
+
+        Raises:
+            ConfigError, InvalidClusterGroupIdError: as :meth:`from_file`.
+        """
+        try:
+            return cls.from_properties(properties, providers=providers)
+        except ConfigError as exc:
+            raise ConfigError(f"{path}: {exc}", property_name=exc.property_name) from exc
+        except InvalidClusterGroupIdError as exc:
+            raise InvalidClusterGroupIdError(f"{path}: {exc}") from exc
+
+    @classmethod
+    def from_properties(
+        cls, mapping: Mapping[str, str], *, providers: Mapping[str, ConfigProvider] | None = None
+    ) -> WorkerConfig:
+        """Return the configuration in a worker's properties; ``${file:..}`` and the like are resolved here.
+
+        Args:
+            mapping: the properties.
+            providers: config providers of one's own, by their name in references; they are configured, and left open.
+
+        Raises:
+            ConfigError: a property is missing or wrong; names it.
+            InvalidClusterGroupIdError: sharing is on and ``group.id`` cannot be a cluster group id.
+        """
+        resolved = resolve_variables({str(name): str(value) for name, value in mapping.items()}, providers)
+        given = _Properties(resolved)
+        remedy = _remedy(resolved)
+        values: dict[str, Any] = {
+            **{_field(name): given.required(name, remedy) for name in (*TOPIC_PROPERTIES.values(), "group.id")},
+            "bootstrap_servers": given.required("bootstrap.servers", "give host:port of the brokers"),
+            "exactly_once_source_support": given.word(
+                "exactly.once.source.support", "disabled", ("disabled", "preparing", "enabled")
+            ),
+            "sharing_enabled": given.word(SHARING_PROPERTY, "disabled", ("disabled", "enabled")) == "enabled",
+            "originals": resolved,
+        }
+        values["sealing_keys"] = keys = _sealing_keys(resolved.get(KEYS_PROPERTY, "").strip())
+        if keys is None and KEYS_PROPERTY in resolved and not resolved.get(SEALING_PROPERTY, "").strip():
+            raise refusal(
+                KEYS_PROPERTY,
+                "is empty, and nothing would be sealed; give it the keys, remove the line, or set "
+                f"{SEALING_PROPERTY}=off",
+            )
+        default, words = "off" if keys is None else "required", tuple(mode.value for mode in SealingMode)
+        values["sealing_mode"] = SealingMode(given.word(SEALING_PROPERTY, default, words))
+        for name, limits in _INTEGERS.items():
+            values[_field(name)] = given.integer(name, cls.model_fields[_field(name)].default, *limits)
+        for name in ("topic.tracking.enable", "topic.tracking.allow.reset"):
+            values[_field(name)] = given.word(name, "true", ("true", "false")) == "true"
+        config = cls(**values)
+        config._check()
+        return config
+
+    def _check(self) -> None:
+        if self.sharing_enabled:
+            try:
+                ClusterGroupId(self.group_id)
+            except InvalidClusterGroupIdError as exc:
+                raise InvalidClusterGroupIdError(f"group.id with {SHARING_PROPERTY}=enabled: {exc}") from None
+        if self.sealing_mode is not SealingMode.OFF:
+            if self.sealing_keys is None:
+                raise refusal(KEYS_PROPERTY, f"is missing; {SEALING_PROPERTY}={self.sealing_mode.value} needs keys")
+            if not self.sharing_enabled:
+                raise refusal(
+                    KEYS_PROPERTY,
+                    f"is there, but {SHARING_PROPERTY} is not enabled: plain keys are never sealed; enable sharing, or set "
+                    f"{SEALING_PROPERTY}=off",
+                )
+        seen: dict[str, str] = {}
+        for topic_type, name in TOPIC_PROPERTIES.items():
+            topic = self.topic(topic_type)
+            check_topic_name(name, topic)
+            if topic in seen:
+                raise refusal(name, f"and {seen[topic]} both name topic {topic!r}; each needs one of its own")
+            seen[topic] = name
+        # Wrong client settings are reported now, not at the first use.
+        self.isolation(TopicType.CONFIG)
+        self.consumer_settings()
+        self.producer_settings()
+
+    @property
+    def cluster_group_id(self) -> ClusterGroupId | None:
+        """Prefix of this cluster's keys, ``None`` while sharing is disabled (plain keys)."""
+        return ClusterGroupId(self.group_id) if self.sharing_enabled else None
+
+    @property
+    def keys_in_use(self) -> KeyRing | None:
+        """Keys that open and seal, ``None`` while sealing is off, whatever the file has."""
+        return None if self.sealing_mode is SealingMode.OFF else self.sealing_keys
+
+    def seals(self, topic_type: TopicType) -> TopicSeals | None:
+        """Return a new step that opens, refuses and seals the group's records of one topic; ``None`` for plain keys.
+
+        Raises:
+            ConfigError: there are keys, and the library ``cryptography`` is not installed.
+        """
+        group = self.cluster_group_id
+        return None if group is None else TopicSeals(topic_type, group, self.sealing_keys, self.sealing_mode)
+
+    @property
+    def transactional_id(self) -> str:
+        """Transactional id of the exactly-once leader."""
+        return f"connect-cluster-{self.group_id}"
+
+    @property
+    def uses_transactional_leader(self) -> bool:
+        """Privileged writes go through a transactional producer (``preparing`` and ``enabled``)."""
+        return self.exactly_once_source_support != "disabled"
+
+    def client_id(self, suffix: str) -> str:
+        """``<group.id>[-<client.id>]-<suffix>``, as the worker names its internal clients."""
+        own = self.originals.get("client.id", "").strip()
+        return "-".join(part for part in (self.group_id, own, suffix) if part)
+
+    def topic(self, topic_type: TopicType) -> str:
+        """Name of one of the three topics."""
+        return str(getattr(self, _field(TOPIC_PROPERTIES[topic_type])))
+
+    def topic_settings(self, topic_type: TopicType) -> dict[str, str]:
+        """Topic-level settings asked for at creation, such as ``min.insync.replicas``.
+
+        From ``config.storage.*`` and the like; ``cleanup.policy`` is never taken from there.
+        """
+        prefix = TOPIC_PROPERTIES[topic_type].removesuffix("topic")
+        found = {name[len(prefix) :]: value for name, value in self.originals.items() if name.startswith(prefix)}
+        return {name: value for name, value in found.items() if name not in _NOT_TOPIC_SETTINGS}
+
+    def isolation(self, topic_type: TopicType) -> Isolation:
+        """Return the isolation level with which the worker reads a topic.
+
+        It is read_committed for config and offsets with exactly-once ``enabled``; statuses always read_uncommitted; otherwise
+        what the worker file says, read_uncommitted by default as in Java.
+
+        Raises:
+            ConfigError: ``isolation.level`` is neither of the two words.
+        """
+        given = _Properties(self.originals).word(
+            "isolation.level", "read_uncommitted", ("read_uncommitted", "read_committed")
+        )
+        if topic_type is TopicType.STATUS:
+            return Isolation.READ_UNCOMMITTED
+        if self.exactly_once_source_support == "enabled":
+            return Isolation.READ_COMMITTED
+        return Isolation(given)
+
+    def client_settings(self) -> ClientSettings:
+        """Bootstrap servers, security and network settings, in librdkafka's names.
+
+        Raises:
+            ConfigError: a setting that matters has no equivalent; names it.
+        """
+        # Cached, because the translation may run Java's keytool.
+        if self._common is None:
+            self._common = client_translation.common_settings(self.originals)
+        return self._common
+
+    def admin_settings(self) -> ClientSettings:
+        """Settings of the admin client."""
+        return self.client_settings()
+
+    def consumer_settings(self) -> ClientSettings:
+        """Settings of the internal consumers; as in Java they carry the worker's group id, which its ACLs cover."""
+        tuning = client_translation.consumer_tuning(self.originals)
+        return self.client_settings().overlaid({**tuning, "group.id": self.group_id})
+
+    def producer_settings(self) -> ClientSettings:
+        """Settings of the internal producers."""
+        return self.client_settings().overlaid(client_translation.producer_tuning(self.originals))
+
+
+_YAML: Final = (".yaml", ".yml")
+_SUFFIXES: Final = (".properties", *_YAML)
+_MOST_FILES: Final = 1_000
+_SHOWN: Final = 20
+_NEEDED: Final = ("group.id", "config.storage.topic")
+_SERVERS: Final = "bootstrap.servers"
+
+_connection: dict[str, str] = {}
+"""Connection settings of this command. They win over those of worker files, but never lead a file to other brokers."""
+
+
+@contextmanager
+def connecting_with(properties: Mapping[str, str]) -> Iterator[None]:
+    """Let connection settings win over those of every worker file that is read in this block, but for its brokers.
+
+    For a command line, which reads worker files in many places; a library that embeds the stores gives settings itself.
+    """
+    before = dict(_connection)
+    _connection.update(properties)
+    try:
+        yield
+    finally:
+        _connection.clear()
+        _connection.update(before)
+
+
+def connection_settings() -> dict[str, str]:
+    """Return the connection settings of this command; none unless a profile was named."""
+    return dict(_connection)
+
+
+def load_worker_file(path: str | Path) -> dict[str, str]:
+    """Return a worker's properties: of a properties file, or of a Strimzi ``KafkaConnect`` resource (``.yaml``, ``.yml``).
+
+    Raises:
+        ConfigError: the file cannot be read, or is something else.
+    """
+    found = load_kafka_connect(path) if Path(path).suffix.lower() in _YAML else load_properties(path)
+    # Two files of one command may be of two clusters.
+    return found | {name: value for name, value in _connection.items() if name != _SERVERS or name not in found}
+
+
+def worker_files_in(folder: Path) -> dict[Path, dict[str, str]]:
+    """Return the worker files of a folder with their properties, by name; files of connectors are not among them.
+
+    Raises:
+        ConfigError: the folder cannot be read, has no worker file, or more than 1,000 files.
+    """
+    try:
+        files = sorted(path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES and path.is_file())
+    except OSError as error:
+        raise ConfigError(f"cannot read folder {folder}: {error.strerror or error}") from error
+    if len(files) > _MOST_FILES:
+        raise ConfigError(f"folder {folder} has more than {_MOST_FILES:,} files; give the worker file that is meant")
+    found = {path: properties for path in files if (properties := _worker_properties(path)) is not None}
+    if not found:
+        raise ConfigError(
+            f"folder {folder} has no worker file: none of its {len(files)} files ({', '.join(_SUFFIXES)}) has "
+            f"{' and '.join(_NEEDED)}"
+        )
+    return found
+
+
+def _worker_properties(path: Path) -> dict[str, str] | None:
+    """Return the properties of a worker file, ``None`` of any other file."""
+    if path.suffix.lower() in _YAML:
+        try:
+            return load_worker_file(path)
+        except ConfigError:
+            return None  # most resources of a folder are of other kinds
+    properties = load_worker_file(path)
+    return properties if all(name in properties for name in _NEEDED) else None
+
+
+def choose_worker_file(folder: Path, group: str | None, *, any_of_one_set: bool) -> Path:
+    """Return the worker file that is meant in a folder.
+
+    Args:
+        folder: with worker files.
+        group: ``group.id`` of the one that is meant, if a command says it.
+        any_of_one_set: any file will do if all name the same topics on the same brokers.
+
+    Raises:
+        ConfigError: it is not clear; the message lists the files and their groups.
+    """
+    found = worker_files_in(folder)
+    wanted = [path for path, properties in found.items() if properties.get("group.id", "").strip() == group]
+    if group is not None and len(wanted) == 1:
+        return wanted[0]
+    if len(found) == 1 and group is None:
+        return next(iter(found))
+    if any_of_one_set and not wanted and len({_topics(properties) for properties in found.values()}) == 1:
+        return next(iter(found))
+    listed = [f"{path.name} ({properties.get('group.id', '').strip()})" for path, properties in found.items()]
+    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    raise ConfigError(
+        f"folder {folder} has {len(found)} worker files: {', '.join(listed[:_SHOWN])}{more}; give one of them"
+    )
+
+
+def files_in_folders(sources: Sequence[Path], destinations: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+    """Return worker files of a move; a folder of sources stands for its files, one of destinations for those of their groups.
+
+    Raises:
+        ConfigError: a folder cannot be read, or has no file, or several, for the group of a source.
+    """
+    files = [each for path in sources for each in (worker_files_in(path) if path.is_dir() else [path])]
+    if len(destinations) != 1 or not destinations[0].is_dir():
+        return files, list(destinations)
+    groups = [load_worker_file(path).get("group.id", "").strip() for path in files]
+    return files, [choose_worker_file(destinations[0], group, any_of_one_set=False) for group in groups]
+
+
+def _topics(properties: Mapping[str, str]) -> tuple[str, ...]:
+    names = (_SERVERS, "config.storage.topic", "offset.storage.topic", "status.storage.topic")
+    return tuple(properties.get(name, "").strip() for name in names)

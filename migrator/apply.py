@@ -1,0 +1,366 @@
+"""Carrying out a plan: check again, make sure of the topics, copy every slice, write down what was done.
+
+Engines differ in one function only: how the copy jobs are run. The local one runs them here, one after
+another; Spark runs each as a task.
+
+Mirroring behind a live source: rounds of small copies, each written down, until the cut-over.
+
+A round copies what lies between the positions and the source's ends, with the code of ``apply``, and then writes the
+positions down. If a round was killed, the next run finds its records at the destination and does not write them again.
+
+Of sealed values the times are remembered from round to round: an old one that is written again is none of the source.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from connect_share.errors import AlreadyAppliedError, CopyError, PlanRejectedError
+from connect_share.files import Progress, Silent
+from connect_share.kafka.facts import admin_of, read_records
+from connect_share.kafka.write import MIGRATE_CLIENT_ID
+from connect_share.model.records import TopicType
+from connect_share.transform.rules import SkipReason
+from connect_share.transform.sealed import Opening, Times
+from migrator.backup import back_up
+from migrator.bystanders import take_baseline
+from migrator.checks import Opened, check_all, copy_jobs, slices_behind, space_of, times_at_destination, wanted_of
+from migrator.copy.evidence import SliceEvidence
+from migrator.copy.local_engine import LOCAL_ENGINE, EarlyReader, Engine, local_engine, producers_for
+from migrator.plan import CopySlice
+from migrator.run import Followed, Manifest, MigrationRun, MigrationStatus, WrittenTopic
+from migrator.verify.new_writes import require_unused
+
+SAVE_EVERY_S: Final = 0.5
+"""Seconds between two versions of the manifest: thousands of slices would write it thousands of times."""
+
+_logger = logging.getLogger(__name__)
+
+
+def now_ms() -> int:
+    """Return the milliseconds since the epoch."""
+    return int(time.time() * 1000)
+
+
+def apply_plan(
+    run: MigrationRun,
+    *,
+    engine: Engine | None = None,
+    engine_name: str = LOCAL_ENGINE,
+    progress: Progress | None = None,
+    isolation_proof: bool = False,
+    backup: bool = True,
+) -> Manifest:
+    """Check a locked plan against the clusters once more, then copy; leaves the manifest beside the plan.
+
+    Args:
+        run: the plan, locked.
+        engine: runs the copy jobs; in this process by default.
+        engine_name: written to the manifest.
+        progress: reports how far it is.
+        isolation_proof: note first what the destination holds of others, for ``verify --isolation``.
+        backup: write first what is read and replaced into a file beside the plan.
+
+    Raises:
+        RecordFileError: the backup cannot be written; nothing was written to Kafka.
+        PlanFileError: the plan cannot be used.
+        AlreadyAppliedError: it was applied before, wholly or in part.
+        PlanRejectedError: source or destination are not as planned; nothing was written.
+        TopicError: likewise, such as ``TopicRecreatedError`` and ``OpenTransactionError``.
+        LiveMembersError: workers are alive.
+        CopyError: the copy is not whole; the manifest stays ``planned``.
+        BrokerError: the cluster refused.
+    """
+    progress = progress or Silent()
+    with ExitStack() as stack:
+        engine = engine or stack.enter_context(_early_engine(run, progress))
+        opened = check_all(run, progress, first=True, create=True)
+        # The backup comes before the manifest: an apply that is interrupted here has written nothing and may be repeated.
+        backed_up = back_up(run, opened, progress) if backup else None
+        baseline = None
+        if isolation_proof:
+            topics = {topic_type: facts for topic_type, (facts, _) in opened.items()}
+            baseline = take_baseline(run.destination, topics, wanted_of(run.plan), progress)
+        run.save(_first_manifest(run, opened, engine=engine_name, isolation=baseline, backup=backed_up))
+        return _copy(run, engine, progress, resumed=False)
+
+
+@contextmanager
+def _early_engine(run: MigrationRun, progress: Progress) -> Iterator[Engine]:
+    """Give the engine of this process; its producer gets its id, and its reader fetches, while the plan is checked."""
+    producers = producers_for(run.plan)
+    producers.get(run.destination.producer_settings(), run.destination.client_id(MIGRATE_CLIENT_ID))
+    early = EarlyReader.of(copy_jobs(run, {topic_type: {} for topic_type in TopicType}, {}, resumed=False))
+    with early.reader:
+        yield local_engine(progress, producers, early)
+
+
+def resume_plan(
+    run: MigrationRun,
+    *,
+    engine: Engine | None = None,
+    engine_name: str = LOCAL_ENGINE,
+    progress: Progress | None = None,
+) -> Manifest:
+    """Continue an ``apply`` that did not end. The destination itself is asked for what it has.
+
+    Raises:
+        PlanFileError: there is no manifest, or plan and manifest do not belong together.
+        AlreadyAppliedError: it had ended.
+        CopyError: what the manifest says was written is not there any more.
+        ConnectShareError: as :func:`apply_plan`.
+    """
+    progress, manifest = progress or Silent(), run.applied()
+    if manifest.status is not MigrationStatus.PLANNED:
+        raise AlreadyAppliedError(
+            f"there is nothing to resume: the manifest {run.manifest_path} says {manifest.status.value}"
+        )
+    check_all(run, progress)
+    _require_still_there(run, manifest)
+    run.update(engine=engine_name, resumed=manifest.resumed + 1)
+    return _copy(run, engine or local_engine(progress, producers_for(run.plan)), progress, resumed=True)
+
+
+def _first_manifest(run: MigrationRun, opened: Opened, **members: Any) -> Manifest:
+    return Manifest(
+        run_id=run.plan.run_id,
+        plan_sha256=run.plan_sha256,
+        fingerprint=run.plan.fingerprint,
+        status=MigrationStatus.PLANNED,
+        started_at_ms=now_ms(),
+        destination={
+            topic_type: WrittenTopic(
+                topic=facts.topic, topic_id=facts.topic_id, created=created, end_offsets=facts.ends
+            )
+            for topic_type, (facts, created) in opened.items()
+        },
+        slices_planned=len(run.plan.slices()),
+        **members,
+    )
+
+
+def _copy(run: MigrationRun, engine: Engine, progress: Progress, *, resumed: bool) -> Manifest:
+    plan, manifest = run.plan, run.applied()
+    starts = {topic_type: topic.end_offsets for topic_type, topic in manifest.destination.items()}
+    done = {evidence.slice_name for evidence in manifest.evidence}
+    times = times_at_destination(run, starts)
+    jobs = [job for job in copy_jobs(run, starts, times, resumed=resumed) if job.slice_.name not in done]
+    _logger.info("run %s: copying %d slices with the %s engine", plan.run_id, len(jobs), manifest.engine)
+    progress.phase(f"starting the {manifest.engine} engine", 0)
+    saved_s = -math.inf
+    for evidence in engine(jobs):
+        manifest = manifest.model_copy(update={"evidence": (*manifest.evidence, evidence)})
+        # A resume finds at the destination what is not in the file yet.
+        if time.monotonic() - saved_s > SAVE_EVERY_S:
+            run.save(manifest)
+            saved_s = time.monotonic()
+    copied = sorted(evidence.slice_name for evidence in manifest.evidence)
+    asked = sorted(slice_.name for slice_ in plan.slices())
+    if copied != asked:
+        missing = sorted(set(asked) - set(copied))
+        raise CopyError(
+            f"{len(copied)} of {len(asked)} slices were reported as copied; missing: {', '.join(missing) or 'none'}"
+        )
+    counts = [topic.counts for source in plan.sources for topic in source.topics.values()]
+    # What is refused as an old value depends on what was read before, and slices do not know each other.
+    planned = sum(each.to_write + each.skipped.get(SkipReason.REFUSED, 0) for each in counts)
+    # Compaction may have removed superseded records since the plan was made; nothing may have been added.
+    if manifest.records_written > planned and plan.mode == "mirror":
+        raise CopyError(
+            f"{manifest.records_written} records were written, {planned} were planned; verify before starting workers"
+        )
+    manifest = manifest.model_copy(update={"status": MigrationStatus.COPIED, "finished_at_ms": now_ms()})
+    run.save(manifest)
+    _logger.info("run %s: %d records written", plan.run_id, manifest.records_written)
+    return manifest
+
+
+def _require_still_there(run: MigrationRun, manifest: Manifest) -> None:
+    """Check that the destination has the last record of every slice that the manifest calls copied."""
+    last: dict[tuple[TopicType, int], tuple[int, str]] = {}
+    for evidence in manifest.evidence:
+        for partition, (_, offset) in evidence.destination_offsets.items():
+            at = (evidence.topic_type, partition)
+            last[at] = max(last.get(at, (-1, "")), (offset, evidence.slice_name))
+    worker = run.destination
+    with admin_of(worker) as admin:
+        for topic_type, written in manifest.destination.items():
+            ends = admin.end_offsets([(written.topic, number) for number in written.end_offsets])
+            for (topic, number), end in ends.items():
+                offset, name = last.get((topic_type, number), (-1, ""))
+                if end <= offset:
+                    raise CopyError(
+                        f"{topic}[{number}] ends at {end}, but slice {name} was acknowledged up to offset {offset}: "
+                        "the broker has lost records; roll the plan back and apply it anew"
+                    )
+
+
+ROUND_S: Final = 0.5
+"""Time between two looks at the source's ends."""
+REQUEST_ENDING: Final = ".cutover-requested"
+_MAY_FOLLOW: Final = (MigrationStatus.COPIED, MigrationStatus.VERIFIED)
+
+
+def request_path(plan_path: Path) -> Path:
+    """Return the file by which a cut-over asks the process that follows a plan to end."""
+    return plan_path.with_name(f"{plan_path.stem}{REQUEST_ENDING}")
+
+
+@dataclass(frozen=True)
+class Lag:
+    """The distance of the mirror from its source.
+
+    Attributes:
+        offsets: between the positions and the ends of the source; compaction and markers leave fewer records.
+        written: records written since following began.
+    """
+
+    offsets: int
+    written: int
+
+
+class Follower:
+    """A mirror that copies what a source has behind the positions of a manifest; not thread-safe.
+
+    What was copied of a sealed source is read once more, to know its times.
+
+    Args:
+        run: the plan, locked and checked; its apply has ended.
+
+    Raises:
+        PlanFileError: the plan was not applied, or the manifest cannot be written.
+        BrokerError: reading was refused.
+    """
+
+    def __init__(self, run: MigrationRun) -> None:
+        self._run = run
+        manifest = run.applied()
+        self._killed_before = manifest.followed is not None
+        if manifest.followed is None:
+            manifest = run.update(followed=Followed(destination_ends=_ends(manifest)))
+        followed = manifest.followed or Followed()
+        self._at_destination = times_at_destination(run, followed.destination_ends)
+        self._times = {slice_.name: self._times_of(slice_) for slice_ in run.plan.slices()}
+
+    def _times_of(self, slice_: CopySlice) -> Times:
+        """Return the times of what was copied of a source partition."""
+        run, index = self._run, slice_.source_index
+        opening = Opening(run.source_sealing(index), slice_.transform)
+        if opening.is_on:
+            ranges = run.applied().read_ranges_of(index, [slice_.offset_range])
+            for record in read_records(run.workers[index], ranges, slice_.isolation):
+                if slice_.transform.takes(record.key):
+                    opening.take(record)
+        return Times(opening.newest(), self._at_destination.get(space_of(slice_), {}))
+
+    def round(self) -> Lag:
+        """Copy what is there now. Returns the lag at the beginning of the round.
+
+        Raises:
+            TopicError: a source topic was recreated.
+            BrokerError: reading or writing was refused.
+        """
+        manifest, slices = self._run.applied(), slices_behind(self._run)
+        lag = sum(slice_.offset_range.end - slice_.offset_range.start for slice_ in slices)
+        followed = manifest.followed or Followed()
+        if slices:
+            jobs = {
+                job.slice_.name: job
+                for job in copy_jobs(
+                    self._run, followed.destination_ends, self._at_destination, resumed=self._killed_before
+                )
+            }
+            noted = {slice_.name: Times() for slice_ in slices}
+            behind = [
+                replace(jobs[each.name], slice_=each, times=self._times[each.name], noted=noted[each.name])
+                for each in slices
+            ]
+            evidence = list(local_engine(Silent())(behind))
+            self._times |= noted
+            moved = {
+                Manifest.place(slice_.source_index, slice_.offset_range): slice_.offset_range.end for slice_ in slices
+            }
+            followed = Followed(
+                positions={**followed.positions, **moved},
+                destination_ends=_ends(manifest, evidence),
+                written=followed.written + sum(each.written for each in evidence),
+            )
+            # The new records were not compared yet, hence no longer "verified".
+            self._run.update(followed=followed, status=MigrationStatus.COPIED)
+        self._killed_before = False
+        return Lag(lag, followed.written)
+
+
+def _ends(manifest: Manifest, evidence: Sequence[SliceEvidence] = ()) -> dict[TopicType, dict[int, int]]:
+    return {topic_type: manifest.written_up_to(topic_type, evidence) for topic_type in manifest.destination}
+
+
+def follow_plan(
+    run: MigrationRun,
+    *,
+    stopped: Callable[[], bool],
+    report: Callable[[Lag], None],
+    progress: Progress | None = None,
+    round_s: float = ROUND_S,
+) -> Manifest:
+    """Mirror what the source's workers write until ``stopped`` or until a cut-over asks.
+
+    Args:
+        run: a plan made with ``follow`` that was applied to its end, locked.
+        stopped: asked after each round.
+        report: gets the lag after each round.
+        progress: reports the checks before.
+        round_s: seconds between rounds without anything to copy.
+
+    Raises:
+        PlanRejectedError: the plan was not made for it.
+        AlreadyAppliedError: the cut-over has been.
+        DestinationUsedError: new workers have written at the destination.
+        ConnectShareError: as :func:`migrator.apply.apply_plan`.
+    """
+    manifest = run.applied()
+    require_made_to_follow(run)
+    require_may_follow(manifest)
+    check_all(run, progress or Silent())
+    require_unused(run)
+    follower = Follower(run)
+    request = request_path(run.plan_path)
+    request.unlink(missing_ok=True)  # of a cut-over that was killed while it waited; one that waits asks again
+    while True:
+        lag = follower.round()
+        report(lag)
+        if stopped() or request.exists():
+            return run.applied()
+        if not lag.offsets:
+            time.sleep(round_s)
+
+
+def require_made_to_follow(run: MigrationRun) -> None:
+    """Refuse a plan that was made for stopped workers.
+
+    Raises:
+        PlanRejectedError: it says what to do.
+    """
+    if not run.plan.follow:
+        raise PlanRejectedError(f"{run.plan_path} was made for stopped workers: make a plan with --follow")
+
+
+def require_may_follow(manifest: Manifest) -> None:
+    """Refuse a plan that was not copied to its end, or whose cut-over or rollback has been.
+
+    Raises:
+        AlreadyAppliedError: it says what to do.
+    """
+    if manifest.status not in _MAY_FOLLOW:
+        remedy = {
+            MigrationStatus.PLANNED: "resume it first",
+            MigrationStatus.ROLLED_BACK: "make a new plan",
+        }.get(manifest.status, "there is nothing left to copy; seal and unseal change the source alone")
+        raise AlreadyAppliedError(f"run {manifest.run_id} is {manifest.status.value}: {remedy}")

@@ -1,0 +1,268 @@
+"""The checks of a plan against both clusters before anything is written, and what is to be copied then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from connect_share.errors import AlreadyAppliedError, DestinationNotEmptyError, PlanFileError, PlanRejectedError
+from connect_share.files import Progress
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import check_known_policy, check_partition_count, topic_spec
+from connect_share.kafka.facts import (
+    ExistingTopic,
+    admin_of,
+    read_facts,
+    read_records,
+    require_no_live_workers,
+    require_no_open_transaction,
+    require_topic,
+)
+from connect_share.kafka.shared_set import create_missing
+from connect_share.kafka.write import MIGRATE_CLIENT_ID
+from connect_share.model.keys import split_key
+from connect_share.model.records import TopicType
+from connect_share.transform.rules import KeyTransform
+from connect_share.transform.sealed import Opening, Sealing, Times
+from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.client_settings import Isolation
+from migrator.copy.copy_job import CopyJob
+from migrator.inspection import (
+    Wanted,
+    key_spaces,
+    refuse_present,
+    require_same_cluster,
+    require_same_topic,
+    require_source_unchanged,
+)
+from migrator.plan import CopySlice, MigrationPlan, SourceCluster
+from migrator.run import MigrationRun, MigrationStatus
+
+Opened = dict[TopicType, tuple[ExistingTopic, bool]]
+"""The destination's topics as they are, and whether each was created just now."""
+Spaces = dict[tuple[str | None, TopicType], dict[bytes, int]]
+"""By key space (``None``: plain keys) and topic type: times by whole key."""
+
+
+def _require_not_applied(run: MigrationRun) -> None:
+    """Refuse a plan that was applied to its end; an interrupted run may have written nothing."""
+    manifest, path = run.manifest, run.manifest_path
+    if manifest is None:
+        return
+    if manifest.run_id != run.plan.run_id:
+        raise PlanFileError(f"{path} belongs to another plan (run {manifest.run_id}); move it away")
+    if manifest.status is MigrationStatus.ROLLED_BACK:
+        raise AlreadyAppliedError(f"{path} says that this plan was rolled back: make a new plan")
+    if manifest.status is not MigrationStatus.PLANNED:
+        raise AlreadyAppliedError(
+            f"this plan was applied already, its manifest {path} says {manifest.status.value}: run verify, or make "
+            "a new plan"
+        )
+
+
+def _check_source(run: MigrationRun, index: int, *, may_change: bool) -> None:
+    plan, source, worker = run.plan, run.plan.sources[index], run.workers[index]
+    with admin_of(worker) as admin:
+        require_same_cluster(admin, source.kafka_cluster_id, source.worker_config_file)
+        if not may_change:
+            require_no_live_workers(admin, source.group_id, side="source")
+        facts = read_facts(admin, {topic.topic for topic in source.topics.values()})
+        for topic_type, topic in source.topics.items():
+            found = require_topic(facts, topic.topic, remedy="it did when the plan was made; make a new plan")
+            require_same_topic(found, topic.topic_id)
+            if not source.sharing and not may_change and not plan.in_place(source, topic_type):
+                require_no_open_transaction(admin, found)
+            opening = Opening(run.source_sealing(index), source.transform(topic_type))
+            require_source_unchanged(worker, found, topic, opening, may_grow=may_change)
+
+
+def _open_destination(run: MigrationRun, admin: Admin, *, create: bool) -> Opened:
+    """Check the shared topics; with ``create`` create those that the plan says are to be created."""
+    worker, topics = run.destination, run.plan.destination.topics
+    specs = [topic_spec(worker, topic_type) for topic_type, planned in topics.items() if planned.create]
+    made = create_missing(admin, specs) if create and specs else []
+    facts = read_facts(admin, {topic.topic for topic in topics.values()})
+    settings = admin.settings_of_topics(facts)
+    opened = {}
+    for topic_type, planned in topics.items():
+        if planned.create and not create and planned.topic not in facts:
+            continue
+        found = require_topic(facts, planned.topic, remedy="it did when the plan was made; make a new plan")
+        if not planned.create:
+            require_same_topic(found, planned.topic_id)
+        spec = topic_spec(worker, topic_type)
+        check_known_policy(spec, settings[planned.topic], admin.bootstrap_servers)
+        check_partition_count(spec, len(found.ends))
+        if len(found.ends) != planned.partitions:
+            raise PlanRejectedError(
+                f"{planned.topic} has {len(found.ends)} partitions, the plan says {planned.partitions}; make a new plan"
+            )
+        opened[topic_type] = (found, planned.topic in made)
+    return opened
+
+
+def _require_empty(run: MigrationRun, opened: Opened, progress: Progress) -> None:
+    try:
+        topics = {topic_type: topic for topic_type, (topic, _) in opened.items()}
+        refuse_present(run.destination, topics, wanted_of(run.plan), progress, sealings_of(run))
+    except DestinationNotEmptyError as error:
+        if run.manifest is None:
+            raise
+        raise AlreadyAppliedError(
+            f"an earlier apply of this plan was interrupted after {len(run.manifest.evidence)} of "
+            f"{run.manifest.slices_planned} slices ({run.manifest_path}) and left records behind: connect-share-migrate "
+            f"resume continues ({error})"
+        ) from error
+
+
+def wanted_of(plan: MigrationPlan) -> Wanted:
+    """Return the key spaces that a plan writes to, and which of their connectors; ``None`` is all."""
+    return key_spaces((source.cluster_group_id, source.only_connectors) for source in plan.sources)
+
+
+def sealings_of(run: MigrationRun) -> dict[str | None, Sealing]:
+    """Return what opens the copies in each key space that a plan writes to."""
+    return {source.cluster_group_id: run.destination_sealing(index) for index, source in enumerate(run.plan.sources)}
+
+
+def check_all(
+    run: MigrationRun,
+    progress: Progress,
+    *,
+    first: bool = False,
+    create: bool = False,
+    source_may_change: bool = False,
+    new_workers_may_live: bool = False,
+) -> Opened:
+    """Check a plan against both clusters before anything is written.
+
+    Args:
+        run: the plan.
+        progress: reports the reading.
+        first: the destination must hold nothing of what is moved; else the topics must be those that were written to.
+        create: create what the plan says is to be created.
+        source_may_change: the source's workers may be alive, and its topics hold more than was planned.
+        new_workers_may_live: nothing is written at the destination.
+
+    Returns:
+        The destination's topics, and whether each was created now.
+
+    Raises:
+        ConnectShareError: something is not as planned; nothing was written.
+    """
+    run.require_plan_unchanged()
+    if first:
+        _require_not_applied(run)
+    plan = run.plan
+    for index in range(len(plan.sources)):
+        _check_source(run, index, may_change=plan.follow or source_may_change)
+    for source, worker in zip(plan.sources, run.destinations, strict=True):
+        with admin_of(worker) as admin:
+            require_same_cluster(admin, plan.destination.kafka_cluster_id, source.destination_worker_config_file)
+            if not (new_workers_may_live or (plan.follow and same_members(plan, source, worker))):
+                group_id = source.cluster_group_id or worker.group_id
+                require_no_live_workers(admin, group_id, side="destination")
+    with admin_of(run.destination) as admin:
+        opened = _open_destination(run, admin, create=create)
+    if first:
+        _require_empty(run, opened, progress)
+    else:
+        for topic_type, written in run.applied().destination.items():
+            require_same_topic(opened[topic_type][0], written.topic_id)
+    return opened
+
+
+def same_members(plan: MigrationPlan, source: SourceCluster, destination: WorkerConfig) -> bool:
+    """Return whether Kafka cannot tell old workers from new ones: one Kafka cluster, one ``group.id``."""
+    group_id = source.cluster_group_id or destination.group_id
+    return source.kafka_cluster_id == plan.destination.kafka_cluster_id and group_id == source.group_id
+
+
+def times_at_destination(run: MigrationRun, starts: Mapping[TopicType, Mapping[int, int]]) -> Spaces:
+    """Return when the sealed values were written that the destination has before these offsets.
+
+    A copy has to be later than a value that was there in an earlier life of its group; else readers refuse it.
+
+    Raises:
+        BrokerError: reading was refused.
+    """
+    sealings = {space: sealing for space, sealing in sealings_of(run).items() if sealing.keys is not None}
+    times: Spaces = {}
+    for topic_type, ends in starts.items() if sealings else ():
+        openings = {
+            space: Opening(sealing, KeyTransform.between(topic_type, space, None))
+            for space, sealing in sealings.items()
+        }
+        with admin_of(run.destination) as admin:
+            facts = read_facts(admin, {run.plan.destination.topics[topic_type].topic})
+        ranges = [part._replace(end=ends.get(part.partition, 0)) for each in facts.values() for part in each.ranges()]
+        for record in read_records(run.destination, ranges, Isolation.READ_UNCOMMITTED):
+            parts = None if record.key is None else split_key(topic_type, record.key)
+            space = None if parts is None or parts[0] is None else str(parts[0])
+            if space in openings:
+                openings[space].take(record)
+        times |= {(space, topic_type): opening.newest() for space, opening in openings.items()}
+    return times
+
+
+def copy_jobs(
+    run: MigrationRun, starts: Mapping[TopicType, Mapping[int, int]], times: Spaces, *, resumed: bool
+) -> list[CopyJob]:
+    """Return one job for each slice of the plan.
+
+    Args:
+        run: the plan.
+        starts: the destination's ends before anything was written.
+        times: of what is there before them.
+        resumed: an interrupted copy may have written a part.
+    """
+    return [
+        CopyJob(
+            slice_=slice_,
+            consumer_settings=run.workers[slice_.source_index].consumer_settings(),
+            producer_settings=run.destinations[slice_.source_index].producer_settings(),
+            destination_consumer_settings=run.destinations[slice_.source_index].consumer_settings(),
+            destination_starts=tuple(sorted(starts[slice_.topic_type].items())),
+            client_id=run.destinations[slice_.source_index].client_id(MIGRATE_CLIENT_ID),
+            resumed=resumed,
+            source_sealing=run.source_sealing(slice_.source_index),
+            sealing=run.destination_sealing(slice_.source_index),
+            times=Times(destination=times.get(space_of(slice_), {})),
+        )
+        for slice_ in run.plan.slices()
+    ]
+
+
+def space_of(slice_: CopySlice) -> tuple[str | None, TopicType]:
+    """Return the key space that a slice is copied to, and its topic type."""
+    group = slice_.transform.destination
+    return None if group is None else str(group), slice_.topic_type
+
+
+def slices_behind(run: MigrationRun) -> list[CopySlice]:
+    """Return what is not copied yet: a slice from each position to the end that the source's own worker would read.
+
+    Raises:
+        PlanFileError: the plan was not applied.
+        TopicError: a source topic is gone or was recreated.
+        BrokerError: the cluster refused.
+    """
+    manifest, found = run.applied(), []
+    ends: dict[tuple[int, TopicType], dict[int, int]] = {}
+    for index, (source, worker) in enumerate(zip(run.plan.sources, run.workers, strict=True)):
+        with admin_of(worker) as admin:
+            facts = read_facts(admin, {topic.topic for topic in source.topics.values()})
+            for topic_type, topic in source.topics.items():
+                there = require_topic(facts, topic.topic, remedy="it was deleted while it was followed")
+                require_same_topic(there, topic.topic_id)
+                ends[index, topic_type] = there.ends
+                if topic.isolation is Isolation.READ_COMMITTED:
+                    partitions = [(topic.topic, number) for number in there.ends]
+                    stable = admin.end_offsets(partitions, Isolation.READ_COMMITTED)
+                    ends[index, topic_type] = {number: end for (_, number), end in stable.items()}
+    for slice_ in run.plan.slices():
+        (planned,) = manifest.read_ranges_of(slice_.source_index, [slice_.offset_range])
+        end = ends[slice_.source_index, slice_.topic_type].get(planned.partition, planned.end)
+        if end > planned.end:
+            found.append(replace(slice_, offset_range=planned._replace(start=planned.end, end=end)))
+    return found

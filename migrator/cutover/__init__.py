@@ -1,1 +1,0 @@
-"""From old workers to new ones, and back again."""

@@ -1,0 +1,210 @@
+"""The source clusters of a plan that was copied: their workers, the producers of these, and the records of their topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+from connect_share.errors import PlanRejectedError
+from connect_share.files import Progress
+from connect_share.kafka import client
+from connect_share.kafka.facts import (
+    admin_of,
+    read_facts,
+    read_records,
+    require_no_live_workers,
+    require_no_open_transaction,
+    require_topic,
+)
+from connect_share.kafka.write import MIGRATE_CLIENT_ID
+from connect_share.model.config_state import ClusterConfigState, TargetState
+from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.replay import replay_config
+from connect_share.sealing import TopicSeals
+from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.client_settings import Isolation
+from migrator.checks import same_members
+from migrator.plan import SourceCluster
+from migrator.run import MigrationRun
+
+_FENCED_AT_ONCE: Final = 8
+
+
+@dataclass(frozen=True)
+class MovedSource:
+    """A source of a plan that was copied; ``index`` is its place in the plan."""
+
+    run: MigrationRun
+    index: int
+
+    @property
+    def plan(self) -> SourceCluster:
+        """What the plan says of it."""
+        return self.run.plan.sources[self.index]
+
+    @property
+    def worker(self) -> WorkerConfig:
+        """The configuration of its workers."""
+        return self.run.workers[self.index]
+
+    @property
+    def prefix(self) -> bytes:
+        """The prefix of its keys; empty for plain keys."""
+        return self.plan.group_id.encode("ascii") + b"." if self.plan.sharing else b""
+
+    @property
+    def has_members_of_destination(self) -> bool:
+        """Whether Kafka cannot tell its workers from new ones."""
+        return same_members(self.run.plan, self.plan, self.run.destinations[self.index])
+
+    def live_workers(self) -> int:
+        """Return how many workers of its group are alive."""
+        with admin_of(self.worker) as admin:
+            return admin.connect_groups().get(self.plan.group_id, 0)
+
+    def require_stopped(self) -> None:
+        """Check that no worker is alive.
+
+        Raises:
+            LiveMembersError: one is.
+        """
+        with admin_of(self.worker) as admin:
+            require_no_live_workers(admin, self.plan.group_id, side="source")
+
+    def require_no_open_transaction(self, wait_s: float) -> None:
+        """Wait until no transaction is open in front of an end.
+
+        Raises:
+            TopicError: one is still open.
+        """
+        with admin_of(self.worker) as admin:
+            facts = read_facts(admin, {topic.topic for topic in self.plan.topics.values()})
+            for topic in self.plan.topics.values():
+                require_no_open_transaction(admin, facts[topic.topic], wait_s=wait_s)
+
+    def copied_ranges(self, topic_type: TopicType) -> tuple[OffsetRange, ...]:
+        """Return what was copied of a topic."""
+        return self.run.applied().read_ranges_of(self.index, self.plan.topics[topic_type].ranges())
+
+    def current_ranges(self, topic_type: TopicType) -> list[OffsetRange]:
+        """Return what a topic holds now.
+
+        Raises:
+            TopicMissingError: it is gone.
+        """
+        topic = self.plan.topics[topic_type].topic
+        with admin_of(self.worker) as admin:
+            return require_topic(read_facts(admin, {topic}), topic, remedy="the source is gone").ranges()
+
+    def read(self, topic_type: TopicType, ranges: Sequence[OffsetRange]) -> Iterator[Record]:
+        """Yield records of a topic as the workers believe them; of a sealed group read partitions from their beginning."""
+        records = read_records(self.worker, ranges, self.plan.topics[topic_type].isolation)
+        return records if self.plan.sealing is None else _believed(records, self.worker.seals(topic_type))
+
+    @property
+    def leaves_tombstones(self) -> bool:
+        """Whether a tombstone follows each removal: no worker is left that would refuse it, and the cleaner takes both."""
+        return self.plan.sealing is not None and self.plan.only_connectors is None
+
+    def outgoing(self, records: Iterable[Record]) -> Iterator[tuple[int, Record]]:
+        """Yield records as they are written to the source, with its index; sealed later than what is there now."""
+        steps: dict[str, TopicSeals | None] = {}
+        for record in records:
+            if record.topic not in steps:
+                steps[record.topic] = self._step(record.topic)
+            step = steps[record.topic]
+            if step is None:
+                yield self.index, record
+                continue
+            yield self.index, replace(record, value=step.seal(record.key or b"", record.value))
+            if record.value is None and self.leaves_tombstones:
+                yield self.index, record
+
+    def _step(self, topic: str) -> TopicSeals | None:
+        """Return what seals for a topic, after what it holds now; ``None``: nothing is sealed."""
+        if self.plan.sealing is None:
+            return None
+        topic_type = next(kind for kind, planned in self.plan.topics.items() if planned.topic == topic)
+        step = self.worker.seals(topic_type)
+        for _ in _believed(
+            read_records(self.worker, self.current_ranges(topic_type), Isolation.READ_UNCOMMITTED), step
+        ):
+            pass
+        return step
+
+    def config_now(self) -> ClusterConfigState:
+        """Return what a worker would believe now."""
+        return self._replay(self.current_ranges(TopicType.CONFIG))
+
+    @cached_property
+    def copied_config(self) -> ClusterConfigState:
+        """What a worker would believe after what was copied."""
+        return self._replay(self.copied_ranges(TopicType.CONFIG))
+
+    def _replay(self, ranges: Sequence[OffsetRange]) -> ClusterConfigState:
+        group = self.plan.group_id if self.plan.sharing else None
+        return replay_config(self.read(TopicType.CONFIG, ranges), group)
+
+    def target_states(self) -> dict[str, TargetState]:
+        """Return the connectors that were moved, with the target states that were copied."""
+        only = self.plan.only_connectors
+        return {
+            name: self.copied_config.target_state(name) or TargetState.STARTED
+            for name in sorted(self.copied_config.connectors())
+            if only is None or name in only
+        }
+
+    def transactional_ids(self) -> list[str]:
+        """Return the transactional ids of the leader and of the tasks; none without exactly-once (KIP-618)."""
+        if self.worker.exactly_once_source_support == "disabled":
+            return []
+        group = self.plan.group_id
+        leader = [f"connect-cluster-{group}"] if self.plan.only_connectors is None else []
+        tasks = [task for name in self.target_states() for task in self.copied_config.tasks_to_fence(name)]
+        return leader + [f"{group}-{task}" for task in tasks]
+
+
+def _believed(records: Iterable[Record], step: TopicSeals | None) -> Iterator[Record]:
+    for record in records:
+        taken = record if step is None else step.believed(record)
+        if taken is not None:
+            yield taken
+
+
+def moved_sources(run: MigrationRun) -> list[MovedSource]:
+    """Return the sources of a plan, in its order.
+
+    Raises:
+        PlanRejectedError: the values of one are sealed, and there are no keys.
+    """
+    if any(source.sealed_as_is for source in run.plan.sources):
+        raise PlanRejectedError(
+            "the values of the source are sealed, and its worker file has no keys: nobody can see its connectors, or stop "
+            "them there. Stop its workers, copy what is left with apply --follow, and run verify; or make a plan with keys"
+        )
+    return [MovedSource(run, index) for index in range(len(run.plan.sources))]
+
+
+def fence(sources: Sequence[MovedSource], progress: Progress) -> int:
+    """Fence the old producers of sources by their transactional ids, several side by side. Returns how many.
+
+    Raises:
+        BrokerError: the cluster refused one; others may be fenced. Fencing again is harmless.
+    """
+    ids = [(source.worker, id_) for source in sources for id_ in source.transactional_ids()]
+    progress.phase("fencing the old producers", len(ids))
+
+    def fence_one(entry: tuple[WorkerConfig, str]) -> None:
+        worker, transactional_id = entry
+        client.fence(worker.producer_settings(), transactional_id, client_id=worker.client_id(MIGRATE_CLIENT_ID))
+
+    pool = ThreadPoolExecutor(_FENCED_AT_ONCE, thread_name_prefix="fence")
+    try:
+        for _ in pool.map(fence_one, ids):
+            progress.advance(1)
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return len(ids)

@@ -1,0 +1,364 @@
+"""The plan of a migration: a JSON file that a person can read before anything is written.
+
+It names topics by id and records by exact offset ranges, so what is applied is what was planned. It holds no secret:
+the worker files are read again when the plan is applied.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from connect_share import files as private_file
+from connect_share.errors import InvalidClusterGroupIdError, PlanFileError
+from connect_share.model.keys import ClusterGroupId
+from connect_share.model.records import OffsetRange, TopicType
+from connect_share.sealing import KeyRing, SealingMode
+from connect_share.transform.counts import Count, RecordCounts
+from connect_share.transform.rules import PLAIN_KEYS, RULE_VERSION, KeyTransform
+from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.client_settings import Isolation
+
+PLAN_FORMAT: Final = "connect-share/migration-plan/2"
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class _Part(BaseModel):
+    # A typing error in an edited plan must not be overlooked, hence no unknown members.
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class PlannedPartition(_Part):
+    """The records of one source partition that are read: ``[start, end)``.
+
+    Attributes:
+        start: first offset of the log when the plan was made.
+        end: high watermark then, exclusive.
+        last_stable_offset: equal to ``end``; a plan is refused otherwise.
+    """
+
+    partition: Count
+    start: Count
+    end: Count
+    last_stable_offset: Count
+
+    @model_validator(mode="after")
+    def _ordered(self) -> PlannedPartition:
+        if self.start > self.end:
+            raise ValueError(f"partition {self.partition}: start {self.start} is behind end {self.end}")
+        return self
+
+
+class SourceTopic(_Part):
+    """One topic of a source: its id, the isolation of its own worker, and the ranges that are read."""
+
+    topic: str
+    topic_id: str | None
+    isolation: Isolation
+    partitions: tuple[PlannedPartition, ...]
+    counts: RecordCounts = RecordCounts()
+
+    def ranges(self) -> tuple[OffsetRange, ...]:
+        """Return the planned ranges, one per partition."""
+        return tuple(OffsetRange(self.topic, part.partition, part.start, part.end) for part in self.partitions)
+
+
+class PlannedSealing(_Part):
+    """The keys of a worker file, as far as others may know them.
+
+    Attributes:
+        key_ids: the first one seals.
+        fingerprint: of all of them, see :meth:`connect_share.sealing.KeyRing.fingerprint`.
+    """
+
+    mode: SealingMode
+    key_ids: tuple[Annotated[int, Field(ge=1)], ...]
+    fingerprint: str
+
+    @classmethod
+    def of(cls, worker: WorkerConfig) -> Self | None:
+        """Return those of a worker file; ``None``: it seals nothing."""
+        keys = worker.keys_in_use
+        if keys is None:
+            return None
+        return cls(mode=worker.sealing_mode, key_ids=keys.ids, fingerprint=keys.fingerprint())
+
+    def is_part_of(self, keys: KeyRing) -> bool:
+        """Return whether all the keys of the plan are among these."""
+        return KeyRing(each for each in keys.items() if each[0] in self.key_ids).fingerprint() == self.fingerprint
+
+
+class SourceCluster(_Part):
+    """One Connect cluster and its destination.
+
+    Attributes:
+        worker_config_file: path of its worker file, absolute or from the plan's folder.
+        group_id: its ``group.id``.
+        sharing: its topics are shared: only the keys under its own prefix are its own.
+        kafka_cluster_id: id of the Kafka cluster that holds its topics.
+        cluster_group_id: the prefix its records get; ``None`` gives them plain keys.
+        only_connectors: exact names of the connectors that are moved; ``None`` moves the whole cluster.
+        destination_worker_config_file: path of the worker file used for writing, likewise.
+        connectors: how many connectors of its config topic are moved.
+        sealing: the keys that open its values; ``None``: they are plain, or ``sealed_as_is``.
+        destination_sealing: the keys that seal their copies; ``None``: nothing does.
+        sealed_as_is: there are sealed values and no keys: the copies are the same bytes under the same keys.
+    """
+
+    worker_config_file: str
+    group_id: str
+    sharing: bool = False
+    kafka_cluster_id: str | None
+    cluster_group_id: str | None
+    only_connectors: tuple[str, ...] | None = None
+    destination_worker_config_file: str
+    connectors: Count
+    sealing: PlannedSealing | None = None
+    destination_sealing: PlannedSealing | None = None
+    sealed_as_is: bool = False
+    topics: dict[TopicType, SourceTopic]
+
+    @property
+    def becomes(self) -> str:
+        """The key space it gets, for people."""
+        return PLAIN_KEYS if self.cluster_group_id is None else self.cluster_group_id
+
+    def transform(self, topic_type: TopicType) -> KeyTransform:
+        """Return the transform for the records of one of its topics.
+
+        Raises:
+            InvalidClusterGroupIdError: ``cluster_group_id`` was edited into an illegal one.
+        """
+        own = self.group_id if self.sharing else None
+        becomes = None if self.cluster_group_id is None else ClusterGroupId(self.cluster_group_id)
+        return KeyTransform.between(topic_type, own, becomes, self.only_connectors)
+
+
+class DestinationTopic(_Part):
+    """One shared topic. ``topic_id`` is empty when ``apply`` has to create it, as ``create topics`` would."""
+
+    topic: str
+    topic_id: str | None
+    partitions: Annotated[int, Field(ge=1)]
+    create: bool
+
+
+class Destination(_Part):
+    """The shared topics and the Kafka cluster that holds them."""
+
+    kafka_cluster_id: str | None
+    topics: dict[TopicType, DestinationTopic]
+
+
+class PlanStep(_Part):
+    """One step of the whole move: who does what."""
+
+    who: Literal["operator", "connect-share-migrate"]
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class CopySlice:
+    """The unit of work of every engine: one source partition, never split (splitting it reorders records).
+
+    Attributes:
+        source_index: place of the source cluster in the plan.
+        transform: from old keys to new ones.
+        fold: re-emit the state (``--mode state``) instead of every record.
+    """
+
+    source_index: int
+    topic_type: TopicType
+    offset_range: OffsetRange
+    isolation: Isolation
+    destination_topic: str
+    destination_partitions: int
+    transform: KeyTransform
+    fold: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its name, unique inside the plan: ``0/config/connect-configs[0]``."""
+        where = f"{self.offset_range.topic}[{self.offset_range.partition}]"
+        return f"{self.source_index}/{self.topic_type.value}/{where}"
+
+
+class MigrationPlan(_Part):
+    """A move of Connect clusters, or of some of their connectors, onto one set of topics.
+
+    Attributes:
+        mode: ``mirror`` copies record for record, ``state`` re-emits the folded state.
+        follow: the workers of the sources may be alive; what they write is mirrored until the cut-over.
+        merge: several sources become one group, on purpose.
+    """
+
+    format: Literal["connect-share/migration-plan/2"] = PLAN_FORMAT
+    run_id: str
+    created_at_ms: Count
+    mode: Literal["mirror", "state"] = "mirror"
+    follow: bool = False
+    merge: bool = False
+    sources: Annotated[tuple[SourceCluster, ...], Field(min_length=1)]
+    destination: Destination
+    rule_version: int = RULE_VERSION
+    fingerprint: str
+    warnings: tuple[str, ...] = ()
+    steps: tuple[PlanStep, ...] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> MigrationPlan:
+        every = set(TopicType)
+        if set(self.destination.topics) != every or any(set(s.topics) != every for s in self.sources):
+            raise ValueError("each source and the destination need exactly the topics config, status and offset")
+        groups = [source.cluster_group_id for source in self.sources]
+        if len(set(groups)) != len(groups) and not self.merge:
+            raise ValueError("two sources have the same cluster_group_id: they would be merged into one group")
+        if self.follow and self.mode != "mirror":
+            raise ValueError("follow needs the mode mirror: a folded state has no order to follow")
+        if any(len(source.topics[TopicType.CONFIG].partitions) != 1 for source in self.sources):
+            raise ValueError("a config topic has exactly one partition")
+        if self.destination.topics[TopicType.CONFIG].partitions != 1:
+            raise ValueError("the destination's config topic has exactly one partition")
+        expected = plan_fingerprint(self.sources, self.mode)
+        if self.fingerprint != expected:
+            raise ValueError(
+                f"fingerprint is {self.fingerprint}, but the transform of this plan by this version gives "
+                f"{expected}: cluster_group_id was edited or the rules changed; make the plan anew"
+            )
+        return self
+
+    @classmethod
+    def load(cls, path: Path | str) -> MigrationPlan:
+        """Read and check a plan file. A worker file that is not where it was is looked for beside the plan.
+
+        Raises:
+            PlanFileError: missing, not JSON, of another format, or inconsistent; it says where.
+        """
+        return cls.parse(read_plan_file(Path(path), "plan"), Path(path))
+
+    @classmethod
+    def parse(cls, text: str, path: Path) -> MigrationPlan:
+        """Check the text of the plan file ``path``.
+
+        Raises:
+            PlanFileError: as :meth:`load`.
+        """
+        plan, folder = load_model(cls, path, "plan", text), path.parent
+        sources = tuple(
+            source.model_copy(
+                update={
+                    "worker_config_file": _found(source.worker_config_file, folder),
+                    "destination_worker_config_file": _found(source.destination_worker_config_file, folder),
+                }
+            )
+            for source in plan.sources
+        )
+        return plan.model_copy(update={"sources": sources})
+
+    def save(self, path: Path | str) -> None:
+        """Write the plan as one step, mode 0600."""
+        write_plan_file(Path(path), self.model_dump_json(indent=2) + "\n")
+
+    def in_place(self, source: SourceCluster, topic_type: TopicType) -> bool:
+        """Return whether a source's topic is the destination's too: originals and copies lie side by side."""
+        return (
+            source.kafka_cluster_id == self.destination.kafka_cluster_id
+            and source.topics[topic_type].topic == self.destination.topics[topic_type].topic
+        )
+
+    def slices(self) -> list[CopySlice]:
+        """Return one slice for each source partition, config topics first, in the order of the plan."""
+        return [
+            CopySlice(
+                source_index=index,
+                topic_type=topic_type,
+                offset_range=offset_range,
+                isolation=source.topics[topic_type].isolation,
+                destination_topic=self.destination.topics[topic_type].topic,
+                destination_partitions=self.destination.topics[topic_type].partitions,
+                transform=source.transform(topic_type),
+                fold=self.mode == "state",
+            )
+            for topic_type in TopicType
+            for index, source in enumerate(self.sources)
+            for offset_range in source.topics[topic_type].ranges()
+        ]
+
+
+def _found(file: str, folder: Path) -> str:
+    """Return the path of a worker file: where it was, or beside a plan that was carried to another machine."""
+    planned = folder / file
+    beside = folder / planned.name
+    return str(beside if not planned.exists() and beside.exists() else planned)
+
+
+def plan_fingerprint(sources: tuple[SourceCluster, ...], mode: str) -> str:
+    """Return the hash of all transforms of a plan, in order.
+
+    Raises:
+        ValueError: a ``cluster_group_id`` is illegal.
+    """
+    digest = hashlib.sha256(mode.encode())
+    for source in sources:
+        for topic_type in TopicType:
+            try:
+                digest.update(source.transform(topic_type).fingerprint.encode())
+            except InvalidClusterGroupIdError as error:
+                raise ValueError(str(error)) from error
+    return f"sha256:{digest.hexdigest()}"
+
+
+def load_model(model: type[Model], path: Path, what: str, text: str | None = None) -> Model:
+    """Read a JSON file into a pydantic model; errors name the place in the file, never its content.
+
+    Args:
+        model: of the file.
+        path: of the file.
+        what: it is, for errors.
+        text: of the file, if it was read already.
+
+    Raises:
+        PlanFileError: missing, not JSON, or not of this shape.
+    """
+    try:
+        return model.model_validate_json(read_plan_file(path, what) if text is None else text)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the top"
+        raise PlanFileError(f"{what} {path} is not usable, at {where}: {first['msg']}") from error
+
+
+def write_plan_file(path: Path, text: str) -> None:
+    """Replace ``path`` by ``text`` as one step, mode 0600: a reader sees the old file or the new one.
+
+    Raises:
+        PlanFileError: it cannot be written; what was there before is untouched.
+    """
+    try:
+        private_file.write_private_file(path, text.encode())
+    except OSError as error:
+        raise PlanFileError(
+            f"{path} cannot be written ({error.strerror}): make room or choose another place"
+        ) from error
+
+
+def read_plan_file(path: Path, what: str) -> str:
+    """Return the text of a plan or manifest.
+
+    Raises:
+        PlanFileError: missing, unreadable or not UTF-8.
+    """
+    try:
+        return path.read_bytes().decode("utf-8")  # no newline is translated: a plan is hashed
+    except FileNotFoundError:
+        raise PlanFileError(f"{what} {path} does not exist") from None
+    except OSError as error:
+        raise PlanFileError(f"{what} {path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise PlanFileError(f"{what} {path} is no UTF-8 text") from error

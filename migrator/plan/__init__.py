@@ -1,1 +1,0 @@
-"""The plan as data, and its file."""

@@ -1,1 +1,0 @@
-"""Making a plan, and what it refuses."""

@@ -1,0 +1,334 @@
+"""The evidence folder of a plan: plan, manifest and verification as JSON, the commands that were run, an HTML page.
+
+It holds names and figures, no record and no value.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import importlib
+import platform
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict
+
+from connect_share.errors import ConnectShareError, PlanFileError
+from connect_share.model.records import TopicType
+from connect_share.transform.rules import SkipReason
+from migrator.copy.evidence import SliceEvidence
+from migrator.plan import MigrationPlan, load_model, write_plan_file
+from migrator.run import Manifest, MigrationRun, MigrationStatus
+from migrator.verify.equality import StateDifference
+from migrator.verify.verification import Verification
+
+PLAN: Final = "plan.json"
+MANIFEST: Final = "manifest.json"
+VERIFICATION: Final = "verification.json"
+RUNS: Final = "runs.json"
+REPORT: Final = "report.html"
+DONE: Final = "done"
+DIFFERENT: Final = "differences found"
+INTERRUPTED: Final = "interrupted"
+Row = tuple[object, ...]
+_STATUS: Final[Mapping[MigrationStatus, str]] = {
+    MigrationStatus.PLANNED: "the copy did not end: the destination holds a part of it, or nothing",
+    MigrationStatus.COPIED: "copied",
+    MigrationStatus.VERIFIED: "copied and verified",
+    MigrationStatus.CUT_OVER: "copied, verified and cut over",
+    MigrationStatus.ROLLED_BACK: "rolled back: what was written was removed again",
+}
+_BAD_NEWS: Final = (MigrationStatus.PLANNED, MigrationStatus.ROLLED_BACK)
+_PACKAGES: Final = ("connect-share", "confluent-kafka", "fastavro")
+
+
+class CommandRun(BaseModel):
+    """One command.
+
+    Attributes:
+        command: its word, such as ``apply``.
+        outcome: ``done``, ``interrupted``, ``differences found``, or the error's name.
+        operator: who ran it: the name of the user of the system.
+        host: where.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    command: str
+    began_ms: int
+    ended_ms: int
+    outcome: str
+    operator: str
+    host: str
+    version: str
+
+
+class CommandRuns(BaseModel):
+    """All commands on a plan, in order."""
+
+    model_config = ConfigDict(frozen=True)
+
+    run_id: str
+    runs: tuple[CommandRun, ...] = ()
+
+
+class KeptVerification(Verification):
+    """A verification, and when it was made."""
+
+    at_ms: int
+    version: str
+
+
+@dataclass
+class CommandEvidence:
+    """The result of a command, filled in while it runs."""
+
+    verification: Verification | None = None
+
+
+def folder_of(plan_path: Path) -> Path:
+    """Return the default folder of a plan: ``move.json`` has ``move.evidence``."""
+    return plan_path.with_name(f"{plan_path.stem}.evidence")
+
+
+@contextlib.contextmanager
+def evidence_of(run: MigrationRun, folder: Path | None, command: str) -> Iterator[CommandEvidence]:
+    """Write the evidence of a command when it ends, failures included; existing files are brought up to date.
+
+    A command that was refused before anything was done leaves none. If the command failed, its own error is raised, even
+    if the evidence cannot be written.
+
+    Args:
+        run: the plan.
+        folder: where; by default beside the plan. An existing folder keeps its mode, a new one is 0700.
+        command: for the list of runs.
+
+    Raises:
+        PlanFileError: an earlier file cannot be read, the folder belongs to another plan, which is refused before the
+            command begins, or there is no room.
+    """
+    began_ms = int(time.time() * 1000)
+    if folder is None:
+        folder = folder_of(run.plan_path)
+    else:
+        _refuse_another(folder, run.plan.run_id)
+    # The templates' library takes as long as the brokers' first answers, and is only needed at the end.
+    threading.Thread(target=importlib.import_module, args=("migrator.report_page",), daemon=True).start()
+    evidence, outcome = CommandEvidence(), DONE
+    try:
+        yield evidence
+    except BaseException as error:
+        outcome = type(error).__name__ if isinstance(error, Exception) else INTERRUPTED
+        if run.manifest is not None:
+            with contextlib.suppress(ConnectShareError, OSError):
+                _write(run, folder, evidence.verification, command=command, began_ms=began_ms, outcome=outcome)
+        raise
+    if evidence.verification is not None and not evidence.verification.equal:
+        outcome = DIFFERENT
+    _write(run, folder, evidence.verification, command=command, began_ms=began_ms, outcome=outcome)
+
+
+def _write(
+    run: MigrationRun, folder: Path, verification: Verification | None, *, command: str, began_ms: int, outcome: str
+) -> None:
+    plan, manifest, ended_ms = run.plan, run.manifest, int(time.time() * 1000)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise PlanFileError(
+            f"the evidence folder {folder} cannot be made ({error.strerror}): choose another with --evidence"
+        ) from error
+    _refuse_another(folder, plan.run_id)
+    write_plan_file(folder / PLAN, run.plan_text)
+    if manifest is not None:
+        manifest.save(folder / MANIFEST)
+    verified, known = folder / VERIFICATION, folder / RUNS
+    if verification is not None:
+        kept = KeptVerification(**verification.model_dump(), at_ms=ended_ms, version=version("connect-share"))
+        write_plan_file(verified, kept.model_dump_json(indent=2) + "\n")
+    last = load_model(KeptVerification, verified, "verification") if verified.exists() else None
+    before = load_model(CommandRuns, known, "list of runs").runs if known.exists() else ()
+    ended = CommandRun(
+        command=command,
+        began_ms=began_ms,
+        ended_ms=ended_ms,
+        outcome=outcome,
+        operator=_user(),
+        host=platform.node(),
+        version=version("connect-share"),
+    )
+    runs = CommandRuns(run_id=plan.run_id, runs=(*before, ended))
+    write_plan_file(known, runs.model_dump_json(indent=2) + "\n")
+    facts = {
+        **{name: version(name) for name in _PACKAGES},
+        "Python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "rule of keys": f"version {plan.rule_version}",
+        "fingerprint of the transform": plan.fingerprint,
+        "sha256 of the plan": run.plan_sha256,
+        "page made": _time(ended_ms),
+    }
+    write_plan_file(folder / REPORT, _page(run, last, runs.runs, facts))
+
+
+def _refuse_another(folder: Path, run_id: str) -> None:
+    path = folder / PLAN
+    if path.exists() and MigrationPlan.load(path).run_id != run_id:
+        raise PlanFileError(f"{folder} holds the evidence of another plan: choose another folder with --evidence")
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):  # a container may run as a number without a name
+        return "unknown"
+
+
+def _page(
+    run: MigrationRun, verification: KeptVerification | None, runs: Sequence[CommandRun], facts: Mapping[str, str]
+) -> str:
+    """Return the HTML page, fit for a change ticket; ``facts`` are the lines at its end: versions, hashes."""
+    plan, manifest = run.plan, run.manifest
+    from migrator.report_page import render_page
+
+    return render_page(
+        "evidence.html.j2",
+        plan=plan,
+        manifest=manifest,
+        verification=verification,
+        time=_time,
+        status="not applied" if manifest is None else _STATUS[manifest.status],
+        status_is_good=manifest is not None and manifest.status not in _BAD_NEWS,
+        moved=_moved(plan, manifest),
+        destination=_destination(plan, manifest),
+        left_behind=_left_behind(plan, manifest),
+        differences=[] if verification is None else [_difference(each) for each in verification.differences],
+        warnings=[*plan.warnings, *(() if verification is None else verification.warnings)],
+        steps=[(number, step.who, step.what) for number, step in enumerate(plan.steps, 1)],
+        runs=[
+            (
+                _time(each.began_ms),
+                each.command,
+                f"{(each.ended_ms - each.began_ms) / 1000:,.1f}",
+                each.outcome,
+                f"{each.operator} on {each.host}",
+                each.version,
+            )
+            for each in runs
+        ],
+        backup=_backup(manifest),
+        slices=[
+            (
+                f"{each.topic}[{each.partition}]",
+                f"{each.start:,} to {each.end:,}",
+                each.read,
+                each.written,
+                each.found_present,
+                ", ".join(
+                    f"[{at}] {first:,}-{last:,}" for at, (first, last) in sorted(each.destination_offsets.items())
+                )
+                or "-",
+                each.digest,
+            )
+            for each in (() if manifest is None else manifest.evidence)
+        ],
+        facts=facts.items(),
+    )
+
+
+def _time(at_ms: int | None) -> str:
+    return "-" if at_ms is None else f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _moved(plan: MigrationPlan, manifest: Manifest | None) -> list[Row]:
+    done: dict[tuple[int, TopicType], list[SliceEvidence]] = {}
+    for evidence in () if manifest is None else manifest.evidence:
+        done.setdefault((evidence.source_index, evidence.topic_type), []).append(evidence)
+    rows: list[Row] = []
+    for index, source in enumerate(plan.sources):
+        connectors = "all" if source.only_connectors is None else ", ".join(map(repr, source.only_connectors))
+        who: Row = (source.group_id, source.becomes, f"{source.connectors:,} ({connectors})")
+        for topic_type in TopicType:
+            topic, copied = source.topics[topic_type], done.get((index, topic_type), [])
+            planned = topic.counts
+            counts = (planned.read, planned.to_write, planned.tombstones, planned.bytes_to_write)
+            if manifest is not None:
+                counts = (
+                    sum(each.read for each in copied),
+                    sum(each.written for each in copied),
+                    sum(each.tombstones for each in copied),
+                    sum(each.bytes_written for each in copied),
+                )
+            rows.append(
+                (
+                    *(who if topic_type is TopicType.CONFIG else ("", "", "")),
+                    f"{topic.topic} (id {topic.topic_id or '-'}, {topic.isolation.value})",
+                    plan.destination.topics[topic_type].topic,
+                    *counts,
+                )
+            )
+    return rows
+
+
+def _destination(plan: MigrationPlan, manifest: Manifest | None) -> list[Row]:
+    return [
+        (
+            topic_type.value,
+            topic.topic,
+            (topic.topic_id if manifest is None else manifest.destination[topic_type].topic_id) or "-",
+            "created by apply" if manifest is not None and manifest.destination[topic_type].created else "was there",
+            topic.partitions,
+        )
+        for topic_type, topic in plan.destination.topics.items()
+        if manifest is None or topic_type in manifest.destination
+    ]
+
+
+def _left_behind(plan: MigrationPlan, manifest: Manifest | None) -> list[Row]:
+    reasons: Counter[SkipReason] = Counter()
+    if manifest is None:
+        for source in plan.sources:
+            for topic in source.topics.values():
+                reasons.update(topic.counts.skipped)
+    else:
+        for evidence in manifest.evidence:
+            reasons.update(evidence.skipped)
+    return [(count, reason.value, reason.explanation) for reason, count in sorted(reasons.items(), key=str)]
+
+
+def _difference(difference: StateDifference) -> Row:
+    return (
+        difference.cluster_group_id or "plain keys",
+        difference.topic_type.value,
+        difference.kind,
+        difference.connector or "-",
+        difference.item or "-",
+        difference.field or "-",
+        difference.problem.value,
+    )
+
+
+def _backup(manifest: Manifest | None) -> list[Row]:
+    if manifest is None or manifest.backup is None:
+        return []
+    backup = manifest.backup
+    lines: list[Row] = [
+        ("file, beside the plan", backup.file),
+        ("records", backup.records),
+        ("bytes", backup.size_bytes),
+        ("sha256", backup.sha256),
+        ("seconds taken", f"{backup.seconds:,.1f}"),
+        *((f"records of {topic}", count) for topic, count in backup.topics.items()),
+    ]
+    if manifest.mirrored_backup is not None:
+        mirrored = manifest.mirrored_backup
+        lines.append(("what was mirrored", f"{mirrored.file}, {mirrored.records:,} records, sha256 {mirrored.sha256}"))
+    return lines

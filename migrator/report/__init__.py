@@ -1,1 +1,0 @@
-"""The evidence of a run: a folder with a page."""

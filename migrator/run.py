@@ -1,0 +1,404 @@
+"""The manifest of a plan: what was done with it. Written before the first record and while slices end.
+
+A plan with everything that belongs to it, read once: what a user confirms is the object that is applied.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import fcntl
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from connect_share.backup.backup_file import BackupFile
+from connect_share.backup.record_file import half_written
+from connect_share.errors import AlreadyAppliedError, PlanFileError, PlanRejectedError
+from connect_share.model.config_state import TargetState
+from connect_share.model.records import OffsetRange, TopicType
+from connect_share.sealing import KEYS_PROPERTY
+from connect_share.transform.sealed import Sealing
+from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
+from connect_share.worker_config.worker import SEALING_PROPERTY
+from migrator.bystanders import TopicBaseline
+from migrator.copy.evidence import SliceEvidence
+from migrator.plan import MigrationPlan, PlannedSealing, load_model, read_plan_file, write_plan_file
+
+MANIFEST_FORMAT: Final = "connect-share/migration-manifest/2"
+
+
+class MigrationStatus(enum.Enum):
+    """The progress of a plan.
+
+    ``PLANNED``: writing was allowed to begin and has not ended; the destination holds nothing or a part.
+    ``COPIED``: every slice is there. ``VERIFIED``: both sides were found equal too. ``CUT_OVER``: the source was fenced
+    and sealed too; new workers may run. ``ROLLED_BACK``: what was written was removed again.
+    """
+
+    PLANNED = "planned"
+    COPIED = "copied"
+    VERIFIED = "verified"
+    CUT_OVER = "cut_over"
+    ROLLED_BACK = "rolled_back"
+
+
+class WrittenTopic(BaseModel):
+    """A destination topic as it was when writing began.
+
+    Attributes:
+        end_offsets: per partition the end before the first record was written.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    topic: str
+    topic_id: str | None
+    created: bool
+    end_offsets: dict[int, int]
+
+
+class Followed(BaseModel):
+    """The mirroring of a live source behind the planned ends.
+
+    Attributes:
+        positions: per source topic partition (``Manifest.place``) the next offset to be read.
+        destination_ends: per topic type and partition the end of what the plan wrote at the destination. Behind it lies
+            what a killed run has left, and what new workers have written.
+        written: records written while following.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    positions: dict[str, int] = {}
+    destination_ends: dict[TopicType, dict[int, int]] = {}
+    written: int = 0
+
+
+class Sealed(BaseModel):
+    """The records written to the source so that a worker started there by mistake runs nothing.
+
+    Attributes:
+        how: ``stop`` wrote the target state STOPPED, ``remove`` removed the records that were moved.
+        records: how many were written.
+        target_states: per source the target state that each connector had before ``stop``; the cleaner takes the records.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    how: Literal["stop", "remove"]
+    records: int
+    at_ms: int
+    target_states: tuple[dict[str, TargetState], ...] = ()
+
+
+class Manifest(BaseModel):
+    """The record of one ``apply``.
+
+    Attributes:
+        plan_sha256: of the plan file's bytes.
+        destination: the topics written to, as they were before.
+        resumed: how often an interrupted run was continued.
+        evidence: of the slices that were copied to their end.
+        followed: how far the source was mirrored afterwards.
+        sealed: what was done to the source after the cut-over.
+        isolation: the records of other groups at the destination before the first write, with ``--isolation-proof``.
+        backup: the file that holds what was read and replaced; ``None``: no backup was wanted.
+        mirrored_backup: the file with what was mirrored behind it, made before originals are removed.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal["connect-share/migration-manifest/2"] = MANIFEST_FORMAT
+    run_id: str
+    plan_sha256: str
+    fingerprint: str
+    engine: str
+    status: MigrationStatus
+    started_at_ms: int
+    finished_at_ms: int | None = None
+    destination: dict[TopicType, WrittenTopic]
+    slices_planned: int
+    resumed: int = 0
+    evidence: tuple[SliceEvidence, ...] = ()
+    followed: Followed | None = None
+    sealed: Sealed | None = None
+    isolation: dict[TopicType, TopicBaseline] | None = None
+    backup: BackupFile | None = None
+    mirrored_backup: BackupFile | None = None
+
+    @property
+    def records_written(self) -> int:
+        """Records acknowledged so far, markers not counted."""
+        return sum(evidence.written for evidence in self.evidence)
+
+    @staticmethod
+    def place(source_index: int, offset_range: OffsetRange) -> str:
+        """Return the name of a source partition inside :class:`Followed`."""
+        return f"{source_index}/{offset_range.topic}[{offset_range.partition}]"
+
+    def read_ranges_of(self, source_index: int, planned: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
+        """Return the source ranges that were copied: the planned ones, and what was mirrored behind them."""
+        positions = {} if self.followed is None else self.followed.positions
+        return tuple(each._replace(end=positions.get(self.place(source_index, each), each.end)) for each in planned)
+
+    def written_up_to(self, topic_type: TopicType, evidence: Iterable[SliceEvidence] = ()) -> dict[int, int]:
+        """Return per partition the end of what the plan has written to a topic, or else the end there was before.
+
+        Args:
+            topic_type: of the topic.
+            evidence: of what was mirrored and is not noted yet.
+        """
+        ends = dict(self.destination[topic_type].end_offsets)
+        if self.followed is not None:
+            for number, end in self.followed.destination_ends.get(topic_type, {}).items():
+                ends[number] = max(ends.get(number, 0), end)
+        for each in (*self.evidence, *evidence):
+            if each.topic_type is topic_type:
+                for number, (_, offset) in each.destination_offsets.items():
+                    ends[number] = max(ends.get(number, 0), offset + 1)
+        return ends
+
+    def save(self, path: Path) -> None:
+        """Replace the file as one step, mode 0600."""
+        write_plan_file(path, self.model_dump_json(indent=2) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> Manifest:
+        """Read a manifest.
+
+        Raises:
+            PlanFileError: missing or damaged.
+        """
+        return load_model(cls, path, "manifest")
+
+
+def manifest_path(plan_path: Path) -> Path:
+    """Return where the manifest of a plan is: ``move.json`` has ``move.manifest.json``."""
+    return plan_path.with_name(f"{plan_path.stem}.manifest.json")
+
+
+def backup_path(plan_path: Path) -> Path:
+    """Return where the backup of a plan is: ``move.json`` has ``move.backup.avro``."""
+    return plan_path.with_name(f"{plan_path.stem}.backup.avro")
+
+
+def mirrored_backup_path(plan_path: Path) -> Path:
+    """Return where the backup of what was mirrored is: ``move.json`` has ``move.mirrored.avro``."""
+    return plan_path.with_name(f"{plan_path.stem}.mirrored.avro")
+
+
+@dataclass
+class MigrationRun:
+    """One plan, the worker files that it names and its manifest.
+
+    Attributes:
+        plan_path: the plan file.
+        plan_text: its text as it was read.
+        plan: the same, parsed.
+        workers: of the sources, in the order of the plan.
+        destinations: for each source the worker of its destination.
+        manifest: what was done with the plan so far; ``None``: nothing.
+    """
+
+    plan_path: Path
+    plan_text: str
+    plan: MigrationPlan
+    workers: list[WorkerConfig]
+    destinations: list[WorkerConfig]
+    manifest: Manifest | None
+
+    @classmethod
+    def load(cls, plan_path: Path | str) -> MigrationRun:
+        """Read the plan, its worker files and its manifest.
+
+        Raises:
+            PlanFileError: a file is missing or damaged.
+            ConfigError: a worker file is wrong.
+            PlanRejectedError: a worker file says something else than when the plan was made.
+        """
+        path = Path(plan_path)
+        text = read_plan_file(path, "plan")
+        plan = MigrationPlan.parse(text, path)
+        workers, destinations = _load_workers(plan)
+        return cls(path, text, plan, workers, destinations, _manifest_beside(path))
+
+    @property
+    def destination(self) -> WorkerConfig:
+        """The worker of the destination; those of several sources name the same topics."""
+        return self.destinations[0]
+
+    def source_sealing(self, index: int) -> Sealing:
+        """Return what opens the values of a source."""
+        return replace(Sealing.of(self.workers[index]), as_is=self.plan.sources[index].sealed_as_is)
+
+    def destination_sealing(self, index: int) -> Sealing:
+        """Return what seals the copies of a source, and opens them."""
+        return replace(Sealing.of(self.destinations[index]), as_is=self.plan.sources[index].sealed_as_is)
+
+    @property
+    def manifest_path(self) -> Path:
+        """The place of the manifest, beside the plan."""
+        return manifest_path(self.plan_path)
+
+    @cached_property
+    def plan_sha256(self) -> str:
+        """The hash of the plan file's bytes."""
+        return hashlib.sha256(self.plan_text.encode()).hexdigest()
+
+    def applied(self) -> Manifest:
+        """Return the manifest of a plan that was applied.
+
+        Raises:
+            PlanFileError: there is none, or it is that of another plan.
+        """
+        if self.manifest is None:
+            raise PlanFileError(
+                f"there is no manifest {self.manifest_path}: nothing was written to Kafka with this plan from here; begin "
+                f"with connect-share-migrate apply {self.plan_path}"
+            )
+        if self.manifest.plan_sha256 != self.plan_sha256 or self.manifest.run_id != self.plan.run_id:
+            raise PlanFileError(
+                f"{self.plan_path} is not the plan that {self.manifest_path} was written for: it was changed since; put "
+                "the plan that was applied back"
+            )
+        return self.manifest
+
+    def save(self, manifest: Manifest) -> Manifest:
+        """Write the manifest, which is that of this run from now on."""
+        manifest.save(self.manifest_path)
+        self.manifest = manifest
+        return manifest
+
+    def update(self, **changes: Any) -> Manifest:
+        """Write the manifest with some members changed.
+
+        Raises:
+            PlanFileError: the plan was not applied, or the file cannot be written.
+        """
+        return self.save(self.applied().model_copy(update=changes))
+
+    def reload_manifest(self) -> Manifest:
+        """Read the manifest again: another process has held the plan since.
+
+        Raises:
+            PlanFileError: as :meth:`applied`.
+        """
+        self.manifest = _manifest_beside(self.plan_path)
+        return self.applied()
+
+    def require_plan_unchanged(self) -> None:
+        """Refuse to write if the plan file is no longer what was read.
+
+        Raises:
+            PlanFileError: it was changed meanwhile.
+        """
+        if read_plan_file(self.plan_path, "plan") != self.plan_text:
+            raise PlanFileError(
+                f"{self.plan_path} was changed while this command was running, and nothing was written: look at the plan, "
+                "then run the command again"
+            )
+
+
+@contextmanager
+def locked_run(plan_path: Path | str) -> Iterator[MigrationRun]:
+    """Load a plan while no other process works with it.
+
+    Raises:
+        AlreadyAppliedError: another process works with it.
+        ConnectShareError: as :meth:`MigrationRun.load`.
+    """
+    with only_one(Path(plan_path)):
+        yield MigrationRun.load(plan_path)
+
+
+@contextmanager
+def only_one(path: Path) -> Iterator[None]:
+    """Lock the plan, so that two runs never write at once; the system unlocks it when the process ends.
+
+    What a run that was killed has left of a backup is removed first: it holds secrets.
+
+    Raises:
+        PlanFileError: the plan cannot be read.
+        AlreadyAppliedError: another process has locked it.
+    """
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        raise PlanFileError(f"plan {path} does not exist") from None
+    except OSError as error:
+        raise PlanFileError(f"plan {path} cannot be read: {error.strerror}") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise AlreadyAppliedError(f"another process is applying {path} right now") from error
+        with contextlib.suppress(OSError):
+            for left in (*half_written(backup_path(path)), *half_written(mirrored_backup_path(path))):
+                left.unlink()
+        yield
+
+
+def _manifest_beside(plan_path: Path) -> Manifest | None:
+    path = manifest_path(plan_path)
+    return Manifest.load(path) if path.exists() else None
+
+
+def _load_workers(plan: MigrationPlan) -> tuple[list[WorkerConfig], list[WorkerConfig]]:
+    sources, destinations = [], []
+    shared = {topic_type: topic.topic for topic_type, topic in plan.destination.topics.items()}
+    for source in plan.sources:
+        own = {topic_type: topic.topic for topic_type, topic in source.topics.items()}
+        worker = _load_worker(source.worker_config_file, source.group_id, own, sharing=source.sharing)
+        _require_sealing(worker, source.worker_config_file, source.sealing)
+        if source.sealing is not None and worker.sealing_mode is not source.sealing.mode:
+            raise _changed(source.worker_config_file, [SEALING_PROPERTY])
+        sources.append(worker)
+        # A prefix that is the source's own group.id may come from one destination file for several sources.
+        group_id = None if source.cluster_group_id == source.group_id else source.cluster_group_id
+        file, sharing = source.destination_worker_config_file, source.cluster_group_id is not None
+        worker = _load_worker(file, group_id, shared, sharing=sharing)
+        _require_sealing(worker, file, source.destination_sealing)
+        destinations.append(worker)
+    return sources, destinations
+
+
+def _require_sealing(worker: WorkerConfig, file: str, planned: PlannedSealing | None) -> None:
+    """Refuse a worker file that lacks a key of the plan, or has keys where there were none; more keys do no harm."""
+    if PlannedSealing.of(worker) is None:
+        if planned is not None:
+            raise _changed(file, [KEYS_PROPERTY])
+    elif planned is None or worker.sealing_keys is None or not planned.is_part_of(worker.sealing_keys):
+        raise _changed(file, [KEYS_PROPERTY])
+
+
+def _load_worker(file: str, group_id: str | None, topics: Mapping[TopicType, str], *, sharing: bool) -> WorkerConfig:
+    """Read a worker file that has to say what it said when the plan was made; ``group_id`` ``None``: any."""
+    path = Path(file)
+    if not path.exists():
+        raise PlanFileError(
+            f"the worker file {path} that the plan names is not there; put it there, or as {path.name} beside the plan"
+        )
+    worker = WorkerConfig.from_file(path)
+    changed = [
+        f"{topic_type.value}.storage.topic" for topic_type, topic in topics.items() if worker.topic(topic_type) != topic
+    ]
+    if group_id is not None and worker.group_id != group_id:
+        changed.append("group.id")
+    if worker.sharing_enabled is not sharing:
+        changed.append(SHARING_PROPERTY)
+    if changed:
+        raise _changed(file, changed)
+    return worker
+
+
+def _changed(file: str, properties: Iterable[str]) -> PlanRejectedError:
+    return PlanRejectedError(
+        f"worker file {file} was changed since the plan was made ({', '.join(properties)}); make a new plan"
+    )

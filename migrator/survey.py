@@ -1,0 +1,666 @@
+"""The counts of one topic by group, from one pass. Only config records are kept, until their group was folded.
+
+What a survey found, as data: names, counts and sizes; never a value of a configuration or an offset.
+
+The facts before a plan: the contents of the topics that worker files name; nothing is written.
+
+Each topic is read once. Memory holds the records of the config topics and, per connector, counts of the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict
+
+from connect_share.errors import ConnectShareError, InvalidClusterGroupIdError, ValueFormatError
+from connect_share.files import Progress, Silent, counted
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.facts import read_records
+from connect_share.kafka.write import MIGRATE_CLIENT_ID
+from connect_share.model import connect_json
+from connect_share.model.keys import ClusterGroupId, connector_of, split_key
+from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.model.status import PlainClusterWatch
+from connect_share.sealing import SealingMode
+from connect_share.sealing.cipher import SEALED_BYTES
+from connect_share.transform.canonical import canonical_config
+from connect_share.transform.counter import RECORD_OVERHEAD_BYTES, limit_of
+from connect_share.transform.rules import KeyTransform, TopicText
+from connect_share.transform.sealed import NO_SEALING, Opening, Sealing
+from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_config.secret_values import clear_text_secrets
+from migrator.advice import OWN_OFFSETS_TOPIC
+
+MOST_WORKER_IDS: Final = 20
+"""Worker ids kept for each connector: a long history of restarts must not fill the memory."""
+
+
+@dataclass
+class GroupCount:
+    """The figures of one group in one topic.
+
+    Attributes:
+        refused: records that its workers do not believe.
+        unopened: keys whose newest value is sealed with a key that is not here.
+        config: its records of the config topic, opened, in order.
+        offsets: offset records by connector.
+        workers: worker ids by connector, from statuses of plain keys.
+        clusters: whether plain statuses seem to be those of two clusters.
+    """
+
+    records: int = 0
+    tombstones: int = 0
+    bytes: int = 0
+    largest_bytes: int = 0
+    unparseable: int = 0
+    refused: int = 0
+    unopened: int = 0
+    unreadable_headers: int = 0
+    first_unreadable: str | None = None
+    config: list[Record] = field(default_factory=list)
+    offsets: Counter[str] = field(default_factory=Counter)
+    workers: dict[str, set[str]] = field(default_factory=dict)
+    clusters: PlainClusterWatch = field(default_factory=PlainClusterWatch)
+
+    def figures(self, group: ClusterGroupId | None) -> GroupInTopic:
+        """Return the figures as data."""
+        figures = {name: getattr(self, name) for name in GroupInTopic.model_fields if name != "group"}
+        return GroupInTopic(group=None if group is None else str(group), **figures)
+
+
+@dataclass
+class TopicCount:
+    """Everything counted in one topic.
+
+    Attributes:
+        sealings: of the groups whose worker files are here; sealed values of others are not opened.
+    """
+
+    topic_type: TopicType
+    sealings: Mapping[str, Sealing] = field(default_factory=dict)
+    illegal_keys: int = 0
+    groups: dict[ClusterGroupId | None, GroupCount] = field(default_factory=dict)
+    _openings: dict[ClusterGroupId, Opening] = field(default_factory=dict, repr=False)
+
+    def read(self, records: Iterable[Record]) -> None:
+        """Count all records of the topic, in order within each partition."""
+        for record in records:
+            parts = None if record.key is None else split_key(self.topic_type, record.key)
+            if parts is None:
+                self.illegal_keys += 1
+                continue
+            group, original = parts
+            count = self.groups.get(group)
+            if count is None:
+                count = self.groups[group] = GroupCount()
+                if group is not None:
+                    transform = KeyTransform.between(self.topic_type, group, None)
+                    self._openings[group] = Opening(self.sealings.get(group, NO_SEALING), transform)
+            opened = record if group is None else self._openings[group].take(record)
+            self._count_size(count, record)
+            if opened is None:
+                count.refused += 1
+            else:
+                self._count(count, group, original, opened)
+        for group, opening in self._openings.items():
+            self.groups[group].unopened = len(opening.unopened)
+
+    @staticmethod
+    def _count_size(count: GroupCount, record: Record) -> None:
+        value = record.value
+        size = len(record.key or b"") + len(value or b"")
+        count.records += 1
+        count.bytes += size
+        if record.headers is None:
+            count.unreadable_headers += 1
+            count.first_unreadable = count.first_unreadable or f"{record.topic}[{record.partition}]@{record.offset}"
+        else:
+            size += record.headers_size()
+        count.largest_bytes = max(count.largest_bytes, size)
+        count.tombstones += value is None
+
+    def _count(self, count: GroupCount, group: ClusterGroupId | None, original: bytes, record: Record) -> None:
+        connector = connector_of(self.topic_type, original)
+        parsed = None
+        try:
+            parsed = connect_json.loads(record.value)
+            # On the config topic a key without a connector, such as the session key, can be read too.
+            count.unparseable += connector is None and self.topic_type is not TopicType.CONFIG
+        except ValueFormatError:
+            count.unparseable += 1
+        if self.topic_type is TopicType.CONFIG:
+            count.config.append(record)
+        elif connector is None:
+            return
+        elif self.topic_type is TopicType.OFFSET:
+            count.offsets[connector] += 1
+        elif group is None:
+            worker = _worker_of(parsed)
+            seen = count.workers.setdefault(connector, set())
+            if worker is not None and len(seen) < MOST_WORKER_IDS:
+                seen.add(worker)
+            generation = parsed.get("generation") if isinstance(parsed, dict) else None
+            if isinstance(generation, int):
+                count.clusters.look(record.partition, worker, generation)
+
+
+def _worker_of(parsed: object) -> str | None:
+    worker = parsed.get("worker_id") if isinstance(parsed, dict) else None
+    return worker if isinstance(worker, str) else None
+
+
+TOPIC_CONFIGS: Final = (
+    "cleanup.policy",
+    "min.insync.replicas",
+    "max.message.bytes",
+    "message.timestamp.type",
+    "retention.ms",
+    "retention.bytes",
+    "segment.ms",
+    "segment.bytes",
+    "min.cleanable.dirty.ratio",
+    "min.compaction.lag.ms",
+    "max.compaction.lag.ms",
+    "delete.retention.ms",
+)
+"""Topic settings that matter for a move; the others are not asked for."""
+
+
+class _Fact(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class PartitionFacts(_Fact):
+    """One partition: ``start`` is the first offset kept, ``end`` the high watermark.
+
+    ``transaction_open``: the last stable offset is below the end; committed readers stop there.
+    """
+
+    partition: int
+    start: int
+    end: int
+    last_stable_offset: int
+    transaction_open: bool
+
+
+class GroupInTopic(_Fact):
+    """The records of one group in one topic.
+
+    Attributes:
+        group: cluster group id, ``None`` for plain keys.
+        bytes: keys and values.
+        largest_bytes: of the largest record, with the key it has; an upper bound for its batch.
+        unparseable: records whose key or value Connect cannot read.
+        refused: sealed records without their key among them, and what the workers of a sealed group do not believe.
+        unopened: keys whose newest value is sealed with a key that is in no worker file here.
+        unreadable_headers: records that cannot be carried whole, for the name of a header is not UTF-8.
+        first_unreadable: where the first of them is.
+    """
+
+    group: str | None
+    records: int
+    tombstones: int
+    bytes: int
+    largest_bytes: int
+    unparseable: int
+    refused: int = 0
+    unopened: int = 0
+    unreadable_headers: int = 0
+    first_unreadable: str | None = None
+
+
+class TopicSurvey(_Fact):
+    """One topic; a missing one has no id, no partitions and no groups.
+
+    Attributes:
+        named_by: worker files that name it.
+        replication_factor: of its partition with the fewest replicas.
+        illegal_keys: records whose key Connect does not write to such a topic; null keys count too.
+    """
+
+    kafka_cluster_id: str | None
+    topic: str
+    topic_type: TopicType
+    named_by: tuple[str, ...]
+    exists: bool
+    topic_id: str | None = None
+    replication_factor: int | None = None
+    configs: dict[str, str] = {}
+    partitions: tuple[PartitionFacts, ...] = ()
+    illegal_keys: int = 0
+    groups: tuple[GroupInTopic, ...] = ()
+
+
+class SecretPlace(_Fact):
+    """Where a secret stands in clear text."""
+
+    connector: TopicText
+    property: TopicText
+
+
+class ConnectorSurvey(_Fact):
+    """One connector of a group.
+
+    Attributes:
+        sink: it has ``topics`` or ``topics.regex``: on one Kafka cluster its consumer group is ``connect-<name>``.
+        own_offsets_topic: its offsets are in a topic of its own, which a plan does not move; to another Kafka cluster
+            a plan refuses it.
+        inconsistent: Connect gives its workers no tasks as the records stand.
+        state_mode: what ``plan --mode state`` would do: ``heals`` or ``leaves_without_tasks``; ``None``: nothing.
+        fenced_tasks: tasks that were counted for the fencing of exactly-once sources, ``None`` without.
+        offset_records: in the worker's offset topic.
+        worker_ids: seen in its statuses, for plain keys only: whose connector it is, where clusters share by accident.
+    """
+
+    name: str
+    tasks: int
+    sink: bool
+    own_offsets_topic: bool
+    inconsistent: bool
+    state_mode: str | None
+    fenced_tasks: int | None
+    offset_records: int
+    worker_ids: tuple[TopicText, ...] = ()
+
+
+class GroupSurvey(_Fact):
+    """One group on one set of three topics.
+
+    Attributes:
+        group: cluster group id, ``None`` for plain keys.
+        group_ids: ``group.id`` of its workers: the group itself; for plain keys those of the worker files that name
+            these topics with sharing disabled.
+        members: workers alive, ``None`` when nobody could say.
+        alive: unknown counts as alive.
+        exactly_once: ``exactly.once.source.support`` of its worker file, ``None`` without a file.
+        secrets: in clear text in connector configurations.
+        secrets_in_tasks: how many further ones are in task configurations.
+        refused: records that its workers do not believe.
+        unopened: keys whose values cannot be opened here; then there are no connectors, for the rest may be old or forged.
+        two_clusters: if plain keys seem to be those of two clusters: that, and what to do.
+    """
+
+    kafka_cluster_id: str | None
+    topics: dict[TopicType, str]
+    group: str | None
+    side: str
+    group_ids: tuple[str, ...]
+    members: int | None
+    alive: bool
+    exactly_once: str | None
+    connectors: tuple[ConnectorSurvey, ...]
+    tasks: int
+    records: int
+    bytes: int
+    unparseable: int
+    secrets: tuple[SecretPlace, ...]
+    secrets_in_tasks: int
+    refused: int = 0
+    unopened: int = 0
+    two_clusters: str | None = None
+
+
+class LargestRecord(_Fact):
+    """The largest record of a source with its new key, against what the destination takes (bytes)."""
+
+    largest_bytes: int
+    limit_bytes: int
+    fits: bool
+
+
+class MoveSurvey(_Fact):
+    """What the worker files amount to: where a source would go.
+
+    Attributes:
+        becomes: cluster group id at the destination, ``None`` for plain keys.
+        illegal_id: that id cannot be a key prefix.
+        other_kafka_cluster: source and destination are on different ones.
+        records_at_destination: under those keys already.
+        members_at_destination: workers alive there under the ``group.id`` that will be used; ``None`` is unknown.
+    """
+
+    source: str
+    group_id: str
+    becomes: str | None
+    destination: str
+    illegal_id: bool
+    other_kafka_cluster: bool
+    records_at_destination: int
+    members_at_destination: int | None
+    largest: dict[TopicType, LargestRecord]
+
+
+class NameCollision(_Fact):
+    """A connector name in several groups of one Kafka cluster; sinks among them share ``connect-<name>``."""
+
+    kafka_cluster_id: str | None
+    connector: str
+    groups: tuple[str, ...]
+    sinks: int
+
+
+class Survey(_Fact):
+    """All facts; ``unanswered`` names what could not be asked."""
+
+    topics: tuple[TopicSurvey, ...]
+    groups: tuple[GroupSurvey, ...]
+    moves: tuple[MoveSurvey, ...]
+    collisions: tuple[NameCollision, ...]
+    unanswered: tuple[str, ...] = ()
+
+
+SOURCE: Final = "source"
+DESTINATION: Final = "destination"
+ANSWER_TIMEOUT_S: Final = 30.0
+Group = ClusterGroupId | None
+Place = tuple[str | None, str]
+"""A topic: the id of its Kafka cluster, its name."""
+
+
+@dataclass
+class _WorkerFile:
+    path: Path
+    side: str
+    worker: WorkerConfig
+    cluster: str | None = None
+    members: dict[str, int] | None = None
+
+    def place(self, topic_type: TopicType) -> Place:
+        return self.cluster, self.worker.topic(topic_type)
+
+    def places(self) -> tuple[Place, ...]:
+        return tuple(self.place(topic_type) for topic_type in TopicType)
+
+
+@dataclass
+class _Surveyor:
+    """The facts collected so far. A question that fails is noted, and the survey continues."""
+
+    files: list[_WorkerFile]
+    progress: Progress
+    timeout_s: float
+    unanswered: list[str] = field(default_factory=list)
+    topics: dict[Place, TopicSurvey] = field(default_factory=dict)
+    counts: dict[Place, TopicCount] = field(default_factory=dict)
+    groups: list[GroupSurvey] = field(default_factory=list)
+
+    @contextmanager
+    def _asking(self, where: str) -> Iterator[None]:
+        try:
+            yield
+        except ConnectShareError as error:
+            self.unanswered.append(f"{where}: {error}")
+
+    def read_clusters(self) -> None:
+        for file in self.files:
+            worker = file.worker
+            with (
+                Admin(
+                    worker.admin_settings(), client_id=worker.client_id(MIGRATE_CLIENT_ID), timeout_s=self.timeout_s
+                ) as admin,
+                self._asking(str(file.path)),
+            ):
+                file.cluster = admin.cluster_id()
+                with self._asking(f"{file.path}: workers alive"):
+                    file.members = admin.connect_groups()
+                for topic_type in TopicType:
+                    if file.place(topic_type) not in self.topics:
+                        with self._asking(worker.topic(topic_type)):
+                            self._read_topic(admin, file, topic_type)
+
+    def _read_topic(self, admin: Admin, file: _WorkerFile, topic_type: TopicType) -> None:
+        cluster, topic = place = file.place(topic_type)
+        described = admin.describe_topics([topic]).get(topic)
+        facts = TopicSurvey(
+            kafka_cluster_id=cluster,
+            topic=topic,
+            topic_type=topic_type,
+            named_by=tuple(str(other.path) for other in self.files if other.worker.topic(topic_type) == topic),
+            exists=described is not None,
+        )
+        self.topics[place] = facts
+        if described is None:
+            return
+        configs = admin.topic_configs(topic)
+        partitions = [(topic, part.id) for part in described.partitions]
+        starts = admin.start_offsets(partitions)
+        ends = admin.end_offsets(partitions)
+        # The ends were read before: what is committed meanwhile can only raise the last stable offset.
+        stable = admin.end_offsets(partitions, Isolation.READ_COMMITTED)
+        facts = facts.model_copy(
+            update={
+                "topic_id": described.topic_id,
+                "replication_factor": min(len(part.replicas) for part in described.partitions),
+                "configs": {name: configs[name] for name in TOPIC_CONFIGS if name in configs},
+                "partitions": tuple(
+                    PartitionFacts(
+                        partition=key[1],
+                        start=starts[key],
+                        end=ends[key],
+                        last_stable_offset=stable[key],
+                        transaction_open=stable[key] < ends[key],
+                    )
+                    for key in partitions
+                ),
+            }
+        )
+        self.topics[place] = facts
+        isolation = file.worker.isolation(topic_type)
+        committed = isolation is Isolation.READ_COMMITTED
+        ranges = [
+            OffsetRange(*key, starts[key], min(ends[key], stable[key]) if committed else ends[key])
+            for key in partitions
+        ]
+        self.progress.phase(f"reading {topic}", sum(part.end - part.start for part in ranges))
+        # This file counts most: another Kafka cluster may have a topic and a group of these names, and other keys.
+        named = [each.worker for each in self.files if each.worker.topic(topic_type) == topic]
+        sealings = {worker.group_id: Sealing.of(worker) for worker in (*named, file.worker) if worker.sharing_enabled}
+        count = TopicCount(topic_type, sealings)
+        records = read_records(file.worker, ranges, isolation, with_headers=True)
+        count.read(counted(records, self.progress.advance))
+        self.counts[place] = count
+        groups = tuple(count.groups[group].figures(group) for group in sorted(count.groups, key=_plain_first))
+        self.topics[place] = facts.model_copy(update={"illegal_keys": count.illegal_keys, "groups": groups})
+
+    def fold_groups(self) -> None:
+        """Fold the groups of each set of topics once, also if several files name the set."""
+        seen: set[tuple[Place, ...]] = set()
+        for file in self.files:
+            places = file.places()
+            counts = [self.counts[place] for place in places if place in self.counts]
+            if places in seen or not counts:
+                continue
+            seen.add(places)
+            groups = {group for count in counts for group in count.groups}
+            self.groups += [self._group(file, group) for group in sorted(groups, key=_plain_first)]
+
+    def _group(self, file: _WorkerFile, group: Group) -> GroupSurvey:
+        counts = {
+            topic_type: self.counts[place].groups.get(group, GroupCount())
+            for topic_type in TopicType
+            if (place := file.place(topic_type)) in self.counts
+        }
+        same_topics = [other for other in self.files if other.places() == file.places()]
+        own_files = [
+            other
+            for other in same_topics
+            if other.worker.sharing_enabled is (group is not None) and group in {None, other.worker.group_id}
+        ]
+        ids = (str(group),) if group is not None else tuple(dict.fromkeys(other.worker.group_id for other in own_files))
+        known = file.members is not None and bool(ids)
+        members = sum((file.members or {}).get(name, 0) for name in ids) if known else None
+        unopened = sum(count.unopened for count in counts.values())
+        connectors, secrets, in_tasks = _connectors(group, counts) if not unopened else ((), (), 0)
+        two_clusters = counts.get(TopicType.STATUS, GroupCount()).clusters.found
+        return GroupSurvey(
+            kafka_cluster_id=file.cluster,
+            topics={topic_type: file.worker.topic(topic_type) for topic_type in TopicType},
+            group=None if group is None else str(group),
+            side=" and ".join(dict.fromkeys(other.side for other in same_topics)),
+            group_ids=ids,
+            members=members,
+            alive=members is None or members > 0,
+            exactly_once=own_files[0].worker.exactly_once_source_support if own_files else None,
+            connectors=connectors,
+            tasks=sum(connector.tasks for connector in connectors),
+            records=sum(count.records for count in counts.values()),
+            bytes=sum(count.bytes for count in counts.values()),
+            unparseable=sum(count.unparseable for count in counts.values()),
+            secrets=secrets,
+            secrets_in_tasks=in_tasks,
+            refused=sum(count.refused for count in counts.values()),
+            unopened=unopened,
+            two_clusters=None if two_clusters is None else two_clusters.warning(file.worker.topic(TopicType.STATUS)),
+        )
+
+
+def _plain_first(group: Group) -> tuple[bool, str]:
+    return group is not None, group or ""
+
+
+def _connectors(
+    group: Group, counts: dict[TopicType, GroupCount]
+) -> tuple[tuple[ConnectorSurvey, ...], tuple[SecretPlace, ...], int]:
+    config = counts.get(TopicType.CONFIG, GroupCount())
+    canonical = canonical_config(KeyTransform.between(TopicType.CONFIG, group, None), config.config)
+    config.config.clear()
+    state = canonical.believed
+    offsets = counts.get(TopicType.OFFSET, GroupCount()).offsets
+    workers = counts.get(TopicType.STATUS, GroupCount()).workers
+    connectors, secrets, in_tasks = [], [], 0
+    for name in sorted(state.connectors()):
+        properties = state.connector_config(name) or {}
+        secrets += [SecretPlace(connector=name, property=each) for each in clear_text_secrets(properties)]
+        in_tasks += sum(len(clear_text_secrets(state.task_config(task) or {})) for task in state.tasks(name))
+        connectors.append(
+            ConnectorSurvey(
+                name=name,
+                tasks=state.task_count(name),
+                sink=bool(properties.get("topics") or properties.get("topics.regex")),
+                own_offsets_topic=bool(properties.get(OWN_OFFSETS_TOPIC)),
+                inconsistent=name in state.inconsistent_connectors(),
+                state_mode="heals"
+                if name in canonical.healed
+                else "leaves_without_tasks"
+                if name in canonical.left_without_tasks
+                else None,
+                fenced_tasks=state.task_count_record(name),
+                offset_records=offsets[name],
+                worker_ids=tuple(sorted(workers.get(name, ()))),
+            )
+        )
+    return tuple(connectors), tuple(secrets), in_tasks
+
+
+def _moves(surveyor: _Surveyor) -> list[MoveSurvey]:
+    sources = [file for file in surveyor.files if file.side == SOURCE]
+    destinations = [file for file in surveyor.files if file.side == DESTINATION]
+    paired = len(destinations) == len(sources)
+    return [
+        _move(surveyor, source, destinations[index if paired else 0], paired=paired)
+        for index, source in enumerate(sources if destinations else ())
+    ]
+
+
+def _move(surveyor: _Surveyor, source: _WorkerFile, destination: _WorkerFile, *, paired: bool) -> MoveSurvey:
+    sharing = destination.worker.sharing_enabled
+    becomes = (destination if paired else source).worker.group_id if sharing else None
+    illegal = False
+    target: Group = None
+    try:
+        target = None if becomes is None else ClusterGroupId(becomes)
+    except InvalidClusterGroupIdError:
+        illegal = True
+    own = source.worker.cluster_group_id
+    added = len(becomes or "") + (becomes is not None) - len(own or "") - (own is not None)
+    becomes_sealed = source.worker.sealing_mode is SealingMode.OFF is not destination.worker.sealing_mode
+    seals = SEALED_BYTES if becomes_sealed else 0
+    there, largest = 0, {}
+    for topic_type in TopicType:
+        count = surveyor.counts.get(source.place(topic_type))
+        mine = None if count is None else count.groups.get(own)
+        limit = _limit(surveyor, destination, topic_type)
+        if mine is not None and mine.records:
+            size = mine.largest_bytes + added + seals + RECORD_OVERHEAD_BYTES
+            largest[topic_type] = LargestRecord(largest_bytes=size, limit_bytes=limit, fits=size <= limit)
+        shared = surveyor.counts.get(destination.place(topic_type))
+        if shared is not None and not illegal and target in shared.groups:
+            there += shared.groups[target].records
+    group_id = becomes or destination.worker.group_id
+    return MoveSurvey(
+        source=str(source.path),
+        group_id=source.worker.group_id,
+        becomes=becomes,
+        destination=str(destination.path),
+        illegal_id=illegal,
+        other_kafka_cluster=source.cluster != destination.cluster,
+        records_at_destination=there,
+        members_at_destination=None if destination.members is None else destination.members.get(group_id, 0),
+        largest=largest,
+    )
+
+
+def _limit(surveyor: _Surveyor, destination: _WorkerFile, topic_type: TopicType) -> int:
+    found = surveyor.topics.get(destination.place(topic_type))
+    settings = destination.worker.topic_settings(topic_type) if found is None or not found.exists else found.configs
+    return limit_of(settings)
+
+
+def _collisions(groups: Sequence[GroupSurvey]) -> list[NameCollision]:
+    owners: dict[tuple[str | None, str], list[tuple[str, bool]]] = defaultdict(list)
+    for group in groups:
+        whose = group.group or f"plain keys of {group.topics[TopicType.CONFIG]}"
+        for connector in group.connectors:
+            owners[group.kafka_cluster_id, connector.name].append((whose, connector.sink))
+    return [
+        NameCollision(
+            kafka_cluster_id=cluster,
+            connector=name,
+            groups=tuple(whose for whose, _ in found),
+            sinks=sum(sink for _, sink in found),
+        )
+        for (cluster, name), found in sorted(owners.items(), key=str)
+        if len(found) > 1
+    ]
+
+
+def survey(
+    source_files: Sequence[Path],
+    destination_files: Sequence[Path] = (),
+    *,
+    progress: Progress | None = None,
+    timeout_s: float = ANSWER_TIMEOUT_S,
+) -> Survey:
+    """Read everything that a move between these files would touch; a missing topic is a fact.
+
+    Args:
+        source_files: worker files of the clusters that may be moved.
+        destination_files: one for all sources, or one for each; none: no move is judged.
+        progress: reports the reading.
+        timeout_s: longest wait for each answer of a cluster.
+
+    Raises:
+        ConfigError: a worker file is wrong.
+    """
+    files = [
+        _WorkerFile(Path(path).resolve(), side, WorkerConfig.from_file(path))
+        for side, paths in ((SOURCE, source_files), (DESTINATION, destination_files))
+        for path in paths
+    ]
+    surveyor = _Surveyor(files, progress or Silent(), timeout_s)
+    surveyor.read_clusters()
+    surveyor.fold_groups()
+    return Survey(
+        topics=tuple(surveyor.topics.values()),
+        groups=tuple(surveyor.groups),
+        moves=tuple(_moves(surveyor)),
+        collisions=tuple(_collisions(surveyor.groups)),
+        unanswered=tuple(surveyor.unanswered),
+    )

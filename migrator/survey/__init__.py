@@ -1,1 +1,0 @@
-"""Facts before a plan."""
