@@ -151,6 +151,8 @@ def main(argv: Sequence[str]) -> int:
     held = run([units[at::processes] for at in range(min(processes, len(units)))], measured)
     if held and others:
         held = run([others], measured)
+    elif others:
+        print("not run, for a unit test failed:", *others, sep="\n  ")
     SECONDS.write_text(json.dumps(measured))
     if left_out:
         LEFT_OUT.write_text("".join(f"{test}\n" for test in left_out))
