@@ -10,10 +10,8 @@ from pathlib import PurePath
 from typing import Final
 
 PRODUCT: Final = ("connect_share", "migrator", "spark_jobs")
-# Modules that users import from, beside the package itself: they are where their users look for them.
-PUBLIC_MODULES: Final = frozenset({"__init__", "tasks", "pytest_plugin"})
-# Old names that stay importable: alias, and where it has gone.
-ALIASES: Final = {"group_membership": "runtime", "herder": "runtime"}
+# At the top level, but no entries: what users import from there, beside the package itself, and old names of modules.
+NO_ENTRIES: Final = frozenset({"__init__", "tasks", "pytest_plugin", "_old_modules"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +95,5 @@ def find_rooms(trees: Mapping[PurePath, ast.Module]) -> Rooms:
 
 
 def entries(paths: Iterable[PurePath]) -> list[str]:
-    """Return the names at the top level of ``connect_share``, without public modules and aliases of old names."""
-    names = {PurePath(path.parts[1]).stem for path in paths if path.parts[0] == "connect_share"}
-    aliases = {alias for alias, target in ALIASES.items() if target in names}
-    return sorted(names - PUBLIC_MODULES - aliases)
+    """Return the names at the top level of ``connect_share``, without public modules and old names."""
+    return sorted({PurePath(path.parts[1]).stem for path in paths if path.parts[0] == "connect_share"} - NO_ENTRIES)
