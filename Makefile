@@ -55,7 +55,7 @@ format: $(STAMP)
 test: TESTS = not slow
 test-slow: TESTS = slow
 test test-slow: $(STAMP)
-	@$(BIN)/python -m connect_share.embedded.artifacts > /dev/null  # once, and not inside a test, whose time is limited
+	@$(BIN)/python -m tests.lab.embedded.artifacts > /dev/null  # once, and not inside a test, whose time is limited
 	@$(BIN)/python -m tests.lab.class_archives
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup -m "$(TESTS)" $(PYTEST_ARGS)
 

@@ -200,7 +200,6 @@ else:
         "split_key": "model.keys",
         "task_configs_changed": "model.config_state",
     }
-    _MOVED = {"EmbeddedError": "embedded.errors", "TopicIdRepairError": "topic_ids.errors"}
     __all__ = sorted([*_MODULES, "__version__"])  # noqa: PLE0605 - no third list of the same names
 
     def __dir__():
@@ -221,9 +220,9 @@ else:
             return import_module(f"{__name__}.{name}")
         if f"{__name__}.{name}" in _old_modules.NEW_NAMES:
             return import_module(f"{__name__}.{name}")
-        if name not in _MOVED:
+        if name != "TopicIdRepairError":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from warnings import warn
 
-        warn(f"connect_share.{name} has moved to connect_share.{_MOVED[name]}", DeprecationWarning, stacklevel=2)
-        return getattr(import_module(f"{__name__}.{_MOVED[name]}"), name)
+        warn(f"connect_share.{name} has moved to connect_share.topic_ids.errors", DeprecationWarning, stacklevel=2)
+        return getattr(import_module(f"{__name__}.topic_ids.errors"), name)

@@ -23,8 +23,6 @@ from typing import Final
 
 from connect_share.console import NEEDS_YES, Output, ProgressLine, confirmed
 from connect_share.console.options import add_profile
-from connect_share.embedded.broker import LocalBroker
-from connect_share.embedded.machine import describe_machine
 from connect_share.errors import ConfigError
 from connect_share.jar.cache import run_folder
 from spark_jobs import command_line
@@ -32,11 +30,13 @@ from spark_jobs.startup import latency, resume
 from spark_jobs.startup.connection import SERVERS, announcement, connection_from, is_secured, look_at
 from spark_jobs.startup.contenders import missing_contenders
 from spark_jobs.startup.goals import Goal, goals
+from spark_jobs.startup.machine import describe_machine
 from spark_jobs.startup.report import startup_table, write_report
 from spark_jobs.startup.result import StartupResult
 from spark_jobs.startup.scenarios import CONTENDERS, PLANS, SUITES, chosen
 from spark_jobs.startup.suite import Suite
 from spark_jobs.startup.view import EMBEDDED
+from tests.lab.embedded.broker import LocalBroker
 
 _ROUNDS: Final = {"full": 5, "quick": 2, "kip": 5}
 _PUTS: Final = {"full": latency.PUTS, "quick": 40, "kip": latency.PUTS}

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from connect_share.embedded.broker import LocalBroker
 from tests.lab.class_archives import use_class_archives
+from tests.lab.embedded.broker import LocalBroker
 from tests.lab.worker import LabWorker
 from tests.support.kafka import (
     ONE_SEGMENT_EACH,

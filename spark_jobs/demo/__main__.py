@@ -23,9 +23,6 @@ from types import FrameType
 from typing import Final
 
 from connect_share.console import Output
-from connect_share.embedded.artifacts import ensure_artifacts
-from connect_share.embedded.broker import DEFAULT_VERSION, LocalBroker
-from connect_share.embedded.machine import describe_machine
 from connect_share.errors import ConnectShareError
 from connect_share.jar.java_runtime import java_command, java_version
 from connect_share.kafka.client import library_versions
@@ -37,6 +34,9 @@ from spark_jobs.demo.result import DemoResult, Phase
 from spark_jobs.demo.steps import apply_plan, make_plan, run_benchmark, start_stores, verify_plan
 from spark_jobs.demo.workers import await_no_members, run_clusters
 from spark_jobs.session import spark_session
+from spark_jobs.startup.machine import describe_machine
+from tests.lab.embedded.artifacts import ensure_artifacts
+from tests.lab.embedded.broker import DEFAULT_VERSION, LocalBroker
 
 _SHOWN_DIFFERENCES: Final = 20
 

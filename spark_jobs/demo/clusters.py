@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from connect_share.embedded.worker import worker_properties
 from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.worker_config.worker import SHARING_PROPERTY
+from tests.lab.embedded.worker import worker_properties
 
 Fate = Literal["runs", "is paused", "is stopped", "fails", "is deleted"]
 

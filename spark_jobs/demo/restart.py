@@ -9,9 +9,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
 
-from connect_share.embedded.errors import EmbeddedError
-from connect_share.embedded.rest import RestError
-from connect_share.embedded.worker import ConnectWorker
 from connect_share.jar import jar_path
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.facts import gather_facts
@@ -33,6 +30,9 @@ from spark_jobs.demo.result import ConnectorAgain, GroupAgain, SealedGroup, Shar
 from spark_jobs.demo.segments import search_segments
 from spark_jobs.demo.views import ClusterView, compare_views, count, view_from_storage
 from spark_jobs.demo.workers import DEADLINE_S, Captured, capture, source_position, view_of
+from tests.lab.embedded.errors import EmbeddedError
+from tests.lab.embedded.rest import RestError
+from tests.lab.embedded.worker import ConnectWorker
 
 T = TypeVar("T")
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from connect_share.embedded.errors import EmbeddedError
-from connect_share.embedded.worker import ConnectWorker, write_properties
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.sealing.key_ring import new_key
@@ -26,6 +24,8 @@ from spark_jobs.demo.clusters import (
     shared_properties,
 )
 from spark_jobs.demo.views import ClusterView, view_from_rest
+from tests.lab.embedded.errors import EmbeddedError
+from tests.lab.embedded.worker import ConnectWorker, write_properties
 
 DEADLINE_S: Final = 45.0
 """The longest wait of the demo for any one thing."""

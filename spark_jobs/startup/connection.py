@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from connect_share.embedded.worker import worker_properties
 from connect_share.errors import ConfigError
 from connect_share.kafka.admin import Admin
 from connect_share.worker_config import WorkerConfig
@@ -15,6 +14,7 @@ from connect_share.worker_config.profiles import profile_in_use
 from connect_share.worker_config.worker import connection_settings
 from spark_jobs.startup.scenarios import Plan
 from spark_jobs.units import size
+from tests.lab.embedded.worker import worker_properties
 
 SERVERS: Final = "bootstrap.servers"
 PREFIX: Final = "connect-share-benchmark-"

@@ -23,8 +23,6 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.contents.cost_model import StartSize
-from connect_share.embedded.errors import EmbeddedError
-from connect_share.embedded.java_program import time_java_stores
 from connect_share.files import Progress
 from connect_share.jar import jar_path
 from connect_share.model.records import TopicType
@@ -32,6 +30,8 @@ from connect_share.worker_config import WorkerConfig
 from spark_jobs.startup.filling import Files
 from spark_jobs.startup.result import Start, Starts, Warmth
 from spark_jobs.startup.scenarios import CHECKPOINT, COLD_STARTS, Plan
+from tests.lab.embedded.errors import EmbeddedError
+from tests.lab.embedded.java_program import time_java_stores
 
 _PROBE_S: Final = 900
 _WARM_UP: Final = 20

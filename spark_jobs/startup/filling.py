@@ -12,8 +12,6 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from connect_share.checks.worker_file import worker_lines
-from connect_share.embedded.errors import EmbeddedError
-from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.errors import WriteError
 from connect_share.files import Progress
 from connect_share.kafka.admin import Admin
@@ -28,6 +26,8 @@ from spark_jobs.startup.connection import SERVERS, Connection
 from spark_jobs.startup.probe import start_size
 from spark_jobs.startup.scenarios import CHECKPOINT, NEW_SHARE, PARTITIONS, TRANSACTION_RECORDS, Plan, workload
 from spark_jobs.workload import WorkloadSize
+from tests.lab.embedded.errors import EmbeddedError
+from tests.lab.embedded.worker import worker_properties, write_properties
 
 _SEGMENT_MS: Final = 1_000
 _CLEANER_S: Final = 180.0

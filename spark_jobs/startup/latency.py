@@ -19,9 +19,6 @@ from itertools import count as count_from
 from pathlib import Path
 from typing import Final, Literal
 
-from connect_share.embedded.errors import EmbeddedError
-from connect_share.embedded.java_program import time_java_puts
-from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.files import Progress
 from connect_share.jar import INTERCEPTOR_CLASS, jar_path
 from connect_share.kafka.admin import Admin
@@ -37,6 +34,9 @@ from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from spark_jobs.startup.connection import SERVERS, Connection
 from spark_jobs.startup.contenders import run_python
 from spark_jobs.startup.result import Latency
+from tests.lab.embedded.errors import EmbeddedError
+from tests.lab.embedded.java_program import time_java_puts
+from tests.lab.embedded.worker import worker_properties, write_properties
 
 PUTS: Final = 200
 """Into each store, of each contender, beside each number of groups."""

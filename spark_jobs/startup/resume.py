@@ -12,12 +12,12 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 import connect_share
-from connect_share.embedded.broker import DEFAULT_VERSION
 from connect_share.errors import ConfigError, ConnectShareError
 from connect_share.files import write_private_file
 from connect_share.kafka.client import library_versions
 from spark_jobs.startup.result import FORMAT, Scenario, Starts, StartupResult, Storm
 from spark_jobs.startup.scenarios import COLD_STARTS
+from tests.lab.embedded.broker import DEFAULT_VERSION
 
 _MOST_BYTES: Final = 64 << 20
 """A whole one has less than one MiB."""

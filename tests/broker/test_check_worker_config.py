@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from connect_share import ConnectStorage, WorkerConfig
-from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.jar import INTERCEPTOR_CLASS, jar_path
 from connect_share.model.connect_json import dumps
 from connect_share.model.keys import prefix_key
 from connect_share.worker_config import SHARING_PROPERTY
+from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.console import console
 from tests.support.java_groups import write
 from tests.support.kafka import TestBroker

@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from connect_share.embedded.broker import LocalBroker
 from connect_share.worker_config import ClientSettings
+from tests.lab.embedded.broker import LocalBroker
 from tests.support.connect_member import ConnectMember
 from tests.support.connect_sites import LOOK_ALIKES, build, twelve_sets
 from tests.support.console import Ran

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from connect_share.embedded import broker as embedded_broker
-from connect_share.embedded import worker as embedded_worker
-from connect_share.embedded.broker import LocalBroker
-from connect_share.embedded.errors import EmbeddedError
-from connect_share.embedded.worker import ConnectWorker, worker_properties
 from tests.lab import cluster as embedded_cluster
 from tests.lab.cluster import ClusterNode, LocalCluster
+from tests.lab.embedded import broker as embedded_broker
+from tests.lab.embedded import worker as embedded_worker
+from tests.lab.embedded.broker import LocalBroker
+from tests.lab.embedded.errors import EmbeddedError
+from tests.lab.embedded.worker import ConnectWorker, worker_properties
 from tests.support.kafka import TestBroker
 
 _LAST_WORDS = f"java.net.BindException: Address already in use; {'what is logged while it ends ' * 500}"

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from connect_share.embedded.broker import LocalBroker
-from connect_share.embedded.ports import free_ports
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import producer
 from connect_share.model.keys import prefix_key
 from connect_share.worker_config import ClientSettings
+from tests.lab.embedded.broker import LocalBroker
+from tests.lab.embedded.ports import free_ports
 from tests.support.captures import FOLDER
 from tests.support.exporter import Exporter, exporter, fill, labelled
 from tests.support.kafka import TestBroker

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from connect_share.backup.record_file import half_written
-from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import BrokerError, PlanFileError, TopicRecreatedError
 from connect_share.files import Silent
 from connect_share.model.records import TopicType
@@ -24,6 +23,7 @@ from migrator.copy.copy_job import CopyJob
 from migrator.copy.evidence import SliceEvidence
 from migrator.copy.local_engine import copy_one, local_engine
 from migrator.run import Manifest, MigrationStatus, backup_path, manifest_path
+from tests.lab.embedded.broker import LocalBroker
 from tests.support.held_copies import ALL, QUARTER, Allowed, command
 from tests.support.kafka import TOPIC_PREFIX
 from tests.support.migration_faults import CONFIG_RECORDS, Busy, full_disk, recreate, set_topic_config

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.worker_config import SHARING_PROPERTY
+from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.kafka import TestBroker
 
 README = Path(__file__).parents[2] / "README.md"

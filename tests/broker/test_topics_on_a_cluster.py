@@ -20,8 +20,6 @@ from connect_share.cli.__main__ import build_parser
 from connect_share.cli.check_topics import check_topics
 from connect_share.cli.create_topics import create_topics
 from connect_share.console import Output
-from connect_share.embedded.artifacts import ensure_artifacts
-from connect_share.embedded.jvm import QUICK, java_arguments, write_log_settings
 from connect_share.errors import ReplicationFactorError
 from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
@@ -29,6 +27,8 @@ from connect_share.kafka.create import TopicSpec, await_in_sync, ensure_topic
 from connect_share.kafka.descriptions import NewTopicRequest, TopicDescription
 from connect_share.model.records import TopicType
 from tests.lab.cluster import LocalCluster
+from tests.lab.embedded.artifacts import ensure_artifacts
+from tests.lab.embedded.jvm import QUICK, java_arguments, write_log_settings
 from tests.support.kafka import skip_where_brokers_stay
 from tests.support.waiting import await_that
 

@@ -16,13 +16,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from connect_share.embedded.artifacts import class_path, ensure_artifacts
-from connect_share.embedded.broker import DEFAULT_VERSION, LocalBroker
-from connect_share.embedded.jvm import ARCHIVES_VARIABLE, class_archive
-from connect_share.embedded.worker import ConnectWorker, worker_properties
 from connect_share.errors import ConnectShareError
 from connect_share.jar.cache import cache_folder, locked
 from connect_share.jar.java_runtime import java_command
+from tests.lab.embedded.artifacts import class_path, ensure_artifacts
+from tests.lab.embedded.broker import DEFAULT_VERSION, LocalBroker
+from tests.lab.embedded.jvm import ARCHIVES_VARIABLE, class_archive
+from tests.lab.embedded.worker import ConnectWorker, worker_properties
 
 _VERSIONS: Final = ("2.8.2", "3.9.2", DEFAULT_VERSION)
 _BROKER: Final = "kafka.Kafka"

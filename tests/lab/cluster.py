@@ -11,12 +11,12 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
-from connect_share.embedded.broker import DEFAULT_VERSION, LocalBroker
-from connect_share.embedded.errors import EmbeddedError
-from connect_share.embedded.ports import TAKEN, free_ports
 from connect_share.errors import BrokerError
 from connect_share.kafka.admin import Admin
 from connect_share.worker_config.client_settings import ClientSettings
+from tests.lab.embedded.broker import DEFAULT_VERSION, LocalBroker
+from tests.lab.embedded.errors import EmbeddedError
+from tests.lab.embedded.ports import TAKEN, free_ports
 
 _TRIES: Final = 3
 _SEEN_S: Final = 60.0

@@ -10,8 +10,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from connect_share.embedded.artifacts import DEPENDENCY_PLUGIN, LOCK_FILE, Parts, locked_sets, run_maven
 from connect_share.errors import ConnectShareError
+from tests.lab.embedded.artifacts import DEPENDENCY_PLUGIN, LOCK_FILE, Parts, locked_sets, run_maven
 
 
 def lock_artifacts(name: str, roots: Sequence[str], lock_file: Path = LOCK_FILE, beside: Sequence[str] = ()) -> None:

@@ -18,11 +18,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from connect_share.embedded.artifacts import ensure_artifacts
-from connect_share.embedded.errors import EmbeddedError
-from connect_share.embedded.java_program import compile_java
 from connect_share.jar import JAVA_SOURCES, jar_path
 from connect_share.worker_config.override_policy import POLICY_CLASS
+from tests.lab.embedded.artifacts import ensure_artifacts
+from tests.lab.embedded.errors import EmbeddedError
+from tests.lab.embedded.java_program import compile_java
 
 OLDEST_KAFKA: Final = "2.8.2"
 """The sources compile against this version; the class files run on all later ones."""

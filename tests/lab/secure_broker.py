@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal
 
-from connect_share.embedded.broker import LocalBroker
-from connect_share.embedded.errors import EmbeddedError
-from connect_share.embedded.ports import free_ports
 from connect_share.jar.java_runtime import java_command
+from tests.lab.embedded.broker import LocalBroker
+from tests.lab.embedded.errors import EmbeddedError
+from tests.lab.embedded.ports import free_ports
 
 LOST: Final = "kafka-0.kafka.invalid:9092"
 STORE_PASSWORD: Final = "store-password"

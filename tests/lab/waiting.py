@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from connect_share.embedded.errors import EmbeddedError
-from connect_share.embedded.rest import RestError
 from connect_share.errors import BrokerError
+from tests.lab.embedded.errors import EmbeddedError
+from tests.lab.embedded.rest import RestError
 
 _Seen = TypeVar("_Seen")
 _POLL_S: Final = 0.1

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from connect_share.embedded.errors import EmbeddedError
-from connect_share.embedded.rest import ConnectRest, RestError, quoted
-from connect_share.embedded.worker import ConnectWorker
+from tests.lab.embedded.errors import EmbeddedError
+from tests.lab.embedded.rest import ConnectRest, RestError, quoted
+from tests.lab.embedded.worker import ConnectWorker
 
 _TIMEOUT_S: Final = 60.0
 

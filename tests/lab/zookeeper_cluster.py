@@ -9,15 +9,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from connect_share.embedded.artifacts import ensure_artifacts
-from connect_share.embedded.errors import EmbeddedError
-from connect_share.embedded.jvm import QUICK, java_arguments, write_log_settings
-from connect_share.embedded.ports import free_ports
-from connect_share.embedded.processes import ChildProcess
 from connect_share.jar.cache import run_folder
 from connect_share.kafka.admin import Admin
 from connect_share.topic_ids.authority.zookeeper import open_zookeeper
 from connect_share.worker_config.client_settings import ClientSettings
+from tests.lab.embedded.artifacts import ensure_artifacts
+from tests.lab.embedded.errors import EmbeddedError
+from tests.lab.embedded.jvm import QUICK, java_arguments, write_log_settings
+from tests.lab.embedded.ports import free_ports
+from tests.lab.embedded.processes import ChildProcess
 from tests.lab.waiting import holds, until
 
 VERSION: Final = "3.9.2"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.embedded.broker import LocalBroker
+from tests.lab.embedded.broker import LocalBroker
 from tests.lab.release_fixtures.commands import command_lines, played, set_the_stage
 from tests.lab.release_fixtures.scenes import Scene
 from tests.lab.release_fixtures.topics import Cluster

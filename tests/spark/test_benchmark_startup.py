@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.model.records import TopicType
 from connect_share.worker_config import WorkerConfig
 from spark_jobs import benchmark_startup, compare_benchmarks
@@ -16,6 +15,7 @@ from spark_jobs.startup import latency, suite
 from spark_jobs.startup.filling import Files
 from spark_jobs.startup.result import PHASES, Starts, StartupResult
 from spark_jobs.startup.scenarios import COLD_STARTS
+from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.waiting import await_that

@@ -16,11 +16,11 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.jar import JAR_NAME, jar_path
 from connect_share.jar.java_runtime import java_home_for_spark
 from connect_share.worker_config import SHARING_PROPERTY
 from spark_jobs.session import missing_protection
+from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.kafka import TestBroker
 
 CHECKOUT = Path(__file__).parents[2]
@@ -113,9 +113,6 @@ def test_the_wheel_holds_the_product_and_the_jar_and_nothing_of_the_lab(wheel: P
     }
     assert {name for name in files if name.endswith(".py")} == modules
     assert not [name for name in files if "lab/" in name or "/drill" in name or "compatibility" in name]
-    # What the demo and "--embedded" of an installed wheel need beside modules.
-    for name in ("artifacts.lock.json", "java/TimeStores.java"):
-        assert f"connect_share/embedded/{name}" in files
 
 
 @pytest.mark.slow

@@ -17,7 +17,6 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import BrokerError, PlanFileError
 from connect_share.files import Silent
 from connect_share.kafka.write import ONCE_OVERRIDES, PRODUCER_OVERRIDES
@@ -28,6 +27,7 @@ from migrator.copy.local_engine import Engine
 from migrator.run import Manifest, MigrationStatus, manifest_path
 from spark_jobs import apply_plan as job
 from spark_jobs.tasks import copy_in_task, run_as_tasks
+from tests.lab.embedded.broker import LocalBroker
 from tests.support.held_copies import ALL, QUARTER, Allowed, command, copy_in_held_task, held_copy
 from tests.support.kafka import TOPIC_PREFIX, skip_where_brokers_stay
 from tests.support.long_forms import LONG

@@ -11,7 +11,6 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.files import Silent
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import Record, TopicType
@@ -27,6 +26,7 @@ from migrator.report import folder_of
 from migrator.run import Manifest, MigrationStatus, manifest_path
 from spark_jobs import apply_plan, verify_plan
 from spark_jobs.tasks import run_as_tasks
+from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.captures import captured
 from tests.support.kafka import TestBroker
 from tests.support.migration_runs import apply_plan as apply_with

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.model.records import Record, TopicType
 from connect_share.replay import replay_config, replay_offsets, replay_status
 from connect_share.worker_config import SHARING_PROPERTY
 from spark_jobs import generate_workload
 from spark_jobs.workload import WorkloadSize, group_records
+from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.kafka import TestBroker
 
 SMALL = WorkloadSize(groups=3, jobs=2, config_records=100, status_records=101, offset_records=50, config_bytes=60_000)

@@ -7,9 +7,9 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import BrokerTimeoutError, BrokerUnavailableError
 from connect_share.kafka.admin import Admin
+from tests.lab.embedded.broker import LocalBroker
 from tests.support.kafka import skip_where_brokers_stay
 from tests.support.waiting import await_that
 

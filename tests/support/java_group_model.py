@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from connect_share import TopicType, replay_offsets
-from connect_share.embedded.rest import RestError
+from tests.lab.embedded.rest import RestError
 from tests.lab.waiting import when_possible
 from tests.lab.worker import LabWorker
 from tests.support.java_groups import JAR, SharedTopics, delete, put

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 
-from connect_share.embedded.worker import worker_properties
 from connect_share.jar import INTERCEPTOR_CLASS, jar_path
 from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
@@ -17,6 +16,7 @@ from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.keys import split_key
 from connect_share.model.records import Record, TopicType
 from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, Isolation
+from tests.lab.embedded.worker import worker_properties
 from tests.lab.waiting import when_possible
 from tests.lab.worker import LabWorker
 from tests.support.topics import ANYWHERE, create_known, pairs_of, read_topic, send, written_evenly

@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from connect_share.embedded.artifacts import class_path, ensure_artifacts
-from connect_share.embedded.broker import DEFAULT_VERSION
-from connect_share.embedded.java_program import compiled
-from connect_share.embedded.jvm import QUICK, java_arguments, write_log_settings
 from connect_share.jar import jar_path
+from tests.lab.embedded.artifacts import class_path, ensure_artifacts
+from tests.lab.embedded.broker import DEFAULT_VERSION
+from tests.lab.embedded.java_program import compiled
+from tests.lab.embedded.jvm import QUICK, java_arguments, write_log_settings
 
 _RUN_S = 900
 

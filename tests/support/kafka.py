@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.embedded.broker import LocalBroker
 from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
 from connect_share.worker_config import ClientSettings
+from tests.lab.embedded.broker import LocalBroker
 
 BOOTSTRAP_VARIABLE = "CONNECT_SHARE_BOOTSTRAP"
 # Topics of one segment unless a test says otherwise: a record of now behind those of years ago, such as a migration's marker,
@@ -75,7 +75,7 @@ def container_broker() -> Iterator[TestBroker]:
     """Run the official image; its listener has to be advertised under the port it is mapped to."""
     from testcontainers.core.container import DockerContainer
 
-    from connect_share.embedded.ports import free_ports
+    from tests.lab.embedded.ports import free_ports
 
     port = free_ports(1)[0]
     environment = {

@@ -7,10 +7,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.model.keys import prefix_key
 from connect_share.model.records import Record
 from connect_share.worker_config import SHARING_PROPERTY
+from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.kafka import TestBroker
 from tests.support.topics import create_topic, write_records
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Self
 
-from connect_share.embedded.worker import write_properties
+from tests.lab.embedded.worker import write_properties
 from tests.lab.worker import LabRest
 from tests.support.waiting import await_that
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from connect_share.embedded.broker import LocalBroker
+from tests.lab.embedded.broker import LocalBroker
 from tests.lab.worker import LabWorker
 
 T = TypeVar("T")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from connect_share.embedded.broker import LocalBroker
 from tests.lab.cluster import LocalCluster
+from tests.lab.embedded.broker import LocalBroker
 
 # Topics of tests say themselves how many replicas they need, and Kafka's own have to live on while one broker is down.
 _ONE_REPLICA: Final = dict.fromkeys(

@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import pytest
 
-from connect_share.embedded.jvm import QUICK
-from connect_share.embedded.ports import free_ports
-from connect_share.embedded.processes import ChildProcess
 from connect_share.jar.java_runtime import java_command
 from connect_share.topic_ids.authority.authority import Authority
 from connect_share.topic_ids.authority.zookeeper import open_zookeeper
+from tests.lab.embedded.jvm import QUICK
+from tests.lab.embedded.ports import free_ports
+from tests.lab.embedded.processes import ChildProcess
 from tests.support.waiting import await_that
 
 _SESSION_S: Final = 60.0  # of the test's own client, however slow the machine is

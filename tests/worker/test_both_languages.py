@@ -14,8 +14,6 @@ from typing import Any
 
 import pytest
 
-from connect_share.embedded.rest import RestError
-from connect_share.embedded.worker import worker_properties
 from connect_share.errors import FencedError, LiveMembersError, PrivilegedWriteError, UsageError
 from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.kafka import client
@@ -27,6 +25,8 @@ from connect_share.model.records import ConnectorTaskId, TopicType
 from connect_share.model.status import ConnectorStatus, State, TaskStatus
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
+from tests.lab.embedded.rest import RestError
+from tests.lab.embedded.worker import worker_properties
 from tests.lab.waiting import when_possible
 from tests.lab.worker import LabWorker
 from tests.support.flushes import flush_offsets

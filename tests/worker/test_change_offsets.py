@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from connect_share.embedded.rest import RestError
-from connect_share.embedded.worker import write_properties
 from connect_share.kafka.admin import Admin
 from connect_share.worker_config import Isolation
+from tests.lab.embedded.rest import RestError
+from tests.lab.embedded.worker import write_properties
 from tests.lab.worker import LabWorker
 from tests.support.console import console
 from tests.support.java_groups import EXACTLY_ONCE, JAR, SharedTopics, put

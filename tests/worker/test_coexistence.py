@@ -18,13 +18,13 @@ from pathlib import Path
 import pytest
 
 from connect_share import TopicType, replay_config, split_key
-from connect_share.embedded.worker import worker_properties
 from connect_share.errors import InvalidClusterGroupIdError, LiveMembersError
 from connect_share.model.config_state import TargetState
 from connect_share.model.keys import SkipKind
 from connect_share.model.records import Record
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
+from tests.lab.embedded.worker import worker_properties
 from tests.support.java_group_model import JavaGroup
 from tests.support.java_groups import LogLines, SharedTopics
 from tests.support.kafka import TestBroker

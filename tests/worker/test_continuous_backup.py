@@ -10,9 +10,9 @@ import pytest
 
 from connect_share.backup.backup_file import shown_time
 from connect_share.cli.__main__ import main
-from connect_share.embedded.worker import write_properties
 from connect_share.kafka.admin import Admin
 from connect_share.model.records import TopicType
+from tests.lab.embedded.worker import write_properties
 from tests.lab.worker import LabWorker
 from tests.support.java_groups import JAR, SharedTopics, delete
 from tests.support.kafka import TestBroker

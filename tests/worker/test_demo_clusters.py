@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.embedded.broker import LocalBroker
 from connect_share.kafka.admin import Admin
 from connect_share.model.config_state import TargetState
 from connect_share.storage import ConnectStorage
@@ -23,6 +22,7 @@ from spark_jobs.demo.restart import look_at_sealed_group, look_at_shared_topics,
 from spark_jobs.demo.result import GroupAgain
 from spark_jobs.demo.steps import make_plan, start_stores
 from spark_jobs.demo.workers import Captured, await_no_members, run_clusters
+from tests.lab.embedded.broker import LocalBroker
 from tests.support.java_groups import write
 from tests.support.kafka import given_broker
 from tests.support.long_forms import LONG

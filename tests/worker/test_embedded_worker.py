@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.embedded.broker import LocalBroker
-from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.worker_config import WorkerConfig, load_properties
+from tests.lab.embedded.broker import LocalBroker
+from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.lab.worker import LabWorker
 from tests.support.java_groups import put
 from tests.support.kafka import TestBroker

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from connect_share import TopicType, replay_offsets
-from connect_share.embedded.rest import RestError
 from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.kafka.admin import Admin
 from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, Isolation
 from connect_share.worker_config.override_policy import POLICY_CLASS, POLICY_PROPERTY
+from tests.lab.embedded.rest import RestError
 from tests.lab.waiting import when_possible
 from tests.lab.worker import LabWorker
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, delete, put, write

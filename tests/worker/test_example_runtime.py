@@ -17,12 +17,12 @@ from confluent_kafka import Consumer
 from kafka_connect import KafkaConnect
 
 from connect_share import ConnectStorage, WorkerConfig
-from connect_share.embedded.artifacts import class_path, ensure_artifacts
-from connect_share.embedded.java_program import compiled
-from connect_share.embedded.jvm import QUICK, java_arguments, write_log_settings
-from connect_share.embedded.worker import worker_properties
 from connect_share.jar import INTERCEPTOR_CLASS, jar_path
 from connect_share.runtime import signature_headers
+from tests.lab.embedded.artifacts import class_path, ensure_artifacts
+from tests.lab.embedded.java_program import compiled
+from tests.lab.embedded.jvm import QUICK, java_arguments, write_log_settings
+from tests.lab.embedded.worker import worker_properties
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.runtime_workers import EXAMPLES, RuntimeWorker

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from connect_share.embedded.rest import RestError
-from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.model.records import TopicType
 from connect_share.replay import replay_config
+from tests.lab.embedded.rest import RestError
+from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.lab.worker import LabWorker
 from tests.support.java_groups import JAR, QUICK_MEMBERS, SharedTopics, delete, put
 from tests.support.kafka import TestBroker

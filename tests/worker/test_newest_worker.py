@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from connect_share import ConnectStorage, TopicType, WorkerConfig
-from connect_share.embedded.artifacts import class_path, ensure_artifacts
-from connect_share.embedded.java_program import compiled
 from connect_share.model.keys import split_key
+from tests.lab.embedded.artifacts import class_path, ensure_artifacts
+from tests.lab.embedded.java_program import compiled
 from tests.lab.worker import LabWorker
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, put, write
 from tests.support.kafka import TestBroker

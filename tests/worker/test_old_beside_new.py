@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from connect_share import TopicType, split_key
-from connect_share.embedded.worker import worker_properties
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
+from tests.lab.embedded.worker import worker_properties
 from tests.lab.worker import LabWorker
 from tests.support.java_groups import JAR, LogLines, SharedTopics, delete, put
 from tests.support.kafka import TestBroker

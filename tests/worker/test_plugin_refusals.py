@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.embedded.artifacts import class_path, ensure_artifacts
-from connect_share.embedded.java_program import compile_java
-from connect_share.embedded.rest import RestError
 from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.model.records import TopicType
 from connect_share.worker_config import SHARING_PROPERTY
+from tests.lab.embedded.artifacts import class_path, ensure_artifacts
+from tests.lab.embedded.java_program import compile_java
+from tests.lab.embedded.rest import RestError
 from tests.lab.plugin_jar import OLDEST_KAFKA
 from tests.lab.worker import LabWorker
 from tests.support.java_groups import JAR, SharedTopics, put, write

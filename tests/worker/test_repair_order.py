@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from connect_share.embedded.worker import write_properties
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import TopicType
 from connect_share.replay import replay_config
+from tests.lab.embedded.worker import write_properties
 from tests.lab.worker import LabWorker
 from tests.support.console import Ran, console
 from tests.support.java_groups import JAR, SharedTopics, put, write

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from connect_share import TopicType
-from connect_share.embedded.broker import LocalBroker
+from tests.lab.embedded.broker import LocalBroker
 from tests.lab.waiting import when_possible
 from tests.lab.worker import LabWorker
 from tests.support.java_groups import JAR, SharedTopics, put, write

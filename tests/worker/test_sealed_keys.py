@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from connect_share import ConnectStorage, TopicType, WorkerConfig, replay_config
-from connect_share.embedded.rest import RestError
-from connect_share.embedded.worker import write_properties
 from connect_share.kafka.admin import Admin
 from connect_share.model.config_state import TargetState
 from connect_share.model.keys import SkipKind
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.sealing.cipher import is_sealed, key_id
+from tests.lab.embedded.rest import RestError
+from tests.lab.embedded.worker import write_properties
 from tests.lab.worker import LabWorker
 from tests.support.flushes import flush_offsets
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, put

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.embedded.worker import write_properties
 from connect_share.model.config_state import TargetState
 from connect_share.model.keys import prefix_key, split_key
 from connect_share.model.records import TopicType
 from connect_share.model.status import StatusFold, TwoClusters
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import Isolation, WorkerConfig
+from tests.lab.embedded.worker import write_properties
 from tests.support.java_group_model import JavaGroup
 from tests.support.java_groups import EXACTLY_ONCE, LogLines, SharedTopics
 from tests.support.kafka import given_broker

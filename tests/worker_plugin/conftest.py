@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.embedded.artifacts import class_path, ensure_artifacts
-from connect_share.embedded.jvm import QUICK
 from connect_share.jar import jar_path
 from connect_share.jar.java_runtime import java_command
+from tests.lab.embedded.artifacts import class_path, ensure_artifacts
+from tests.lab.embedded.jvm import QUICK
 from tests.lab.plugin_jar import OLDEST_KAFKA
 from tests.support.java_tests import classes_of
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.embedded.artifacts import class_path, ensure_artifacts
 from connect_share.jar import JAVA_SOURCES, jar_path
+from tests.lab.embedded.artifacts import class_path, ensure_artifacts
 from tests.lab.plugin_jar import OLDEST_KAFKA
 
 pytestmark = pytest.mark.xdist_group("worker_plugin")

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from connect_share.checks.worker_file import Severity, check_properties
-from connect_share.embedded.artifacts import class_path, ensure_artifacts
-from connect_share.embedded.java_program import compile_java
-from connect_share.embedded.jvm import QUICK
 from connect_share.jar.java_runtime import java_command
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.worker_config import TOPIC_PROPERTIES
+from tests.lab.embedded.artifacts import class_path, ensure_artifacts
+from tests.lab.embedded.java_program import compile_java
+from tests.lab.embedded.jvm import QUICK
 
 pytestmark = pytest.mark.xdist_group("worker_plugin")
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.embedded.artifacts import ensure_artifacts
-from connect_share.embedded.broker import DEFAULT_VERSION
-from connect_share.embedded.jvm import QUICK, java_arguments, write_log_settings
 from connect_share.kafka import open_transactions
 from connect_share.storage import ConnectStorage
 from tests.broker.stores.conftest import Pair, Shared
+from tests.lab.embedded.artifacts import ensure_artifacts
+from tests.lab.embedded.broker import DEFAULT_VERSION
+from tests.lab.embedded.jvm import QUICK, java_arguments, write_log_settings
 from tests.support.deadlines import error_at_deadline
 from tests.support.waiting import await_that
 

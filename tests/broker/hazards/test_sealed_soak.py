@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from connect_share import ConnectStorage, TopicType, WorkerConfig
-from connect_share.embedded.worker import write_properties
 from connect_share.model.keys import MARKER, SkipKind, prefix_key
 from connect_share.model.status import ConnectorStatus, State
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.sealing.cipher import is_sealed
+from tests.lab.embedded.worker import write_properties
 from tests.support.java_group_model import NAMES
 from tests.support.java_groups import SharedTopics, write
 from tests.support.kafka import TestBroker

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from connect_share.cli.__main__ import main
-from connect_share.embedded.worker import write_properties
 from connect_share.model.status import ConnectorStatus, State
 from connect_share.storage import ConnectStorage
 from tests.broker.stores.conftest import Shared
+from tests.lab.embedded.worker import write_properties
 from tests.support.migration_site import run
 
 WARNING = "workers one:1 (generation 5) and two:1 (generation 1) write to it alternately"

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import BrokerError, ConnectShareError, StoreClosedError
 from connect_share.kafka.admin import Admin
 from connect_share.log import writer
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from tests.broker.log.conftest import Bench, Collected
+from tests.lab.embedded.broker import LocalBroker
 from tests.support.hanging import hanging, patient_broker
 from tests.support.waiting import await_that
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from connect_share import AsyncConnectStorage, ConnectorStatus, NotStartedError, State, StoreClosedError, TargetState
-from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import FencedError, StoreError, TopicRecreatedError
 from connect_share.storage.config_events import (
     MOST_PENDING,
@@ -21,6 +20,7 @@ from connect_share.storage.config_events import (
 )
 from connect_share.worker_config import WorkerConfig
 from tests.broker.stores.conftest import properties_of
+from tests.lab.embedded.broker import LocalBroker
 
 SOURCE = {"connector.class": "X", "tasks.max": "1"}
 PARTITION = {"file": "in.txt"}

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from connect_share import replay_config, replay_offsets, replay_status
-from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import ConnectShareError, ReadToEndTimeoutError, WriteError
 from connect_share.kafka.admin import Admin
 from connect_share.model.config_state import ClusterConfigState, SessionKey, TargetState
@@ -29,6 +28,7 @@ from connect_share.stores import config as config_stores
 from connect_share.stores.alter_offsets import alter_offsets
 from connect_share.worker_config import WorkerConfig
 from tests.broker.stores.conftest import SHARING, properties_of
+from tests.lab.embedded.broker import LocalBroker
 from tests.support.flushes import flush_offsets
 from tests.support.kafka import ONE_SEGMENT_EACH, skip_where_brokers_stay
 from tests.support.long_forms import LONG

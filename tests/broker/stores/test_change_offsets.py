@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from connect_share.embedded.broker import LocalBroker
 from connect_share.kafka.client import KafkaException, producer
 from connect_share.model.config_state import TargetState
 from connect_share.model.records import TopicType
@@ -20,6 +19,7 @@ from connect_share.sealing import KEYS_PROPERTY
 from connect_share.sealing.key_ring import new_key
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
+from tests.lab.embedded.broker import LocalBroker
 from tests.support.connect_member import ConnectMember
 from tests.support.console import Ran, console
 from tests.support.long_forms import LONG

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import ConfigError, RecordFileError
 from connect_share.kafka.admin import Admin
 from connect_share.model.config_state import TargetState
@@ -23,6 +22,7 @@ from connect_share.storage import ConnectStorage
 from connect_share.storage.checkpoint import read_checkpoint
 from connect_share.worker_config import WorkerConfig
 from tests.broker.stores.conftest import SHARING, properties_of
+from tests.lab.embedded.broker import LocalBroker
 from tests.support.flushes import flush_offsets
 from tests.support.waiting import await_that
 

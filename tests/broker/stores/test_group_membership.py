@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from connect_share import ConnectStorage, MemoryConfigBackingStore, WorkerConfig
-from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import ConfigError, GroupMembershipError, LiveMembersError
 from connect_share.kafka.connect_protocol import NOTHING, ConnectorsAndTasks
 from connect_share.runtime import ConnectGroupMember, Generation, configured
 from tests.broker.stores.conftest import Shared
+from tests.lab.embedded.broker import LocalBroker
 from tests.support.connect_member import ConnectMember
 from tests.support.idle_runtime import Idle
 from tests.support.waiting import await_that

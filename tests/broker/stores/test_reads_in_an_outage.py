@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import (
     BrokerTimeoutError,
     BrokerUnavailableError,
@@ -22,6 +21,7 @@ from connect_share.storage import ConnectStorage
 from connect_share.stores import offsets
 from connect_share.worker_config import WorkerConfig
 from tests.broker.stores.conftest import properties_of
+from tests.lab.embedded.broker import LocalBroker
 from tests.support.hanging import hanging, patient_broker
 from tests.support.long_forms import LONG
 

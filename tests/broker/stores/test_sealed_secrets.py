@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from connect_share.embedded.broker import LocalBroker
-from connect_share.embedded.worker import write_properties
 from connect_share.errors import ConfigError
 from connect_share.model.config_state import SessionKey
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
+from tests.lab.embedded.broker import LocalBroker
+from tests.lab.embedded.worker import write_properties
 from tests.support.console import console
 from tests.support.migration_site import run as migrate
 from tests.support.sealed import key_text

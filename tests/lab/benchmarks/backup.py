@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from connect_share.console import ProgressLine
-from connect_share.embedded.broker import LocalBroker
-from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.jar.cache import run_folder
 from connect_share.kafka import client
 from connect_share.kafka.create import ensure_topic, topic_spec
@@ -26,6 +24,8 @@ from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from spark_jobs import command_line
 from tests.lab.benchmarks.output import hand_out
 from tests.lab.benchmarks.process_cost import Cost, measured
+from tests.lab.embedded.broker import LocalBroker
+from tests.lab.embedded.worker import worker_properties, write_properties
 
 _GROUP: Final = "bench.orders"
 _PRODUCER: Final = {"linger.ms": "50", "queue.buffering.max.kbytes": "65536"}

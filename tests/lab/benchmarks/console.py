@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from connect_share.console import ProgressLine
-from connect_share.embedded.broker import LocalBroker
 from connect_share.errors import ConfigError, ConnectShareError
 from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
@@ -26,6 +25,7 @@ from connect_share.worker_config import ClientSettings
 from spark_jobs import command_line
 from spark_jobs.workload import WorkloadSize, group_records
 from tests.lab.benchmarks.output import hand_out
+from tests.lab.embedded.broker import LocalBroker
 from tests.support.topics import ANYWHERE, create_known, send
 
 GOAL_S: Final = {"get connectors": 3.0}

@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from connect_share import ConnectStorage, SharedTopics, WorkerConfig
-from connect_share.embedded.broker import LocalBroker
-from connect_share.embedded.worker import worker_properties
 from connect_share.kafka import client
 from connect_share.kafka.create import ensure_topic, topic_spec
 from connect_share.kafka.facts import admin_of
@@ -30,6 +28,8 @@ from spark_jobs import command_line
 from spark_jobs.startup.scenarios import PLANS
 from spark_jobs.workload import WorkloadSize, group_records
 from tests.lab.benchmarks.output import hand_out
+from tests.lab.embedded.broker import LocalBroker
+from tests.lab.embedded.worker import worker_properties
 from tests.support.topics import ANYWHERE, send
 
 _FULL: Final = PLANS["groups-1000"].size

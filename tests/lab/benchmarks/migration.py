@@ -20,8 +20,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from connect_share.console import ProgressLine
-from connect_share.embedded.broker import LocalBroker
-from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.errors import ConfigError
 from connect_share.files import Progress
 from connect_share.jar.cache import run_folder
@@ -39,6 +37,8 @@ from tests.lab.benchmarks.mirror_maker import mirror, partitions_of, programs, r
 from tests.lab.benchmarks.output import hand_out
 from tests.lab.benchmarks.process_cost import Cost, measured
 from tests.lab.benchmarks.spark_cluster import WORKERS, SparkCluster, standalone_cluster
+from tests.lab.embedded.broker import LocalBroker
+from tests.lab.embedded.worker import worker_properties, write_properties
 
 CONTENDERS: Final = ("mirror-maker", "bare", "local", "backup", "spark", "warm", "cluster")
 SIZES: Final = (KIP, "10000", "100000", "1000000")

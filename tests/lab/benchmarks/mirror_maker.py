@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from connect_share.embedded.artifacts import class_path, ensure_artifacts
-from connect_share.embedded.errors import EmbeddedError
-from connect_share.embedded.java_program import compiled
-from connect_share.embedded.jvm import STEADY, java_arguments, write_log_settings
-from connect_share.embedded.processes import ChildProcess
-from connect_share.embedded.worker import write_properties
 from connect_share.errors import BrokerError
 from connect_share.jar.cache import run_folder
 from connect_share.kafka.admin import Admin
 from connect_share.worker_config import ClientSettings
 from tests.lab.benchmarks.process_cost import Cost, Watch
+from tests.lab.embedded.artifacts import class_path, ensure_artifacts
+from tests.lab.embedded.errors import EmbeddedError
+from tests.lab.embedded.java_program import compiled
+from tests.lab.embedded.jvm import STEADY, java_arguments, write_log_settings
+from tests.lab.embedded.processes import ChildProcess
+from tests.lab.embedded.worker import write_properties
 
 VERSION: Final = "4.3.1"
 _MAIN: Final = "org.apache.kafka.connect.mirror.MirrorMaker"

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connect_share.console import Output
-from connect_share.embedded.machine import describe_machine
+from spark_jobs.startup.machine import describe_machine
 from spark_jobs.startup.resume import versions
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from connect_share.embedded.errors import EmbeddedError
+from tests.lab.embedded.errors import EmbeddedError
 
 _TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
 _CPU_EVERY_S: Final = 0.1

@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from connect_share.console import ProgressLine
-from connect_share.embedded.broker import LocalBroker
-from connect_share.embedded.worker import write_properties
 from connect_share.errors import ConfigError
 from connect_share.files import Progress
 from connect_share.jar.cache import run_folder
@@ -38,6 +36,8 @@ from spark_jobs.startup.result import Start
 from spark_jobs.startup.scenarios import PLANS
 from spark_jobs.workload import WorkloadSize, group_records
 from tests.lab.benchmarks.output import hand_out
+from tests.lab.embedded.broker import LocalBroker
+from tests.lab.embedded.worker import write_properties
 
 SCENARIOS: Final = ("kip", "groups-1000")
 FORMS: Final = ("plain", "sealed")

@@ -13,10 +13,10 @@ from typing import Final
 import pyspark
 
 import spark_jobs
-from connect_share.embedded.ports import free_ports
-from connect_share.embedded.processes import ChildProcess
 from connect_share.jar.java_runtime import java_home_for_spark
 from tests.lab.benchmarks.process_cost import Cost, Watch, measured
+from tests.lab.embedded.ports import free_ports
+from tests.lab.embedded.processes import ChildProcess
 from tests.lab.waiting import until
 
 WORKERS: Final = 2

@@ -18,8 +18,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from connect_share import ConnectStorage, WorkerConfig
-from connect_share.embedded.broker import LocalBroker
-from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.errors import ConfigError, ReadToEndTimeoutError
 from connect_share.jar import INTERCEPTOR_CLASS, jar_path
 from connect_share.kafka import client
@@ -30,6 +28,8 @@ from spark_jobs.startup.scenarios import PLANS
 from spark_jobs.workload import group_records
 from tests.lab.benchmarks.output import hand_out
 from tests.lab.benchmarks.process_cost import Family
+from tests.lab.embedded.broker import LocalBroker
+from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.lab.worker import LabWorker
 from tests.support.topics import ANYWHERE, written_evenly
 

@@ -22,9 +22,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from connect_share.console import ProgressLine
-from connect_share.embedded.broker import LocalBroker
-from connect_share.embedded.errors import EmbeddedError
-from connect_share.embedded.worker import worker_properties
 from connect_share.errors import ConfigError, WriteError
 from connect_share.files import Progress
 from connect_share.jar import INTERCEPTOR_CLASS, jar_path
@@ -39,6 +36,9 @@ from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from spark_jobs import command_line
 from spark_jobs.workload import WorkloadSize, group_records
 from tests.lab.benchmarks.output import hand_out
+from tests.lab.embedded.broker import LocalBroker
+from tests.lab.embedded.errors import EmbeddedError
+from tests.lab.embedded.worker import worker_properties
 from tests.lab.worker import LabWorker
 
 FOREIGN: Final = WorkloadSize(

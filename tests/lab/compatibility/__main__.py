@@ -18,8 +18,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from connect_share.embedded.artifacts import locked_sets
-from connect_share.embedded.broker import BROKER_SET, DEFAULT_VERSION, LocalBroker
 from connect_share.errors import ConfigError, ConnectShareError
 from connect_share.model.keys import ClusterGroupId
 from connect_share.worker_config import load_properties
@@ -35,6 +33,8 @@ from tests.lab.compatibility.result import (
     save_results,
 )
 from tests.lab.compatibility.shared_topics import PREFIX, Place
+from tests.lab.embedded.artifacts import locked_sets
+from tests.lab.embedded.broker import BROKER_SET, DEFAULT_VERSION, LocalBroker
 
 DEFAULT_FOREIGN: Final = 9_000
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

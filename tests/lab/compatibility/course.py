@@ -11,17 +11,17 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
-from connect_share.embedded.errors import EmbeddedError
-from connect_share.embedded.machine import describe_machine
 from connect_share.errors import BrokerError, ConnectShareError
 from connect_share.jar.cache import run_folder
 from connect_share.model.records import TopicType
+from spark_jobs.startup.machine import describe_machine
 from tests.lab.compatibility.cells import Cell, Plugin
 from tests.lab.compatibility.java_side import JavaSide
 from tests.lab.compatibility.python_side import PythonSide
 from tests.lab.compatibility.result import CellResult, JavaEvidence, Machine, PythonEvidence, decide
 from tests.lab.compatibility.shared_topics import Place, SharedTopics
 from tests.lab.compatibility.worker_log import why_it_cannot
+from tests.lab.embedded.errors import EmbeddedError
 
 _JAVA_GROUPS: Final = ("com.acme.orders", "com-acme.orders")
 _PYTHON_GROUPS: Final = ("com.acme", "com.acme.orders.my.conn")

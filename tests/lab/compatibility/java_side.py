@@ -10,8 +10,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from connect_share.embedded.errors import EmbeddedError
-from connect_share.embedded.rest import RestError
 from connect_share.jar import jar_path
 from connect_share.model.config_state import TargetState
 from connect_share.model.keys import ClusterGroupId
@@ -21,6 +19,8 @@ from tests.lab.compatibility.cells import JavaKind, Plugin
 from tests.lab.compatibility.result import JavaEvidence, Start
 from tests.lab.compatibility.shared_topics import SharedTopics
 from tests.lab.compatibility.worker_log import LogReading, read_log, topics_read
+from tests.lab.embedded.errors import EmbeddedError
+from tests.lab.embedded.rest import RestError
 from tests.lab.waiting import until, when_possible
 from tests.lab.worker import LabRest, LabWorker
 

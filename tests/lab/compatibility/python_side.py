@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from connect_share.embedded.errors import EmbeddedError
 from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.offsets import OffsetSnapshot
 from connect_share.model.records import ConnectorTaskId, TopicType
@@ -15,6 +14,7 @@ from connect_share.stores.alter_offsets import reset_offsets
 from connect_share.worker_config import WorkerConfig
 from tests.lab.compatibility.result import PythonEvidence
 from tests.lab.compatibility.shared_topics import SharedTopics
+from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.waiting import until
 
 _FLUSH_S: Final = 30.0

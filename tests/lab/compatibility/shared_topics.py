@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from connect_share.embedded.worker import worker_properties
 from connect_share.errors import WriteError
 from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.kafka import client
@@ -20,6 +19,7 @@ from connect_share.model.keys import ClusterGroupId, prefix_key, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
 from tests.lab.compatibility.cells import Plugin
+from tests.lab.embedded.worker import worker_properties
 
 PREFIX: Final = "compat"
 _CLIENT: Final = "compatibility"

@@ -32,8 +32,8 @@ def unpack(revision: str, folder: Path) -> Path:
 
 def walks(root: Path) -> Mapping[str, Mapping[str, int]]:
     """Walk through a tree on a broker of its own; give the counts of each walk."""
-    from connect_share.embedded.broker import LocalBroker  # here, for the ceilings need no Kafka
-    from connect_share.embedded.worker import worker_properties, write_properties
+    from tests.lab.embedded.broker import LocalBroker  # here, for the ceilings need no Kafka
+    from tests.lab.embedded.worker import worker_properties, write_properties
 
     with LocalBroker() as broker, tempfile.TemporaryDirectory() as name:
         folder = Path(name)

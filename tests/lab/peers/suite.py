@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from connect_share.embedded.artifacts import class_path, ensure_artifacts
-from connect_share.embedded.errors import EmbeddedError
-from connect_share.embedded.java_program import compiled
-from connect_share.embedded.jvm import QUICK, java_arguments, write_log_settings
 from connect_share.jar import jar_path
+from tests.lab.embedded.artifacts import class_path, ensure_artifacts
+from tests.lab.embedded.errors import EmbeddedError
+from tests.lab.embedded.java_program import compiled
+from tests.lab.embedded.jvm import QUICK, java_arguments, write_log_settings
 from tests.lab.peers.result import Evidence, Found, Mode, TestCase, read_evidence, read_log, read_reports
 from tests.lab.plugin_jar import build_jar
 

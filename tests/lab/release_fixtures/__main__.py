@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import connect_share
-from connect_share.embedded.broker import LocalBroker
+from tests.lab.embedded.broker import LocalBroker
 from tests.lab.release_fixtures.commands import command_lines, played, set_the_stage
 from tests.lab.release_fixtures.names import public_names
 from tests.lab.release_fixtures.scenes import SCENES, Scene

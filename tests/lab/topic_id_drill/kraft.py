@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 from typing import Final
 
-from connect_share.embedded.broker import DEFAULT_VERSION
-from connect_share.embedded.errors import EmbeddedError
 from tests.lab.cluster import LocalCluster
+from tests.lab.embedded.broker import DEFAULT_VERSION
+from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.topic_id_drill.commands import Commands, expect_refusal, run_and_log, succeed
 from tests.lab.topic_id_drill.traffic import RECORDS, Traffic, await_that, log
 

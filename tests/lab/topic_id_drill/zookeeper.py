@@ -8,9 +8,9 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from connect_share.embedded.errors import EmbeddedError
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.topic_ids.authority.zookeeper import Znode, ZooKeeper, open_zookeeper
+from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.topic_id_drill.commands import Commands, expect_refusal, run_and_log, succeed
 from tests.lab.topic_id_drill.traffic import RECORDS, Record, Traffic, await_that, log
 from tests.lab.zookeeper_cluster import VERSION, ZooKeeperCluster

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from connect_share.embedded.worker import worker_properties, write_properties
 from connect_share.jar import INTERCEPTOR_CLASS, JAR_NAME, jar_path
 from connect_share.worker_config import SHARING_PROPERTY
+from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.console import console
 
 LINES = {SHARING_PROPERTY: "enabled", "interceptor.classes": INTERCEPTOR_CLASS}

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.embedded.artifacts import locked_sets
-from connect_share.embedded.broker import DEFAULT_VERSION
 from connect_share.errors import ConfigError
 from connect_share.model.records import TopicType
 from tests.lab.compatibility import __main__ as command
@@ -26,6 +24,8 @@ from tests.lab.compatibility.result import (
     save_results,
 )
 from tests.lab.compatibility.worker_log import read_log, topics_read, why_it_cannot
+from tests.lab.embedded.artifacts import locked_sets
+from tests.lab.embedded.broker import DEFAULT_VERSION
 
 OLD = JavaKind(version="2.8.2", plugin=Plugin.PLAIN)
 NEW = JavaKind(version="4.3.1", plugin=Plugin.JAR)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.embedded import artifacts
-from connect_share.embedded.artifacts import ensure_artifacts, locked_sets
-from connect_share.embedded.errors import EmbeddedError
+from tests.lab.embedded import artifacts
+from tests.lab.embedded.artifacts import ensure_artifacts, locked_sets
+from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.peers import suite as peers
 
 _GOOD = b"what the lock was made from"

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from connect_share.embedded.ports import free_ports
+from tests.lab.embedded.ports import free_ports
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a port be kept for somebody else")
 
@@ -32,6 +32,6 @@ def test_a_server_gets_its_port_and_nobody_else_does() -> None:
 
 
 def test_nothing_is_complained_of_at_the_end() -> None:
-    script = "from connect_share.embedded.ports import free_ports; free_ports(2)"
+    script = "from tests.lab.embedded.ports import free_ports; free_ports(2)"
     ended = subprocess.run([sys.executable, "-X", "dev", "-c", script], capture_output=True, text=True, check=True)
     assert ended.stderr == ""

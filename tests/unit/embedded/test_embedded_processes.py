@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.embedded import processes, supervisor
-from connect_share.embedded.errors import EmbeddedError
-from connect_share.embedded.processes import ChildProcess
+from tests.lab.embedded import processes, supervisor
+from tests.lab.embedded.errors import EmbeddedError
+from tests.lab.embedded.processes import ChildProcess
 from tests.support.waiting import await_that
 
 _DEADLINE_S = 90.0
 _PARENT = """
 import sys, time
 from pathlib import Path
-from connect_share.embedded.processes import ChildProcess
+from tests.lab.embedded.processes import ChildProcess
 
 folder = Path(sys.argv[1])
 child = ChildProcess(["sleep", "300"], log_path=folder / "child.log", grace_s=5)

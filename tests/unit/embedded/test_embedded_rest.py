@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from connect_share.embedded.rest import ConnectRest, RestError
+from tests.lab.embedded.rest import ConnectRest, RestError
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.embedded.worker import write_properties
 from connect_share.worker_config.properties import load_properties
+from tests.lab.embedded.worker import write_properties
 
 _names = st.text(min_size=1).filter(lambda text: text == text.strip() and text.isprintable())
 _values = st.text()

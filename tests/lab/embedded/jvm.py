@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from connect_share.embedded.artifacts import class_path
 from connect_share.jar.java_runtime import java_command
+from tests.lab.embedded.artifacts import class_path
 
 QUICK: Final = ("-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """Starts soonest; for parts that live seconds or minutes."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from connect_share.embedded.errors import EmbeddedError
+from tests.lab.embedded.errors import EmbeddedError
 
 _TIMEOUT_S: Final = 60.0
 _AGAIN_S: Final = 0.1
@@ -57,10 +57,10 @@ class ConnectRest:
 
     def _send(self, method: str, path: str, body: Any, timeout_s: float) -> Any:
         data = None if body is None else json.dumps(body).encode("utf-8")
-        request = urllib.request.Request(self.url + path, data=data, method=method)  # noqa: S310 - our own loopback
+        request = urllib.request.Request(self.url + path, data=data, method=method)
         request.add_header("Content-Type", "application/json")
         try:
-            with urllib.request.urlopen(request, timeout=timeout_s) as answer:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=timeout_s) as answer:
                 text = answer.read()
         except urllib.error.HTTPError as exc:
             detail = b""

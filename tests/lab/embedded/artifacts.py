@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Final, TypeAlias
 from xml.sax.saxutils import escape, quoteattr
 
-from connect_share.embedded.errors import EmbeddedError
 from connect_share.errors import ConnectShareError
 from connect_share.jar.cache import cache_folder, locked
 from connect_share.jar.java_runtime import java_command
+from tests.lab.embedded.errors import EmbeddedError
 
 LOCK_FILE: Final = Path(__file__).with_name("artifacts.lock.json")
 _TIMEOUT_S: Final = 900

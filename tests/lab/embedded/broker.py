@@ -10,15 +10,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal
 
-from connect_share.embedded.artifacts import ensure_artifacts
-from connect_share.embedded.errors import EmbeddedError
-from connect_share.embedded.jvm import QUICK, STEADY, java_arguments, write_log_settings
-from connect_share.embedded.ports import free_ports
-from connect_share.embedded.processes import ChildProcess, LocalServer
 from connect_share.errors import BrokerError
 from connect_share.jar.cache import cache_folder, locked, run_folder
 from connect_share.kafka.admin import Admin
 from connect_share.worker_config.client_settings import ClientSettings
+from tests.lab.embedded.artifacts import ensure_artifacts
+from tests.lab.embedded.errors import EmbeddedError
+from tests.lab.embedded.jvm import QUICK, STEADY, java_arguments, write_log_settings
+from tests.lab.embedded.ports import free_ports
+from tests.lab.embedded.processes import ChildProcess, LocalServer
 
 _log = logging.getLogger(__name__)
 

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from connect_share.embedded.artifacts import ensure_artifacts
-from connect_share.embedded.broker import DEFAULT_VERSION
-from connect_share.embedded.jvm import QUICK, java_arguments, write_log_settings
-from connect_share.embedded.ports import free_ports
-from connect_share.embedded.processes import ChildProcess, LocalServer
-from connect_share.embedded.rest import ConnectRest
 from connect_share.jar.cache import run_folder
+from tests.lab.embedded.artifacts import ensure_artifacts
+from tests.lab.embedded.broker import DEFAULT_VERSION
+from tests.lab.embedded.jvm import QUICK, java_arguments, write_log_settings
+from tests.lab.embedded.ports import free_ports
+from tests.lab.embedded.processes import ChildProcess, LocalServer
+from tests.lab.embedded.rest import ConnectRest
 
 _log = logging.getLogger(__name__)
 

@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from connect_share.embedded.artifacts import class_path, ensure_artifacts
-from connect_share.embedded.broker import DEFAULT_VERSION
-from connect_share.embedded.errors import EmbeddedError
-from connect_share.embedded.jvm import QUICK, STEADY, java_arguments, write_log_settings
 from connect_share.jar.cache import cache_folder, locked, run_folder
 from connect_share.jar.java_runtime import java_command
+from tests.lab.embedded.artifacts import class_path, ensure_artifacts
+from tests.lab.embedded.broker import DEFAULT_VERSION
+from tests.lab.embedded.errors import EmbeddedError
+from tests.lab.embedded.jvm import QUICK, STEADY, java_arguments, write_log_settings
 
 _TIME_STORES: Final = Path(__file__).with_name("java") / "TimeStores.java"
 _COMPILE_S: Final = 180

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from connect_share.embedded.errors import EmbeddedError
-from connect_share.embedded.ports import TAKEN
+from tests.lab.embedded.errors import EmbeddedError
+from tests.lab.embedded.ports import TAKEN
 
 _SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")
 _SUPERVISOR_S: Final = 30.0
