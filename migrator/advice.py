@@ -19,7 +19,7 @@ from connect_share.checks.worker_file import (
 )
 from connect_share.errors import PlanRejectedError
 from connect_share.jar import INTERCEPTOR_CLASS
-from connect_share.kafka.facts import ExistingTopic, read_records
+from connect_share.kafka.facts import TopicFacts, read_records
 from connect_share.model.keys import split_key
 from connect_share.model.records import TopicType
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig, load_worker_file
@@ -55,7 +55,7 @@ def check_sharing_lines(files: Iterable[Path]) -> list[str]:
     return warnings
 
 
-def warn_about_shared_topics(path: Path, worker: WorkerConfig, config_topic: ExistingTopic | None) -> list[str]:
+def warn_about_shared_topics(path: Path, worker: WorkerConfig, config_topic: TopicFacts | None) -> list[str]:
     """Return a warning if a file without sharing names a topic in which other groups have prefixes."""
     if worker.sharing_enabled or config_topic is None:
         return []

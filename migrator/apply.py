@@ -137,7 +137,7 @@ def _first_manifest(run: MigrationRun, opened: Opened, **members: Any) -> Manife
         started_at_ms=now_ms(),
         destination={
             topic_type: WrittenTopic(
-                topic=facts.topic, topic_id=facts.topic_id, created=created, end_offsets=facts.ends
+                topic=facts.topic, topic_id=facts.topic_id, created=created, end_offsets=dict(facts.ends)
             )
             for topic_type, (facts, created) in opened.items()
         },

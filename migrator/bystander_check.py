@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from connect_share.errors import PlanFileError
 from connect_share.files import Progress, Silent
-from connect_share.kafka.facts import ExistingTopic, admin_of, read_facts, read_messages, require_topic
+from connect_share.kafka.facts import TopicFacts, admin_of, read_facts, read_messages, require_topic
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
@@ -159,7 +159,7 @@ class _TopicCheck:
     """
 
     topic_type: TopicType
-    facts: ExistingTopic
+    facts: TopicFacts
     baseline: TopicBaseline
     manifest: Manifest
     worker: WorkerConfig

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 
 from connect_share.files import Progress
 from connect_share.kafka.client import Message, headers_of
-from connect_share.kafka.facts import ExistingTopic, admin_of, read_messages
+from connect_share.kafka.facts import TopicFacts, admin_of, read_messages
 from connect_share.model.keys import connector_of, split_key
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.transform.rules import PLAIN_KEYS
@@ -185,7 +185,7 @@ def digests_of(
 
 
 def take_baseline(
-    worker: WorkerConfig, opened: Mapping[TopicType, ExistingTopic], wanted: Wanted, progress: Progress
+    worker: WorkerConfig, opened: Mapping[TopicType, TopicFacts], wanted: Wanted, progress: Progress
 ) -> dict[TopicType, TopicBaseline]:
     """Read the destination's topics before anything is written.
 

@@ -10,7 +10,7 @@ from connect_share.files import Progress
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import check_known_policy, check_partition_count, topic_spec
 from connect_share.kafka.facts import (
-    ExistingTopic,
+    TopicFacts,
     admin_of,
     read_facts,
     read_records,
@@ -38,7 +38,7 @@ from migrator.inspection import (
 from migrator.plan import CopySlice, MigrationPlan, SourceCluster
 from migrator.run import MigrationRun, MigrationStatus
 
-Opened = dict[TopicType, tuple[ExistingTopic, bool]]
+Opened = dict[TopicType, tuple[TopicFacts, bool]]
 """The destination's topics as they are, and whether each was created just now."""
 Spaces = dict[tuple[str | None, TopicType], dict[bytes, int]]
 """By key space (``None``: plain keys) and topic type: times by whole key."""
@@ -255,7 +255,7 @@ def slices_behind(run: MigrationRun) -> list[CopySlice]:
             for topic_type, topic in source.topics.items():
                 there = require_topic(facts, topic.topic, remedy="it was deleted while it was followed")
                 require_same_topic(there, topic.topic_id)
-                ends[index, topic_type] = there.ends
+                ends[index, topic_type] = dict(there.ends)
                 if topic.isolation is Isolation.READ_COMMITTED:
                     partitions = [(topic.topic, number) for number in there.ends]
                     stable = admin.end_offsets(partitions, Isolation.READ_COMMITTED)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from connect_share.errors import DestinationNotEmptyError, PlanRejectedError, SourceChangedError, TopicRecreatedError
 from connect_share.files import Progress, counted
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.facts import ExistingTopic, read_records
+from connect_share.kafka.facts import TopicFacts, read_records
 from connect_share.model.keys import ConfigKey, parse, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.transform.rules import PLAIN_KEYS, RULES, KeyTransform, is_removal
@@ -37,7 +37,7 @@ def require_same_cluster(admin: Admin, expected_id: str | None, path: str) -> No
         )
 
 
-def require_same_topic(facts: ExistingTopic, planned_id: str | None) -> None:
+def require_same_topic(facts: TopicFacts, planned_id: str | None) -> None:
     """Refuse a topic that was deleted and created since the plan (KIP-516).
 
     Raises:
@@ -114,7 +114,7 @@ def _living_keys(
 
 def refuse_present(
     worker: WorkerConfig,
-    topics: Mapping[TopicType, ExistingTopic],
+    topics: Mapping[TopicType, TopicFacts],
     wanted: Wanted,
     progress: Progress,
     sealings: Sealings | None = None,
@@ -152,7 +152,7 @@ def _not_empty(
 
 
 def require_source_unchanged(
-    worker: WorkerConfig, facts: ExistingTopic, planned: SourceTopic, opening: Opening, *, may_grow: bool = False
+    worker: WorkerConfig, facts: TopicFacts, planned: SourceTopic, opening: Opening, *, may_grow: bool = False
 ) -> None:
     """Refuse a source topic that has lost records, or has records to be moved behind the planned ends.
 

@@ -15,7 +15,7 @@ from connect_share.kafka.client import to_whole_record
 from connect_share.kafka.create import check_partition_count, topic_spec
 from connect_share.kafka.facts import (
     BUSY_TOPIC_WAIT_S,
-    ExistingTopic,
+    TopicFacts,
     admin_of,
     destination_settings,
     read_facts,
@@ -53,9 +53,9 @@ _WARNED_REASONS: Final = (SkipReason.NO_KEY, *_EXPECTED_WHEN_SHARED, SkipReason.
 
 def _plan_destination(
     admin: Admin, worker: WorkerConfig, kafka_cluster_id: str | None
-) -> tuple[Destination, dict[TopicType, ExistingTopic], dict[TopicType, int], list[str]]:
+) -> tuple[Destination, dict[TopicType, TopicFacts], dict[TopicType, int], list[str]]:
     facts = read_facts(admin, {worker.topic(topic_type) for topic_type in TopicType})
-    existing: dict[TopicType, ExistingTopic] = {}
+    existing: dict[TopicType, TopicFacts] = {}
     topics: dict[TopicType, DestinationTopic] = {}
     limits: dict[TopicType, int] = {}
     warnings: list[str] = []
@@ -128,7 +128,7 @@ def _plan_source(
     return warnings
 
 
-def _planned(found: ExistingTopic, isolation: Isolation) -> SourceTopic:
+def _planned(found: TopicFacts, isolation: Isolation) -> SourceTopic:
     partitions = tuple(
         PlannedPartition(partition=number, start=found.starts[number], end=end, last_stable_offset=end)
         for number, end in sorted(found.ends.items())

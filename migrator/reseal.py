@@ -21,7 +21,7 @@ from connect_share.backup.backup_file import BackupFile, back_up_group
 from connect_share.errors import AlreadyAppliedError, ConfigError, CopyError
 from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.facts import (
-    ExistingTopic,
+    TopicFacts,
     admin_of,
     read_facts,
     read_records,
@@ -59,7 +59,7 @@ class ResealTopic:
         outgoing: what is written, not sealed yet.
     """
 
-    facts: ExistingTopic
+    facts: TopicFacts
     seals: TopicSeals = field(repr=False)
     sealed: Counter[int] = field(default_factory=Counter)
     plain: int = 0
@@ -146,7 +146,7 @@ class Reseal:
                 require_no_open_transaction(admin, topic)
         return {topic_type: self._look(topic_type, topic, progress) for topic_type, topic in facts.items()}
 
-    def _look(self, topic_type: TopicType, facts: ExistingTopic, progress: Progress) -> ResealTopic:
+    def _look(self, topic_type: TopicType, facts: TopicFacts, progress: Progress) -> ResealTopic:
         seals = TopicSeals(topic_type, self.group, self.keys, self.worker.sealing_mode)
         topic, newest, history = ResealTopic(facts, seals), dict[bytes, Record](), list[Record]()
         ranges = facts.ranges()
@@ -222,7 +222,7 @@ class Reseal:
             _check(topic_type, topic, now[topic_type])
         return Resealed(made, now)
 
-    def _require_unchanged(self, facts: Mapping[TopicType, ExistingTopic]) -> None:
+    def _require_unchanged(self, facts: Mapping[TopicType, TopicFacts]) -> None:
         """Check that no other writer has written under the group's keys since they were read: it would be covered.
 
         Raises:

@@ -33,7 +33,7 @@ from connect_share.backup.record_file import RecordBlock, RecordEncoder, RecordF
 from connect_share.errors import AlreadyAppliedError, RecordFileError, RestoreRejectedError, UsageError
 from connect_share.files import Progress
 from connect_share.kafka.client import Message, headers_of, to_record
-from connect_share.kafka.facts import IDLE_TIMEOUT_S, ExistingTopic
+from connect_share.kafka.facts import IDLE_TIMEOUT_S, TopicFacts
 from connect_share.kafka.read import read_batches
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model.keys import ClusterGroupId, own_key
@@ -552,7 +552,7 @@ class BackupLayout:
 def back_up_group(
     path: Path,
     worker: WorkerConfig,
-    topics: Mapping[TopicType, ExistingTopic],
+    topics: Mapping[TopicType, TopicFacts],
     run_id: str,
     progress: Progress,
 ) -> BackupFile:

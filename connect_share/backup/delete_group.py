@@ -23,7 +23,7 @@ from connect_share.errors import ConfigError, ConnectShareError, CopyError
 from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.facts import (
     BUSY_TOPIC_WAIT_S,
-    ExistingTopic,
+    TopicFacts,
     admin_of,
     read_facts,
     read_records,
@@ -86,7 +86,7 @@ class TopicContent:
         sealed: sealed values of the group that were not opened.
     """
 
-    facts: ExistingTopic
+    facts: TopicFacts
     keys: dict[bytes, bool] = field(default_factory=dict, repr=False)
     others: Others = field(default_factory=Others)
     connectors: set[str] = field(default_factory=set)
@@ -198,7 +198,7 @@ class GroupDeletion:
         """The group, for people."""
         return f"group {self.group}" if self.group is not None else f"the plain keys of {self.group_id}"
 
-    def _read(self, topic_type: TopicType, facts: ExistingTopic, progress: Progress) -> TopicContent:
+    def _read(self, topic_type: TopicType, facts: TopicFacts, progress: Progress) -> TopicContent:
         is_own_file = self.group is not None and self.group == self.worker.cluster_group_id
         seals = self.worker.seals(topic_type) if is_own_file and self.worker.keys_in_use is not None else None
         topic, believed = TopicContent(facts, seals=seals), dict[bytes, bool]()
@@ -281,7 +281,7 @@ class GroupDeletion:
                     "removed. Find out who it is, and run the command again"
                 )
 
-    def _since(self, topic_type: TopicType, before: ExistingTopic, now: ExistingTopic) -> tuple[int, set[int]]:
+    def _since(self, topic_type: TopicType, before: TopicFacts, now: TopicFacts) -> tuple[int, set[int]]:
         """Return how many records of the group were written since, and where others have written."""
         ranges = [
             OffsetRange(now.topic, number, before.ends.get(number, 0), end)

@@ -20,7 +20,7 @@ from connect_share.console import Group
 from connect_share.errors import CopyError
 from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.facts import (
-    ExistingTopic,
+    TopicFacts,
     admin_of,
     read_facts,
     read_records,
@@ -128,7 +128,7 @@ class Repair:
         return Seen(facts, seals, mending, expected)
 
     def _read(
-        self, topic_type: TopicType, facts: ExistingTopic, fold: Any, kept: GroupRecords, progress: Progress
+        self, topic_type: TopicType, facts: TopicFacts, fold: Any, kept: GroupRecords, progress: Progress
     ) -> TopicSeals | None:
         seals, ranges = self.worker.seals(topic_type), facts.ranges()
         progress.phase(f"reading {facts.topic}", sum(part.end - part.start for part in ranges))
@@ -164,7 +164,7 @@ class Repair:
         self._verify(seen, self.look(progress), backup)
         return seen.mending
 
-    def _back_up(self, path: Path, facts: Mapping[TopicType, ExistingTopic], progress: Progress) -> None:
+    def _back_up(self, path: Path, facts: Mapping[TopicType, TopicFacts], progress: Progress) -> None:
         worker, isolation = self.worker, {each: self.worker.isolation(each) for each in TopicType}
         topic_set = TopicSet(self.topics, worker.consumer_settings(), isolation, (worker.cluster_group_id,), worker)
         with admin_of(worker) as admin:
@@ -172,7 +172,7 @@ class Repair:
         export = Export(topic_set, frozenset({worker.cluster_group_id}))
         export.write(path, cluster, {each: topic.ranges() for each, topic in facts.items()}, progress)
 
-    def _require_unchanged(self, facts: Mapping[TopicType, ExistingTopic]) -> None:
+    def _require_unchanged(self, facts: Mapping[TopicType, TopicFacts]) -> None:
         """Check that nobody has written under the group's keys since they were read, and no worker has started."""
         with admin_of(self.worker) as admin:
             require_no_live_workers(admin, self.worker.group_id, side="repaired")
@@ -218,7 +218,7 @@ class Seen:
         expected: the state of the group when that is written.
     """
 
-    facts: Mapping[TopicType, ExistingTopic]
+    facts: Mapping[TopicType, TopicFacts]
     seals: Mapping[TopicType, TopicSeals | None] = field(repr=False)
     mending: Mending
     expected: GroupState

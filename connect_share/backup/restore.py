@@ -27,7 +27,7 @@ from connect_share.errors import CopyError, RestoreRejectedError
 from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.create import ensure_topic, topic_spec
 from connect_share.kafka.facts import (
-    ExistingTopic,
+    TopicFacts,
     admin_of,
     destination_settings,
     read_facts,
@@ -479,7 +479,7 @@ class Restore:
         """Return what opens the values at the destination."""
         return Opening(self.sealing.destination, self.transforms[topic_type].at_destination())
 
-    def _sealer(self, topic_type: TopicType, facts: ExistingTopic) -> Sealer:
+    def _sealer(self, topic_type: TopicType, facts: TopicFacts) -> Sealer:
         """Return what seals, later than everything that the destination's topic has."""
         opening = self._opening(topic_type)
         for record in read_records(self.worker, facts.ranges(), Isolation.READ_UNCOMMITTED) if opening.is_on else ():

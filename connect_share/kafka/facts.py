@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from connect_share.errors import (
@@ -96,17 +96,32 @@ class TopicFacts:
     """A topic as it was found.
 
     Attributes:
-        end_offsets: high watermark of each partition, open transactions included.
+        ends: high watermark of each partition, exclusive; open transactions included.
+        starts: where to begin to read each partition: the first offset that is kept, or where a checkpoint ends; empty
+            if it was not asked for.
         leader_epochs: of the leaders that said so, -1 where they do not say.
-        starts: where to begin to read, for partitions of which what lies before is known already.
         asked_s: when the brokers were asked, by the monotonic clock.
     """
 
     description: TopicDescription
-    end_offsets: Mapping[int, int]
-    leader_epochs: Mapping[int, int] = field(default_factory=dict)
+    ends: Mapping[int, int]
     starts: Mapping[int, int] = field(default_factory=dict)
+    leader_epochs: Mapping[int, int] = field(default_factory=dict)
     asked_s: float = 0.0
+
+    @property
+    def topic(self) -> str:
+        """Return the name of the topic."""
+        return self.description.name
+
+    @property
+    def topic_id(self) -> str | None:
+        """Return the id of the topic; ``None`` if the broker gives none."""
+        return self.description.topic_id
+
+    def ranges(self) -> list[OffsetRange]:
+        """Return the ranges from the starts to the ends."""
+        return [OffsetRange(self.topic, number, self.starts[number], end) for number, end in self.ends.items()]
 
 
 def gather_facts(admin: Admin, topics: Iterable[str]) -> dict[str, TopicFacts]:
@@ -125,19 +140,32 @@ def with_ends(admin: Admin, descriptions: Mapping[str, TopicDescription], asked_
     Raises:
         BrokerError: not reachable, or a topic is gone meanwhile.
     """
-    ends = admin.log_ends(
-        (name, partition.id) for name, description in descriptions.items() for partition in description.partitions
-    )
-    found = {}
-    for name, description in descriptions.items():
-        here = {partition.id: ends[name, partition.id] for partition in description.partitions}
-        found[name] = TopicFacts(
-            description,
-            {number: end.offset for number, end in here.items()},
-            {number: end.leader_epoch for number, end in here.items()},
+    found = admin.log_ends((name, part.id) for name, topic in descriptions.items() for part in topic.partitions)
+    return {
+        name: TopicFacts(
+            topic,
+            {part.id: found[name, part.id].offset for part in topic.partitions},
+            leader_epochs={part.id: found[name, part.id].leader_epoch for part in topic.partitions},
             asked_s=asked_s,
         )
-    return found
+        for name, topic in descriptions.items()
+    }
+
+
+def read_facts(admin: Admin, topics: Iterable[str]) -> dict[str, TopicFacts]:
+    """Return the same as :func:`gather_facts`, with the first offsets that are kept.
+
+    Raises:
+        BrokerError: not reachable, or not allowed to describe a topic.
+    """
+    asked_s = time.monotonic()
+    descriptions = admin.describe_topics(topics)
+    # The starts first: what is deleted meanwhile makes no range that ends before it starts.
+    starts = admin.start_offsets((name, part.id) for name, topic in descriptions.items() for part in topic.partitions)
+    return {
+        name: replace(facts, starts={number: starts[name, number] for number in facts.ends})
+        for name, facts in with_ends(admin, descriptions, asked_s).items()
+    }
 
 
 def find_or_create(
@@ -230,43 +258,7 @@ def read_messages(worker: WorkerConfig, ranges: Sequence[OffsetRange], isolation
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ExistingTopic:
-    """One existing topic.
-
-    Attributes:
-        starts: first offset of each partition.
-        ends: high watermark of each partition, exclusive.
-    """
-
-    topic: str
-    topic_id: str | None
-    starts: dict[int, int]
-    ends: dict[int, int]
-
-    def ranges(self) -> list[OffsetRange]:
-        """Return the ranges of all records of the topic."""
-        return [OffsetRange(self.topic, number, self.starts[number], end) for number, end in self.ends.items()]
-
-
-def read_facts(admin: Admin, topics: Collection[str]) -> dict[str, ExistingTopic]:
-    """Describe the topics that exist; missing ones are left out."""
-    descriptions: dict[str, TopicDescription] = admin.describe_topics(list(topics))
-    partitions = [(name, part.id) for name, found in descriptions.items() for part in found.partitions]
-    starts = admin.start_offsets(partitions)
-    ends = admin.end_offsets(partitions, Isolation.READ_UNCOMMITTED)
-    return {
-        name: ExistingTopic(
-            topic=name,
-            topic_id=found.topic_id,
-            starts={part.id: starts[(name, part.id)] for part in found.partitions},
-            ends={part.id: ends[(name, part.id)] for part in found.partitions},
-        )
-        for name, found in descriptions.items()
-    }
-
-
-def require_topic(facts: dict[str, ExistingTopic], topic: str, *, remedy: str) -> ExistingTopic:
+def require_topic(facts: dict[str, TopicFacts], topic: str, *, remedy: str) -> TopicFacts:
     """Return the facts of a topic that has to exist.
 
     Raises:
@@ -278,7 +270,7 @@ def require_topic(facts: dict[str, ExistingTopic], topic: str, *, remedy: str) -
 
 
 def destination_settings(
-    admin: Admin, worker: WorkerConfig, topic_type: TopicType, found: ExistingTopic | None
+    admin: Admin, worker: WorkerConfig, topic_type: TopicType, found: TopicFacts | None
 ) -> Mapping[str, str]:
     """Check a destination topic that exists. Returns its settings, or those with which it will be created.
 
@@ -293,7 +285,7 @@ def destination_settings(
     return admin.topic_configs(found.topic)
 
 
-def require_no_open_transaction(admin: Admin, facts: ExistingTopic, *, wait_s: float = 0.0) -> None:
+def require_no_open_transaction(admin: Admin, facts: TopicFacts, *, wait_s: float = 0.0) -> None:
     """Refuse a topic with a transaction open in front of the ends taken before.
 
     Args:

@@ -182,7 +182,7 @@ class KafkaBasedLog:
                 self._reader.release()
 
     def _own_reader(self, facts: TopicFacts) -> SharedReader:
-        starts = {partition: facts.starts.get(partition, 0) for partition in facts.end_offsets}
+        starts = {partition: facts.starts.get(partition, 0) for partition in facts.ends}
         self._reader = SharedReader(
             {self.topic: starts},
             self._consumer_settings,
@@ -195,9 +195,9 @@ class KafkaBasedLog:
     def _read(self, reader: SharedReader, facts: TopicFacts, timeout_s: float) -> CatchUp:
         def check() -> None:
             self._check_not_stopped()
-            self._open_transactions.look(facts.end_offsets.keys())
+            self._open_transactions.look(facts.ends.keys())
 
-        read = TopicRead(self.topic, facts.end_offsets, self._feed, facts.starts, check)
+        read = TopicRead(self.topic, facts.ends, self._feed, facts.starts, check)
         try:
             return reader.read(read, max(0.0, timeout_s))
         except ReadToEndTimeoutError as exc:

@@ -261,7 +261,7 @@ def proven(
     missing = [topic for topic in names.values() if topic not in facts]
     if missing:
         raise CheckpointRejected(f"topic {missing[0]} does not exist")
-    partitions = [(name, number) for name, topic in facts.items() for number in topic.end_offsets]
+    partitions = [(name, number) for name, topic in facts.items() for number in topic.ends]
     with ThreadPoolExecutor(1, thread_name_prefix="connect-storage-proof") as threads:
         asked_starts = threads.submit(admin.start_offsets, partitions)
         settings = admin.settings_of_topics(names.values())
@@ -272,8 +272,8 @@ def proven(
             topic=topic,
             topic_id=facts[topic].description.topic_id,
             isolation=worker.isolation(topic_type).value,
-            log_starts={number: starts[topic, number] for number in facts[topic].end_offsets},
-            end_offsets=facts[topic].end_offsets,
+            log_starts={number: starts[topic, number] for number in facts[topic].ends},
+            end_offsets=facts[topic].ends,
             leader_epochs=facts[topic].leader_epochs,
             delete_retention_ms=_delete_retention_ms(settings[topic]),
         )
@@ -353,7 +353,7 @@ class CheckpointWriter:
             taken_at_ms = _now_ms()
             names = {topic_type: self._worker.topic(topic_type) for topic_type in TopicType}
             facts = gather_facts(self._admin, names.values())
-            starts = self._admin.start_offsets((name, number) for name in facts for number in facts[name].end_offsets)
+            starts = self._admin.start_offsets((name, number) for name in facts for number in facts[name].ends)
             parts: dict[str, TopicCheckpoint] = {}
             for topic_type, topic in names.items():
                 topic_id = self._topic_id(topic_type, facts.get(topic))
@@ -362,7 +362,7 @@ class CheckpointWriter:
                     topic=topic,
                     topic_id=topic_id,
                     isolation=self._worker.isolation(topic_type).value,
-                    log_starts={number: starts[topic, number] for number in facts[topic].end_offsets},
+                    log_starts={number: starts[topic, number] for number in facts[topic].ends},
                     positions=positions,
                     leader_epochs=dict(facts[topic].leader_epochs),
                     state=state,

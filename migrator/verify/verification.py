@@ -13,7 +13,7 @@ from connect_share.files import Progress, Silent
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.facts import (
     BUSY_TOPIC_WAIT_S,
-    ExistingTopic,
+    TopicFacts,
     admin_of,
     read_facts,
     require_no_open_transaction,
@@ -100,7 +100,7 @@ def _jobs(run: MigrationRun, warnings: list[str]) -> list[VerifyJob]:
 
 
 def _source_side(
-    run: MigrationRun, index: int, topic_type: TopicType, facts: dict[str, ExistingTopic], warnings: list[str]
+    run: MigrationRun, index: int, topic_type: TopicType, facts: dict[str, TopicFacts], warnings: list[str]
 ) -> Side:
     source, manifest = run.plan.sources[index], run.manifest
     planned = source.topics[topic_type]
@@ -114,7 +114,7 @@ def _source_side(
 
 
 def _destination_side(
-    run: MigrationRun, index: int, topic_type: TopicType, facts: dict[str, ExistingTopic], admin: Admin
+    run: MigrationRun, index: int, topic_type: TopicType, facts: dict[str, TopicFacts], admin: Admin
 ) -> Side:
     shared, manifest, worker = run.plan.destination.topics[topic_type], run.manifest, run.destinations[index]
     found = require_topic(facts, shared.topic, remedy="apply the plan first")
@@ -130,7 +130,7 @@ def _side(worker: WorkerConfig, ranges: tuple[OffsetRange, ...], isolation: Isol
     return Side(ranges, isolation, worker.consumer_settings(), worker.client_id(MIGRATE_CLIENT_ID), sealing=sealing)
 
 
-def _compared(topic_type: TopicType, copy: ExistingTopic, manifest: Manifest | None) -> tuple[OffsetRange, ...]:
+def _compared(topic_type: TopicType, copy: TopicFacts, manifest: Manifest | None) -> tuple[OffsetRange, ...]:
     """Return what is compared of a destination topic: of statuses only what came since the copy began.
 
     An older removal of the same connector would remove statuses that keep their older timestamps. No key that is moved

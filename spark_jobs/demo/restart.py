@@ -89,7 +89,7 @@ def look_at_shared_topics(captured: Captured, admin: Admin) -> list[SharedTopic]
     found = []
     for topic_type in TopicType:
         topic = worker.topic(topic_type)
-        ranges = [OffsetRange(topic, partition, 0, end) for partition, end in facts[topic].end_offsets.items()]
+        ranges = [OffsetRange(topic, partition, 0, end) for partition, end in facts[topic].ends.items()]
         records = read_ranges(
             worker.client_settings(), ranges, isolation=Isolation.READ_UNCOMMITTED, client_id=_CLIENT_ID
         )

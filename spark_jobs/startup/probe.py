@@ -194,7 +194,7 @@ def librdkafka_read(worker: WorkerConfig) -> dict[str, float]:
                 {
                     (topic, partition): end
                     for topic, facts in found.items()
-                    for partition, end in facts.end_offsets.items()
+                    for partition, end in facts.ends.items()
                     if end > 0
                 },
             )
@@ -253,7 +253,7 @@ def _everything(worker: WorkerConfig) -> Iterator[tuple[TopicType, Message, bool
         found = gather_facts(admin, [worker.topic(topic_type) for topic_type in TopicType])
     for topic_type in TopicType:
         topic = worker.topic(topic_type)
-        ranges = [OffsetRange(topic, partition, 0, end) for partition, end in found[topic].end_offsets.items()]
+        ranges = [OffsetRange(topic, partition, 0, end) for partition, end in found[topic].ends.items()]
         isolation = worker.isolation(topic_type)
         for batch in read_batches(worker.client_settings(), ranges, isolation=isolation, client_id="count"):
             for message in batch:

@@ -32,7 +32,7 @@ def reader(
 
 
 def beginning(facts: Mapping[str, TopicFacts]) -> dict[str, dict[int, int]]:
-    return {topic: dict.fromkeys(found.end_offsets, 0) for topic, found in facts.items()}
+    return {topic: dict.fromkeys(found.ends, 0) for topic, found in facts.items()}
 
 
 def numbers(count: int) -> list[bytes]:
@@ -77,7 +77,7 @@ def test_each_log_gets_its_own_records_in_order_and_follows(bench: Any, collecte
         for key in {key for key, _ in pairs}:
             assert [r.value for r in sink.records if r.key == key] == [value for own, value in pairs if own == key]
         assert (log.caught_up.own, log.caught_up.foreign) == (1_200, len(foreign))
-        assert dict(log.positions()) == dict(facts[topic].end_offsets)
+        assert dict(log.positions()) == dict(facts[topic].ends)
     assert not sinks[2].records
     bench.write([(b"g.late", b"1")], topic=topics[2])
     logs[2].read_to_end(30)
@@ -188,7 +188,7 @@ def test_records_beyond_the_ends_do_not_make_the_rest_come_one_by_one(bench: Any
     quiet, busy = f"{bench.topic}-a", f"{bench.topic}-b"
     facts = facts_before_more(bench, quiet, busy, late=300, known=300)
     sinks = {topic: collected() for topic in (quiet, busy)}
-    reads = [TopicRead(topic, facts[topic].end_offsets, RecordFeed(sinks[topic])) for topic in (quiet, busy)]
+    reads = [TopicRead(topic, facts[topic].ends, RecordFeed(sinks[topic])) for topic in (quiet, busy)]
     isolation = Isolation.READ_UNCOMMITTED
     with closing(catch_up_consumer(bench.settings, client_id=bench.unique, isolation=isolation)) as client:
         client.assign([TopicPartition(quiet, 0, 0), TopicPartition(busy, 0, 0)])

@@ -351,7 +351,7 @@ def test_facts_of_missing_topics_are_absent(bench: Any) -> None:
     bench.create(2)
     found = gather_facts(bench.admin, [bench.topic, f"{bench.unique}-none"])
     assert list(found) == [bench.topic]
-    assert dict(found[bench.topic].end_offsets) == {0: 0, 1: 0}
+    assert dict(found[bench.topic].ends) == {0: 0, 1: 0}
 
 
 def test_topic_that_vanishes_is_missing(bench: Any, collected: Any, monkeypatch: pytest.MonkeyPatch) -> None:
