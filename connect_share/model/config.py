@@ -10,7 +10,8 @@ import binascii
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, NamedTuple, assert_never
+from dataclasses import dataclass
+from typing import Any, Final, assert_never
 
 from connect_share.errors import ValueFormatError
 from connect_share.model.config_state import (
@@ -69,22 +70,65 @@ _log = logging.getLogger(__name__)
 _TARGET_STATES: Final = {state.value: state for state in TargetState}
 
 
-ListenerMethod = Literal[
-    "on_connector_config_update",
-    "on_connector_config_remove",
-    "on_task_config_update",
-    "on_connector_target_state_change",
-    "on_session_key_update",
-    "on_restart_request",
-    "on_logging_level_update",
-]
+@dataclass(frozen=True, slots=True)
+class ConnectorConfigUpdated:
+    """A connector's configuration was written."""
+
+    connector: str
 
 
-class ConfigEvent(NamedTuple):
-    """A method of ``ConfigUpdateListener`` to be called, by its name, and the arguments. Source: ``UpdateListener``."""
+@dataclass(frozen=True, slots=True)
+class ConnectorConfigRemoved:
+    """A connector was removed."""
 
-    method: ListenerMethod
-    arguments: tuple[Any, ...]
+    connector: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskConfigsUpdated:
+    """Task configurations of one connector were committed; no tasks when the commit was incomplete."""
+
+    tasks: tuple[ConnectorTaskId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetStateChanged:
+    """A connector is to be started, paused or stopped."""
+
+    connector: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKeyUpdated:
+    """The leader has written a new session key."""
+
+    session_key: SessionKey
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRequested:
+    """A restart was requested."""
+
+    request: RestartRequest
+
+
+@dataclass(frozen=True, slots=True)
+class LoggerLevelUpdated:
+    """The level of a logger changes in the whole cluster."""
+
+    namespace: str
+    level: str
+
+
+ConfigEvent = (
+    ConnectorConfigUpdated
+    | ConnectorConfigRemoved
+    | TaskConfigsUpdated
+    | TargetStateChanged
+    | SessionKeyUpdated
+    | RestartRequested
+    | LoggerLevelUpdated
+)
 
 
 class _BadValueError(Exception):
@@ -224,11 +268,11 @@ class ConfigFold:
             _log.info("Connector %s was removed", shown(connector))
             # Target state, task count record, generation and the fencing and inconsistency marks stay, as in Java.
             self._forget(connector)
-            events.append(ConfigEvent("on_connector_config_remove", (connector,)))
+            events.append(ConnectorConfigRemoved(connector))
             return
         self._tables.connectors[connector] = _properties(value)
         self._tables.target_states.setdefault(connector, TargetState.STARTED)
-        events.append(ConfigEvent("on_connector_config_update", (connector,)))
+        events.append(ConnectorConfigUpdated(connector))
 
     def _task(self, rest: str, value: Any, _events: list[ConfigEvent]) -> None:
         task = task_id_of(rest)
@@ -260,7 +304,7 @@ class ConfigFold:
             deferred.clear()
         self._tables.task_counts[connector] = count
         self._tables.pending_fencing.add(connector)
-        events.append(ConfigEvent("on_task_config_update", (updated,)))
+        events.append(TaskConfigsUpdated(updated))
 
     def _target_state(self, connector: str, value: Any, events: list[ConfigEvent]) -> None:
         if value is None:
@@ -280,7 +324,7 @@ class ConfigFold:
         previous = self._tables.target_states.get(connector)
         self._tables.target_states[connector] = state
         if state is not previous and connector in self._tables.connectors:
-            events.append(ConfigEvent("on_connector_target_state_change", (connector,)))
+            events.append(TargetStateChanged(connector))
 
     def _restart(self, connector: str, value: Any, events: list[ConfigEvent]) -> None:
         flags = {}
@@ -295,7 +339,7 @@ class ConfigFold:
                 flag = False
             flags[name] = flag
         request = RestartRequest(connector, flags["only-failed"], flags["include-tasks"])
-        events.append(ConfigEvent("on_restart_request", (request,)))
+        events.append(RestartRequested(request))
 
     def _task_count(self, connector: str, value: Any, _events: list[ConfigEvent]) -> None:
         self._tables.task_count_records[connector] = _integer_member(value, "task-count")
@@ -305,7 +349,7 @@ class ConfigFold:
         level = _member(value, "level")
         if not isinstance(level, str):
             raise _BadValueError("'level' is not a string")
-        events.append(ConfigEvent("on_logging_level_update", (namespace, level)))
+        events.append(LoggerLevelUpdated(namespace, level))
 
     def _distributed_key(self, _rest: str, value: Any, events: list[ConfigEvent]) -> None:
         key, algorithm, created = (_member(value, name) for name in ("key", "algorithm", "creation-timestamp"))
@@ -315,7 +359,7 @@ class ConfigFold:
         if not secret:
             raise _BadValueError("'key' is empty")
         self._tables.session_key = SessionKey(secret, algorithm, created)
-        events.append(ConfigEvent("on_session_key_update", (self._tables.session_key,)))
+        events.append(SessionKeyUpdated(self._tables.session_key))
 
     @staticmethod
     def handler_of(kind: ConfigKey) -> _Handler:

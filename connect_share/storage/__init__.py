@@ -1,8 +1,6 @@
 """The one-line way in: the three stores of one worker, started side by side, for threads and for asyncio."""
 
-from connect_share.storage.async_storage import AsyncConnectStorage
-from connect_share.storage.config_events import (
-    ConfigEvents,
+from connect_share.model.config import (
     ConnectorConfigRemoved,
     ConnectorConfigUpdated,
     LoggerLevelUpdated,
@@ -11,6 +9,8 @@ from connect_share.storage.config_events import (
     TargetStateChanged,
     TaskConfigsUpdated,
 )
+from connect_share.storage.async_storage import AsyncConnectStorage
+from connect_share.storage.config_events import ConfigEvents
 from connect_share.storage.connect_storage import ConnectStorage
 from connect_share.storage.shared import SharedTopics
 from connect_share.storage.start import StorageStartup, StoreStartup

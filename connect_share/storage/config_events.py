@@ -1,80 +1,18 @@
-"""Changes on the config topic as objects, for ``async for``."""
+"""Who gets the changes on the config topic: iterations of an event loop, and the listener of one of many groups."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Final, Self
 
 from connect_share.errors import ConnectShareError, StoreError
-from connect_share.model.config_state import RestartRequest, SessionKey
-from connect_share.model.records import ConnectorTaskId
-from connect_share.stores.base import ConfigUpdateListener
+from connect_share.model.config import ConfigEvent
+from connect_share.stores.base import ConfigUpdateListener, EventReceiver, call_method, check_listener, deliver
 
 MOST_PENDING: Final = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectorConfigUpdated:
-    """A connector's configuration was written."""
-
-    connector: str
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectorConfigRemoved:
-    """A connector was removed."""
-
-    connector: str
-
-
-@dataclass(frozen=True, slots=True)
-class TaskConfigsUpdated:
-    """Task configurations of one connector were committed; no tasks when the commit was incomplete."""
-
-    tasks: tuple[ConnectorTaskId, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TargetStateChanged:
-    """A connector is to be started, paused or stopped."""
-
-    connector: str
-
-
-@dataclass(frozen=True, slots=True)
-class SessionKeyUpdated:
-    """The leader has written a new session key."""
-
-    session_key: SessionKey
-
-
-@dataclass(frozen=True, slots=True)
-class RestartRequested:
-    """A restart was requested."""
-
-    request: RestartRequest
-
-
-@dataclass(frozen=True, slots=True)
-class LoggerLevelUpdated:
-    """The level of a logger changes in the whole cluster."""
-
-    namespace: str
-    level: str
-
-
-Event = (
-    ConnectorConfigUpdated
-    | ConnectorConfigRemoved
-    | TaskConfigsUpdated
-    | TargetStateChanged
-    | SessionKeyUpdated
-    | RestartRequested
-    | LoggerLevelUpdated
-)
+_JOIN_S: Final = 10.0
 
 
 class ConfigEvents:
@@ -91,7 +29,7 @@ class ConfigEvents:
         self._loop = loop
         self._forget = forget
         self._lock = threading.Lock()
-        self._pending: dict[Event, None] = {}
+        self._pending: dict[ConfigEvent, None] = {}
         self._something = asyncio.Event()
         self._ended = False
         self._error: BaseException | None = None
@@ -99,7 +37,7 @@ class ConfigEvents:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Event:
+    async def __anext__(self) -> ConfigEvent:
         while True:
             with self._lock:
                 if self._pending:
@@ -114,7 +52,7 @@ class ConfigEvents:
             raise self._error
         raise StopAsyncIteration
 
-    def add(self, event: Event) -> None:
+    def add(self, event: ConfigEvent) -> None:
         """Hand over an event; called by the thread that follows the topic, which is not kept waiting."""
         with self._lock:
             full = len(self._pending) >= MOST_PENDING and event not in self._pending
@@ -149,7 +87,7 @@ class ConfigEvents:
             self._forget(self)
 
 
-class FanOut(ConfigUpdateListener):
+class FanOut(EventReceiver):
     """The listener that hands events to all who iterate, and to the listener of the embedder, if there is one."""
 
     def __init__(self, inner: ConfigUpdateListener | None) -> None:
@@ -176,43 +114,54 @@ class FanOut(ConfigUpdateListener):
             if events in self._listening:
                 self._listening.remove(events)
 
-    def _add(self, event: Event) -> None:
+    def receive(self, event: ConfigEvent) -> None:
+        """Add an event to all iterations, then give it to the embedder's listener."""
         with self._lock:
             listening = list(self._listening)
         for events in listening:
             events.add(event)
+        call_method(event, self.inner)
 
-    def on_connector_config_update(self, connector: str) -> None:
-        """A connector's configuration was written."""
-        self._add(ConnectorConfigUpdated(connector))
-        self.inner.on_connector_config_update(connector)
 
-    def on_connector_config_remove(self, connector: str) -> None:
-        """A connector was removed."""
-        self._add(ConnectorConfigRemoved(connector))
-        self.inner.on_connector_config_remove(connector)
+class ListenerThread(EventReceiver):
+    """Calls the listener of one group on a thread of its own: the reader of many groups waits for none of their listeners.
 
-    def on_task_config_update(self, tasks: Sequence[ConnectorTaskId]) -> None:
-        """Task configurations were committed."""
-        self._add(TaskConfigsUpdated(tuple(tasks)))
-        self.inner.on_task_config_update(tasks)
+    An event that waits already is not added again: who is told that a connector has changed looks at the snapshot. So as few
+    wait as there are connectors. ``name`` is part of the name of the thread.
+    """
 
-    def on_connector_target_state_change(self, connector: str) -> None:
-        """A connector is to be started, paused or stopped."""
-        self._add(TargetStateChanged(connector))
-        self.inner.on_connector_target_state_change(connector)
+    def __init__(self, listener: ConfigUpdateListener, name: str) -> None:
+        check_listener(listener)
+        self._listener = listener
+        self._changed = threading.Condition()
+        self._pending: dict[ConfigEvent, None] = {}
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name=f"listener-{name}", daemon=True)
 
-    def on_session_key_update(self, session_key: SessionKey) -> None:
-        """The leader has written a new session key."""
-        self._add(SessionKeyUpdated(session_key))
-        self.inner.on_session_key_update(session_key)
+    def start(self) -> None:
+        """Begin to call the listener."""
+        self._thread.start()
 
-    def on_restart_request(self, request: RestartRequest) -> None:
-        """A restart was requested."""
-        self._add(RestartRequested(request))
-        self.inner.on_restart_request(request)
+    def stop(self) -> None:
+        """Call it no more, once it has returned."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        if self._thread is not threading.current_thread():
+            self._thread.join(_JOIN_S)
 
-    def on_logging_level_update(self, namespace: str, level: str) -> None:
-        """The level of a logger changes."""
-        self._add(LoggerLevelUpdated(namespace, level))
-        self.inner.on_logging_level_update(namespace, level)
+    def receive(self, event: ConfigEvent) -> None:
+        """Add an event to those that wait."""
+        with self._changed:
+            self._pending[event] = None
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._pending or self._stopping)
+                if self._stopping:
+                    return
+                event = next(iter(self._pending))
+                del self._pending[event]
+            deliver(event, self._listener)

@@ -1,6 +1,4 @@
-"""Calls a listener on a thread of its own, in order: the reader of many groups waits for none of their listeners.
-
-The storage of one of many groups, over topics that are read for all of them.
+"""The storage of one of many groups, over topics that are read for all of them.
 
 Many groups in one process, over one reader of the topics that they share.
 """
@@ -9,11 +7,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol, Self
+from typing import Final, Protocol, Self
 
 from connect_share.errors import ConfigError, ConnectShareError, NotStartedError
 from connect_share.kafka.admin import Admin
@@ -23,10 +21,9 @@ from connect_share.log.first_read import StartContext
 from connect_share.log.hub import RoutedLog, Router, TopicHub
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordSink
 from connect_share.log.tail import OnFailed
-from connect_share.model.config import ConfigEvent
-from connect_share.model.config_state import RestartRequest, SessionKey
 from connect_share.model.keys import ClusterGroupId
-from connect_share.model.records import ConnectorTaskId, TopicType
+from connect_share.model.records import TopicType
+from connect_share.storage.config_events import ListenerThread
 from connect_share.storage.connect_storage import ConnectStorage
 from connect_share.storage.live_members import AllowLiveMembers, LiveMembersGuard
 from connect_share.storage.start import (
@@ -44,88 +41,13 @@ from connect_share.stores.base import (
     KafkaTopicBasedBackingStore,
     StoreOptions,
     WriteGuard,
-    check_listener,
     kafka_based_log,
-    notify,
 )
 from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.given_group import group_of_worker
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
-
-_JOIN_S: Final = 10.0
-
-
-class Dispatcher(ConfigUpdateListener):
-    """Hands events to the listener of a group.
-
-    An event that waits already is not added again: who is told that a connector has changed looks at the snapshot. So as few
-    wait as there are connectors. ``name`` is part of the name of the thread.
-    """
-
-    def __init__(self, listener: ConfigUpdateListener, name: str) -> None:
-        check_listener(listener)
-        self._listener = listener
-        self._changed = threading.Condition()
-        self._pending: dict[tuple[Any, ...], ConfigEvent] = {}
-        self._stopping = False
-        self._thread = threading.Thread(target=self._run, name=f"listener-{name}", daemon=True)
-
-    def start(self) -> None:
-        """Begin to call the listener."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Call it no more, once it has returned."""
-        with self._changed:
-            self._stopping = True
-            self._changed.notify_all()
-        if self._thread is not threading.current_thread():
-            self._thread.join(_JOIN_S)
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._pending or self._stopping)
-                if self._stopping:
-                    return
-                event = self._pending.pop(next(iter(self._pending)))
-            notify(self._listener, event)
-
-    def _add(self, event: ConfigEvent, *what: object) -> None:
-        with self._changed:
-            self._pending.setdefault((event.method, *what), event)
-            self._changed.notify_all()
-
-    def on_connector_config_update(self, connector: str) -> None:
-        """A connector's configuration was written."""
-        self._add(ConfigEvent("on_connector_config_update", (connector,)), connector)
-
-    def on_connector_config_remove(self, connector: str) -> None:
-        """A connector was removed."""
-        self._add(ConfigEvent("on_connector_config_remove", (connector,)), connector)
-
-    def on_task_config_update(self, tasks: Sequence[ConnectorTaskId]) -> None:
-        """Task configurations were committed."""
-        self._add(ConfigEvent("on_task_config_update", (tasks,)), *tasks)
-
-    def on_connector_target_state_change(self, connector: str) -> None:
-        """A connector is to be started, paused or stopped."""
-        self._add(ConfigEvent("on_connector_target_state_change", (connector,)), connector)
-
-    def on_session_key_update(self, session_key: SessionKey) -> None:
-        """The leader has written a new session key."""
-        self._add(ConfigEvent("on_session_key_update", (session_key,)), session_key)
-
-    def on_restart_request(self, request: RestartRequest) -> None:
-        """A restart was requested."""
-        self._add(ConfigEvent("on_restart_request", (request,)), request)
-
-    def on_logging_level_update(self, namespace: str, level: str) -> None:
-        """The level of a logger changes in the whole cluster."""
-        self._add(ConfigEvent("on_logging_level_update", (namespace, level)), namespace, level)
-
 
 _NOT_MEASURED: Final = 0.0
 
@@ -166,7 +88,7 @@ class GroupStorage(ConnectStorage):
         super().__init__(worker, allow_empty=allow_empty, allow_live_members=allow_live_members, on_failed=on_failed)
         self._topics = topics
         self._listener = update_listener
-        self._dispatcher: Dispatcher | None = None
+        self._listener_thread: ListenerThread | None = None
         self._stores: tuple[KafkaConfigBackingStore, KafkaStatusBackingStore, KafkaOffsetBackingStore] | None = None
         self._routed: dict[TopicType, RoutedLog] = {}
         self._guard: WriteGuard = _no_guard
@@ -193,9 +115,9 @@ class GroupStorage(ConnectStorage):
                 "write_guard": self._guard,
             }
 
-        self._dispatcher = None if self._listener is None else Dispatcher(self._listener, worker.group_id)
+        self._listener_thread = None if self._listener is None else ListenerThread(self._listener, worker.group_id)
         self._stores = (
-            KafkaConfigBackingStore(worker, update_listener=self._dispatcher, **options(TopicType.CONFIG)),
+            KafkaConfigBackingStore(worker, update_listener=self._listener_thread, **options(TopicType.CONFIG)),
             KafkaStatusBackingStore(worker, **options(TopicType.STATUS)),
             KafkaOffsetBackingStore(worker, **options(TopicType.OFFSET)),
         )
@@ -226,9 +148,9 @@ class GroupStorage(ConnectStorage):
         stores: tuple[KafkaTopicBasedBackingStore, ...] = self.stores
         for store in stores:
             stack.callback(lambda store: store.stop(life.left_s()), store)
-        if self._dispatcher is not None:
-            self._dispatcher.start()
-            stack.callback(self._dispatcher.stop)
+        if self._listener_thread is not None:
+            self._listener_thread.start()
+            stack.callback(self._listener_thread.stop)
         for store in stores:
             store.start()
         if not self._options.allow_empty:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict, Unpack, assert_never, overload
 
 from connect_share.errors import ConnectShareError, NotStartedError, StoreClosedError, UsageError
 from connect_share.kafka.admin import Admin
@@ -28,7 +28,16 @@ from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, RecordMetadata, RecordSink
 from connect_share.log.tail import OnFailed
 from connect_share.log.writer import remaining_s
-from connect_share.model.config import ConfigEvent
+from connect_share.model.config import (
+    ConfigEvent,
+    ConnectorConfigRemoved,
+    ConnectorConfigUpdated,
+    LoggerLevelUpdated,
+    RestartRequested,
+    SessionKeyUpdated,
+    TargetStateChanged,
+    TaskConfigsUpdated,
+)
 from connect_share.model.config_state import ClusterConfigState, RestartRequest, SessionKey, TargetState
 from connect_share.model.keys import ClusterGroupId, SkipKind, prefix_key, prefix_of
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
@@ -281,14 +290,46 @@ def check_listener(listener: object) -> None:
             )
 
 
-def notify(listener: ConfigUpdateListener, event: ConfigEvent) -> bool:
-    """Call the method of an event; return whether it succeeded: what the listener raises is logged, no more."""
+class EventReceiver(ConfigUpdateListener, ABC):
+    """A listener that gets the events themselves: those of the project that hand them on."""
+
+    @abstractmethod
+    def receive(self, event: ConfigEvent) -> None:
+        """Note an event; called by the thread that follows the topic."""
+
+
+def deliver(event: ConfigEvent, listener: ConfigUpdateListener) -> bool:
+    """Give an event to a listener; return whether that succeeded: what the listener raises is logged, no more."""
     try:
-        getattr(listener, event.method)(*event.arguments)
+        call_method(event, listener)
     except BaseException:  # also sys.exit(): one mistake in a listener must not stop the log
-        _logger.exception("The update listener failed in %s", event.method)
+        _logger.exception("The update listener failed for %s", type(event).__name__)
         return False
     return True
+
+
+def call_method(event: ConfigEvent, listener: ConfigUpdateListener) -> None:
+    """Call the method of an event, which may raise."""
+    if isinstance(listener, EventReceiver):
+        listener.receive(event)
+        return
+    match event:
+        case ConnectorConfigUpdated(connector):
+            listener.on_connector_config_update(connector)
+        case ConnectorConfigRemoved(connector):
+            listener.on_connector_config_remove(connector)
+        case TaskConfigsUpdated(tasks):
+            listener.on_task_config_update(tasks)
+        case TargetStateChanged(connector):
+            listener.on_connector_target_state_change(connector)
+        case SessionKeyUpdated(session_key):
+            listener.on_session_key_update(session_key)
+        case RestartRequested(request):
+            listener.on_restart_request(request)
+        case LoggerLevelUpdated(namespace, level):
+            listener.on_logging_level_update(namespace, level)
+        case _:
+            assert_never(event)
 
 
 LogFactory = Callable[[RecordSink], CompactedLog]

@@ -36,7 +36,7 @@ from connect_share.stores.base import (
     KafkaTopicBasedBackingStore,
     StoreOptions,
     check_listener,
-    notify,
+    deliver,
 )
 from connect_share.stores.given_group import NOT_GIVEN, GivenGroup
 from connect_share.stores.transactional_writer import ABORT_TIMEOUT_S, TransactionalWriter
@@ -363,7 +363,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             listener = self._listener
             if listener is not None:
                 for event in events:
-                    self.listener_failures += not notify(listener, event)
+                    self.listener_failures += not deliver(event, listener)
 
 
 class _Budget:

@@ -8,7 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from connect_share.model.config import ConfigEvent, ConfigFold
+from connect_share.model.config import (
+    ConfigEvent,
+    ConfigFold,
+    ConnectorConfigRemoved,
+    ConnectorConfigUpdated,
+    LoggerLevelUpdated,
+    RestartRequested,
+    SessionKeyUpdated,
+    TargetStateChanged,
+    TaskConfigsUpdated,
+)
 from connect_share.model.config_state import SessionKey
 from connect_share.model.keys import ClusterGroupId, SkipKind
 from connect_share.model.offsets import OffsetFold
@@ -105,19 +115,19 @@ def _properties(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _event(event: ConfigEvent) -> list[Any]:
     match event:
-        case "on_connector_config_update", (connector,):
+        case ConnectorConfigUpdated(connector):
             return ["updated", connector]
-        case "on_connector_config_remove", (connector,):
+        case ConnectorConfigRemoved(connector):
             return ["removed", connector]
-        case "on_task_config_update", (tasks,):
+        case TaskConfigsUpdated(tasks):
             return ["tasks", [str(task) for task in tasks]]
-        case "on_connector_target_state_change", (connector,):
+        case TargetStateChanged(connector):
             return ["target state", connector]
-        case "on_session_key_update", (key,):
+        case SessionKeyUpdated(key):
             return ["session key", _key(key)]
-        case "on_restart_request", (request,):
+        case RestartRequested(request):
             return ["restart", request.connector, request.only_failed, request.include_tasks]
-        case "on_logging_level_update", (namespace, level):
+        case LoggerLevelUpdated(namespace, level):
             return ["level", namespace, level]
     raise AssertionError(event)
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from connect_share.errors import ConfigError, InvalidClusterGroupIdError
-from connect_share.model.config import ConfigFold
+from connect_share.model.config import ConfigFold, RestartRequested
 from connect_share.model.keys import MARKER, ClusterGroupId, connector_of, own_key, prefix_key, split_key
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import Record, TopicType
@@ -314,7 +314,7 @@ def test_restart_requests_are_replayed() -> None:
     copied = [migrate_as_written(entry, "B") for entry in old]
     fold = ConfigFold(B)  # of a worker that runs while the copy arrives
     events = [event for entry in copied if entry is not None for event in fold.apply(entry)]
-    assert any(event.method == "on_restart_request" for event in events)
+    assert any(isinstance(event, RestartRequested) for event in events)
     assert KafkaConnectTopicMigrator(STRAIGHT).apply(old[1]) == Skipped(SkipReason.RESTART_REQUEST)
 
 

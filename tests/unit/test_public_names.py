@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import pickle
 import subprocess
@@ -16,7 +17,8 @@ import pytest
 import connect_share
 import migrator
 from connect_share import errors
-from connect_share.model.config import ListenerMethod
+from connect_share.model.config import ConfigEvent
+from connect_share.stores.base import deliver
 from tests.support.docstring_examples import PUBLIC_NAMES
 
 
@@ -80,9 +82,26 @@ def test_the_migrators_names_are_importable() -> None:
     assert {"KafkaConnectTopicMigrator", "Skipped", "SkipReason"} <= set(dir(migrator))
 
 
+class _Recorder(connect_share.ConfigUpdateListener):
+    """Records which of its methods was called, and how."""
+
+    calls: list[tuple[str, tuple[object, ...]]]
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith("on_"):
+            return lambda *arguments: self.calls.append((name, arguments))
+        return super().__getattribute__(name)
+
+
 def test_every_event_of_the_config_fold_is_a_method_of_the_listener() -> None:
-    methods = {name for name in vars(connect_share.ConfigUpdateListener) if name.startswith("on_")}
-    assert set(typing.get_args(ListenerMethod)) == methods
+    listener = _Recorder()
+    listener.calls = []
+    for kind in typing.get_args(ConfigEvent):
+        arguments = tuple(field.name for field in dataclasses.fields(kind))
+        assert deliver(kind(*arguments), listener)
+        assert listener.calls[-1][1] == arguments
+    methods = [name for name in vars(connect_share.ConfigUpdateListener) if name.startswith("on_")]
+    assert sorted(name for name, _ in listener.calls) == sorted(methods)
 
 
 def _errors() -> list[type[errors.ConnectShareError]]:

@@ -19,7 +19,7 @@ import migrator
 import spark_jobs
 from connect_share.errors import ConfigError
 from connect_share.kafka.client import admin_client, consumer, producer
-from connect_share.model.config import ConfigEvent, ConfigFold
+from connect_share.model.config import ConfigFold, SessionKeyUpdated
 from connect_share.model.connect_json import dumps
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.offsets import OffsetFold
@@ -100,7 +100,7 @@ def holders() -> Iterator[object]:
     status.apply(Record("s", 0, 1, 1, b"g.status-connector-c", trace))
     offset = OffsetFold(group)
     offset.apply(Record("o", 0, 1, 1, b'g.["c",{"p":1}]', b'{"position":"%s"}' % secret))
-    yield from (config, state, state.session_key, ConfigEvent("on_session_key_update", (state.session_key,)))
+    yield from (config, state, state.session_key, SessionKeyUpdated(state.session_key))
     yield from (status, status.snapshot(), status.snapshot().connector_status("c"))
     yield from (offset, offset.snapshot())
     yield Record("t", 0, 1, 1, secret, secret, (("h", secret),))

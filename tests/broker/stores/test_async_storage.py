@@ -11,13 +11,8 @@ import pytest
 
 from connect_share import AsyncConnectStorage, ConnectorStatus, NotStartedError, State, StoreClosedError, TargetState
 from connect_share.errors import FencedError, StoreError, TopicRecreatedError
-from connect_share.storage.config_events import (
-    MOST_PENDING,
-    ConfigEvents,
-    ConnectorConfigRemoved,
-    ConnectorConfigUpdated,
-    TargetStateChanged,
-)
+from connect_share.storage import ConfigEvents, ConnectorConfigRemoved, ConnectorConfigUpdated, TargetStateChanged
+from connect_share.storage.config_events import MOST_PENDING
 from connect_share.worker_config import WorkerConfig
 from tests.broker.stores.conftest import properties_of
 from tests.lab.embedded.broker import LocalBroker

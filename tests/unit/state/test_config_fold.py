@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from connect_share.errors import TaskCountError
-from connect_share.model.config import ConfigEvent, ConfigFold
+from connect_share.model.config import (
+    ConfigEvent,
+    ConfigFold,
+    ConnectorConfigRemoved,
+    ConnectorConfigUpdated,
+    LoggerLevelUpdated,
+    RestartRequested,
+    SessionKeyUpdated,
+    TargetStateChanged,
+    TaskConfigsUpdated,
+)
 from connect_share.model.config_state import MOST_TASKS, RestartRequest, TargetState
 from connect_share.model.keys import ClusterGroupId, SkipKind
 from connect_share.model.records import ConnectorTaskId, Record
@@ -44,14 +54,14 @@ def test_case_2_a_new_connector() -> None:
     assert state.offset == 1
     assert state.connector_config("c1") == {"v": "A"}
     assert state.target_state("c1") is TargetState.STARTED
-    assert events == [("on_connector_config_update", ("c1",))]
+    assert events == [ConnectorConfigUpdated("c1")]
 
 
 def test_case_3_created_stopped() -> None:
     fold, events = live([], [("target-state-c1", {"state": "PAUSED", "state.v2": "STOPPED"}), ("connector-c1", A)])
     assert fold.offset == 2
     assert fold.snapshot().target_state("c1") is TargetState.STOPPED
-    assert events == [("on_connector_config_update", ("c1",))]
+    assert events == [ConnectorConfigUpdated("c1")]
 
 
 @pytest.mark.parametrize("gone", [TOMBSTONE, JSON_NULL])
@@ -61,7 +71,7 @@ def test_case_4_removed(gone: bytes | None) -> None:
     assert state.offset == 3
     assert not state.contains("c2")
     assert state.target_state("c2") is None
-    assert events == [("on_connector_config_remove", ("c2",))]
+    assert events == [ConnectorConfigRemoved("c2")]
 
 
 def test_case_9_a_removed_target_state_is_started_again() -> None:
@@ -154,14 +164,14 @@ def test_case_14_compaction_took_a_task_config_then_it_is_repaired() -> None:
     assert state.task_config(ConnectorTaskId("c1", 0)) is None
     repair = config_log([("task-c1-0", A), ("commit-c1", {"tasks": 1})], first=6)
     events = [event for record in repair for event in fold.apply(record)]
-    assert events == [("on_task_config_update", (ids("c1", 0),))]
+    assert events == [TaskConfigsUpdated(ids("c1", 0))]
     assert (fold.snapshot().tasks("c1"), fold.snapshot().inconsistent_connectors()) == ([*ids("c1", 0)], frozenset())
     assert fold.offset == 8
 
 
 def test_case_15_a_commit_without_tasks() -> None:
     fold, events = live([("connector-c", A)], [("commit-c", {"tasks": 0})])
-    assert events == [("on_task_config_update", ((),))]
+    assert events == [TaskConfigsUpdated(())]
     assert fold.snapshot().task_config_generation("c") is None
 
 
@@ -187,7 +197,7 @@ def test_case_17_each_commit_is_an_event_of_its_own_tasks() -> None:
             ("commit-c2", {"tasks": 1}),
         ],
     )
-    assert events == [("on_task_config_update", (ids("c1", 0, 1),)), ("on_task_config_update", (ids("c2", 0),))]
+    assert events == [TaskConfigsUpdated(ids("c1", 0, 1)), TaskConfigsUpdated(ids("c2", 0))]
 
 
 def test_case_18_removal_forgets_tasks() -> None:
@@ -197,7 +207,7 @@ def test_case_18_removal_forgets_tasks() -> None:
     )
     state = fold.snapshot()
     assert (state.contains("c"), state.task_count("c"), fold.saved()["deferred"]) == (False, 0, {})
-    assert events == [("on_connector_config_remove", ("c",))]
+    assert events == [ConnectorConfigRemoved("c")]
 
 
 def test_cases_19_and_20_target_state_events() -> None:
@@ -205,7 +215,7 @@ def test_cases_19_and_20_target_state_events() -> None:
     fold, events = live(
         [("connector-c1", A)], [("target-state-c1", paused), ("target-state-c2", stopped), ("target-state-c1", paused)]
     )
-    assert events == [("on_connector_target_state_change", ("c1",))]
+    assert events == [TargetStateChanged("c1")]
     assert fold.snapshot().target_state("c2") is TargetState.STOPPED
 
 
@@ -219,7 +229,7 @@ def test_cases_19_and_20_target_state_events() -> None:
     ],
 )
 def test_case_21_restart_requests(value: dict[str, Any], request_: RestartRequest) -> None:
-    assert live([], [("restart-connector-c", value)])[1] == [("on_restart_request", (request_,))]
+    assert live([], [("restart-connector-c", value)])[1] == [RestartRequested(request_)]
 
 
 def test_case_22_restart_requests_at_start_are_no_events() -> None:
@@ -231,8 +241,8 @@ def test_case_23_logger_levels_only_when_running() -> None:
     before = [("logger-cluster-a", {"level": "INFO"}), ("logger-cluster-b", TOMBSTONE)]
     after = [("logger-cluster-org.x.y", {"level": "DEBUG"}), ("logger-cluster-root", {"level": "nonsense"})]
     assert live(before, after)[1] == [
-        ("on_logging_level_update", ("org.x.y", "DEBUG")),
-        ("on_logging_level_update", ("root", "nonsense")),
+        LoggerLevelUpdated("org.x.y", "DEBUG"),
+        LoggerLevelUpdated("root", "nonsense"),
     ]
 
 
@@ -244,7 +254,7 @@ def test_case_26_a_bad_commit_takes_nothing_with_it(value: Any) -> None:
     )
     assert fold.snapshot().connectors() == {"c", "d"}
     assert fold.snapshot().tasks("c") == [*ids("c", 0)]
-    assert events == [("on_connector_config_update", ("d",)), ("on_task_config_update", (ids("c", 0),))]
+    assert events == [ConnectorConfigUpdated("d"), TaskConfigsUpdated(ids("c", 0))]
     assert fold.skipped[SkipKind.BAD_VALUE] == 1
     assert fold.offset == 5
 
@@ -257,7 +267,7 @@ def test_case_27_a_negative_count_is_complete() -> None:
 
 def test_case_28_extra_task_configs_are_committed_and_hidden() -> None:
     fold, events = live([("connector-c", A)], [*((f"task-c-{n}", A) for n in range(3)), ("commit-c", {"tasks": 2})])
-    assert events == [("on_task_config_update", (ids("c", 0, 1, 2),))]
+    assert events == [TaskConfigsUpdated(ids("c", 0, 1, 2))]
     assert fold.snapshot().tasks("c") == [*ids("c", 0, 1)]
     assert set(fold.snapshot().all_task_configs("c")) == {*ids("c", 0, 1, 2)}
 
@@ -288,7 +298,7 @@ def test_case_30_a_bad_session_key_stops_nothing(key: str) -> None:
     session_key = fold.snapshot().session_key
     assert session_key is not None
     assert session_key.key == b"\x00\x01\x02\xff\xef"
-    assert events == [("on_session_key_update", (session_key,))]
+    assert events == [SessionKeyUpdated(session_key)]
 
 
 @pytest.mark.parametrize(
