@@ -32,7 +32,7 @@ from connect_share.transform.sealed import Opening, Times
 from migrator.backup import back_up
 from migrator.bystanders import take_baseline
 from migrator.checks import Opened, check_all, copy_jobs, slices_behind, space_of, times_at_destination, wanted_of
-from migrator.copy.evidence import SliceEvidence
+from migrator.copy.copy_job import SliceEvidence
 from migrator.copy.local_engine import LOCAL_ENGINE, EarlyReader, Engine, local_engine, producers_for
 from migrator.plan import CopySlice
 from migrator.run import Followed, Manifest, MigrationRun, MigrationStatus, WrittenTopic

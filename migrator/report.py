@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict
 from connect_share.errors import ConnectShareError, PlanFileError
 from connect_share.model.records import TopicType
 from connect_share.transform.rules import SkipReason
-from migrator.copy.evidence import SliceEvidence
+from migrator.copy.copy_job import SliceEvidence
 from migrator.plan import MigrationPlan, load_model, write_plan_file
 from migrator.run import Manifest, MigrationRun, MigrationStatus
 from migrator.verify.equality import StateDifference

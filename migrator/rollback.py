@@ -20,8 +20,7 @@ from connect_share.transform.sealed import Opening, Sealer
 from connect_share.worker_config.client_settings import Isolation
 from migrator.apply import now_ms
 from migrator.checks import check_all, copy_jobs, times_at_destination
-from migrator.copy.copy_job import CopyJob, marker, rewritten
-from migrator.copy.evidence import Tally
+from migrator.copy.copy_job import CopyJob, Tally, marker, rewritten
 from migrator.copy.existing_records import identity, ranges_since
 from migrator.moved_source import moved_sources
 from migrator.run import Manifest, MigrationRun, MigrationStatus

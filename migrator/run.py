@@ -28,7 +28,7 @@ from connect_share.transform.sealed import Sealing
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from connect_share.worker_config.worker import SEALING_PROPERTY
 from migrator.bystanders import TopicBaseline
-from migrator.copy.evidence import SliceEvidence
+from migrator.copy.copy_job import SliceEvidence
 from migrator.plan import MigrationPlan, PlannedSealing, load_model, read_plan_file, write_plan_file
 
 MANIFEST_FORMAT: Final = "connect-share/migration-manifest/2"

@@ -8,8 +8,7 @@ from typing import Final
 
 from connect_share.files import Progress
 from migrator.cli.apply import apply_command, resume_command
-from migrator.copy.copy_job import CopyJob
-from migrator.copy.evidence import SliceEvidence
+from migrator.copy.copy_job import CopyJob, SliceEvidence
 from migrator.copy.local_engine import Engine
 from spark_jobs import command_line
 from spark_jobs.session import spark_session

@@ -21,7 +21,7 @@ from connect_share.console import DEFAULT_TIMEOUT_S, Output, ProgressLine, group
 from connect_share.errors import ConnectShareError
 from connect_share.files import Progress, Silent
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.facts import CONSOLE_CLIENT_ID
+from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.worker_config import TopicSet
 from spark_jobs import command_line
 from spark_jobs.session import spark_session

@@ -8,8 +8,7 @@ from pathlib import Path
 from connect_share.files import Progress
 from migrator.cli.verify import verify_command
 from migrator.verify.equality import StateDifference
-from migrator.verify.verification import VerifyEngine
-from migrator.verify.verify_job import VerifyJob
+from migrator.verify.verification import VerifyEngine, VerifyJob
 from spark_jobs import command_line
 from spark_jobs.apply_plan import SPARK_ENGINE
 from spark_jobs.session import spark_session

@@ -26,7 +26,8 @@ from connect_share.backup.backup_file import (
 from connect_share.errors import ConnectShareError
 from connect_share.files import Progress
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.facts import CONSOLE_CLIENT_ID, topic_ranges
+from connect_share.kafka.facts import topic_ranges
+from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.model.keys import ClusterGroupId, connector_of, own_key, split_key
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.sealing import KeyRing

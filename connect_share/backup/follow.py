@@ -40,7 +40,7 @@ from connect_share.backup.record_file import RecordFile
 from connect_share.errors import AlreadyAppliedError, RecordFileError, RestoreRejectedError
 from connect_share.files import Silent, sync_folder
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.facts import CONSOLE_CLIENT_ID
+from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.model.records import OffsetRange, TopicType
 
 _MOST_TRIES: Final = 5

@@ -9,7 +9,7 @@ from typing import Final
 
 from connect_share.checks.finding import Finding
 from connect_share.checks.worker_file import Severity
-from connect_share.kafka.open_transactions import OpenTransaction
+from connect_share.kafka.read import OpenTransaction
 
 LONGEST_MS: Final = 900_000
 """The brokers' default of ``transaction.max.timeout.ms``: what is open for longer was not ended by them."""

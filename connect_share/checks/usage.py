@@ -14,8 +14,7 @@ from connect_share.contents.startup import CountPlan
 from connect_share.contents.usage import Limits, Recent, Usage, usage_of
 from connect_share.errors import BrokerError
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.facts import CONSOLE_CLIENT_ID
-from connect_share.kafka.read import read_batches
+from connect_share.kafka.read import CONSOLE_CLIENT_ID, read_batches
 from connect_share.model.keys import split_key
 from connect_share.model.records import TopicType
 

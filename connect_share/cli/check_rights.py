@@ -11,7 +11,7 @@ from connect_share.cli.findings import Finding, exit_code, show_findings, wanted
 from connect_share.cli.options import Nouns, add_topics, topic_set_of
 from connect_share.console import DEFAULT_TIMEOUT_S, HelpFormatter, Output, add_output
 from connect_share.kafka.descriptions import HeldRights
-from connect_share.kafka.facts import CONSOLE_CLIENT_ID
+from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.kafka.rights import RightsAdmin
 from connect_share.worker_config import TopicSet
 

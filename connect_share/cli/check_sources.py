@@ -17,8 +17,8 @@ from connect_share.contents.groups import Contents, read_topics
 from connect_share.contents.startup import CountPlan, StartupProfile, startup_profile
 from connect_share.errors import ConfigError
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.facts import CONSOLE_CLIENT_ID, topic_ranges
-from connect_share.kafka.open_transactions import OpenTransaction, find_open_transactions
+from connect_share.kafka.facts import topic_ranges
+from connect_share.kafka.read import CONSOLE_CLIENT_ID, OpenTransaction, find_open_transactions
 from connect_share.model.records import Record, TopicType
 from connect_share.worker_config import TopicSet, load_worker_file
 

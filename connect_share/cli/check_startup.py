@@ -36,7 +36,7 @@ from connect_share.contents.startup import (
 from connect_share.errors import ConnectShareError, UsageError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import alter_command, topic_specs
-from connect_share.kafka.facts import CONSOLE_CLIENT_ID
+from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.kafka.shared_set import setting_differences
 from connect_share.model.records import TopicType
 from connect_share.worker_config import TopicSet

@@ -18,7 +18,7 @@ from connect_share.console import DEFAULT_TIMEOUT_S, Output, add_examples, add_o
 from connect_share.errors import UsageError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import topic_specs
-from connect_share.kafka.facts import CONSOLE_CLIENT_ID
+from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.worker_config import ClientSettings
 
 _STOPS: Final = "workers cannot start, or cannot read and write"

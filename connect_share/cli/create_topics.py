@@ -10,7 +10,7 @@ from connect_share.cli.options import Nouns, add_replication_factor, add_topics,
 from connect_share.console import Output, add_examples, add_output, confirmed
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import topic_specs
-from connect_share.kafka.facts import CONSOLE_CLIENT_ID
+from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.kafka.shared_set import PlannedTopic, create_planned, missing_brokers, plan_topics, too_few_brokers
 from connect_share.model.records import TopicType
 

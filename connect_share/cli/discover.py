@@ -21,8 +21,7 @@ from connect_share.discover.report import members_of
 from connect_share.discover.survey import Discovered, survey
 from connect_share.errors import BrokerError, ConfigError
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.bounded_read import BoundedReader
-from connect_share.kafka.facts import CONSOLE_CLIENT_ID
+from connect_share.kafka.read import CONSOLE_CLIENT_ID, BoundedReader
 from connect_share.worker_config import ClientSettings, TopicSet
 from connect_share.worker_config.worker import connection_settings
 

@@ -28,7 +28,7 @@ from connect_share.console import (
 )
 from connect_share.errors import ConfigError, ConnectShareError
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.facts import CONSOLE_CLIENT_ID
+from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.sealing import KEYS_PROPERTY
 
 _EXAMPLES: Final = """\

@@ -12,7 +12,7 @@ from connect_share.console import InterruptionError, Output
 from connect_share.contents.groups import Contents, WriteTimes
 from connect_share.errors import ConnectShareError, TopicRecreatedError
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.facts import CONSOLE_CLIENT_ID
+from connect_share.kafka.read import CONSOLE_CLIENT_ID
 
 WATCH_S: Final = 2.0
 

@@ -16,8 +16,8 @@ from connect_share.contents.seal_counts import Newest, SealCount
 from connect_share.errors import TopicRecreatedError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import to_record
-from connect_share.kafka.facts import CONSOLE_CLIENT_ID, topic_ranges
-from connect_share.kafka.read import RangeReader
+from connect_share.kafka.facts import topic_ranges
+from connect_share.kafka.read import CONSOLE_CLIENT_ID, RangeReader
 from connect_share.model.config import ConfigFold
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.keys import KeyKind, parse, split_key

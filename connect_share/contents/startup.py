@@ -22,8 +22,8 @@ from connect_share.contents.cost_model import FittedModel, StartSize
 from connect_share.contents.profile import Count, PartitionCounter, PartitionProfile, TopicProfile, total
 from connect_share.errors import AuthorizationError
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.facts import CONSOLE_CLIENT_ID, topic_ranges
-from connect_share.kafka.read import read_batches
+from connect_share.kafka.facts import topic_ranges
+from connect_share.kafka.read import CONSOLE_CLIENT_ID, read_batches
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.worker_config import ClientSettings, Isolation, TopicSet
 

@@ -11,8 +11,8 @@ from connect_share.discover.findings import Place, Surroundings
 from connect_share.discover.joining import Joined, join
 from connect_share.errors import AuthorizationError, BrokerError
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.bounded_read import BoundedReader, Partition, batches
 from connect_share.kafka.create import cleanup_policy
+from connect_share.kafka.read import BoundedReader, Partition, batches
 from connect_share.model.records import Record
 
 SAMPLE: Final = 100

@@ -24,13 +24,10 @@ from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Message, is_unknown_topic
 from connect_share.kafka.create import TopicSpec, check_cleanup_policy, check_partition_count, ensure_topic, topic_spec
 from connect_share.kafka.descriptions import TopicDescription
-from connect_share.kafka.open_transactions import find_open_transactions
-from connect_share.kafka.read import read_batches, read_ranges
+from connect_share.kafka.read import CONSOLE_CLIENT_ID, find_open_transactions, read_batches, read_ranges
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.worker_config import TOPIC_PROPERTIES, ClientSettings, Isolation, TopicSet, WorkerConfig
-
-CONSOLE_CLIENT_ID: Final = "connect-share-console"
 
 TopicRanges = dict[TopicType, tuple[list[OffsetRange], list[str]]]
 """The ranges of each topic, and notes for stderr."""

@@ -1,13 +1,20 @@
-"""Reading given offset ranges, once, with bounded memory: for the migrator, the console and Spark."""
+"""Reading given offset ranges, once, with bounded memory: for the migrator, the console and Spark.
+
+Reading the first records of many partitions with one client, in bounded time and memory.
+
+Who holds up readers of committed records: the transaction that is open at the last stable offset.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Self
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Self, TypeVar
 
-from connect_share.errors import BrokerError, ReadToEndTimeoutError
+from connect_share.errors import BrokerError, ConnectShareError, ReadToEndTimeoutError
+from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import (
     Consumer,
     KafkaError,
@@ -21,9 +28,11 @@ from connect_share.kafka.client import (
     to_whole_record,
     translate,
 )
-from connect_share.model.records import OffsetRange, Record
-from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from connect_share.model.keys import ClusterGroupId, connector_of, shown, split_key
+from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.worker_config import ClientSettings, Isolation
 
+CONSOLE_CLIENT_ID: Final = "connect-share-console"
 CATCH_UP_SETTINGS: Final[Mapping[str, str]] = {
     "enable.partition.eof": "true",
     "fetch.queue.backoff.ms": "10",
@@ -233,3 +242,282 @@ def is_about_groups(error: BrokerError) -> bool:
     The library looks up a coordinator although nothing is ever committed; without the right nothing is lost.
     """
     return error.name == "GROUP_AUTHORIZATION_FAILED"
+
+
+T = TypeVar("T")
+
+Partition = tuple[str, int]
+
+_AT_ONCE: Final = 1_000
+"""Partitions of one client."""
+_ANSWER_S: Final = 0.1
+_SETTINGS: Final[Mapping[str, str]] = {
+    **CATCH_UP_SETTINGS,
+    "auto.offset.reset": "earliest",  # the cleaner and retention go on meanwhile
+    "max.partition.fetch.bytes": "65536",
+    "fetch.max.bytes": "4194304",
+    "queued.min.messages": "1000",
+    "queued.max.messages.kbytes": "8192",
+}
+
+
+class BoundedReader:
+    """Reads partitions from given offsets to their ends, and no more records than are allowed.
+
+    Attributes:
+        left: records that may still be read, of all calls together.
+        refused: for each topic that could not be read, why.
+        unread: topics that were not read as far as they should be.
+    """
+
+    def __init__(self, settings: ClientSettings, *, most: int, idle_timeout_s: float) -> None:
+        self.left = most
+        self.refused: dict[str, BrokerError] = {}
+        self.unread: set[str] = set()
+        self._settings = settings
+        self._idle_timeout_s = idle_timeout_s
+
+    def read(
+        self,
+        ranges: Mapping[Partition, tuple[int, int]],
+        take: Callable[[Record], None],
+        *,
+        each: int | None = None,
+    ) -> None:
+        """Hand over the records from the start to the end of each partition, at most ``each`` of it.
+
+        Every isolation level's records come: what they look like matters, not whether they were committed.
+        """
+        wanted = [at for at, (start, end) in ranges.items() if start < end and at[0] not in self.refused]
+        for some in batches(wanted, _AT_ONCE):
+            if self.left <= 0:
+                self.unread.update(topic for topic, _ in some)
+            else:
+                self._read_some({at: ranges[at] for at in some}, take, each)
+
+    def _read_some(
+        self, ranges: Mapping[Partition, tuple[int, int]], take: Callable[[Record], None], each: int | None
+    ) -> None:
+        client = consumer(
+            self._settings, client_id=CONSOLE_CLIENT_ID, isolation=Isolation.READ_UNCOMMITTED, overrides=_SETTINGS
+        )
+        try:
+            client.assign([TopicPartition(*at, start) for at, (start, _) in ranges.items()])
+            self._follow(client, ranges, take, each)
+        except KafkaException as exc:
+            raise translate(exc, "reading topics", TopicRight.READ) from exc
+        finally:
+            client.close()
+
+    def _follow(
+        self,
+        client: Consumer,
+        ranges: Mapping[Partition, tuple[int, int]],
+        take: Callable[[Record], None],
+        each: int | None,
+    ) -> None:
+        open_ = dict.fromkeys(ranges, 0)
+        quiet_since = time.monotonic()
+        while open_ and self.left > 0:
+            messages = client.consume(_BATCH, _ANSWER_S)
+            done = set()
+            for message in messages:
+                at = (message.topic() or "", message.partition() or 0)
+                if at not in open_:
+                    continue
+                if message.error() is not None:
+                    done |= self._ended(message, open_)
+                    continue
+                offset, end = message.offset() or 0, ranges[at][1]
+                if offset < end and self.left > 0:
+                    take(to_record(message))
+                    self.left -= 1
+                    open_[at] += 1
+                if offset >= end - 1 or open_[at] == each:
+                    del open_[at]
+                    done.add(at)
+            if done:
+                client.pause([TopicPartition(*at) for at in done])
+            if messages:
+                quiet_since = time.monotonic()
+            elif time.monotonic() - quiet_since > self._idle_timeout_s:
+                break
+        self.unread.update(topic for topic, _ in open_)
+
+    def _ended(self, message: Message, open_: dict[Partition, int]) -> set[Partition]:
+        """Take out the partitions that an error ends, and return them."""
+        error, topic = message.error(), message.topic() or ""
+        if error is None:
+            return set()
+        if is_end_of_partition(error):
+            ended = {(topic, message.partition() or 0)}
+        else:
+            reason = translate(error, f"reading topic {topic}", TopicRight.READ)
+            if reason.retriable or is_about_groups(reason):
+                return set()
+            self.refused[topic] = reason
+            ended = {at for at in open_ if at[0] == topic}
+        for at in ended:
+            del open_[at]
+        return ended
+
+
+def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Yield the items, so many at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+ASK_S: Final = 3.0
+LOG_AFTER_S: Final = 5.0
+"""A start that takes longer than this says what it waits for."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction that readers of committed records have to wait for.
+
+    Clients of this language cannot list transactions, so all that is known comes from the key of its first record, which
+    its writer has chosen: a claim.
+
+    Attributes:
+        start_offset: of its first record, the last stable offset.
+        cluster_group_id: who claims to have written that record; ``None`` if the key is plain or not one of Connect's.
+        plain: the key is one of Connect's, without a prefix.
+        transactional_id: what Connect gives the producer of such a record; ``None`` if the key does not say, as on the
+            offset topic, where tasks write too.
+        connector: whose offsets these are, on an offset topic.
+        since_ms: time of its first record, milliseconds since the epoch; its writer has chosen that, too.
+    """
+
+    topic: str
+    partition: int
+    start_offset: int
+    cluster_group_id: ClusterGroupId | None
+    plain: bool
+    transactional_id: str | None
+    connector: str | None = None
+    since_ms: int | None = None
+
+    def text(self, bootstrap_servers: str) -> str:
+        """Return whose it claims to be and what to do."""
+        tool = f"kafka-transactions.sh --bootstrap-server {bootstrap_servers}"
+        place = f"--topic {self.topic} --partition {self.partition}"
+        return (
+            f"a transaction is open at {self.topic}[{self.partition}]@{self.start_offset}. {self.claim()}. It ends when it "
+            f"is committed or aborted, at the latest after its transaction.timeout.ms (a minute by default), also if its "
+            f"producer is dead: wait. If it stays for longer, it hangs. The broker shows the producer id and epoch: "
+            f"{tool} describe-producers {place}; stop that producer, then {tool} abort {place} "
+            f"--start-offset {self.start_offset}"
+        )
+
+    def claim(self) -> str:
+        """Return what the key of the first record says; any writer of the topic can choose it."""
+        if self.plain:
+            return "The key of its first record is that of a cluster with plain keys, transactional id unknown"
+        if self.cluster_group_id is None:
+            return "Its first record is no record of Connect, transactional id unknown"
+        group, leader = str(self.cluster_group_id), shown(f"connect-cluster-{self.cluster_group_id}")
+        task = "" if self.connector is None else f"{shown(f'{group}-{self.connector}-<task>')} of a source task or "
+        claim = f"it appears to belong to cluster group {shown(group)}, transactional id {task}{leader}"
+        return f"By the key of its first record {claim}"
+
+
+def find_open_transactions(
+    admin: Admin,
+    settings: ClientSettings,
+    topic: str,
+    partitions: Collection[int],
+    *,
+    client_id: str,
+    timeout_s: float = ASK_S,
+) -> list[OpenTransaction]:
+    """Look in which partitions a transaction is open now, and whose it is.
+
+    ``timeout_s`` is the longest wait for each of three answers.
+
+    Raises:
+        BrokerError: the brokers did not say.
+        ReadToEndTimeoutError: a record could not be read in time.
+    """
+    at = [(topic, partition) for partition in partitions]
+    ends = admin.end_offsets(at, timeout_s=timeout_s)
+    # Asked for after the ends: what is committed meanwhile only raises it.
+    stable = admin.end_offsets(at, Isolation.READ_COMMITTED, timeout_s=timeout_s)
+    # The log is not cleaned from there on, so these are the transactions' own first records.
+    first = [OffsetRange(*place, offset, offset + 1) for place, offset in stable.items() if offset < ends[place]]
+    records = read_ranges(
+        settings, first, isolation=Isolation.READ_UNCOMMITTED, client_id=client_id, idle_timeout_s=timeout_s
+    )
+    found = {record.partition: record for record in records}
+    return [_described(each, found.get(each.partition)) for each in first]
+
+
+def _described(at: OffsetRange, record: Record | None) -> OpenTransaction:
+    topic, partition, offset, _ = at
+    key = None if record is None else record.key
+    since_ms = None if record is None or record.timestamp_ms < 0 else record.timestamp_ms
+    for topic_type in TopicType:  # keys of the three topics have nothing in common
+        parts = split_key(topic_type, key or b"")
+        if parts is not None:
+            group, original = parts
+            of_offsets = topic_type is TopicType.OFFSET
+            leader = None if group is None or of_offsets else f"connect-cluster-{group}"
+            connector = connector_of(topic_type, original) if of_offsets else None
+            return OpenTransaction(topic, partition, offset, group, group is None, leader, connector, since_ms)
+    return OpenTransaction(topic, partition, offset, None, False, None, since_ms=since_ms)
+
+
+class OpenTransactions:
+    """What a log says of transactions that hold it up.
+
+    Readers of uncommitted records wait for none.
+    """
+
+    def __init__(
+        self, topic: str, admin: Admin, settings: ClientSettings, *, client_id: str, isolation: Isolation
+    ) -> None:
+        self._topic = topic
+        self._admin = admin
+        self._settings = settings
+        self._client_id = client_id
+        self._committed_only = isolation is Isolation.READ_COMMITTED
+        self._log_at_s: float | None = None
+        self._logged = False
+
+    def look(self, partitions: Collection[int]) -> None:
+        """Called again and again during the first read: after a while, log once what is open in the topic."""
+        if not self._committed_only or self._logged:
+            return
+        if self._log_at_s is None:
+            self._log_at_s = time.monotonic() + LOG_AFTER_S
+        if time.monotonic() < self._log_at_s:
+            return
+        self._logged = True
+        for found in self._find(self._topic, partitions):
+            _log.warning("Reading topic %s waits: %s", self._topic, found.text(self._settings.bootstrap_servers))
+
+    def explained(self, error: ReadToEndTimeoutError) -> ReadToEndTimeoutError:
+        """Add whose transaction it is, if one is open where a read to the end got stuck."""
+        if error.topic is None or error.partition is None or not self._committed_only:
+            return error
+        for found in self._find(error.topic, [error.partition]):
+            return ReadToEndTimeoutError(
+                f"{str(error).split(';', 1)[0]}; {found.text(self._settings.bootstrap_servers)}",
+                topic=error.topic,
+                partition=error.partition,
+                position=error.position,
+                end_offset=error.end_offset,
+                blocked_by=None if found.cluster_group_id is None else str(found.cluster_group_id),
+                transactional_id=found.transactional_id,
+            )
+        return error
+
+    def _find(self, topic: str, partitions: Collection[int]) -> list[OpenTransaction]:
+        try:
+            return find_open_transactions(
+                self._admin, self._settings, topic, partitions, client_id=self._client_id, timeout_s=ASK_S
+            )
+        except ConnectShareError as error:  # the time-out itself is the news
+            _log.debug("Whether a transaction is open in %s could not be learnt: %s", topic, error)
+            return []

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from connect_share.errors import AuthorizationError, BrokerError
-from connect_share.kafka.admin import Admin
-from connect_share.kafka.admin_base import result_of
+from connect_share.kafka.admin import Admin, result_of
 from connect_share.kafka.client import TopicCollection
 from connect_share.kafka.descriptions import HeldRights, NewTopicRequest
 

@@ -23,7 +23,7 @@ from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import is_unknown_topic
 from connect_share.kafka.create import CREATE_TIMEOUT_S, TopicSpec, check_partition_count
 from connect_share.kafka.facts import TopicFacts, find_or_create
-from connect_share.kafka.open_transactions import OpenTransactions
+from connect_share.kafka.read import OpenTransactions
 from connect_share.log.first_read import (
     CatchUp,
     KeyWatch,
@@ -34,8 +34,7 @@ from connect_share.log.first_read import (
     not_at_end,
 )
 from connect_share.log.identity import IdentityWatch, TopicIdentity
-from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata, RecordSink
-from connect_share.log.steps import Call, Steps, run_blocking
+from connect_share.log.protocol import STOP_TIMEOUT_S, Call, RecordMetadata, RecordSink, Steps, run_blocking
 from connect_share.log.tail import LogState, OnFailed, Tail
 from connect_share.log.writer import LogWriter, remaining_s
 from connect_share.worker_config.client_settings import ClientSettings, Isolation

@@ -10,8 +10,7 @@ from concurrent.futures import Future
 from typing import TypeVar
 
 from connect_share.errors import NotStartedError, StoreClosedError, UsageError
-from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata, RecordSink
-from connect_share.log.steps import Steps
+from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata, RecordSink, Steps
 from connect_share.model.records import Record
 
 T = TypeVar("T")

@@ -38,7 +38,7 @@ from connect_share.kafka.client import (
 from connect_share.kafka.read import is_about_groups
 from connect_share.log.first_read import RecordFeed
 from connect_share.log.identity import IdentityWatch, TopicIdentity
-from connect_share.log.steps import Steps, Wait
+from connect_share.log.protocol import Steps, Wait
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 
 OnFailed = Callable[[ConnectShareError], None]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from connect_share.errors import BrokerError, UsageError, ValueFormatError
-from connect_share.kafka.admin_base import AdminBase, result_of
+from connect_share.kafka.admin import AdminBase, result_of
 from connect_share.kafka.client import (
     ConsumerGroupTopicPartitions,
     KafkaException,

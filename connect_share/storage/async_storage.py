@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeVar, overload
 
 from connect_share.errors import ConnectShareError, NotStartedError
-from connect_share.log.protocol import STOP_TIMEOUT_S
-from connect_share.log.steps import Steps, Wait
+from connect_share.log.protocol import STOP_TIMEOUT_S, Steps, Wait
 from connect_share.log.tail import OnFailed
 from connect_share.model.config_state import ClusterConfigState, RestartRequest, SessionKey, TargetState
 from connect_share.model.offsets import OffsetSnapshot

@@ -21,8 +21,7 @@ from connect_share.errors import (
     UsageError,
     WriteError,
 )
-from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata
-from connect_share.log.steps import Call, Operation, Steps, Wait, run_blocking
+from connect_share.log.protocol import STOP_TIMEOUT_S, Call, Operation, RecordMetadata, Steps, Wait, run_blocking
 from connect_share.log.writer import remaining_s
 from connect_share.model import writable as wire
 from connect_share.model.config import ConfigFold, task_commit_record

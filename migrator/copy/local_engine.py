@@ -17,8 +17,7 @@ from connect_share.kafka.read import RangeReader
 from connect_share.kafka.write import PROCESS_PRODUCERS, Producers
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.transform.rules import KeyTransform
-from migrator.copy.copy_job import CopyJob, PendingCopy, finish_together
-from migrator.copy.evidence import SliceEvidence
+from migrator.copy.copy_job import CopyJob, PendingCopy, SliceEvidence, finish_together
 from migrator.copy.existing_records import ExistingRecords
 from migrator.copy.mirror import begin_together, begun_slices
 from migrator.plan import MigrationPlan

@@ -19,8 +19,7 @@ from connect_share.transform.sealed import Opening, Passage, Times
 from connect_share.worker_config.client_settings import Isolation
 from migrator.bystanders import KeyOwners
 from migrator.checks import sealings_of, slices_behind, times_at_destination, wanted_of
-from migrator.copy.copy_job import rewritten
-from migrator.copy.evidence import Tally
+from migrator.copy.copy_job import Tally, rewritten
 from migrator.copy.existing_records import identity, ranges_since
 from migrator.plan import CopySlice
 from migrator.run import MigrationRun, MigrationStatus

@@ -14,7 +14,7 @@ from connect_share.console import ProgressLine
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from migrator import apply, planner
-from migrator.copy.evidence import SliceEvidence
+from migrator.copy.copy_job import SliceEvidence
 from migrator.plan import MigrationPlan
 from migrator.report import evidence_of
 from migrator.run import MigrationRun, locked_run

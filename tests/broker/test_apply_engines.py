@@ -18,12 +18,11 @@ from connect_share.errors import (
 )
 from connect_share.model.records import TopicType
 from connect_share.worker_config.client_settings import ClientSettings
-from migrator.copy.copy_job import CopyJob
-from migrator.copy.evidence import SliceEvidence
+from migrator.copy.copy_job import CopyJob, SliceEvidence
 from migrator.copy.local_engine import copy_one
 from migrator.run import Manifest, MigrationStatus, manifest_path
 from migrator.verify.equality import StateDifference
-from migrator.verify.verify_job import VerifyJob
+from migrator.verify.verification import VerifyJob
 from tests.support.migration_runs import apply_plan, verify_plan
 from tests.support.migration_site import (
     GROUP,

@@ -14,8 +14,7 @@ from connect_share.kafka.admin import Admin
 from connect_share.kafka.write import Producers
 from connect_share.model.records import Record, TopicType
 from migrator.copy import local_engine
-from migrator.copy.copy_job import CopyJob
-from migrator.copy.evidence import SliceEvidence
+from migrator.copy.copy_job import CopyJob, SliceEvidence
 from migrator.run import Manifest
 from tests.support.migration_runs import apply_plan, check_bystanders, resume_plan, verify_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, SMALL, Site, pair

@@ -25,8 +25,7 @@ from migrator.moves import Intent
 from migrator.plan import MigrationPlan
 from migrator.run import Manifest, MigrationStatus, manifest_path, only_one
 from migrator.verify.equality import StateDifference
-from migrator.verify.verification import local_verify_engine
-from migrator.verify.verify_job import VerifyJob
+from migrator.verify.verification import VerifyJob, local_verify_engine
 from tests.support.connect_member import ConnectMember
 from tests.support.migration_runs import apply_plan, cut_over, follow_plan, preview_cutover, roll_back, verify_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, pair, run

@@ -19,8 +19,7 @@ from connect_share.backup.record_file import half_written
 from connect_share.errors import BrokerError, PlanFileError, TopicRecreatedError
 from connect_share.files import Silent
 from connect_share.model.records import TopicType
-from migrator.copy.copy_job import CopyJob
-from migrator.copy.evidence import SliceEvidence
+from migrator.copy.copy_job import CopyJob, SliceEvidence
 from migrator.copy.local_engine import copy_one, local_engine
 from migrator.run import Manifest, MigrationStatus, backup_path, manifest_path
 from tests.lab.embedded.broker import LocalBroker

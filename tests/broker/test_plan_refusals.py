@@ -25,8 +25,7 @@ from connect_share.kafka import client
 from connect_share.model.records import Record, TopicType
 from connect_share.replay import replay_config
 from connect_share.worker_config.client_settings import Isolation
-from migrator.copy.copy_job import CopyJob
-from migrator.copy.evidence import SliceEvidence
+from migrator.copy.copy_job import CopyJob, SliceEvidence
 from migrator.planner import make_plan
 from migrator.run import Manifest, MigrationStatus, manifest_path
 from tests.support.connect_member import ConnectMember

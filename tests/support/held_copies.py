@@ -17,8 +17,7 @@ from unittest.mock import patch
 
 from connect_share.backup.record_file import RecordBlock, RecordFileWriter
 from connect_share.kafka.write import CheckedWriter, Outgoing
-from migrator.copy.copy_job import CopyJob
-from migrator.copy.evidence import SliceEvidence
+from migrator.copy.copy_job import CopyJob, SliceEvidence
 
 QUARTER = 5_000
 """Records of a copy of :class:`tests.support.migration_faults.Busy`; more than half of its config topic is left."""

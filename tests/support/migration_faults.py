@@ -16,8 +16,7 @@ from connect_share.files import Silent
 from connect_share.kafka import client
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import Record, TopicType
-from migrator.copy.copy_job import CopyJob
-from migrator.copy.evidence import SliceEvidence
+from migrator.copy.copy_job import CopyJob, SliceEvidence
 from migrator.copy.existing_records import BARRIER_RECORDS
 from migrator.copy.local_engine import Engine
 from migrator.run import manifest_path

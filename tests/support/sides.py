@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect_share.model.records import Record
-from migrator.verify.verify_job import Side
+from migrator.verify.verification import Side
 
 
 @dataclass(frozen=True)

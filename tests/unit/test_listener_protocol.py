@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connect_share.kafka.admin_base import wrong_protocol
+from connect_share.kafka.admin import wrong_protocol
 from connect_share.worker_config import ClientSettings
 
 

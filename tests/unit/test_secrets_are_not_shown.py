@@ -30,7 +30,7 @@ from connect_share.sealing.cipher import Cipher, Opened
 from connect_share.storage.checkpoint import Checkpoint, TopicCheckpoint
 from connect_share.worker_config import ClientSettings, Isolation, TopicSet, WorkerConfig
 from migrator.copy.copy_job import CopyJob
-from migrator.verify.verify_job import Side, VerifyJob
+from migrator.verify.verification import Side, VerifyJob
 
 SECRET = "hunter2-canary"
 HOLDS_DATA = ("bytes", "Any", "object")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.kafka import open_transactions
+from connect_share.kafka import read as open_transactions
 from connect_share.storage import ConnectStorage
 from tests.broker.stores.conftest import Pair, Shared
 from tests.lab.embedded.artifacts import ensure_artifacts

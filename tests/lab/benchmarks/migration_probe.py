@@ -17,8 +17,7 @@ from pathlib import Path
 
 from connect_share.files import Silent
 from migrator.apply import apply_plan, now_ms
-from migrator.copy.copy_job import CopyJob
-from migrator.copy.evidence import SliceEvidence
+from migrator.copy.copy_job import CopyJob, SliceEvidence
 from migrator.copy.local_engine import LOCAL_ENGINE, Engine, local_engine
 from migrator.planner import make_plan
 from migrator.run import locked_run

@@ -14,7 +14,7 @@ from connect_share.checks.admission import StartupEffect, find_slow
 from connect_share.checks.liveness import LONG_MS, LiveWorkers, find, live_workers
 from connect_share.checks.worker_file import Severity
 from connect_share.kafka.descriptions import worker_id_of
-from connect_share.kafka.open_transactions import OpenTransaction
+from connect_share.kafka.read import OpenTransaction
 from tests.support.checked import CONFIG, STATUS, records, state_of
 
 CONNECTOR = '{"properties":{"connector.class":"C"}}'

@@ -16,7 +16,7 @@ from connect_share.errors import CopyError, PlanFileError
 from connect_share.model.records import TopicType
 from connect_share.transform.rules import SkipReason
 from migrator import report as evidence_folder
-from migrator.copy.evidence import SliceEvidence
+from migrator.copy.copy_job import SliceEvidence
 from migrator.plan import MigrationPlan
 from migrator.report import evidence_of, folder_of
 from migrator.run import Manifest, MigrationRun, MigrationStatus, Sealed, WrittenTopic, manifest_path

@@ -14,7 +14,7 @@ from connect_share.model.keys import KEY_PREFIXES, ClusterGroupId
 from connect_share.model.records import Record, TopicType
 from connect_share.transform.counter import RecordCounter
 from connect_share.transform.rules import KeyTransform
-from migrator.copy.evidence import Tally
+from migrator.copy.copy_job import Tally
 from tests.support.sides import Message
 
 GROUPS = ("a", "team.one", "team", "one-2")

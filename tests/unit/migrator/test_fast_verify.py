@@ -18,7 +18,7 @@ from connect_share.transform.rules import KeyTransform
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.verify.equality import compare_states
 from migrator.verify.quick_compare import KeySpaceDigest, KeySpaces, OffsetDigest
-from migrator.verify.verify_job import VerifyJob, run_together
+from migrator.verify.verification import VerifyJob, run_together
 from tests.support.sides import Held, Message
 
 GROUP = ClusterGroupId("big.team")
@@ -155,7 +155,7 @@ def test_the_same_differences_some_partitions_at_a_time(
         made, source=replace(made.source, ranges=ranges), destination=replace(made.destination, ranges=ranges)
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("migrator.verify.verify_job.AT_ONCE", at_once)
+        patch.setattr("migrator.verify.verification.AT_ONCE", at_once)
         assert sorted(map(str, parts.run())) == sorted(map(str, expected))
 
 
@@ -257,7 +257,7 @@ def test_equal_bytes_are_not_folded(topic_type: TopicType, monkeypatch: pytest.M
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("folded")
 
-    monkeypatch.setattr("migrator.verify.verify_job.compare_states", refuse)
+    monkeypatch.setattr("migrator.verify.verification.compare_states", refuse)
     assert job(topic_type, there, here).run() == []
     with pytest.raises(AssertionError, match="folded"):
         job(topic_type, there, here[len(values) + 1 :]).run()

@@ -21,11 +21,10 @@ from connect_share.transform.canonical import canonical_config
 from connect_share.transform.rules import KeyTransform
 from connect_share.transform.sealed import NO_SEALING, Opening, Passage, Times
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
-from migrator.copy.copy_job import rewritten
-from migrator.copy.evidence import Tally
+from migrator.copy.copy_job import Tally, rewritten
 from migrator.copy.existing_records import ExistingRecords, identity
 from migrator.plan import CopySlice
-from migrator.verify.verify_job import VerifyJob
+from migrator.verify.verification import VerifyJob
 from tests.support.histories import NAMES, Draw, History, by_partition, compacted, histories, interleaved
 from tests.support.sides import Held
 

@@ -20,12 +20,11 @@ from connect_share.sealing.cipher import is_sealed
 from connect_share.transform.rules import KeyTransform, SkipReason
 from connect_share.transform.sealed import NO_SEALING, Opening, Passage, Sealing, Times
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
-from migrator.copy.copy_job import rewritten
-from migrator.copy.evidence import Tally
+from migrator.copy.copy_job import Tally, rewritten
 from migrator.copy.existing_records import ExistingRecords
 from migrator.plan import CopySlice
 from migrator.verify.equality import compare_states
-from migrator.verify.verify_job import VerifyJob
+from migrator.verify.verification import VerifyJob
 from tests.support.histories import Draw, History, by_partition, histories
 from tests.support.sealed import key_text, sealed
 from tests.support.sides import Held

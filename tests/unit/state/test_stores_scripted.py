@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from connect_share.errors import AuthorizationError, BrokerError, BrokerTimeoutError, ReadToEndTimeoutError, WriteError
-from connect_share.log.protocol import RecordMetadata, RecordSink
-from connect_share.log.steps import Steps
+from connect_share.log.protocol import RecordMetadata, RecordSink, Steps
 from connect_share.model.records import ConnectorTaskId, Record
 from connect_share.model.status import ConnectorStatus, State, TaskStatus, TopicStatus
 from connect_share.stores.config import KafkaConfigBackingStore
