@@ -60,7 +60,7 @@ test test-slow: $(STAMP)
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup -m "$(TESTS)" $(PYTEST_ARGS)
 
 demo: $(STAMP)
-	$(BIN)/python -m spark_jobs.demo --output build/demo
+	$(BIN)/python -m tests.lab.demo --output build/demo
 
 bench: $(STAMP)
 	$(BIN)/python -m spark_jobs.benchmark_startup --embedded --suite full --result build/bench/startup/result.json \

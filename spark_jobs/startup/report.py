@@ -17,7 +17,7 @@ from markupsafe import Markup
 from connect_share.console import printable
 from connect_share.errors import ConnectShareError
 from migrator.report_page import render_markdown, render_page
-from spark_jobs import command_line, plots, units
+from spark_jobs import command_line, units
 from spark_jobs.startup import resume
 from spark_jobs.startup.goals import goals
 from spark_jobs.startup.result import StartupResult, Warmth
@@ -36,6 +36,7 @@ from spark_jobs.startup.view import (
     measured_storms,
     predictions,
 )
+from tests.lab import plots
 
 _PHASE_PLOTS: Final = 2
 
@@ -128,7 +129,7 @@ def _facts(result: StartupResult) -> list[tuple[str, object]]:
 
 def render_report(result: StartupResult) -> tuple[str, str]:
     """Return the report as one self-contained HTML page, and as Markdown, which has no plots."""
-    values = {"package": "spark_jobs", **report_values(result)}
+    values = {"package": "tests.lab", **report_values(result)}
     return render_page("startup_page.html.j2", **values), render_markdown(
         "startup.j2", **values, parts="startup_parts.md.j2"
     )

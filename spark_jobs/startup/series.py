@@ -9,7 +9,6 @@ from typing import Final
 
 from markupsafe import Markup
 
-from spark_jobs.plots import Curve, curves
 from spark_jobs.startup.result import Scenario, StartupResult
 from spark_jobs.startup.view import (
     OURS,
@@ -22,6 +21,7 @@ from spark_jobs.startup.view import (
     look_of,
 )
 from spark_jobs.units import count_tick, size
+from tests.lab.plots import Curve, curves
 
 _LARGEST: Final = 1e18
 

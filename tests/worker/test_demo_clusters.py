@@ -16,12 +16,12 @@ from connect_share.model.config_state import TargetState
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from migrator.cli.__main__ import main as migrate
-from spark_jobs.demo.clusters import CLUSTERS
-from spark_jobs.demo.report import summary_lines
-from spark_jobs.demo.restart import look_at_sealed_group, look_at_shared_topics, run_again
-from spark_jobs.demo.result import GroupAgain
-from spark_jobs.demo.steps import make_plan, start_stores
-from spark_jobs.demo.workers import Captured, await_no_members, run_clusters
+from tests.lab.demo.clusters import CLUSTERS
+from tests.lab.demo.report import summary_lines
+from tests.lab.demo.restart import look_at_sealed_group, look_at_shared_topics, run_again
+from tests.lab.demo.result import GroupAgain
+from tests.lab.demo.steps import make_plan, start_stores
+from tests.lab.demo.workers import Captured, await_no_members, run_clusters
 from tests.lab.embedded.broker import LocalBroker
 from tests.support.java_groups import write
 from tests.support.kafka import given_broker
@@ -132,7 +132,7 @@ def test_an_interrupted_demo_stops_everything(tmp_path: Path, unique: str, numbe
     if given_broker() is not None:
         pytest.skip("CONNECT_SHARE_BOOTSTRAP is set: the demo starts a broker of its own")
     with subprocess.Popen(
-        [sys.executable, "-m", "spark_jobs.demo", "--output", str(tmp_path)],
+        [sys.executable, "-m", "tests.lab.demo", "--output", str(tmp_path)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

@@ -6,8 +6,8 @@ import pytest
 
 from connect_share.console import printable
 from connect_share.model.records import TopicType
-from spark_jobs.demo.report import render_report
-from spark_jobs.demo.result import (
+from tests.lab.demo.report import render_report
+from tests.lab.demo.result import (
     Benchmark,
     BenchmarkBar,
     ConnectorAgain,
@@ -24,7 +24,7 @@ from spark_jobs.demo.result import (
     StoreStart,
     TopicAgain,
 )
-from spark_jobs.demo.views import ConnectorLine, GroupComparison, StateCounts
+from tests.lab.demo.views import ConnectorLine, GroupComparison, StateCounts
 from tests.support.html_page import PageReader, check_self_contained
 
 _HOSTILE = "<script>alert(1)</script>\"'&\u202e"

@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 
 from connect_share.model.records import Record, TopicType
-from spark_jobs.demo.clusters import Connector
-from spark_jobs.demo.report import summary_lines
-from spark_jobs.demo.restart_checks import (
+from tests.lab.demo.clusters import Connector
+from tests.lab.demo.report import summary_lines
+from tests.lab.demo.restart_checks import (
     DataState,
     compare_files,
     compare_restart,
     compare_topics,
     count_plain_keys,
     foreign_log_lines,
+    search_segments,
 )
-from spark_jobs.demo.result import FileAgain, GroupAgain, SealedGroup, SegmentSearch, SharedTopic, TopicAgain
-from spark_jobs.demo.segments import search_segments
-from spark_jobs.demo.views import ConnectorView, StatusView, compare_views, count
+from tests.lab.demo.result import FileAgain, GroupAgain, SealedGroup, SegmentSearch, SharedTopic, TopicAgain
+from tests.lab.demo.views import ConnectorView, StatusView, compare_views, count
 
 _OLD, _NEW = "127.0.0.1:1111", "127.0.0.1:2222"
 _LINE = b"swordfish"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.demo.views import ConnectorView, StatusView, compare_views, count, view_from_rest
+from tests.lab.demo.views import ConnectorView, StatusView, compare_views, count, view_from_rest
 
 _RUNNING = StatusView("RUNNING", "127.0.0.1:8083", "4.3.1", None)
 _VIEW = ConnectorView(

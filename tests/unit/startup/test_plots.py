@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
-from spark_jobs.plots import Curve, Strip, curves, strips
+from tests.lab.plots import Curve, Strip, curves, strips
 
 
 def test_an_empty_plot_is_drawn() -> None:

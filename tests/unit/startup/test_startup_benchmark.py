@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from connect_share.contents.cost_model import CostModel, StartSize
 from connect_share.errors import ConfigError
-from spark_jobs.demo.steps import benchmark_of
 from spark_jobs.startup import resume
 from spark_jobs.startup.cost_fit import Point, fit, fitted, points
 from spark_jobs.startup.goals import MEMORY_BYTES, goals
 from spark_jobs.startup.result import Latency, Prediction, Scenario, Starts, StartupResult, Storm, Warmth
 from spark_jobs.startup.scenarios import PLANS, SUITES, chosen
+from tests.lab.demo.steps import benchmark_of
 
 SIZES = [
     StartSize(records=records, bytes=size, own_records=own)

@@ -14,7 +14,7 @@ from typing import Final
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.sealing.key_ring import new_key
-from spark_jobs.demo.clusters import (
+from tests.lab.demo.clusters import (
     CLUSTERS,
     Cluster,
     Connector,
@@ -23,7 +23,7 @@ from spark_jobs.demo.clusters import (
     dedicated_properties,
     shared_properties,
 )
-from spark_jobs.demo.views import ClusterView, view_from_rest
+from tests.lab.demo.views import ClusterView, view_from_rest
 from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.embedded.worker import ConnectWorker, write_properties
 

@@ -17,19 +17,19 @@ from connect_share.model.records import OffsetRange, TopicType
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig, load_properties
 from connect_share.worker_config.client_settings import Isolation
-from spark_jobs.demo.clusters import PASSWORD, SEALED_GROUP, data_file
-from spark_jobs.demo.restart_checks import (
+from tests.lab.demo.clusters import PASSWORD, SEALED_GROUP, data_file
+from tests.lab.demo.restart_checks import (
     DataState,
     compare_files,
     compare_restart,
     compare_topics,
     count_plain_keys,
     foreign_log_lines,
+    search_segments,
 )
-from spark_jobs.demo.result import ConnectorAgain, GroupAgain, SealedGroup, SharedTopic
-from spark_jobs.demo.segments import search_segments
-from spark_jobs.demo.views import ClusterView, compare_views, count, view_from_storage
-from spark_jobs.demo.workers import DEADLINE_S, Captured, capture, source_position, view_of
+from tests.lab.demo.result import ConnectorAgain, GroupAgain, SealedGroup, SharedTopic
+from tests.lab.demo.views import ClusterView, compare_views, count, view_from_storage
+from tests.lab.demo.workers import DEADLINE_S, Captured, capture, source_position, view_of
 from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.embedded.rest import RestError
 from tests.lab.embedded.worker import ConnectWorker

@@ -1,4 +1,4 @@
-"""``python -m spark_jobs.demo``: the whole move on what real Java workers wrote.
+"""``python -m tests.lab.demo``: the whole move on what real Java workers wrote.
 
 Real Connect clusters write dedicated topics, the Spark job moves them onto shared ones, the Python stores of every
 cluster group have to show exactly what the Java workers said, and the same workers have to go on where they were, with
@@ -27,14 +27,14 @@ from connect_share.errors import ConnectShareError
 from connect_share.jar.java_runtime import java_command, java_version
 from connect_share.kafka.client import library_versions
 from migrator.cli.text import plan_lines, verification_lines
-from spark_jobs.demo.clusters import CLUSTERS
-from spark_jobs.demo.report import render_report, summary_lines
-from spark_jobs.demo.restart import look_at_sealed_group, look_at_shared_topics, run_again
-from spark_jobs.demo.result import DemoResult, Phase
-from spark_jobs.demo.steps import apply_plan, make_plan, run_benchmark, start_stores, verify_plan
-from spark_jobs.demo.workers import await_no_members, run_clusters
 from spark_jobs.session import spark_session
 from spark_jobs.startup.machine import describe_machine
+from tests.lab.demo.clusters import CLUSTERS
+from tests.lab.demo.report import render_report, summary_lines
+from tests.lab.demo.restart import look_at_sealed_group, look_at_shared_topics, run_again
+from tests.lab.demo.result import DemoResult, Phase
+from tests.lab.demo.steps import apply_plan, make_plan, run_benchmark, start_stores, verify_plan
+from tests.lab.demo.workers import await_no_members, run_clusters
 from tests.lab.embedded.artifacts import ensure_artifacts
 from tests.lab.embedded.broker import DEFAULT_VERSION, LocalBroker
 
@@ -123,7 +123,7 @@ def _as_interrupt(_number: int, _frame: FrameType | None) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Run the demo. 0: everything equal, 1: not, or something failed, 2: usage."""
-    parser = argparse.ArgumentParser(prog="python -m spark_jobs.demo", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.lab.demo", description=__doc__)
     parser.add_argument(
         "--output", type=Path, default=Path("build/demo"), help="folder for report.html and result.json"
     )

@@ -20,14 +20,14 @@ from migrator.report import evidence_of
 from migrator.run import MigrationRun, locked_run
 from migrator.verify import verification
 from spark_jobs.apply_plan import SPARK_ENGINE, copy_engine
-from spark_jobs.demo.result import Benchmark, BenchmarkBar, GroupStart, Move, MovedTopic, StoreStart
-from spark_jobs.demo.views import GroupComparison, compare_views, view_from_storage
-from spark_jobs.demo.workers import Captured
 from spark_jobs.startup.connection import SERVERS
 from spark_jobs.startup.result import StartupResult, Warmth
 from spark_jobs.startup.scenarios import chosen
 from spark_jobs.startup.suite import Suite
 from spark_jobs.verify_plan import verify_engine
+from tests.lab.demo.result import Benchmark, BenchmarkBar, GroupStart, Move, MovedTopic, StoreStart
+from tests.lab.demo.views import GroupComparison, compare_views, view_from_storage
+from tests.lab.demo.workers import Captured
 
 _TITLES: Final[Mapping[tuple[str, Warmth], str]] = {
     ("java", "cold"): "Java stores, first start of a JVM",

@@ -1,4 +1,4 @@
-"""Comparisons of a cluster before and after its Java workers came back on the shared topics. Pure.
+"""Comparisons of a cluster before and after its Java workers came back on the shared topics, and the broker's disk.
 
 Differences are named without values: neither configurations nor offsets nor lines leave this module.
 """
@@ -6,15 +6,16 @@ Differences are named without values: neither configurations nor offsets nor lin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 from connect_share.model.keys import split_key
 from connect_share.model.records import Record, TopicType
-from spark_jobs.demo.clusters import Connector
-from spark_jobs.demo.result import ConnectorAgain, FileAgain, SharedTopic, TopicAgain
-from spark_jobs.demo.views import ClusterView, ConnectorView, StatusView, compared
+from tests.lab.demo.clusters import Connector
+from tests.lab.demo.result import ConnectorAgain, FileAgain, SegmentSearch, SharedTopic, TopicAgain
+from tests.lab.demo.views import ClusterView, ConnectorView, StatusView, compared
 
 # What a plain worker says of each record that it cannot place.
 _ABOUT_FOREIGN: Final = re.compile(
@@ -150,3 +151,14 @@ def count_plain_keys(topic: str, topic_type: TopicType, records: Iterable[Record
         parts = None if record.key is None else split_key(topic_type, record.key)
         plain += parts is None or parts[0] is None
     return SharedTopic(topic=topic, records=number, plain_keys=plain)
+
+
+def search_segments(data_folder: Path, topics: Collection[str], text: bytes) -> SegmentSearch:
+    """Return how many segment files of topics there are, and how many of them hold a text; none may be compressed."""
+    found = [
+        text in segment.read_bytes()
+        for partition in data_folder.iterdir()
+        if partition.name.rpartition("-")[0] in topics
+        for segment in partition.glob("*.log")
+    ]
+    return SegmentSearch(files=len(found), with_text=sum(found))

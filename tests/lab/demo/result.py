@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import computed_field
 
 from connect_share.model.records import TopicType
-from spark_jobs.demo.views import GroupComparison, Shown, StateCounts
+from tests.lab.demo.views import GroupComparison, Shown, StateCounts
 
 RESULT_FORMAT = "connect-share/demo-result/1"
 

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from migrator.report_page import render_page
-from spark_jobs import plots
-from spark_jobs.demo.result import Benchmark, DemoResult, GroupAgain, SealedGroup, SharedTopic
-from spark_jobs.demo.views import GroupComparison
+from tests.lab import plots
+from tests.lab.demo.result import Benchmark, DemoResult, GroupAgain, SealedGroup, SharedTopic
+from tests.lab.demo.views import GroupComparison
 
 
 def render_report(result: DemoResult) -> str:
     """Return the page."""
     return render_page(
-        "demo.html.j2", package="spark_jobs", result=result, benchmark_plot=_benchmark_plot(result.benchmark)
+        "demo.html.j2", package="tests.lab", result=result, benchmark_plot=_benchmark_plot(result.benchmark)
     )
 
 

@@ -16,7 +16,7 @@ Fate = Literal["runs", "is paused", "is stopped", "fails", "is deleted"]
 
 SEALED_GROUP: Final = "billing.eu-west"
 """Its values are sealed on the shared topics."""
-PASSWORD: Final = "hunter2-of-invoices"  # noqa: S105 - of nothing
+PASSWORD: Final = "hunter2-of-invoices"
 """Of one of its connectors: nowhere on the shared topics, and found on the dedicated ones."""
 
 _SHARED_TOPICS: Final = "shared"
