@@ -8,6 +8,7 @@ import signal
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,12 +47,12 @@ _unique = pytest.StashKey[str]()
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark tests by their folders, before pytest-xdist looks for groups."""
-    path = str(item.path)
+    folders = item.path.relative_to(Path(__file__).parent).parts
     for folder, markers in {"broker": ["broker"], "worker": ["broker", "worker"], "spark": ["spark"]}.items():
-        if f"/tests/{folder}/" in path:
+        if folder in folders:
             for marker in markers:
                 item.add_marker(marker)
-    if "/tests/spark/" in path:
+    if "spark" in folders:
         # One Spark session costs ten seconds and a gigabyte: all its tests in one process.
         item.add_marker(pytest.mark.xdist_group("spark"))
 
@@ -59,7 +60,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes long; short tests fill the gaps at the end."""
-    items.sort(key=lambda item: "/tests/unit/" in str(item.path))
+    items.sort(key=lambda item: "unit" in item.path.parts)
 
 
 def _start_shared_broker(config: pytest.Config) -> TestBroker:

@@ -24,7 +24,6 @@ ROOT: Final = Path(__file__).parents[2]
 RESULTS: Final = ROOT / "build" / "near"
 SECONDS: Final = RESULTS / "seconds.json"
 LEFT_OUT: Final = RESULTS / "left_out.txt"
-UNIT: Final = "tests/unit/"
 PYTEST: Final = ("-q", "-m", "not slow", "-p", "no:cacheprovider", "-o", "junit_family=xunit1")  # which names the files
 MOST_STEPS: Final = 3
 # Of tests that were not run before; the other ones start brokers and workers.
@@ -80,11 +79,15 @@ def steps_to_tests(root: Path, changed: Collection[str]) -> dict[str, int]:
     return {modules[module].as_posix(): at for module, at in steps.items() if modules[module].name.startswith("test_")}
 
 
+def _is_unit(test: str) -> bool:
+    return "unit" in PurePath(test).parts
+
+
 def estimated(root: Path, tests: Iterable[str], measured: Mapping[str, float], processes: int) -> dict[str, float]:
     """Return how many seconds each test file takes of a run: unit tests run beside each other, the others do not."""
     found = {}
     for test in tests:
-        unit = test.startswith(UNIT)
+        unit = _is_unit(test)
         lines = (root / test).read_bytes().count(b"\n")
         seconds = measured.get(test, lines * (UNIT_SECONDS_A_LINE if unit else OTHER_SECONDS_A_LINE))
         found[test] = seconds / processes if unit else seconds
@@ -94,8 +97,8 @@ def estimated(root: Path, tests: Iterable[str], measured: Mapping[str, float], p
 def select(steps: Mapping[str, int], seconds: Mapping[str, float], limit_s: float) -> tuple[list[str], list[str]]:
     """Return what to run and what to leave out: unit tests before others, near before far, until the time is over."""
     chosen, left_out = [], []
-    for test in sorted(steps, key=lambda test: (not test.startswith(UNIT), steps[test], seconds[test], test)):
-        if (test.startswith(UNIT) or steps[test] == 0) and seconds[test] <= limit_s:
+    for test in sorted(steps, key=lambda test: (not _is_unit(test), steps[test], seconds[test], test)):
+        if (_is_unit(test) or steps[test] == 0) and seconds[test] <= limit_s:
             limit_s -= seconds[test]
             chosen.append(test)
         else:
@@ -145,8 +148,8 @@ def main(argv: Sequence[str]) -> int:
     steps = steps_to_tests(ROOT, changed_files(options.since))
     processes = min(os.cpu_count() or 1, 4)
     chosen, left_out = select(steps, estimated(ROOT, steps, measured, processes), options.seconds)
-    units = [test for test in chosen if test.startswith(UNIT)]
-    others = [test for test in chosen if not test.startswith(UNIT)]
+    units = [test for test in chosen if _is_unit(test)]
+    others = [test for test in chosen if not _is_unit(test)]
     print(f"near the change: {len(units)} files of unit tests, {len(others)} others; {len(left_out)} are left out")
     held = run([units[at::processes] for at in range(min(processes, len(units)))], measured)
     if held and others:

@@ -40,7 +40,7 @@ from tests.support.hostile_records import SECRET, SEED, HostileRecords
 from tests.support.long_forms import LONG
 from tests.support.records import FOLDS
 from tests.support.sides import Message
-from tests.unit.state.test_stores_scripted import PLAIN
+from tests.unit.stores.test_stores_scripted import PLAIN
 
 GROUP: Final = ClusterGroupId("group-a")
 RECORDS: Final = 34_000 if LONG else 1_200  # of each topic

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from connect_share.model.keys import KEY_PREFIXES, connector_of, split_key
 from connect_share.model.records import Record, TopicType
 from migrator import KafkaConnectTopicMigrator, Skipped, SkipReason
-from tests.unit.test_keys import is_legal
+from tests.unit.model.test_keys import is_legal
 
 HOSTILE_NAMES = [
     "orders",

@@ -17,9 +17,9 @@ from connect_share.topic_ids.cli import repair as repair_command
 from connect_share.topic_ids.repair.backup import checksum
 from connect_share.topic_ids.repair.zookeeper_repair import ZnodeBackup, ZnodeChange
 from connect_share.topic_ids.scan import scanner
-from tests.support.topic_id_brokers import killed, write_scan
-from tests.support.topic_id_trees import Tree
-from tests.support.zookeeper import zookeeper_client
+from tests.topic_ids.brokers import killed, write_scan
+from tests.topic_ids.trees import Tree
+from tests.topic_ids.zookeeper import zookeeper_client
 
 LOST = ("events", "orders", "single")
 SESSION = "connect_share.topic_ids.authority.zookeeper:ZooKeeper"

@@ -14,7 +14,7 @@ from connect_share.topic_ids.compare.compare import compare
 from connect_share.topic_ids.repair.plan import plan_repair
 from connect_share.topic_ids.repair.steps import RepairMethod, RepairPlan, StepAction
 from connect_share.topic_ids.scan.scans import read_brokers_dir
-from tests.support.topic_id_trees import NAMES, Tree
+from tests.topic_ids.trees import NAMES, Tree
 
 ORDERS = "VFikBPGgTFa4tSj3PZTVgw"
 QUIET = "_1rbZLPtTwuBu_gSZzj94w"

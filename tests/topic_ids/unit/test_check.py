@@ -15,7 +15,7 @@ import pytest
 from connect_share.topic_ids.compare.causes import Cause, DataPath, topic_reports
 from connect_share.topic_ids.scan import scanner
 from tests.support.console import console
-from tests.support.topic_id_trees import NAMES, Tree
+from tests.topic_ids.trees import NAMES, Tree
 
 ORDERS = "VFikBPGgTFa4tSj3PZTVgw"
 OTHER_ID = "AAAAAAAAQACAAAAAAAAABQ"

@@ -10,8 +10,8 @@ import pytest
 
 from connect_share.cli.__main__ import main
 from connect_share.errors import AuthorizationError, UsageError
-from tests.support.topic_id_trees import Tree
-from tests.support.zookeeper import read_zookeeper, zookeeper_client
+from tests.topic_ids.trees import Tree
+from tests.topic_ids.zookeeper import read_zookeeper, zookeeper_client
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from connect_share.model.records import ConnectorTaskId, Record
 from connect_share.model.status import ConnectorStatus, State, StatusFold, TaskStatus, TopicStatus
 from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
-from tests.unit.state.test_stores_scripted import ScriptedLog, config_store, status_store
+from tests.unit.stores.test_stores_scripted import ScriptedLog, config_store, status_store
 
 SECRET = "hunter2"
 LONG = "x" * 5_000

@@ -20,10 +20,10 @@ from connect_share.topic_ids.repair.broker_repair import BrokerBackup
 from connect_share.topic_ids.repair.plan import plan_repair
 from connect_share.topic_ids.repair.steps import RepairMethod, StepAction
 from connect_share.topic_ids.scan.scans import Scans, read_scan
-from tests.support.topic_id_brokers import Brokers, batch, killed
-from tests.support.topic_id_trees import Tree
 from tests.support.waiting import await_that
-from tests.support.zookeeper import zookeeper_client
+from tests.topic_ids.brokers import Brokers, batch, killed
+from tests.topic_ids.trees import Tree
+from tests.topic_ids.zookeeper import zookeeper_client
 
 ORDERS = "VFikBPGgTFa4tSj3PZTVgw"
 QUIET = "_1rbZLPtTwuBu_gSZzj94w"

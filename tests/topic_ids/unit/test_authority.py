@@ -20,8 +20,8 @@ from connect_share.topic_ids.authority.zookeeper import (
     read_zookeeper_dump,
     with_id,
 )
-from tests.support.topic_id_trees import CASES, Tree
-from tests.support.zookeeper import read_zookeeper
+from tests.topic_ids.trees import CASES, Tree
+from tests.topic_ids.zookeeper import read_zookeeper
 
 ORDERS = "VFikBPGgTFa4tSj3PZTVgw"
 

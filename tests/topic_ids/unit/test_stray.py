@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from connect_share.cli.__main__ import main
 from connect_share.errors import UsageError
 from connect_share.topic_ids.repair.broker_repair import BrokerBackup, is_broker_backup
-from tests.support.topic_id_brokers import LOG, Brokers, batch, killed
-from tests.support.topic_id_trees import Tree
+from tests.topic_ids.brokers import LOG, Brokers, batch, killed
+from tests.topic_ids.trees import Tree
 
 STRAY = "00ef6bfc14a54b1da530402ecd269582-stray"
 INDEXES = ("00000000000000000000.index", "00000000000000000000.timeindex")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from connect_share.topic_ids.scan import scanner
-from tests.support.topic_id_trees import Tree
+from tests.topic_ids.trees import Tree
 
 _HOLD: str = """
 import fcntl, sys

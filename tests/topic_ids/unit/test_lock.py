@@ -10,7 +10,7 @@ import pytest
 
 from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair.broker_lock import broker_stopped, is_stopped
-from tests.support.topic_id_brokers import holding
+from tests.topic_ids.brokers import holding
 
 
 @pytest.mark.parametrize("restarted", [False, True])
