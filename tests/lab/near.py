@@ -18,7 +18,7 @@ from pathlib import Path, PurePath
 from typing import Final
 from xml.etree import ElementTree
 
-from tests.lab.house.rooms import PRODUCT, imported_names, module_name, module_of
+from tests.lab.house.rooms import PRODUCT, imported_names, module_name, module_of, source
 
 ROOT: Final = Path(__file__).parents[2]
 RESULTS: Final = ROOT / "build" / "near"
@@ -59,7 +59,7 @@ def steps_to_tests(root: Path, changed: Collection[str]) -> dict[str, int]:
     """Return the test files near changed files, and over how many imports; 0: it changed itself."""
     paths = [path.relative_to(root) for top in (*PRODUCT, "tests") for path in sorted((root / top).rglob("*.py"))]
     modules = {module_name(path): path for path in paths}
-    texts = {module: (root / path).read_text(encoding="utf-8") for module, path in modules.items()}
+    texts = {module: source(root / path) for module, path in modules.items()}
     trees = {module: ast.parse(text) for module, text in texts.items()}
     importers = _importers(trees, [module for module, path in modules.items() if path.name == "__init__.py"])
     files = {PurePath(path) for path in changed}

@@ -9,7 +9,8 @@ import pytest
 from tests.lab.near import ROOT, estimated, select, steps_to_tests
 
 FILES = {
-    "connect_share/__init__.py": "def __getattr__(name): ...\nif 0:\n    from connect_share.store import Store as Store\n",
+    "connect_share/__init__.py": "def __getattr__(name): ...\n",
+    "connect_share/__init__.pyi": "from connect_share.store import Store as Store\n",
     "connect_share/model/keys.py": "",
     "connect_share/store.py": "from connect_share import keys\n",
     "connect_share/page.py": "TEMPLATE = 'page.j2'\n",

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import inspect
 import pickle
 import subprocess
 import sys
 import typing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +17,7 @@ import migrator
 from connect_share import errors
 from connect_share.model.config import ConfigEvent
 from connect_share.stores.base import deliver
+from tests.lab.stub import STUB, stub
 from tests.support.docstring_examples import PUBLIC_NAMES
 
 
@@ -30,12 +29,7 @@ def test_the_list_of_public_names_is_sorted_and_whole() -> None:
 
 
 def test_type_checkers_see_the_names_that_there_are() -> None:
-    tree = ast.parse(Path(connect_share.__file__).read_text())
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    seen = {(node.module, each.name) for node in imports for each in node.names if each.name == each.asname}
-    names = vars(connect_share)["_MODULES"]
-    assert seen == {(f"connect_share.{module}", name) for name, module in names.items()}
-    assert {"__version__", *names} == set(PUBLIC_NAMES)
+    assert STUB.read_text() == stub(), "run python -m tests.lab.stub"
 
 
 _KAFKA_CLIENT = ["confluent_kafka"]

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Final
 
 PRODUCT: Final = ("connect_share", "migrator", "spark_jobs")
@@ -35,6 +35,12 @@ class Rooms:
 def module_name(path: PurePath) -> str:
     """Return the dotted name of a file."""
     return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+
+
+def source(path: Path) -> str:
+    """Return the text of a module, with that of its stub, where a package says for type checkers what it hands on."""
+    stub = path.with_suffix(".pyi")
+    return path.read_text(encoding="utf-8") + (stub.read_text(encoding="utf-8") if stub.exists() else "")
 
 
 def _room(module: str) -> str:

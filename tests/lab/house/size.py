@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Final
 
-from tests.lab.house.rooms import PRODUCT, Rooms, entries, find_rooms
+from tests.lab.house.rooms import PRODUCT, Rooms, entries, find_rooms, source
 
 LAB: Final = "tests/lab"
 # What has an extra of its own and is imported by nothing else; of two names for the same the second is of old revisions.
 PARTS: Final = tuple(f"connect_share/{name}" for name in ("topic_ids", "runtime", "group_membership", "herder"))
-CODE: Final = (".py", ".java")
+CODE: Final = (".py", ".pyi", ".java")
 SMALL_LINES: Final = 40
 
 
@@ -117,7 +117,7 @@ def _single_importer_modules(root: Path, rooms: Rooms) -> list[str]:
 def measure(root: Path) -> HouseSize:
     """Measure a tree: a checkout, or an unpacked revision."""
     paths = [path.relative_to(root) for path in _files(root, Area(PRODUCT, suffixes=(".py",)))]
-    trees: dict[PurePath, ast.Module] = {path: ast.parse((root / path).read_bytes()) for path in paths}
+    trees: dict[PurePath, ast.Module] = {path: ast.parse(source(root / path)) for path in paths}
     rooms = find_rooms(trees)
     everything = _files(root, Area((*PRODUCT, "tests")))
     return HouseSize(
