@@ -12,6 +12,7 @@ from typing import Final
 
 from connect_share.errors import AlreadyAppliedError, CutoverError
 from connect_share.files import Progress, Silent
+from connect_share.kafka.deadline import Deadline
 from migrator.apply import Follower, request_path, require_may_follow
 from migrator.checks import check_all
 from migrator.moved_source import fence, moved_sources
@@ -91,9 +92,9 @@ def cut_over(
         ConnectShareError: as :func:`migrator.apply.apply_plan`.
     """
     progress = progress or Silent()
-    deadline_s = time.monotonic() + timeout_s
+    deadline = Deadline.after(timeout_s)
     _require_possible(run, how)
-    with _taken_over(run.plan_path, deadline_s):
+    with _taken_over(run.plan_path, deadline):
         sealed = run.reload_manifest().sealed
         require_may_follow(run.applied())
         _check(run, progress)
@@ -101,7 +102,7 @@ def cut_over(
         verification = None
         if sealed is None:
             progress.phase("copying what is left", 0)
-            _catch_up(run, Follower(run), deadline_s)
+            _catch_up(run, Follower(run), deadline)
             verification = compare_sides(run, engine=engine, progress=progress)
             if not verification.equal:
                 again = "; apply --follow continues" if run.plan.follow else ""
@@ -140,7 +141,7 @@ def _require_possible(run: MigrationRun, how: How | None) -> None:
 
 
 @contextmanager
-def _taken_over(plan_path: Path, deadline_s: float) -> Iterator[None]:
+def _taken_over(plan_path: Path, deadline: Deadline) -> Iterator[None]:
     request = request_path(plan_path)
     try:
         with contextlib.ExitStack() as held:
@@ -150,7 +151,7 @@ def _taken_over(plan_path: Path, deadline_s: float) -> Iterator[None]:
                     held.enter_context(only_one(plan_path))
                     break
                 except AlreadyAppliedError:
-                    if time.monotonic() > deadline_s:
+                    if not deadline.remaining_s():
                         raise
                     time.sleep(_RETRY_S)
             request.unlink(missing_ok=True)
@@ -159,17 +160,17 @@ def _taken_over(plan_path: Path, deadline_s: float) -> Iterator[None]:
         request.unlink(missing_ok=True)
 
 
-def _catch_up(run: MigrationRun, follower: Follower, deadline_s: float) -> None:
+def _catch_up(run: MigrationRun, follower: Follower, deadline: Deadline) -> None:
     """Copy until nothing is behind, with no transaction open in front of an end."""
     # Other groups keep writing to a shared topic. The source has caught up when a whole round finds nothing of it.
     written = -1
     while (now := follower.round().written) != written:
         written = now
-        if time.monotonic() > deadline_s:
+        if not deadline.remaining_s():
             raise CutoverError(
                 "the source still grows although its workers are stopped: find out who writes to it; nothing was "
                 "fenced or sealed"
             )
     for source in moved_sources(run):
-        source.require_no_open_transaction(max(0.0, deadline_s - time.monotonic()))
+        source.require_no_open_transaction(deadline.remaining_s())
     follower.round()  # what those transactions have committed

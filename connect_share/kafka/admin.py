@@ -40,6 +40,7 @@ from connect_share.kafka.client import (
     is_unknown_topic,
     translate,
 )
+from connect_share.kafka.deadline import Deadline
 from connect_share.kafka.descriptions import (
     BrokerDescription,
     GroupMember,
@@ -235,13 +236,13 @@ class AdminBase:
         first is shorter: the connections know what is wrong long before it ends.
         """
         limit_s = self._timeout_s if timeout_s is None else timeout_s
-        deadline_s = time.monotonic() + limit_s
+        deadline = Deadline.after(limit_s)
         try_s = min(FIRST_TRY_S if self._answered else _FIRST_OF_ALL_S, limit_s / 2)
         cut_off = refused = unknown = 0
         pause_s = _FIRST_RETRY_S
         while True:
             try:
-                answer = ask(max(0.1, min(try_s, deadline_s - time.monotonic())))
+                answer = ask(max(0.1, min(try_s, deadline.remaining_s())))
             except (BrokerTimeoutError, BrokerUnavailableError) as exc:
                 if self._open is None:
                     raise
@@ -252,15 +253,15 @@ class AdminBase:
                 unknown = unknown + 1 if error.name == "_RESOLVE" else 0
                 hopeless = timeout_s is None and not self._answered and max(cut_off, unknown) > 1
                 explained = self._answered or refused or unknown
-                if not explained and (mistake := self._wrong_protocol((deadline_s - time.monotonic()) / 2)):
+                if not explained and (mistake := self._wrong_protocol(deadline.remaining_s() / 2)):
                     raise BrokerUnavailableError(f"no answer from {self.bootstrap_servers}: {mistake}") from exc
-                if refused > 1 or hopeless or time.monotonic() + _RETRY_S > deadline_s:
+                if refused > 1 or hopeless or deadline.is_within(_RETRY_S):
                     raise error from exc
                 time.sleep(_RETRY_S)
-                self._look_around((deadline_s - time.monotonic()) / 2)
+                self._look_around(deadline.remaining_s() / 2)
                 try_s = try_s if refused or unknown else min(2 * try_s, _LONGEST_TRY_S)
             except BrokerError as exc:
-                if not exc.retriable or time.monotonic() + _RETRY_S > deadline_s:
+                if not exc.retriable or deadline.is_within(_RETRY_S):
                     raise
                 time.sleep(pause_s)
                 pause_s = min(2 * pause_s, _RETRY_S)
@@ -381,10 +382,10 @@ class Admin(AdminBase):
         wanted = sorted(set(partitions))
         if not wanted:
             return {}
-        spread_s = time.monotonic() + _SPREAD_S
+        spread = Deadline.after(_SPREAD_S)
 
         def ask(timeout_s: float) -> dict[tuple[str, int], LogEnd]:
-            deadline_s = time.monotonic() + timeout_s
+            deadline = Deadline.after(timeout_s)
             futures = self._client.list_offsets(
                 {TopicPartition(topic, partition): spec for topic, partition in wanted},
                 isolation_level=_ISOLATION[isolation],
@@ -400,8 +401,8 @@ class Admin(AdminBase):
                     epoch = end.leader_epoch
                     found[at.topic, at.partition] = LogEnd(end.offset, -1 if epoch is None else epoch)
             except BrokerError as exc:
-                error = self._explained(exc, wanted, max(0.1, deadline_s - time.monotonic()))
-                error.retriable = error.retriable or (is_unknown_topic(error) and time.monotonic() < spread_s)
+                error = self._explained(exc, wanted, deadline.remaining_s(0.1))
+                error.retriable = error.retriable or (is_unknown_topic(error) and not spread.is_within())
                 raise error from exc
             return found
 
@@ -451,7 +452,7 @@ class Admin(AdminBase):
         wanted = [ConfigResource(ResourceType.TOPIC, topic) for topic in sorted(set(topics))]
         if not wanted:
             return {}
-        spread_s = time.monotonic() + _SPREAD_S
+        spread = Deadline.after(_SPREAD_S)
 
         def ask(timeout_s: float) -> dict[str, _Entries | BrokerError]:
             found: dict[str, _Entries | BrokerError] = {}
@@ -461,7 +462,7 @@ class Admin(AdminBase):
                     doing = f"reading the settings of topic {topic}"
                     found[topic] = result_of(future, doing, TopicRight.DESCRIBE_CONFIGS, timeout_s=timeout_s)
                 except BrokerError as error:
-                    error.retriable = error.retriable or (is_unknown_topic(error) and time.monotonic() < spread_s)
+                    error.retriable = error.retriable or (is_unknown_topic(error) and not spread.is_within())
                     if error.retriable:
                         raise
                     found[topic] = error

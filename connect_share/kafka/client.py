@@ -46,6 +46,7 @@ from connect_share.errors import (
     FencedError,
 )
 from connect_share.kafka.callbacks import callback
+from connect_share.kafka.deadline import Deadline
 from connect_share.model.records import Headers, Record, quick_record
 from connect_share.worker_config.client_settings import ClientSettings, Isolation, is_secret_property
 
@@ -245,10 +246,10 @@ def flush(producer: Producer, timeout_s: float) -> int:
         KafkaException: the client has a fatal error, such as a right that it lacks or another client with its id. Only the
             first call raises it.
     """
-    until_s = time.monotonic() + timeout_s
+    deadline = Deadline.after(timeout_s)
     while True:
-        left_s = until_s - time.monotonic()
-        left = int(producer.flush(max(0.0, min(left_s, _FLUSH_ROUND_S))))
+        left_s = deadline.remaining_s()
+        left = int(producer.flush(min(left_s, _FLUSH_ROUND_S)))
         if not left or left_s <= _FLUSH_ROUND_S:
             return left
 
@@ -260,8 +261,8 @@ def give_up(producer: Producer) -> None:
     memory twice, and the process was aborted some time later.
     """
     producer.purge()
-    until_s = time.monotonic() + _PURGED_S
-    while len(producer) and (left_s := until_s - time.monotonic()) > 0:
+    deadline = Deadline.after(_PURGED_S)
+    while len(producer) and (left_s := deadline.remaining_s()):
         with contextlib.suppress(KafkaException):  # a fatal error, which only the first call raises
             flush(producer, left_s)
 

@@ -30,6 +30,7 @@ from connect_share.errors import (
 )
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import is_unknown_topic, is_unsupported
+from connect_share.kafka.deadline import Deadline
 from connect_share.kafka.descriptions import NewTopicRequest, TopicDescription
 from connect_share.model.records import TopicType
 from connect_share.worker_config import TOPIC_PROPERTIES, TopicSet, WorkerConfig
@@ -366,13 +367,12 @@ def await_in_sync(
     *,
     replicas: int | None,
     partitions: int = -1,
-    deadline_s: float,
+    deadline: Deadline,
     stopping: threading.Event | None = None,
 ) -> None:
     """Wait for every replica of a new topic: on KRaft a broker that is registered but dead is granted as one, too.
 
     ``replicas`` and ``partitions`` are what it was asked to have; ``None`` and -1: whatever it was given.
-    ``deadline_s`` is on the monotonic clock.
 
     Raises:
         ReplicationFactorError: it has fewer replicas, or they did not come into sync in time; names the partitions.
@@ -393,7 +393,7 @@ def await_in_sync(
         short = [partition for partition in found if partition.leader is None or partition.missing]
         if found and not short and partitions in (-1, len(found)):
             return
-        if time.monotonic() + pause_s > deadline_s:
+        if deadline.is_within(pause_s):
             where = ", ".join(f"{topic}[{partition.id}]" for partition in short) or topic
             missing = sorted({broker for partition in short for broker in partition.missing})
             brokers = f" on brokers {', '.join(map(str, missing))}" if missing else ""
@@ -413,10 +413,9 @@ class _Attempt:
     def __init__(self, admin: Admin, spec: TopicSpec, timeout_s: float, stopping: threading.Event) -> None:
         self._admin = admin
         self._spec = spec
-        self._timeout_s = timeout_s
-        self._deadline_s = time.monotonic() + timeout_s
+        self._deadline = Deadline.after(timeout_s)
         self._stopping = stopping
-        self._await_in_sync = partial(await_in_sync, admin, spec.topic, deadline_s=self._deadline_s, stopping=stopping)
+        self._await_in_sync = partial(await_in_sync, admin, spec.topic, deadline=self._deadline, stopping=stopping)
         self._wanted: int | None = None
         self._is_logged = False
 
@@ -467,7 +466,7 @@ class _Attempt:
                 f"{self._wanted} replicas need as many brokers, {up} are up", name=TOO_FEW, retriable=True
             )
         # Not all of the time left: a broker that has just died never answers.
-        left_s = min(_LONGEST_TRY_S, self._deadline_s - time.monotonic())
+        left_s = min(_LONGEST_TRY_S, self._deadline.remaining_s())
         self._admin.create_topic(creation_request(self._spec), timeout_s=left_s)
 
     def _check_passing(self, error: BrokerError, pause_s: float) -> None:
@@ -477,7 +476,6 @@ class _Attempt:
             raise refused from error
         if error.name not in _TRY_AGAIN:
             raise error
-        remaining_s = self._deadline_s - time.monotonic()
         if error.name == TOO_FEW and not self._is_logged:
             self._is_logged = True
             _log.info(
@@ -485,9 +483,9 @@ class _Attempt:
                 self._spec.topic,
                 "more" if self._wanted is None else self._wanted,
                 counted(self._admin.broker_count()),
-                max(0.0, remaining_s),
+                self._deadline.remaining_s(),
             )
-        if remaining_s < pause_s:
+        if self._deadline.is_within(pause_s):
             raise self._not_created(error) if error.name == TOO_FEW else error
 
     def _not_created(self, error: BrokerError) -> ReplicationFactorError:
@@ -495,7 +493,7 @@ class _Attempt:
         count = "all" if self._wanted is None else str(self._wanted)
         replicas = f"{count} replicas (the brokers' default.replication.factor)" if default else f"{count} replicas"
         return ReplicationFactorError(
-            f"topic {self._spec.topic!r} could not be created with {replicas} within {self._timeout_s:.0f} s, "
+            f"topic {self._spec.topic!r} could not be created with {replicas} within {self._deadline.timeout_s:.0f} s, "
             f"{counted(self._admin.broker_count(), ' broker')} up; start more brokers or set "
             f"{self._spec.setting_name('replication.factor')} lower ({error.name}). "
             f"It is never created with fewer replicas",
@@ -505,6 +503,6 @@ class _Attempt:
     def _await_visible(self) -> None:
         """Wait until the brokers describe a topic which the controller says exists, or the deadline is over."""
         pause_s = 0.01
-        while self._describe() is None and time.monotonic() + pause_s <= self._deadline_s:
+        while self._describe() is None and not self._deadline.is_within(pause_s):
             time.sleep(pause_s)
             pause_s = min(pause_s * 2, _LAST_RETRY_S)

@@ -23,6 +23,7 @@ from connect_share.errors import (
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Message, is_unknown_topic
 from connect_share.kafka.create import TopicSpec, check_cleanup_policy, check_partition_count, ensure_topic, topic_spec
+from connect_share.kafka.deadline import Deadline
 from connect_share.kafka.descriptions import TopicDescription
 from connect_share.kafka.read import CONSOLE_CLIENT_ID, find_open_transactions, read_batches, read_ranges
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
@@ -187,9 +188,9 @@ def find_or_create(
         known=known.get(topic),
         stopping=stopping,
     )
-    deadline_s = time.monotonic() + _SPREAD_S
+    deadline = Deadline.after(_SPREAD_S)
     while True:
-        late = time.monotonic() + _RETRY_S > deadline_s
+        late = deadline.is_within(_RETRY_S)
         try:
             facts = with_ends(admin, known, asked_s) if known else gather_facts(admin, [topic])
         except BrokerError as error:
@@ -295,14 +296,14 @@ def require_no_open_transaction(admin: Admin, facts: TopicFacts, *, wait_s: floa
             there; another reader would take records that may be aborted.
     """
     partitions = [(facts.topic, number) for number in facts.ends]
-    deadline_s = time.monotonic() + wait_s
+    deadline = Deadline.after(wait_s)
     while True:
         # The ends were read before: what is appended meanwhile can only raise the last stable offset.
         stable = admin.end_offsets(partitions, Isolation.READ_COMMITTED)
         behind = [(number, at) for (_, number), at in stable.items() if at < facts.ends[number]]
         if not behind:
             return
-        if time.monotonic() >= deadline_s:
+        if not deadline.remaining_s():
             break
         time.sleep(_ASK_AGAIN_S)
     number, last_stable_offset = behind[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -30,6 +29,7 @@ from connect_share.kafka.create import (
     stops_with_one_broker,
     vetted_settings,
 )
+from connect_share.kafka.deadline import Deadline
 from connect_share.kafka.descriptions import TopicDescription
 from connect_share.model.records import TopicType
 
@@ -126,7 +126,7 @@ def create_planned(admin: Admin, planned: Sequence[PlannedTopic], *, timeout_s: 
         ReplicationFactorError: brokers were missing until ``timeout_s`` was over; nothing was created then.
         TopicError, BrokerError: as :func:`~connect_share.kafka.create.ensure_topic`.
     """
-    deadline_s = time.monotonic() + timeout_s
+    deadline = Deadline.after(timeout_s)
     missing = sorted((topic for topic in planned if not topic.exists), key=lambda topic: -(topic.replicas or 0))
     stopping = threading.Event()
 
@@ -138,7 +138,7 @@ def create_planned(admin: Admin, planned: Sequence[PlannedTopic], *, timeout_s: 
             # Side by side; those with the most replicas first: if brokers are missing, none is created.
             most = [topic for topic in missing if topic.replicas == missing[0].replicas]
             made = [*pool.map(is_made, most, repeat(timeout_s))]
-            left_s = max(1.0, deadline_s - time.monotonic())
+            left_s = deadline.remaining_s(1.0)
             made += pool.map(is_made, missing[len(most) :], repeat(left_s))
         except BaseException:
             stopping.set()

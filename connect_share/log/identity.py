@@ -23,8 +23,8 @@ from connect_share.errors import (
     TopicRecreatedError,
 )
 from connect_share.kafka.admin import Admin
+from connect_share.kafka.deadline import Deadline
 from connect_share.log.protocol import RecordMetadata
-from connect_share.log.writer import remaining_s
 
 _log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class TopicIdentity:
             TopicRecreatedError: it is gone, or another one.
             BrokerError: that could not be learnt.
         """
-        deadline_s = time.monotonic() + timeout_s
+        deadline = Deadline.after(timeout_s)
         if self.topic_id is None or (not at_once and self.is_fresh()):
             return
         if not self._asking.acquire(timeout=max(timeout_s, 0.0)):
@@ -74,7 +74,7 @@ class TopicIdentity:
             if not at_once and self.is_fresh():
                 return
             asked_s = time.monotonic()
-            description = self._admin.describe_topics([self._topic], timeout_s=remaining_s(deadline_s)).get(self._topic)
+            description = self._admin.describe_topics([self._topic], timeout_s=deadline.remaining_s()).get(self._topic)
             new_id = None if description is None else description.topic_id
             if description is not None and (new_id is None or new_id == self.topic_id):
                 self.seen_s = asked_s
@@ -169,9 +169,9 @@ class IdentityWatch:
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until nothing waits to be handed out; return whether that is so."""
-        deadline_s = time.monotonic() + timeout_s
+        deadline = Deadline.after(timeout_s)
         with self._changed:
-            return self._changed.wait_for(lambda: not self._waiting and not self._busy, remaining_s(deadline_s))
+            return self._changed.wait_for(lambda: not self._waiting and not self._busy, deadline.remaining_s())
 
     def _lost(self, record: RecordMetadata) -> StoreError:
         return StoreError(

@@ -22,6 +22,7 @@ from connect_share.errors import (
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import is_unknown_topic
 from connect_share.kafka.create import CREATE_TIMEOUT_S, TopicSpec, check_partition_count
+from connect_share.kafka.deadline import Deadline
 from connect_share.kafka.facts import TopicFacts, find_or_create
 from connect_share.kafka.read import OpenTransactions
 from connect_share.log.first_read import (
@@ -36,7 +37,7 @@ from connect_share.log.first_read import (
 from connect_share.log.identity import IdentityWatch, TopicIdentity
 from connect_share.log.protocol import STOP_TIMEOUT_S, Call, RecordMetadata, RecordSink, Steps, run_blocking
 from connect_share.log.tail import LogState, OnFailed, Tail
-from connect_share.log.writer import LogWriter, remaining_s
+from connect_share.log.writer import LogWriter
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 
 _log = logging.getLogger(__name__)
@@ -228,13 +229,13 @@ class KafkaBasedLog:
         """Send what is under way, within ``timeout_s``, then end the thread and close the clients; may be called twice."""
         if self._state.forked:
             return  # threads and clients are the other process's
-        deadline_s = time.monotonic() + timeout_s
+        deadline = Deadline.after(timeout_s)
         self._state.stop()
         try:
             if self._writer is not None:
-                self._writer.close(remaining_s(deadline_s))
+                self._writer.close(deadline.remaining_s())
         finally:
-            self._watch.stop(remaining_s(deadline_s))
+            self._watch.stop(deadline.remaining_s())
             if self._tail is not None and self._tail.thread is not threading.current_thread():
                 self._tail.thread.join(_JOIN_S)
             if self._reader is not None:
@@ -278,9 +279,9 @@ class KafkaBasedLog:
         if self._writer is None:
             return
         self.check_may_wait()
-        deadline_s = time.monotonic() + timeout_s
+        deadline = Deadline.after(timeout_s)
         self._writer.flush(timeout_s)
-        if not self._watch.flush(remaining_s(deadline_s)):
+        if not self._watch.flush(deadline.remaining_s()):
             raise BrokerTimeoutError(
                 f"writes to topic {self.topic} were acknowledged, but whether it is still the topic that was read could not "
                 f"be learnt within {timeout_s:g} s; check the brokers",
@@ -298,8 +299,8 @@ class KafkaBasedLog:
             TopicRecreatedError: the topic is another one than at the start.
             BrokerError: the ends could not be learnt.
         """
-        deadline_s = self._begin_wait(timeout_s)
-        run_blocking(self._await(self._ends_now(timeout_s, deadline_s), timeout_s, deadline_s))
+        deadline = self._begin_wait(timeout_s)
+        run_blocking(self._await(self._ends_now(deadline), deadline))
 
     def reading_past(self, written: RecordMetadata, timeout_s: float) -> Steps[None]:
         """Wait until an acknowledged record, and everything before it in its partition, was applied.
@@ -309,22 +310,23 @@ class KafkaBasedLog:
         Raises:
             ReadToEndTimeoutError, LogFailedError, TopicRecreatedError: as :meth:`read_to_end`.
         """
-        deadline_s = self._begin_wait(timeout_s)
-        yield from self._await({written.partition: written.offset + 1}, timeout_s, deadline_s)
+        deadline = self._begin_wait(timeout_s)
+        yield from self._await({written.partition: written.offset + 1}, deadline)
 
-    def _begin_wait(self, timeout_s: float) -> float:
+    def _begin_wait(self, timeout_s: float) -> Deadline:
         self._check_running()
         self.check_may_wait()
-        return time.monotonic() + timeout_s
+        return Deadline.after(timeout_s)
 
-    def _await(self, ends: Mapping[int, int], timeout_s: float, deadline_s: float) -> Steps[None]:
-        behind = yield from self._state.reaching(ends, remaining_s(deadline_s))
+    def _await(self, ends: Mapping[int, int], deadline: Deadline) -> Steps[None]:
+        behind = yield from self._state.reaching(ends, deadline.remaining_s())
         if not behind:
             self._state.check()
             return
         self._check_running()
         trouble = None if self._tail is None else self._tail.trouble
-        late = not_at_end(self.topic, behind, self._state.positions(), timeout_s, self._isolation, trouble=trouble)
+        positions, timeout_s = self._state.positions(), deadline.timeout_s
+        late = not_at_end(self.topic, behind, positions, timeout_s, self._isolation, trouble=trouble)
         raise (yield Call(lambda: self._explained_in_time(late)))
 
     def _explained_in_time(self, late: ReadToEndTimeoutError) -> ReadToEndTimeoutError:
@@ -335,27 +337,27 @@ class KafkaBasedLog:
             return late
         return self._open_transactions.explained(late)
 
-    def _ends_now(self, timeout_s: float, deadline_s: float) -> dict[int, int]:
+    def _ends_now(self, deadline: Deadline) -> dict[int, int]:
         """Ask for the ends once all that was sent is acknowledged, again while the brokers may come back in time."""
         places = [(self.topic, partition) for partition in self._state.positions()]
         while True:
             try:
-                self.flush(max(remaining_s(deadline_s), 0.001))
+                self.flush(deadline.remaining_s(0.001))
                 # A stop is noticed between two questions.
-                self._confirm_identity(min(remaining_s(deadline_s), _QUESTION_S))
-                ends = self._admin.end_offsets(places, timeout_s=min(remaining_s(deadline_s), _QUESTION_S))
+                self._confirm_identity(min(deadline.remaining_s(), _QUESTION_S))
+                ends = self._admin.end_offsets(places, timeout_s=min(deadline.remaining_s(), _QUESTION_S))
                 return {partition: end for (_, partition), end in ends.items()}
             except BrokerError as exc:
                 passes = exc.retriable
                 if is_unknown_topic(exc):
                     # The reader never learns that its topic is gone; or a broker that starts has not heard of it yet.
-                    self._confirm_identity(remaining_s(deadline_s), at_once=True)
+                    self._confirm_identity(deadline.remaining_s(), at_once=True)
                     passes = self._identity.topic_id is not None
                 if not passes:
                     raise
-                if remaining_s(deadline_s) <= _RETRY_S:
+                if deadline.is_within(_RETRY_S):
                     raise ReadToEndTimeoutError(
-                        f"where topic {self.topic} ends could not be learnt within {timeout_s:g} s: {exc}",
+                        f"where topic {self.topic} ends could not be learnt within {deadline.timeout_s:g} s: {exc}",
                         topic=self.topic,
                     ) from exc
             self._state.stopping.wait(_RETRY_S)
@@ -369,11 +371,11 @@ class KafkaBasedLog:
         Raises:
             ReadToEndTimeoutError, LogFailedError, TopicRecreatedError, BrokerError: as :meth:`read_to_end`.
         """
-        deadline_s = time.monotonic() + timeout_s
+        deadline = Deadline.after(timeout_s)
         self.read_to_end(timeout_s)
         assert self._tail is not None  # noqa: S101 - nothing is read to the end before the start
         with self._state.awaiting():
-            return self._tail.between_batches(look, deadline_s, self._check_running)
+            return self._tail.between_batches(look, deadline, self._check_running)
 
     def _confirm_identity(self, timeout_s: float, *, at_once: bool = False) -> None:
         try:

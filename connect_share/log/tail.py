@@ -35,6 +35,7 @@ from connect_share.kafka.client import (
     is_unknown_topic,
     translate,
 )
+from connect_share.kafka.deadline import Deadline
 from connect_share.kafka.read import is_about_groups
 from connect_share.log.first_read import RecordFeed
 from connect_share.log.identity import IdentityWatch, TopicIdentity
@@ -241,7 +242,7 @@ class Tail:
         self.thread = threading.Thread(target=self._run, name=f"log-{topic}", daemon=True)
 
     def between_batches(
-        self, look: Callable[[Mapping[int, int]], T], deadline_s: float, check: Callable[[], None]
+        self, look: Callable[[Mapping[int, int]], T], deadline: Deadline, check: Callable[[], None]
     ) -> T:
         """Return the result of ``look``, called with the positions while nothing is being applied.
 
@@ -264,7 +265,7 @@ class Tail:
                 return answer.result(_LOOK_S)
             except FutureTimeoutError:
                 check()
-                if time.monotonic() > deadline_s + _LOOK_S:
+                if deadline.is_within(-_LOOK_S):
                     raise BrokerTimeoutError(
                         f"the log of topic {self._topic} had no moment to spare in time", retriable=True
                     ) from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -16,6 +15,7 @@ from typing import Any, Final
 
 from connect_share.errors import BrokerError, BrokerTimeoutError, StoreClosedError, WriteError
 from connect_share.kafka.client import KafkaException, TopicRight, give_up, producer, translate
+from connect_share.kafka.deadline import Deadline
 from connect_share.log.protocol import RecordMetadata
 from connect_share.worker_config.client_settings import ClientSettings
 
@@ -155,13 +155,13 @@ class LogWriter:
 
     def _flush(self, sender: Any, timeout_s: float) -> int:
         """Return how many records are not acknowledged when the time is over."""
-        deadline_s = time.monotonic() + timeout_s
+        deadline = Deadline.after(timeout_s)
         while True:
-            sender.flush(remaining_s(deadline_s))
+            sender.flush(deadline.remaining_s())
             self._send_due(sender)
             with self._lock:
                 left = len(sender) + self._waiting
-            if not left or not remaining_s(deadline_s):
+            if not left or not deadline.remaining_s():
                 return left
 
     def close(self, timeout_s: float) -> None:
@@ -212,8 +212,3 @@ class LogWriter:
         while not self._stopping.is_set():
             sender.poll(_POLL_S)
             self._send_due(sender)
-
-
-def remaining_s(deadline_s: float) -> float:
-    """Seconds until a point of the monotonic clock, never negative."""
-    return max(0.0, deadline_s - time.monotonic())

@@ -30,12 +30,12 @@ from connect_share.errors import (
 )
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import check_known_policy, topic_spec
+from connect_share.kafka.deadline import Deadline
 from connect_share.kafka.facts import TopicFacts, gather_facts, with_ends
 from connect_share.log.first_read import KeyWatch, SharedReader, StartContext
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordSink
 from connect_share.log.tail import OnFailed, OwnerProcess
-from connect_share.log.writer import remaining_s
 from connect_share.model.keys import split_key
 from connect_share.model.records import TopicType
 from connect_share.sealing import load_library
@@ -74,7 +74,7 @@ class StorageLife:
         self._starter: int | None = None
         self._start_ended = threading.Event()
         self._aborts: list[Callable[[], object]] = []
-        self._close_by_s: float | None = None
+        self._close_by: Deadline | None = None
         self._failure: ConnectShareError | None = None
         self.ended = False
 
@@ -108,7 +108,7 @@ class StorageLife:
         try:
             yield
         except ConnectShareError as error:
-            if self._close_by_s is not None and not isinstance(error, StoreClosedError):
+            if self._close_by is not None and not isinstance(error, StoreClosedError):
                 raise _closed_meanwhile() from error
             raise
         finally:
@@ -126,7 +126,7 @@ class StorageLife:
 
     def check_not_closed(self) -> None:
         """Raise ``StoreClosedError`` if the storage was closed since its start began."""
-        if self._close_by_s is not None:
+        if self._close_by is not None:
             raise _closed_meanwhile()
 
     def check_process(self) -> None:
@@ -140,23 +140,23 @@ class StorageLife:
         with self._lock:
             if self._starter is None:
                 return False
-            if self._close_by_s is None:
-                self._close_by_s = time.monotonic() + timeout_s
+            if self._close_by is None:
+                self._close_by = Deadline.after(timeout_s)
             aborts = [] if self._start_ended.is_set() else list(self._aborts)
         for abort in aborts:
             abort()
         if self._starter != threading.get_ident():
-            self._start_ended.wait(remaining_s(self._close_by_s))
+            self._start_ended.wait(self._close_by.remaining_s())
         return True
 
     def left_s(self) -> float:
         """Seconds that are left for what has to be ended."""
-        return STOP_TIMEOUT_S if self._close_by_s is None else remaining_s(self._close_by_s)
+        return STOP_TIMEOUT_S if self._close_by is None else self._close_by.remaining_s()
 
     def fail(self, error: ConnectShareError) -> None:
         """Note what ended a log; called by the thread that noticed, which is not kept waiting."""
         with self._lock:
-            if self._failure is not None or self._close_by_s is not None:
+            if self._failure is not None or self._close_by is not None:
                 return
             self._failure = error
         if self._on_failed is not None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -23,11 +22,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict, Unpack, asser
 from connect_share.errors import ConnectShareError, NotStartedError, StoreClosedError, UsageError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import topic_spec
+from connect_share.kafka.deadline import Deadline
 from connect_share.log.first_read import KeyWatch, RecordFeed, StartContext
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, RecordMetadata, RecordSink
 from connect_share.log.tail import OnFailed
-from connect_share.log.writer import remaining_s
 from connect_share.model.config import (
     ConfigEvent,
     ConnectorConfigRemoved,
@@ -545,14 +544,14 @@ class KafkaTopicBasedBackingStore(ABC):
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Send what is under way, within ``timeout_s``, end the log's thread, close the clients; may be called twice."""
-        deadline_s = time.monotonic() + timeout_s
+        deadline = Deadline.after(timeout_s)
         with self._lifecycle:
             self._stopped = True
             compacted_log, admin = self._compacted_log, self._own_admin
             self._own_admin = None
         try:
             if compacted_log is not None:
-                compacted_log.stop(remaining_s(deadline_s))
+                compacted_log.stop(deadline.remaining_s())
         finally:
             if admin is not None:
                 admin.close()

@@ -21,8 +21,8 @@ from connect_share.errors import (
     UsageError,
     WriteError,
 )
+from connect_share.kafka.deadline import Deadline
 from connect_share.log.protocol import STOP_TIMEOUT_S, Call, Operation, RecordMetadata, Steps, Wait, run_blocking
-from connect_share.log.writer import remaining_s
 from connect_share.model import writable as wire
 from connect_share.model.config import ConfigFold, task_commit_record
 from connect_share.model.config_state import ClusterConfigState, RestartRequest, SessionKey, TargetState
@@ -134,14 +134,14 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Give up write privileges, send what is under way, within ``timeout_s``, and end; may be called twice."""
-        deadline_s = time.monotonic() + timeout_s
+        deadline = Deadline.after(timeout_s)
         with self._lifecycle:
             self._stopped = True  # a claim at this moment sees it, or is seen
         try:
             if self._leader is not None:
-                self._leader.close(min(remaining_s(deadline_s), ABORT_TIMEOUT_S))
+                self._leader.close(min(deadline.remaining_s(), ABORT_TIMEOUT_S))
         finally:
-            super().stop(remaining_s(deadline_s))
+            super().stop(deadline.remaining_s())
 
     def set_update_listener(self, listener: ConfigUpdateListener | None) -> None:
         """Call a listener with changes from now on, in place of the one before; ``None``: call none.

@@ -14,8 +14,8 @@ from typing import Final, Unpack, overload
 
 from connect_share.errors import AuthorizationError, BrokerError, ConnectShareError
 from connect_share.kafka.client import is_unknown_topic
+from connect_share.kafka.deadline import Deadline
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata
-from connect_share.log.writer import remaining_s
 from connect_share.model import writable as wire
 from connect_share.model.keys import Key, StatusKey, own_key, parse
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
@@ -75,12 +75,12 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Send what was put, again where that failed, within ``timeout_s``; then end log and retries. May be called twice."""
-        deadline_s = time.monotonic() + timeout_s
+        deadline = Deadline.after(timeout_s)
         with self._lifecycle:
             self._stopped = True  # nothing new is put
         try:
             self._finish_writes(timeout_s)
-            super().stop(remaining_s(deadline_s))
+            super().stop(deadline.remaining_s())
         finally:
             self._retries.stop()
 

@@ -6,7 +6,6 @@ import io
 import json
 import logging
 import subprocess
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -24,6 +23,7 @@ from connect_share.errors import ReplicationFactorError
 from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import TopicSpec, await_in_sync, ensure_topic
+from connect_share.kafka.deadline import Deadline
 from connect_share.kafka.descriptions import NewTopicRequest, TopicDescription
 from connect_share.model.records import TopicType
 from tests.lab.cluster import LocalCluster
@@ -244,7 +244,7 @@ def test_old_topics_are_found_and_mended_and_a_dead_broker_is_named(joining: Joi
 
         def refusal() -> str:
             with pytest.raises(ReplicationFactorError) as caught:
-                await_in_sync(admin, "after", replicas=3, deadline_s=time.monotonic() + 0.3)
+                await_in_sync(admin, "after", replicas=3, deadline=Deadline.after(0.3))
             return str(caught.value)
 
         # Not every broker has heard of the topic yet.

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
@@ -18,6 +17,7 @@ import pytest
 from connect_share import BrokerError, ConnectShareError, ReadToEndTimeoutError, WriteError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import await_in_sync
+from connect_share.kafka.deadline import Deadline
 from connect_share.model.records import TopicType
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
@@ -103,7 +103,7 @@ def test_kill_9_under_writes_reads_and_starts(cluster: LocalCluster) -> None:
                 await_that(lambda: offsets.acknowledged, lambda count: count >= 5, what="written", timeout_s=STUCK_S)
                 for number in KILLED:
                     for topic in names:
-                        await_in_sync(admin, topic, replicas=3, deadline_s=time.monotonic() + 120)
+                        await_in_sync(admin, topic, replicas=3, deadline=Deadline.after(120))
                     goes_on(configs, offsets, reads)
                     moved += leaders(admin, names).count(number)
                     # Each waits for one broker; of so many, some wait for the one that dies.

@@ -118,7 +118,7 @@ def test_closed_while_it_starts(shared: Any, monkeypatch: pytest.MonkeyPatch, wh
         starting = threads.submit(storage.__enter__)
         assert reached.wait(30)
         closing = threads.submit(storage.close, 30.0)
-        await_that(lambda: storage._life._close_by_s, what="being closed")
+        await_that(lambda: storage._life._close_by, what="being closed")
         go_on.set()
         closing.result(60)
         assert isinstance(starting.exception(0), StoreClosedError)  # close() has waited for it
