@@ -23,6 +23,7 @@ from connect_share.backup.backup_file import (
     read_here,
     write_backup,
 )
+from connect_share.contents.groups import MOST_GROUPS
 from connect_share.errors import ConnectShareError
 from connect_share.files import Progress
 from connect_share.kafka.admin import Admin
@@ -33,8 +34,6 @@ from connect_share.model.records import OffsetRange, TopicType
 from connect_share.sealing import KeyRing
 from connect_share.worker_config import Isolation, TopicSet
 
-MOST_GROUPS: Final = 10_000
-"""A limit: any writer of a topic can invent groups."""
 _SHOWN: Final = 20
 
 Ranges = Mapping[TopicType, Sequence[OffsetRange]]

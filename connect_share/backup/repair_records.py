@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
 
 from connect_share.backup.export import Export
 from connect_share.checks.order import Order
 from connect_share.checks.orphans import orphans_of
 from connect_share.checks.state import GroupRecords, GroupState
 from connect_share.console import Group
+from connect_share.contents.groups import GroupFold
 from connect_share.errors import CopyError
 from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.facts import (
@@ -29,22 +29,13 @@ from connect_share.kafka.facts import (
     require_topic,
 )
 from connect_share.kafka.write import write_records
-from connect_share.model.config import ConfigFold
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import StatusKey, Subject, connector_of, own_key, parse, prefix_of
-from connect_share.model.offsets import OffsetFold
 from connect_share.model.records import OffsetRange, Record, TopicType
-from connect_share.model.status import StatusFold
 from connect_share.sealing import TopicSeals
 from connect_share.worker_config import TopicSet, WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
-
-_FOLDS: Final[Mapping[TopicType, Callable[[Group], Any]]] = {
-    TopicType.CONFIG: ConfigFold,
-    TopicType.STATUS: StatusFold,
-    TopicType.OFFSET: OffsetFold,
-}
 
 
 @dataclass(frozen=True)
@@ -112,38 +103,33 @@ class Repair:
             }
             for topic in facts.values():
                 require_no_open_transaction(admin, topic)
-        group, seals = self.worker.cluster_group_id, dict[TopicType, TopicSeals | None]()
-        kept, folds = GroupRecords(group), {topic_type: _FOLDS[topic_type](group) for topic_type in TopicType}
+        group = self.worker.cluster_group_id
+        kept, folds = GroupRecords(group), {each: GroupFold(each, group, self.worker) for each in TopicType}
         for topic_type, topic in facts.items():
-            seals[topic_type] = self._read(topic_type, topic, folds[topic_type], kept, progress)
+            self._read(topic_type, topic, folds[topic_type], kept, progress)
         state = _state(folds, kept)
         mending = self.plan(state, names)
         for record in mending.records:
-            folds[_type_of(names, record)].apply(record)
+            folds[_type_of(names, record)].fold.apply(record)  # not sealed yet
         expected = _state(folds, kept)
         if _stays(state, mending) != _stays(expected, mending):
             raise CopyError(
                 "what would be written would change more than it should: nothing was written; please report this"
             )
-        return Seen(facts, seals, mending, expected)
+        return Seen(facts, {each: fold.seals for each, fold in folds.items()}, mending, expected)
 
     def _read(
-        self, topic_type: TopicType, facts: TopicFacts, fold: Any, kept: GroupRecords, progress: Progress
-    ) -> TopicSeals | None:
-        seals, ranges = self.worker.seals(topic_type), facts.ranges()
+        self, topic_type: TopicType, facts: TopicFacts, fold: GroupFold, kept: GroupRecords, progress: Progress
+    ) -> None:
+        ranges = facts.ranges()
         progress.phase(f"reading {facts.topic}", sum(part.end - part.start for part in ranges))
         records = read_records(self.worker, ranges, self.worker.isolation(topic_type))
         for record in counted(records, progress.advance):
             original = None if record.key is None else own_key(topic_type, record.key, self.worker.cluster_group_id)
-            if original is None:
-                continue
-            taken = record if seals is None else seals.take(record)
-            if taken is not None:
-                fold.apply(taken)
-            kept.add(topic_type, original, taken)
-        if seals is not None:
-            seals.end_start()
-        return seals
+            if original is not None:
+                kept.add(topic_type, original, fold.apply(record))
+        if fold.seals is not None:
+            fold.seals.end_start()
 
     def write(self, backup: Path, progress: Progress | None = None) -> Mending:
         """Write a backup of the group, then what mends it, then replay; may be repeated.
@@ -228,7 +214,7 @@ def _type_of(topics: Mapping[TopicType, str], record: Record) -> TopicType:
     return next(topic_type for topic_type, topic in topics.items() if topic == record.topic)
 
 
-def _state(folds: Mapping[TopicType, Any], kept: GroupRecords) -> GroupState:
+def _state(folds: Mapping[TopicType, GroupFold], kept: GroupRecords) -> GroupState:
     config, status, offsets = (
         folds[each].snapshot() for each in (TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET)
     )

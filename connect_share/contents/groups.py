@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from connect_share.console import Group, group_order, plural, shown_group
 from connect_share.contents.seal_counts import Newest, SealCount
@@ -24,22 +24,21 @@ from connect_share.model.keys import KeyKind, parse, split_key
 from connect_share.model.offsets import OffsetFold, OffsetSnapshot
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.model.status import StatusFold, StatusSnapshot
-from connect_share.sealing import TopicSeals
 from connect_share.sealing.cipher import is_sealed
 from connect_share.worker_config import TopicSet, WorkerConfig
 
 
 class WriteTimes:
-    """When what is believed was written, by the timestamps of its records: any writer may choose them."""
+    """When the records in the state were written, by their timestamps: any writer may choose them."""
 
     def __init__(self) -> None:
         self._by_group: defaultdict[tuple[TopicType, Group], dict[bytes, int]] = defaultdict(dict)
 
-    def look(self, topic_type: TopicType, group: Group, original: bytes, believed: Record | None) -> None:
+    def look(self, topic_type: TopicType, group: Group, original: bytes, applied: Record | None) -> None:
         """Take note of a record."""
-        # What stands in the place of a replay has another key.
-        if believed is not None and (believed.key or b"").endswith(original):
-            self._by_group[topic_type, group][original] = believed.timestamp_ms
+        # What takes the place of a replayed record has another key.
+        if applied is not None and (applied.key or b"").endswith(original):
+            self._by_group[topic_type, group][original] = applied.timestamp_ms
 
     def of(self, topic_type: TopicType, group: Group) -> Mapping[bytes, int]:
         """Return the times in milliseconds by original key."""
@@ -56,14 +55,14 @@ _NAMED_GROUPS: Final = 3
 MOST_GROUPS: Final = 10_000
 """A limit: any writer of a topic can invent groups, and each takes some kilobytes here."""
 
-_FOLDS: Final[dict[TopicType, Callable[[Group], Any]]] = {
+FOLDS: Final[Mapping[TopicType, Callable[[Group], Any]]] = {
     TopicType.CONFIG: ConfigFold,
     TopicType.STATUS: StatusFold,
     TopicType.OFFSET: OffsetFold,
 }
 
 Look = Callable[[TopicType, Group, bytes, Record | None], None]
-"""Is shown each record of a group: its original key, and what the group's workers believe of it."""
+"""Is shown each record of a group: its original key, and what its fold applied, ``None`` for a refused one."""
 
 _Named = dict[KeyKind, dict[str, dict[Any, Newest]]]
 """The newest records by kind of key, connector, and number of the task, name of the topic, or original key of an offset."""
@@ -181,7 +180,7 @@ class Contents:
 
     def _of(self, topic_type: TopicType, group: Group) -> Any:
         topic = self.topics.get(topic_type)
-        return topic.groups[group] if topic and group in topic.groups else _FOLDS[topic_type](group).snapshot()
+        return topic.groups[group] if topic and group in topic.groups else FOLDS[topic_type](group).snapshot()
 
 
 def read_topics(
@@ -229,7 +228,7 @@ class TopicReading:
         self._wanted = wanted
         self._timeout_s = timeout_s
         self._folds = {
-            topic_type: _TopicFold(
+            topic_type: TopicFold(
                 topic_set.topics[topic_type], topic_type, groups, topic_set.worker, look=look, unshown=unshown
             )
             for topic_type in wanted
@@ -263,7 +262,7 @@ class TopicReading:
             }
             for topic_type, reader in readers.items():
                 batches = reader.batches(self._timeout_s)
-                self._folds[topic_type].take(to_record(message) for batch in batches for message in batch)
+                self._folds[topic_type].apply(to_record(message) for batch in batches for message in batch)
                 self._ends |= {(each.topic, each.partition): max(each.start, each.end) for each in new[topic_type]}
         return any(each.end > each.start for found in new.values() for each in found)
 
@@ -276,7 +275,7 @@ class TopicReading:
         return whole._replace(start=max(whole.start, self._ends.get((whole.topic, whole.partition), 0)))
 
     def contents(self) -> Contents:
-        """Return what is believed of all that was read; later reads do not change it."""
+        """Return the state after all that was read; later reads do not change it."""
         contents = Contents({topic_type: fold.contents() for topic_type, fold in self._folds.items()})
         for topic_type, topic in contents.topics.items():
             topic.notes += self._notes[topic_type]
@@ -284,107 +283,170 @@ class TopicReading:
         return contents
 
 
-@dataclass
-class _GroupFold:
-    """One group's records of a topic, folded as its own workers fold them where their worker file is known."""
+class GroupFold:
+    """One group's records of a topic, folded as its own workers fold them where their worker file is known.
 
-    group: Group
-    fold: Any = field(repr=False)
-    seals: TopicSeals | None
-    count: SealCount = field(repr=False)
-    sealed: bool = False
+    A worker file is that of one group. With keys it opens what is sealed; without keys, or with sealing off, the group's
+    workers refuse what is sealed, and so does this. Sealed values of any other group cannot be opened, and its plain records
+    beside them may be old or forged: nothing is folded from the first one on.
 
-    @classmethod
-    def of(cls, topic_type: TopicType, group: Group, worker: WorkerConfig | None) -> _GroupFold:
-        """Return the empty fold of a group."""
-        fold = _FOLDS[topic_type](group)
-        if group is None or worker is None or group != worker.cluster_group_id:
-            return cls(group, fold, None, SealCount())
-        keys = worker.keys_in_use
-        seals, count = worker.seals(topic_type), SealCount(() if keys is None else keys.ids)
-        if seals is not None:
-            count.reasons = seals.refused
-        return cls(group, fold, seals, count)
+    Args:
+        worker: of a worker file, whichever there is.
 
-    def take(self, record: Record, original: bytes, *, is_shown: bool) -> Record | None:
-        """Count the next record, and apply it if it may be believed; return what was applied."""
+    Attributes:
+        fold: in the type of the topic.
+        seals: of the group; ``None`` with plain keys, or if the worker file is not its own.
+        is_sealed: it has values that cannot be opened here.
+    """
+
+    def __init__(self, topic_type: TopicType, group: Group, worker: WorkerConfig | None) -> None:
+        self.group = group
+        self.fold = FOLDS[topic_type](group)
+        is_own = worker is not None and group is not None and group == worker.cluster_group_id
+        self.seals = worker.seals(topic_type) if worker is not None and is_own else None
+        self.is_sealed = False
+        self._empty = FOLDS[topic_type]
+
+    def open(self, record: Record) -> Record | None:
+        """Return what the fold has to apply in the place of the next record, ``None``: nothing.
+
+        The record that takes the place of a replayed one has another key.
+        """
+        if self.seals is not None:
+            return self.seals.take(record)
+        self.is_sealed = self.is_sealed or (self.group is not None and is_sealed(record.value))
+        return None if self.is_sealed else record
+
+    def apply(self, record: Record) -> Record | None:
+        """Apply what takes the place of the next record; return it."""
+        opened = self.open(record)
+        if opened is not None:
+            self.fold.apply(opened)
+        return opened
+
+    def snapshot(self) -> Any:
+        """Return the state; an empty one where values cannot be opened."""
+        return (self._empty(self.group) if self.is_sealed else self.fold).snapshot()
+
+
+AnyGroupFold = TypeVar("AnyGroupFold", bound=GroupFold)
+
+
+class GroupFolds(Generic[AnyGroupFold]):
+    """The folds of the groups of one topic: :data:`MOST_GROUPS` at most, and that of the worker file.
+
+    Args:
+        new: returns the empty fold of a group.
+
+    Attributes:
+        by_group: the folds.
+        unrecognized: records whose key is not Connect's.
+        beyond: records of groups for which there was no room.
+    """
+
+    def __init__(
+        self, topic_type: TopicType, worker: WorkerConfig | None, new: Callable[[Group], AnyGroupFold]
+    ) -> None:
+        self.by_group: dict[Group, AnyGroupFold] = {}
+        self.unrecognized = 0
+        self.beyond = 0
+        self._topic_type = topic_type
+        self._own = None if worker is None else worker.cluster_group_id
+        self._new = new
+
+    def owner(self, record: Record) -> tuple[Group, bytes] | None:
+        """Return the group of a record and its original key; count it if there is none."""
+        owner = None if record.key is None else split_key(self._topic_type, record.key)
+        if owner is None:
+            self.unrecognized += 1
+        return owner
+
+    def of(self, group: Group) -> AnyGroupFold | None:
+        """Return the fold of the group of the next record; count it if there is no room for the group."""
+        if group not in self.by_group:
+            if len(self.by_group) >= MOST_GROUPS and (group is None or group != self._own):
+                self.beyond += 1
+                return None
+            self.by_group[group] = self._new(group)
+        return self.by_group[group]
+
+
+class _CountedGroup(GroupFold):
+    """A group whose seals are counted, too."""
+
+    def __init__(self, topic_type: TopicType, group: Group, worker: WorkerConfig | None) -> None:
+        super().__init__(topic_type, group, worker)
+        keys = None if worker is None or self.seals is None else worker.keys_in_use
+        self.count = SealCount(() if keys is None else keys.ids)
+        if self.seals is not None:
+            self.count.reasons = self.seals.refused
+
+    def count_and_apply(self, record: Record, original: bytes, *, is_shown: bool) -> Record | None:
+        """Count the next record and apply it, unless it is refused; return what was applied."""
+        opened = self.open(record)
         if self.group is None:
             self.count.plain += 1
-            self.fold.apply(record)
-            return record
-        taken = record if self.seals is None else self.seals.take(record)
-        # What stands in the place of a replay has another key.
-        self.count.add(record, original, believed=taken is not None and taken.key == record.key)
-        self.sealed = self.sealed or (self.seals is None and is_sealed(record.value))
-        if taken is None or self.sealed:
-            return None
-        if is_shown or self.seals is not None:
-            self.fold.apply(taken)
-        return taken
+        else:
+            accepted = self.seals is None or (opened is not None and opened.key == record.key)
+            self.count.add(record, original, accepted=accepted)
+        if opened is not None and (is_shown or self.group is None or self.seals is not None):
+            self.fold.apply(opened)
+        return opened
 
 
-class _TopicFold:
-    """The records of one topic, folded for each group."""
+class TopicFold:
+    """The records of one topic, folded for each group; arguments as of :func:`read_topics`."""
 
     def __init__(
         self,
         topic: str,
         topic_type: TopicType,
-        groups: Collection[Group] | None,
-        worker: WorkerConfig | None,
+        groups: Collection[Group] | None = None,
+        worker: WorkerConfig | None = None,
         *,
-        look: Look | None,
+        look: Look | None = None,
         unshown: Collection[KeyKind] = (),
     ) -> None:
         self._unshown = tuple(kind.prefix for kind in unshown)
         self._topic = topic
         self._topic_type = topic_type
         self._groups = groups
-        self._worker = worker
         self._look = look
-        self._folds: dict[Group, _GroupFold] = {}
-        self._unrecognized = 0
+        self._folds = GroupFolds(topic_type, worker, lambda group: _CountedGroup(topic_type, group, worker))
         self._others = 0
-        self._beyond = 0
 
-    def take(self, records: Iterable[Record]) -> None:
+    def apply(self, records: Iterable[Record]) -> None:
         """Fold the next records."""
         topic_type, folds, look = self._topic_type, self._folds, self._look
         for record in records:
-            owner = None if record.key is None else split_key(topic_type, record.key)
+            owner = folds.owner(record)
             if owner is None:
-                self._unrecognized += 1
                 continue
-            group = owner[0]
+            group, original = owner
             if self._groups is not None and group not in self._groups:
                 self._others += 1
-                continue
-            if group not in folds:
-                if len(folds) >= MOST_GROUPS and (self._worker is None or group != self._worker.cluster_group_id):
-                    self._others += 1
-                    self._beyond += 1
-                    continue
-                folds[group] = _GroupFold.of(topic_type, group, self._worker)
-            taken = folds[group].take(record, owner[1], is_shown=not owner[1].startswith(self._unshown))
-            if look is not None:
-                look(topic_type, group, owner[1], taken)
+            elif (fold := folds.of(group)) is not None:
+                applied = fold.count_and_apply(record, original, is_shown=not original.startswith(self._unshown))
+                if look is not None:
+                    look(topic_type, group, original, applied)
 
     def contents(self) -> TopicContents:
-        """Return what is believed now; only the counts of seals change later on."""
-        contents = TopicContents(self._topic, unrecognized=self._unrecognized, others=self._others)
-        if self._beyond:
+        """Return the state after all records so far; only the counts of seals change later on."""
+        folds, beyond = self._folds.by_group, self._folds.beyond
+        contents = TopicContents(
+            self._topic,
+            groups={group: each.snapshot() for group, each in folds.items()},
+            sealed={group for group, each in folds.items() if each.is_sealed},
+            opened={group for group, each in folds.items() if each.seals is not None},
+            seals={group: each.count for group, each in folds.items()},
+            others=self._others + beyond,
+            unrecognized=self._folds.unrecognized,
+        )
+        if beyond:
             contents.notes.append(
-                f"{self._topic} has more than {MOST_GROUPS} groups: {self._beyond} record(s) of the last ones were not "
+                f"{self._topic} has more than {MOST_GROUPS} groups: {beyond} record(s) of the last ones were not "
                 "checked; --group shows any of them"
             )
-        folds = self._folds
-        contents.seals = {group: each.count for group, each in folds.items()}
-        contents.sealed = {group for group, each in folds.items() if each.sealed}
-        contents.opened = {group for group, each in folds.items() if each.seals is not None}
-        empty = _FOLDS[self._topic_type]
-        contents.groups = {
-            group: (empty(group) if each.sealed else each.fold).snapshot() for group, each in folds.items()
-        }
         contents.notes += _notes_of_sealed(contents, folds)
         plain = folds[None].fold if None in folds else None
         if isinstance(plain, StatusFold) and plain.clusters.found is not None:
@@ -393,23 +455,7 @@ class _TopicFold:
         return contents
 
 
-def _fold(
-    topic: str,
-    topic_type: TopicType,
-    records: Iterable[Record],
-    groups: Collection[Group] | None,
-    worker: WorkerConfig | None = None,
-    *,
-    look: Look | None = None,
-) -> TopicContents:
-    fold = _TopicFold(topic, topic_type, groups, worker, look=look)
-    fold.take(records)
-    contents = fold.contents()
-    contents.forget_replaced()
-    return contents
-
-
-def _notes_of_sealed(contents: TopicContents, folds: Mapping[Group, _GroupFold]) -> Iterator[str]:
+def _notes_of_sealed(contents: TopicContents, folds: Mapping[Group, GroupFold]) -> Iterator[str]:
     if contents.sealed:
         named = [shown_group(group) for group in sorted(contents.sealed, key=group_order)]
         more = f" and {len(named) - _NAMED_GROUPS} more" if len(named) > _NAMED_GROUPS else ""

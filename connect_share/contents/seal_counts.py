@@ -24,7 +24,7 @@ class How(enum.Enum):
     SEALED = "sealed"
     PLAIN = "plain"
     REFUSED = "refused"
-    """It begins like a sealed one; but it is none, or the group's workers do not believe it."""
+    """It begins like a sealed one; but it is none, or the group's workers refuse it."""
     UNKNOWN = "unknown"
     """Refused for the key that it claims, which the group's workers do not have."""
 
@@ -87,13 +87,13 @@ class SealCount:
         self.refused = 0
         self.newest: dict[bytes, Newest] = {}
 
-    def add(self, record: Record, key: bytes, *, believed: bool) -> None:
-        """Count the next record of the group; ``believed`` by its workers, as far as that is known."""
+    def add(self, record: Record, key: bytes, *, accepted: bool) -> None:
+        """Count the next record of the group; ``accepted`` by its workers, as far as that is known."""
         value = record.value
         if not is_sealed(value):
             how = How.PLAIN
             self.plain += 1
-        elif (number := key_id(value)) is not None and believed:
+        elif (number := key_id(value)) is not None and accepted:
             how = How.SEALED
             self.sealed.add(number)
         else:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from connect_share.console import Group, plural
+from connect_share.contents.groups import MOST_GROUPS
 from connect_share.discover.values import Fit, Members, fit_of
 from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import ConfigKey, Key, OffsetKey, StatusKey, Subject, parse, split_key
@@ -16,7 +17,6 @@ from connect_share.model.offsets import parse_offset_key
 from connect_share.model.records import Record, TopicType
 from connect_share.model.status import PlainClusterWatch, TwoClusters
 
-MOST_GROUPS: Final = 10_000
 MOST_ITEMS: Final = 100_000
 """Connectors and tasks of a topic that are remembered, as hashes."""
 _MOST_WORKERS: Final = 1_000

@@ -6,8 +6,8 @@ import logging
 import threading
 from typing import Final
 
-from connect_share.contents.states import TopicStates
 from connect_share.errors import ConnectShareError, TopicMissingError, safe_text
+from connect_share.exporter.topic_states import TopicStates
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import TopicSpec
 from connect_share.kafka.facts import gather_facts

@@ -15,8 +15,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from connect_share.console import PLAIN, Group
-from connect_share.contents.states import GroupState
 from connect_share.exporter.followed_topic import FollowedTopic
+from connect_share.exporter.topic_states import FollowedGroup
 from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.records import TopicType
 from connect_share.model.status import State, StatusSnapshot
@@ -83,7 +83,7 @@ class TopicMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics."""
         families = _Families()
-        groups: dict[Group, dict[TopicType, GroupState]] = {}
+        groups: dict[Group, dict[TopicType, FollowedGroup]] = {}
         up = [topic.is_up for topic in self._topics.values()]
         families.gauge(
             "kafka_connect_up", "1: all topics are read to their end, and the brokers answer", {}, float(all(up))
@@ -131,7 +131,7 @@ def _topic(families: _Families, topic: FollowedTopic) -> None:
     )
 
 
-def _group_on_topic(families: _Families, topic: str, state: GroupState) -> None:
+def _group_on_topic(families: _Families, topic: str, state: FollowedGroup) -> None:
     labels = {"group": group_label(state.group), "topic": topic}
     families.counter("connect_share_group_records", "Records of the group that were read", labels, state.records)
     families.counter("connect_share_group_bytes", "Keys and values of those records, bytes", labels, state.bytes)
@@ -154,7 +154,7 @@ def _group_on_topic(families: _Families, topic: str, state: GroupState) -> None:
         )
 
 
-def _group(families: _Families, group: Group, states: Mapping[TopicType, GroupState], room: int) -> int:
+def _group(families: _Families, group: Group, states: Mapping[TopicType, FollowedGroup], room: int) -> int:
     """Add what one group's connectors do; return how many connectors may follow, below zero for those left out."""
     config: ClusterConfigState | None = _snapshot(states, TopicType.CONFIG)
     status: StatusSnapshot | None = _snapshot(states, TopicType.STATUS)
@@ -178,8 +178,8 @@ def _group(families: _Families, group: Group, states: Mapping[TopicType, GroupSt
     return room - len(names)
 
 
-def _snapshot(states: Mapping[TopicType, GroupState], topic_type: TopicType) -> Any:
-    return states[topic_type].snapshot if topic_type in states else None
+def _snapshot(states: Mapping[TopicType, FollowedGroup], topic_type: TopicType) -> Any:
+    return states[topic_type].state if topic_type in states else None
 
 
 class _Connector:

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from connect_share.checks import collisions, order, orphans, secrets
 from connect_share.checks.finding import Finding
 from connect_share.checks.state import GroupRecords, TopicsState
 from connect_share.cli.check_sources import topics_state
 from connect_share.console import Group
-from connect_share.contents.groups import Contents, _fold
+from connect_share.contents.groups import Contents, Look, TopicContents, TopicFold
 from connect_share.model.keys import prefix_key
 from connect_share.model.records import Record, TopicType
+from connect_share.worker_config import WorkerConfig
 from tests.support.captures import captured
 
 CONFIG, STATUS, OFFSET = TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET
 CAPTURED = {CONFIG: "configs", STATUS: "status", OFFSET: "offsets"}
+
+
+def folded(
+    topic_type: TopicType,
+    records: Iterable[Record],
+    *,
+    topic: str = "t",
+    groups: Collection[Group] | None = None,
+    worker: WorkerConfig | None = None,
+    look: Look | None = None,
+) -> TopicContents:
+    """A topic with these records, as the console reads it once."""
+    fold = TopicFold(topic, topic_type, groups, worker, look=look)
+    fold.apply(records)
+    contents = fold.contents()
+    contents.forget_replaced()
+    return contents
 
 
 def state_of(topics: Mapping[TopicType, Iterable[Record]]) -> TopicsState:
@@ -26,7 +44,7 @@ def state_of(topics: Mapping[TopicType, Iterable[Record]]) -> TopicsState:
         kept.setdefault(group, GroupRecords(group)).add(topic_type, original, taken)
 
     for topic_type, records in topics.items():
-        contents.topics[topic_type] = _fold(topic_type.value, topic_type, records, None, look=look)
+        contents.topics[topic_type] = folded(topic_type, records, topic=topic_type.value, look=look)
     return topics_state(contents, kept)
 
 

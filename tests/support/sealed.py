@@ -13,6 +13,7 @@ from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode, TopicSeals
 from connect_share.sealing.cipher import Cipher
+from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "sealed"
 GROUP = ClusterGroupId("com.acme")
@@ -24,6 +25,13 @@ def key_text(*ids: int) -> str:
 
 
 KEYS = KeyRing.parse(key_text(7))
+
+
+def sharing_worker(group: str = GROUP, keys: str | None = None, **more: str) -> WorkerConfig:
+    """The worker of a group that shares topics, with these keys, if any."""
+    lines = {"group.id": group, "bootstrap.servers": "localhost:9092", SHARING_PROPERTY: "enabled"}
+    lines |= {f"{kind}.storage.topic": f"{kind}s" for kind in ("config", "offset", "status")}
+    return WorkerConfig.from_properties({**lines, **({} if keys is None else {KEYS_PROPERTY: keys}), **more})
 
 
 def keys_by_provider(folder: Path, keys: str = key_text(7)) -> dict[str, str]:

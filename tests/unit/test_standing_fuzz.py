@@ -21,7 +21,7 @@ import pytest
 from connect_share.cli import rows
 from connect_share.cli.check_sealing import find
 from connect_share.console import Output
-from connect_share.contents import groups as contents
+from connect_share.contents.groups import Contents
 from connect_share.errors import ConfigError, ConnectShareError, ValueFormatError
 from connect_share.model import writable
 from connect_share.model.connect_json import dumps, loads
@@ -36,6 +36,7 @@ from connect_share.worker_config.secret_values import clear_text_secrets
 from migrator.survey import SecretPlace, TopicCount
 from migrator.verify.equality import compare_states
 from migrator.verify.quick_compare import KeySpaces, digest_of
+from tests.support.checked import folded
 from tests.support.hostile_records import SECRET, SEED, HostileRecords
 from tests.support.long_forms import LONG
 from tests.support.records import FOLDS
@@ -188,9 +189,7 @@ def test_a_checkpoint_keeps_it_all(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_the_console_shows_it(form: str) -> None:
-    found = contents.Contents(
-        {topic_type: contents._fold("t", topic_type, hostile(topic_type), None) for topic_type in TopicType}
-    )
+    found = Contents({topic_type: folded(topic_type, hostile(topic_type)) for topic_type in TopicType})
     stdout, stderr = io.StringIO(), io.StringIO()
     out = Output("get", form, stdout=stdout, stderr=stderr)
     shown: dict[str, list[dict[str, Any]]] = {"connectors": [], "tasks": [], "offsets": []}

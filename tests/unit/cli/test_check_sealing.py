@@ -15,12 +15,13 @@ from connect_share.console import Output
 from connect_share.contents.groups import Contents
 from connect_share.model.keys import prefix_key
 from connect_share.model.records import Record, TopicType
-from connect_share.sealing import KEYS_PROPERTY, KeyRing
+from connect_share.sealing import KeyRing
 from connect_share.sealing.cipher import Cipher
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.worker import SEALING_PROPERTY
-from tests.support.sealed import GROUP, KEYS, key_text
-from tests.unit.cli.test_sealed_groups import CONFIG, OFFSET, STATUS, claims, folded, worker
+from tests.support.checked import folded
+from tests.support.sealed import GROUP, KEYS, key_text, sharing_worker
+from tests.unit.cli.test_sealed_groups import CONFIG, OFFSET, STATUS, claims, contents_of
 
 FILE = Path("/etc/connect/my worker.properties")
 RESEAL = f"connect-share-migrate reseal --worker-config '{FILE}'"
@@ -38,7 +39,7 @@ def mine(key: bytes, value: bytes | None) -> tuple[str, bytes, bytes | None]:
 def read(*written: tuple[str, bytes, bytes | None], owner: WorkerConfig | None = None, more: Any = ()) -> Contents:
     """All three topics, with these records on the offset topic, and perhaps more on others."""
     records = [Record("t", 0, at, 0, prefix_key(*each[:2]), each[2]) for at, each in enumerate(written)]
-    return folded({CONFIG: [], STATUS: [], OFFSET: records, **dict(more)}, owner)
+    return contents_of({CONFIG: [], STATUS: [], OFFSET: records, **dict(more)}, owner)
 
 
 def found(contents: Contents, owner: WorkerConfig | None = None, *, all_groups: bool = False) -> list[tuple[str, str]]:
@@ -46,7 +47,7 @@ def found(contents: Contents, owner: WorkerConfig | None = None, *, all_groups: 
 
 
 def keyed(*ids: int, mode: str = "required") -> WorkerConfig:
-    return worker(**{KEYS_PROPERTY: key_text(*ids), SEALING_PROPERTY: mode})
+    return sharing_worker(keys=key_text(*ids), **{SEALING_PROPERTY: mode})
 
 
 def test_a_group_whose_newest_values_are_all_sealed_is_fine() -> None:
@@ -105,7 +106,7 @@ def test_keys_that_the_file_does_not_have() -> None:
     assert finding.what.endswith(": 8 (2); the newest of 1 key: t[0]@2 (44 bytes)")
     both = keyed(7, 8)
     assert found(read(sealed(A), sealed(B, keys=other), owner=both), both) == []
-    for without in (worker(), keyed(7, 8, mode="off")):
+    for without in (sharing_worker(), keyed(7, 8, mode="off")):
         (finding,) = find(read(sealed(A), sealed(B, keys=other), owner=without), without, FILE, all_groups_sealed=False)
         assert (finding.id, finding.why) == ("sealing-unknown-keys", "workers without keys refuse them")
         assert ": 7 (1), 8 (1); the newest of 2 keys: " in finding.what
@@ -151,7 +152,7 @@ def test_plain_groups_where_all_are_to_be_sealed() -> None:
     contents = read(sealed(A), *written)
     contents.topics[STATUS].others = 5
     plain = Record("t", 0, 0, 0, A, claims(7))
-    contents.topics[CONFIG] = folded({OFFSET: [plain]}).topics[OFFSET]
+    contents.topics[CONFIG] = folded(OFFSET, [plain])
     (finding,) = find(contents, None, None, all_groups_sealed=True)
     assert (finding.id, finding.severity.value) == ("sealing-plain-groups", "error")
     assert finding.what.startswith("nothing of 31 groups is sealed: (plain), g0, g1, g10, ")

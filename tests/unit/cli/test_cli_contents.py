@@ -9,33 +9,28 @@ import pytest
 
 from connect_share.cli.__main__ import main
 from connect_share.contents import groups as contents
-from connect_share.model.keys import prefix_key
+from connect_share.model.keys import ClusterGroupId, prefix_key
 from connect_share.model.records import Record, TopicType
-from connect_share.sealing import KEYS_PROPERTY, KeyRing
+from connect_share.sealing import KeyRing
 from connect_share.sealing.cipher import Cipher
-from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
-from tests.support.sealed import GROUP, KEYS, key_text
+from connect_share.worker_config import WorkerConfig
+from tests.support.checked import folded
+from tests.support.sealed import GROUP, KEYS, key_text, sharing_worker
 
 
 def test_invented_groups_are_folded_up_to_a_limit_and_the_rest_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contents, "MOST_GROUPS", 3)
     records = [Record("t", 0, at, 0, b'g%d.["c",{"a":1}]' % (at % 5), b"{}") for at in range(20)]
-    seen = contents._fold("t", TopicType.OFFSET, records, None)
+    seen = folded(TopicType.OFFSET, records)
     assert seen.records == {"g0": 4, "g1": 4, "g2": 4}
     assert seen.others == 8
     (note,) = seen.notes
     assert "t has more than 3 groups: 8 record(s)" in note
-    asked_for = contents._fold("t", TopicType.OFFSET, records, ["g4"])  # type: ignore[list-item]
+    asked_for = folded(TopicType.OFFSET, records, groups=[ClusterGroupId("g4")])
     assert (asked_for.records, asked_for.notes) == ({"g4": 4}, [])
 
 
 _OFFSET = b'["c",{"f":1}]'
-
-
-def _worker(**more: str) -> WorkerConfig:
-    lines = {"group.id": GROUP, "bootstrap.servers": "localhost:9092", SHARING_PROPERTY: "enabled"}
-    lines |= {f"{kind}.storage.topic": f"{kind}s" for kind in ("config", "offset", "status")}
-    return WorkerConfig.from_properties({**lines, **more})
 
 
 def _offsets(*values: bytes | None) -> list[Record]:
@@ -50,19 +45,19 @@ def _sealed(position: int, keys: KeyRing = KEYS) -> bytes:
 
 
 def _shown(records: list[Record], worker: WorkerConfig | None) -> tuple[Mapping[str, object] | None, str]:
-    seen = contents._fold("offsets", TopicType.OFFSET, records, None, worker)
+    seen = folded(TopicType.OFFSET, records, topic="offsets", worker=worker)
     return seen.groups[GROUP].offset("c", {"f": 1}), "".join(seen.notes)
 
 
 def test_the_worker_file_of_a_sealed_group_opens_its_values() -> None:
-    worker = _worker(**{KEYS_PROPERTY: key_text(7)})
+    worker = sharing_worker(keys=key_text(7))
     assert _shown(_offsets(_sealed(1), _sealed(2)), worker) == ({"position": 2}, "")
     shown, note = _shown(_offsets(_sealed(1), b'{"position":9}', None, _sealed(3, KeyRing.parse(key_text(8)))), worker)
     assert shown == {"position": 1}
     assert "com.acme were refused (1 PLAIN, 1 TOMBSTONE, 1 UNKNOWN_KEY)" in note
 
 
-@pytest.mark.parametrize("worker", [None, _worker(**{"group.id": "other"})], ids=["no worker file", "another group's"])
+@pytest.mark.parametrize("worker", [None, sharing_worker("other")], ids=["no worker file", "another group's"])
 @pytest.mark.parametrize("beside", [(), (b'{"position":9}',)], ids=["all sealed", "a plain one behind"])
 def test_no_state_of_a_sealed_group_is_shown_without_its_worker_file(
     worker: WorkerConfig | None, beside: tuple[bytes, ...]
@@ -75,7 +70,7 @@ def test_no_state_of_a_sealed_group_is_shown_without_its_worker_file(
 
 def test_a_group_without_keys_is_shown_as_its_workers_see_it() -> None:
     """A co-tenant cannot hide a plain group from its owner by one record that looks sealed."""
-    shown, note = _shown(_offsets(b'{"position":9}', _sealed(1)), _worker())
+    shown, note = _shown(_offsets(b'{"position":9}', _sealed(1)), sharing_worker())
     assert shown == {"position": 9}
     assert "refused (1 NO_KEYS)" in note
 
@@ -84,7 +79,7 @@ def test_a_new_key_opens_what_it_seals(capsys: pytest.CaptureFixture[str]) -> No
     assert main(["keys", "new"]) == 0
     text, nothing = capsys.readouterr()
     assert nothing == ""
-    assert _shown(_offsets(_sealed(5, KeyRing.parse(text.strip()))), _worker(**{KEYS_PROPERTY: text.strip()})) == (
+    assert _shown(_offsets(_sealed(5, KeyRing.parse(text.strip()))), sharing_worker(keys=text.strip())) == (
         {"position": 5},
         "",
     )

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from connect_share.cli.listings import Listing, list_connectors, list_offsets, list_tasks
-from connect_share.contents import groups as contents
-from connect_share.contents.groups import Contents, WriteTimes
+from connect_share.contents.groups import Contents, TopicContents, WriteTimes
 from connect_share.model.config import connector_config_record, task_commit_record, task_config_record
 from connect_share.model.keys import ClusterGroupId, StatusKey, prefix_key
 from connect_share.model.offsets import offset_key
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
 from connect_share.model.status import ConnectorStatus, State, TaskStatus, connector_status_record, task_status_record
+from tests.support.checked import folded
 
 Pair = tuple[bytes, bytes | None]
 
@@ -30,7 +30,7 @@ def read(group: str = "g", **topics: Iterable[Pair]) -> Contents:
             Record(name, 0, at, 1_000 + at, prefix_key(ClusterGroupId(group), key), value)
             for at, (key, value) in enumerate(pairs)
         ]
-        found.topics[kind] = contents._fold(name, kind, records, None, look=times.look)
+        found.topics[kind] = folded(kind, records, topic=name, look=times.look)
     return found
 
 
@@ -136,7 +136,7 @@ def test_offsets_that_a_worker_would_take_for_removals_are_left_out() -> None:
 @pytest.mark.parametrize("at_ms", [-1, -(2**63), 2**63 - 1])
 def test_times_are_what_a_writer_says(at_ms: int) -> None:
     times = WriteTimes()
-    found = Contents({TopicType.STATUS: contents.TopicContents("s")}, times)
+    found = Contents({TopicType.STATUS: TopicContents("s")}, times)
     key = StatusKey.CONNECTOR.key("c")
     group = ClusterGroupId("g")
     times.look(TopicType.STATUS, group, key, Record("s", 0, 0, at_ms, prefix_key(group, key), b"{}"))

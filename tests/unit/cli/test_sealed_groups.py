@@ -9,23 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.cli import rows
-from connect_share.contents import groups as contents
+from connect_share.contents.groups import Contents
 from connect_share.contents.seal_counts import MOST_IDS, How, SealCount, total
 from connect_share.model.keys import prefix_key
 from connect_share.model.records import Record, TopicType
-from connect_share.sealing import KEYS_PROPERTY, KeyRing
+from connect_share.sealing import KeyRing
 from connect_share.sealing.cipher import Cipher
-from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
-from tests.support.sealed import GROUP, KEYS, key_text
+from connect_share.worker_config import WorkerConfig
+from tests.support.checked import folded
+from tests.support.sealed import GROUP, KEYS, key_text, sharing_worker
 
 CONFIG, STATUS, OFFSET = TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET
 PARTITION = b'["c",{"f":1}]'
-
-
-def worker(**more: str) -> WorkerConfig:
-    lines = {"group.id": GROUP, "bootstrap.servers": "localhost:9092", SHARING_PROPERTY: "enabled"}
-    lines |= {f"{kind}.storage.topic": f"{kind}s" for kind in ("config", "offset", "status")}
-    return WorkerConfig.from_properties({**lines, **more})
 
 
 def claims(number: int, size: int = 42) -> bytes:
@@ -40,7 +35,7 @@ def records(values: Iterable[bytes | None], key: bytes = PARTITION, group: str =
 def counted(
     given: list[Record], topic_type: TopicType = OFFSET, owner: WorkerConfig | None = None, group: str = GROUP
 ) -> SealCount:
-    return contents._fold("t", topic_type, given, None, owner).seals[group]  # type: ignore[index]
+    return folded(topic_type, given, worker=owner).seals[group]  # type: ignore[index]
 
 
 def test_records_are_counted_by_the_key_they_claim() -> None:
@@ -54,7 +49,7 @@ def test_records_are_counted_by_the_key_they_claim() -> None:
 def test_plain_groups_have_no_key() -> None:
     assert counted(records([b"{}", None])).short() is None
     assert counted(records([b"{}", None])).detail() == "plain 2"
-    plain = contents._fold("t", OFFSET, [Record("t", 0, 0, 0, PARTITION, claims(7))], None)
+    plain = folded(OFFSET, [Record("t", 0, 0, 0, PARTITION, claims(7))])
     assert plain.seals[None].members() == {"sealed": {}, "sealed_more": 0, "plain": 1, "refused": 0}
     assert plain.sealed == set()
 
@@ -83,19 +78,19 @@ def test_with_keys_only_what_opens_counts_as_sealed() -> None:
     opens = [Cipher(KEYS, OFFSET).seal(key, b"{}", 1_000 + at) for at in range(3)]
     replayed = Cipher(KEYS, OFFSET).seal(key, b"{}", 100_000_000), opens[0]
     for keys in ((7,), (9, 7)):
-        owner = worker(**{KEYS_PROPERTY: key_text(*keys)})
+        owner = sharing_worker(keys=key_text(*keys))
         count = counted(records([*made_up, *opens, forged, b"{}", None, *replayed]), owner=owner)
         assert count.members() == {"sealed": {"7": 4}, "sealed_more": 0, "plain": 2, "refused": 102}
         assert count.refused_ids.counts[7] == 2
         assert count.refused_ids.more == 100 - MOST_IDS
         assert count.newest[PARTITION].how is How.REFUSED
-    without = counted(records([*opens, b"{}"]), owner=worker())
+    without = counted(records([*opens, b"{}"]), owner=sharing_worker())
     assert without.members() == {"sealed": {}, "sealed_more": 0, "plain": 1, "refused": 3}
 
 
 @given(st.lists(st.none() | st.binary(max_size=60) | st.binary(max_size=60).map(lambda rest: b"\1" + rest)))
 def test_every_record_is_counted_once(values: list[bytes | None]) -> None:
-    for owner in (None, worker(), worker(**{KEYS_PROPERTY: key_text(7)})):
+    for owner in (None, sharing_worker(), sharing_worker(keys=key_text(7))):
         count = counted(records(values), owner=owner) if values else SealCount()
         members = count.members()
         told = sum(members["sealed"].values()) + members["sealed_more"] + members["plain"] + members["refused"]
@@ -103,8 +98,8 @@ def test_every_record_is_counted_once(values: list[bytes | None]) -> None:
         assert (count.short() is None) == (not any((value or b"").startswith(b"\1") for value in values))
 
 
-def folded(topics: dict[TopicType, list[Record]], owner: WorkerConfig | None = None) -> contents.Contents:
-    return contents.Contents({kind: contents._fold("t", kind, given, None, owner) for kind, given in topics.items()})
+def contents_of(topics: dict[TopicType, list[Record]], owner: WorkerConfig | None = None) -> Contents:
+    return Contents({kind: folded(kind, given, worker=owner) for kind, given in topics.items()})
 
 
 def sealed_group(keys: KeyRing = KEYS) -> dict[TopicType, list[Record]]:
@@ -145,7 +140,7 @@ def sealed_group(keys: KeyRing = KEYS) -> dict[TopicType, list[Record]]:
 
 
 def test_keys_tell_names_and_nothing_tells_states() -> None:
-    found = folded(sealed_group())
+    found = contents_of(sealed_group())
     connectors = [rows.connector_row(found, *each) for each in rows.connectors_of(found, None)]
     assert [row["connector"] for row in connectors] == ["c", "gone", "old"]
     assert {(row["target_state"], row["state"], row["task_count"], row["consistent"]) for row in connectors} == {
@@ -162,7 +157,7 @@ def test_keys_tell_names_and_nothing_tells_states() -> None:
 
 
 def test_with_keys_it_is_as_a_plain_group() -> None:
-    found = folded(sealed_group(), worker(**{KEYS_PROPERTY: key_text(7)}))
+    found = contents_of(sealed_group(), sharing_worker(keys=key_text(7)))
     connectors = [rows.connector_row(found, *each) for each in rows.connectors_of(found, None)]
     assert [(row["connector"], row["target_state"], row["state"], row["task_count"]) for row in connectors] == [
         ("c", "STARTED", "RUNNING", 1)
@@ -175,7 +170,7 @@ def test_with_keys_it_is_as_a_plain_group() -> None:
 def test_a_group_whose_name_is_none_is_no_group() -> None:
     """However its values look."""
     keys = (b"te\x1b[2Jam." + PARTITION, b"connector-x." + PARTITION, b"\xff." + PARTITION, b"a b." + PARTITION)
-    seen = contents._fold("t", OFFSET, [Record("t", 0, 0, 0, key, claims(7)) for key in keys], None)
+    seen = folded(OFFSET, [Record("t", 0, 0, 0, key, claims(7)) for key in keys])
     assert (seen.seals, seen.sealed, seen.unrecognized, seen.notes) == ({}, set(), 4, [])
 
 

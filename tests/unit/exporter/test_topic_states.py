@@ -12,12 +12,16 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from connect_share.contents import states as topic_states
-from connect_share.contents.states import TopicStates
+from connect_share.contents import groups as contents
+from connect_share.exporter import topic_states
 from connect_share.exporter.metrics import TopicMetrics, label
+from connect_share.exporter.topic_states import TopicStates
 from connect_share.kafka.create import TopicSpec
 from connect_share.model.records import Record, TopicType
+from connect_share.worker_config import WorkerConfig
+from tests.support.checked import folded
 from tests.support.hostile_records import HostileRecords
+from tests.support.sealed import GROUP, key_text, sharing_worker
 
 
 @dataclass
@@ -30,10 +34,10 @@ class Followed:
     is_up: bool = True
 
 
-def followed(*topics: tuple[TopicType, list[Record]]) -> list[Any]:
+def followed(*topics: tuple[TopicType, list[Record]], worker: WorkerConfig | None = None) -> list[Any]:
     found = []
     for topic_type, records in topics:
-        states = TopicStates(topic_type)
+        states = TopicStates(topic_type, worker)
         states.apply(records)
         found.append(Followed(TopicSpec(topic_type.value, topic_type, 1), states))
     return found
@@ -65,7 +69,7 @@ def test_a_label_can_be_written_and_is_short(value: str) -> None:
 
 
 def test_groups_and_keys_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_states, "MOST_GROUPS", 2)
+    monkeypatch.setattr(contents, "MOST_GROUPS", 2)
     monkeypatch.setattr(topic_states, "MOST_KEYS", 3)
     states = TopicStates(TopicType.CONFIG)
     value = b'{"properties":{}}'
@@ -81,6 +85,43 @@ def test_a_sealed_group_has_counts_and_no_state() -> None:
     assert 'connect_share_group_sealed{group="g",topic="config"} 1.0' in text
     assert 'connect_share_group_live_members{group="g"} 0.0' in text
     assert "kafka_connect_connectors_count{" not in text
+
+
+SEALED_KEYS = {
+    TopicType.CONFIG: "com.acme.connector-a",
+    TopicType.STATUS: "com.acme.status-connector-a",
+    TopicType.OFFSET: 'com.acme.["a",{}]',
+}
+
+
+@pytest.mark.parametrize("topic_type", TopicType)
+@pytest.mark.parametrize("keys", [None, key_text(8)], ids=["no keys", "other keys"])
+def test_what_the_workers_of_a_file_refuse_is_counted_as_refused(topic_type: TopicType, keys: str | None) -> None:
+    """As the console counts it: the alert is for records that look sealed and were not written by the group."""
+    worker = sharing_worker(GROUP, keys=keys)
+    sealed = record(SEALED_KEYS[topic_type], bytes([1, 0, 0, 0, 7]) + bytes(60))
+    text = answer(followed((topic_type, [sealed]), worker=worker))
+    topic = f'topic="{topic_type.value}"'
+    assert f'connect_share_group_skipped_records_total{{group="com.acme",reason="refused",{topic}}} 1.0' in text
+    assert f'connect_share_group_sealed{{group="com.acme",{topic}}} 0.0' in text
+    (note,) = folded(topic_type, [sealed], worker=worker).notes
+    assert "com.acme were refused (1 " in note
+
+
+@pytest.mark.parametrize("topic_type", TopicType)
+def test_the_worker_file_of_another_group_opens_and_refuses_nothing(topic_type: TopicType) -> None:
+    sealed = record(SEALED_KEYS[topic_type], bytes([1, 0, 0, 0, 7]) + bytes(60))
+    text = answer(followed((topic_type, [sealed]), worker=sharing_worker("other", keys=key_text(7))))
+    assert f'connect_share_group_sealed{{group="com.acme",topic="{topic_type.value}"}} 1.0' in text
+    assert 'reason="refused"' not in text
+
+
+def test_the_group_of_the_worker_file_has_room_behind_invented_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contents, "MOST_GROUPS", 2)
+    states = TopicStates(TopicType.OFFSET, sharing_worker(GROUP))
+    states.apply([record(f'{group}.["a",{{}}]', b"{}") for group in ("a", "b", "c", GROUP)])
+    assert [state.group for state in states.groups()] == ["a", "b", GROUP]
+    assert states.left_out == 1
 
 
 def test_a_time_in_the_future_is_now_and_none_is_none() -> None:
