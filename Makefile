@@ -10,7 +10,7 @@ MINUTES ?= 10
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -e
 EXTRAS := spark,zookeeper,dev
 
-.PHONY: setup near check docs man jar format test test-slow demo bench compat peers soak drill-topic-ids clean
+.PHONY: setup near check docs man jar format test test-slow demo bench compat compat-releases peers soak drill-topic-ids clean
 
 setup: $(STAMP)
 
@@ -83,6 +83,11 @@ drill-topic-ids: $(STAMP)
 compat: $(STAMP)
 	$(BIN)/python -m tests.lab.compatibility --result build/compat/result.json \
 	  --report build/compat/compatibility.md $(COMPAT_ARGS)
+	@# Arguments are for the matrix: then it is alone.
+	$(if $(COMPAT_ARGS),,$(MAKE) --no-print-directory compat-releases)
+
+compat-releases: $(STAMP)
+	$(BIN)/python -m tests.lab.compatibility.mixed_releases --result build/compat/mixed_releases.json
 
 peers: $(STAMP)
 	$(BIN)/python -m tests.lab.peers --result build/peers/result.json --report build/peers/kafka-tests.md $(PEERS_ARGS)

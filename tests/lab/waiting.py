@@ -44,7 +44,7 @@ def holds(condition: Callable[[], bool]) -> bool:
 
 
 def when_possible(action: Callable[[], object], timeout_s: float = _REST_S, *, gone_is_fine: bool = False) -> None:
-    """Send a request over REST until the group answers and does not rebalance (409, 500 from a killed leader).
+    """Send a request over REST until the group answers and does not rebalance (409; 500 or 503 of a killed leader).
 
     Args:
         action: the request; may be sent several times.
@@ -65,7 +65,7 @@ def when_possible(action: Callable[[], object], timeout_s: float = _REST_S, *, g
         except RestError as error:
             if gone_is_fine and tries > 1 and error.status == 404:
                 return ""
-            if error.status in (0, 409, 500):
+            if error.status in (0, 409, 500, 503):
                 return str(error)
             raise
         return ""

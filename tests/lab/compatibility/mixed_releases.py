@@ -1,0 +1,357 @@
+"""One group with members of an earlier release and of what is built, as during a rolling update.
+
+A Java group has a worker with each jar, a Python group a worker of the example runtime of each time; plain on shared topics,
+and sealed. Both members get changes, see those of the other, are killed in turn, and go on from what the other has written.
+Both consoles have to say the same in between. Results on standard output; exit code 0: everything holds, 1: it does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import shutil
+import subprocess
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final, Self
+
+from connect_share.errors import ConnectShareError
+from connect_share.jar.cache import run_folder
+from tests.lab.compatibility.cells import Plugin
+from tests.lab.compatibility.releases import BUILT, COMMITS, ROOT, Code, released
+from tests.lab.compatibility.shared_topics import Place, SharedTopics
+from tests.lab.embedded.broker import LocalBroker
+from tests.lab.embedded.errors import EmbeddedError
+from tests.lab.embedded.ports import free_ports
+from tests.lab.embedded.processes import ChildProcess
+from tests.lab.embedded.rest import RestError
+from tests.lab.embedded.worker import write_properties
+from tests.lab.waiting import until, when_possible
+from tests.lab.worker import LabRest, LabWorker
+
+_SEALING: Final = {
+    "connect.management.topic.sharing.encryption.keys": "1:" + base64.b64encode(bytes(range(32))).decode(),
+    "connect.management.topic.sharing.encryption": "required",
+}
+_LINE: Final = "a line of text\n"
+_WAIT_S: Final = 120.0
+_LISTS: Final = ("connectors", "tasks", "offsets", "statuses")
+
+
+class Member(ABC):
+    """A member of a group, of one release."""
+
+    rest: LabRest
+
+    def __init__(self, code: Code, properties: dict[str, str], folder: Path) -> None:
+        self.code = code
+        self.file = write_properties(folder / f"{code.name}.properties", properties)
+        self.properties = properties
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start it, and wait until it has joined."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End it at once, as a crash would; may be called twice."""
+
+    @abstractmethod
+    def log(self) -> str:
+        """Return what it logged."""
+
+    def console(self, noun: str) -> Any:
+        """Return a list of the console of its release, without the version."""
+        words = ("get", noun, "-w", self.file, "--output", "json")
+        ran = subprocess.run(self.code.command("connect_share", *words), capture_output=True, text=True, check=False)
+        if ran.returncode:
+            raise EmbeddedError(f"get {noun} of {self.code.name} ended with {ran.returncode}: {ran.stderr}")
+        return {name: value for name, value in json.loads(ran.stdout).items() if name != "_version"}
+
+
+class JavaMember(Member):
+    """A Java worker with the jar of its release."""
+
+    def __init__(self, code: Code, properties: dict[str, str], folder: Path) -> None:
+        super().__init__(code, properties, folder)
+        self._worker = LabWorker(properties, class_path=(code.jar,))
+
+    def start(self) -> None:
+        """Start it, and wait until it has joined."""
+        self._worker.start()
+        self.rest = self._worker.rest
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._worker.kill()
+
+    def log(self) -> str:
+        """Return what it logged."""
+        return self._worker.log()
+
+
+class PythonMember(Member):
+    """A worker of the example runtime of its release."""
+
+    _process: ChildProcess | None = None
+
+    def start(self) -> None:
+        """Start it, and wait until it has joined."""
+        address = f"127.0.0.1:{free_ports(1)[0]}"
+        command = self.code.command("runtime", self.file, "--listen", address)
+        process = ChildProcess(command, log_path=self.file.with_suffix(".log"), cwd=self.code.examples)
+        self._process, self.rest = process, LabRest(f"http://{address}")
+
+        def joined() -> bool:
+            if not process.running:
+                raise EmbeddedError(f"the runtime of {self.code.name} ended: {self.log()[-2000:]}")
+            return self.rest.answers("/health")
+
+        until(joined, bool, what=f"the runtime of {self.code.name} to join", timeout_s=_WAIT_S)
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self._process is not None:
+            self._process.kill()
+
+    def log(self) -> str:
+        """Return what it logged."""
+        return self.file.with_suffix(".log").read_text(encoding="utf-8")
+
+
+KINDS: Final[dict[str, type[Member]]] = {"java": JavaMember, "python": PythonMember}
+
+
+class Group:
+    """A group of two members, and a model of what it was asked for: lines of files to topics."""
+
+    def __init__(self, topics: SharedTopics, members: Sequence[Member], folder: Path) -> None:
+        self._topics = topics
+        self._folder = folder
+        self.members = members
+        self.configs: dict[str, dict[str, str]] = {}
+        self.states: dict[str, str] = {}
+        self._lines: dict[str, int] = {}
+
+    def create(self, by: Member, name: str) -> None:
+        """Create a connector with three lines to copy."""
+        file = self._folder / f"{name}.txt"
+        file.write_text(_LINE * 3, encoding="utf-8")
+        topic = self._topics.create_data_topic(f"{self._folder.name}-{name}")
+        config = {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(file), "topic": topic}
+        self.configs[name], self.states[name], self._lines[name] = {**config, "name": name}, "RUNNING", 3
+        when_possible(lambda: by.rest.put_config(name, config), _WAIT_S)
+
+    def change(self, by: Member, name: str, **properties: str) -> None:
+        """Change properties of a connector."""
+        self.configs[name] = {
+            **self.configs[name],
+            **{key.replace("_", "."): value for key, value in properties.items()},
+        }
+        when_possible(lambda: by.rest.put_config(name, self.configs[name]), _WAIT_S)
+
+    def pause(self, by: Member, name: str) -> None:
+        """Pause a connector."""
+        self.states[name] = "PAUSED"
+        when_possible(lambda: by.rest.pause(name), _WAIT_S)
+
+    def resume(self, by: Member, name: str) -> None:
+        """Resume a connector."""
+        self.states[name] = "RUNNING"
+        when_possible(lambda: by.rest.resume(name), _WAIT_S)
+
+    def delete(self, by: Member, name: str) -> None:
+        """Delete a connector."""
+        for table in (self.configs, self.states, self._lines):
+            del table[name]
+        when_possible(lambda: by.rest.delete(name), _WAIT_S, gone_is_fine=True)
+
+    def append(self) -> None:
+        """Give every running connector another line."""
+        for name, state in self.states.items():
+            if state == "RUNNING":
+                with (self._folder / f"{name}.txt").open("a", encoding="utf-8") as file:
+                    file.write(_LINE)
+                self._lines[name] += 1
+
+    def await_model(self, *members: Member) -> None:
+        """Wait until these members, and the topics, say what was asked for.
+
+        Raises:
+            EmbeddedError: they did not in time.
+        """
+        for each in members or self.members:
+            until(
+                lambda each=each: self._differences(each),  # type: ignore[misc]
+                lambda found: found == [],
+                what=f"the member of {each.code.name} to show what was asked for",
+                timeout_s=_WAIT_S,
+            )
+
+    def await_shared_out(self) -> None:
+        """Wait until both members run tasks."""
+        urls = {each.rest.url.removeprefix("http://") for each in self.members}
+
+        def at() -> set[str]:
+            status = self.members[0].rest.call("GET", "/connectors?expand=status", timeout_s=20).values()
+            return {task["worker_id"] for each in status for task in each["status"]["tasks"]}
+
+        until(at, lambda found: found == urls, what=f"tasks on {sorted(urls)}", timeout_s=_WAIT_S)
+
+    def compare_consoles(self) -> None:
+        """Check that the console of the release and that of today say the same; today's may say more.
+
+        Raises:
+            EmbeddedError: they do not.
+        """
+        earlier, now = self.members
+        for noun in _LISTS:
+            before, after = earlier.console(noun), now.console(noun)
+            if not _is_part(before, after):
+                raise EmbeddedError(
+                    f"get {noun} says {before} with {earlier.code.name}, and {after} with what is built"
+                )
+
+    def _differences(self, member: Member) -> list[str]:
+        try:
+            shown = member.rest.call("GET", "/connectors?expand=info&expand=status", timeout_s=20)
+        except RestError as error:
+            return [f"REST: {error}"]
+        if shown.keys() != self.configs.keys():
+            return [f"connectors {sorted(shown)} instead of {sorted(self.configs)}"]
+        found = []
+        for name, config in self.configs.items():
+            status = shown[name]["status"]
+            states = [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
+            if shown[name]["info"]["config"] != config or states != [self.states[name]] * 2:
+                found.append(f"{name}: {states}, {shown[name]['info']['config']}")
+            arrived = self._topics.records_written(config["topic"])
+            if arrived < self._lines[name]:
+                found.append(f"{name}: {arrived} lines of {self._lines[name]} arrived")
+        return found or self._offset_differences(member)
+
+    def _offset_differences(self, member: Member) -> list[str]:
+        rows = {each["connector"]: each["offset"] for each in member.console("offsets")["offsets"]}
+        wanted = {name: {"position": lines * len(_LINE)} for name, lines in self._lines.items()}
+        return [f"{name} is at {rows.get(name)}" for name, offset in wanted.items() if rows.get(name) != offset]
+
+
+def _is_part(before: Any, after: Any) -> bool:
+    if isinstance(before, dict) and isinstance(after, dict):
+        return all(name in after and _is_part(value, after[name]) for name, value in before.items())
+    if isinstance(before, list) and isinstance(after, list):
+        return len(before) == len(after) and all(map(_is_part, before, after))
+    return bool(before == after)
+
+
+class Course:
+    """One group of one kind, plain or sealed, from its first member to the last comparison."""
+
+    def __init__(self, place: Place, kind: str, sealed: bool, earlier: Code) -> None:
+        self._stack = ExitStack()
+        folder = run_folder("mixed-releases")
+        self._stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        topics = SharedTopics(place)
+        topics.create()
+        self._stack.callback(topics.delete)
+        properties = topics.properties(topics.group(kind), sharing=True, plugin=Plugin.JAR if kind == "java" else None)
+        properties |= _SEALING if sealed else {}
+        members = [KINDS[kind](code, properties, folder) for code in (earlier, BUILT)]
+        for each in members:
+            self._stack.callback(each.kill)
+        self._group = Group(topics, members, folder)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def run(self) -> None:
+        """Everything in its order; the first thing that does not hold is raised."""
+        group, (earlier, now) = self._group, self._group.members
+        earlier.start()
+        group.create(earlier, "my.conn")
+        group.create(earlier, "connector-a")
+        group.await_model(earlier)
+        now.start()
+        group.create(now, "late-1")
+        group.create(now, "gone.for-good")
+        group.await_model()
+        group.await_shared_out()
+        group.change(now, "my.conn", batch_size="1234")
+        group.change(earlier, "late-1", batch_size="321")
+        group.pause(earlier, "connector-a")
+        group.delete(now, "gone.for-good")
+        group.append()
+        group.await_model()
+        group.compare_consoles()
+        for gone, left in ((earlier, now), (now, earlier)):
+            gone.kill()
+            group.append()
+            group.resume(left, "connector-a")
+            group.await_model(left)
+            group.pause(left, "my.conn")
+            group.create(left, f"made.without.{gone.code.name}")
+            group.await_model(left)
+            gone.start()
+            group.pause(gone, "connector-a")
+            group.resume(gone, "my.conn")
+            group.await_model()
+            group.await_shared_out()
+            group.compare_consoles()
+
+    def logs(self) -> str:
+        """Return the ends of the members' logs."""
+        return "\n".join(f"--- {each.code.name}\n{each.log()[-3000:]}" for each in self._group.members)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run what is asked for; 0 if everything holds."""
+    earlier = released(options.release, ROOT / "build" / "releases")
+    results = []
+    with LocalBroker() as broker:
+        place = Place(broker.bootstrap_servers, prefix="mixed")
+        for kind in options.kinds:
+            for sealed in (False, True):
+                began_s, trouble = time.monotonic(), None
+                with Course(place, kind, sealed, earlier) as course:
+                    try:
+                        course.run()
+                    except (ConnectShareError, TimeoutError) as error:
+                        trouble = str(error)
+                        print(f"{trouble}\n{course.logs()}", file=sys.stderr)
+                title = f"{kind}, {'sealed' if sealed else 'plain'}: members of {earlier.name} and of what is built"
+                seconds = round(time.monotonic() - began_s)
+                results.append({"group": title, "holds": trouble is None, "seconds": seconds, "trouble": trouble})
+                print(f"{title}: {trouble or 'holds'}, {seconds} s", flush=True)
+    if options.result:
+        options.result.parent.mkdir(parents=True, exist_ok=True)
+        options.result.write_text(json.dumps({"release": earlier.name, "groups": results}, indent=1) + "\n", "utf-8")
+    return 0 if all(each["holds"] for each in results) else 1
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.lab.compatibility.mixed_releases", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--release", choices=tuple(COMMITS), default=max(COMMITS), help="of the other members")
+    parser.add_argument(
+        "--kinds", nargs="+", choices=tuple(KINDS), default=tuple(KINDS), help="of groups; both by default"
+    )
+    parser.add_argument("--result", type=Path, metavar="FILE", help="JSON of what holds")
+    try:
+        return run(parser.parse_args(argv))
+    except ConnectShareError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
