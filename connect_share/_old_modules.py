@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Final
 
 NEW_NAMES: Final = {
+    "connect_share.admin": "connect_share.kafka.admin",
     "connect_share.async_storage": "connect_share.storage",
     "connect_share.client": "connect_share.kafka.client",
     "connect_share.group_membership": "connect_share.runtime",

@@ -7,26 +7,38 @@ import importlib
 import inspect
 from typing import Any, Final
 
-MODULES: Final = (
-    "connect_share",
-    "connect_share.exporter",
-    "connect_share.group_membership",
-    "connect_share.herder",
-    "migrator",
-)
+MODULES: Final = ("connect_share", "connect_share.exporter", "connect_share.runtime", "migrator")
 """Modules whose ``__all__`` is public."""
 
-JOBS: Final = {
-    "spark_jobs.apply_plan": ("main",),
-    "spark_jobs.benchmark_startup": ("main",),
-    "spark_jobs.compare_benchmarks": ("main",),
-    "spark_jobs.export_groups": ("main",),
-    "spark_jobs.generate_workload": ("main",),
-    "spark_jobs.profile_topics": ("main",),
+_JOBS: Final = (
+    "apply_plan",
+    "benchmark_startup",
+    "compare_benchmarks",
+    "export_groups",
+    "generate_workload",
+    "profile_topics",
+    "verify_plan",
+)
+_EVENTS: Final = (
+    "ConnectorConfigRemoved",
+    "ConnectorConfigUpdated",
+    "LoggerLevelUpdated",
+    "RestartRequested",
+    "SessionKeyUpdated",
+    "TargetStateChanged",
+    "TaskConfigsUpdated",
+)
+IN_DOCS: Final = {
+    "connect_share.backup.record_file": ("RecordFile",),
+    "connect_share.jar.java_runtime": ("JavaMissingError",),
+    "connect_share.kafka.admin": ("Admin", "NewTopicRequest"),
+    "connect_share.kafka.client": ("to_whole_record",),
+    "connect_share.kafka.connect_protocol": ("ConnectorsAndTasks",),
+    "connect_share.storage": _EVENTS,
     "spark_jobs.record_files": ("read_record_files",),
-    "spark_jobs.verify_plan": ("main",),
+    **{f"spark_jobs.{job}": ("main",) for job in _JOBS},
 }
-"""Modules of which the docs name these."""
+"""Modules of which the docs and their examples name these."""
 
 
 def public_names() -> dict[str, dict[str, Any]]:
@@ -34,7 +46,7 @@ def public_names() -> dict[str, dict[str, Any]]:
     modules = {name: importlib.import_module(name).__all__ for name in MODULES}
     return {
         module: {name: public_name(module, name) for name in sorted(names)}
-        for module, names in {**modules, **JOBS}.items()
+        for module, names in {**modules, **IN_DOCS}.items()
     }
 
 
