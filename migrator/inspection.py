@@ -11,7 +11,8 @@ from connect_share.kafka.admin import Admin
 from connect_share.kafka.facts import TopicFacts, read_records
 from connect_share.model.keys import ConfigKey, parse, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
-from connect_share.transform.rules import PLAIN_KEYS, RULES, KeyTransform, is_removal
+from connect_share.model.removal import is_removal
+from connect_share.transform.rules import PLAIN_KEYS, RULES, KeyTransform
 from connect_share.transform.sealed import Opening, Sealing
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation

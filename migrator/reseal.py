@@ -30,13 +30,13 @@ from connect_share.kafka.facts import (
     require_topic,
 )
 from connect_share.kafka.write import write_records
-from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import ClusterGroupId, ConfigKey, own_key, parse
 from connect_share.model.records import Record, TopicType
+from connect_share.model.removal import is_removal, removal_value
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, Refusal, SealingMode, TopicSeals
 from connect_share.sealing.cipher import is_sealed, key_id
 from connect_share.transform.canonical import canonical_config
-from connect_share.transform.rules import KeyTransform, is_removal
+from connect_share.transform.rules import KeyTransform
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from connect_share.worker_config.worker import SEALING_PROPERTY
@@ -189,7 +189,8 @@ class Reseal:
         ordered = canonical_config(transform, history).records
         used = {record.key for record in ordered}
         others = [record for key, record in believed.items() if key not in used]
-        return [replace(each, value=JSON_NULL) if self._is_left_over(each) else each for each in others] + ordered
+        removed = removal_value(TopicType.CONFIG, self.group)
+        return [replace(each, value=removed) if self._is_left_over(each) else each for each in others] + ordered
 
     def _is_left_over(self, record: Record) -> bool:
         key = parse(TopicType.CONFIG, (record.key or b"")[len(self.group.prefix) :])
@@ -241,9 +242,7 @@ class Reseal:
 
     def _outgoing(self, topic_type: TopicType, topic: ResealTopic) -> Iterator[Record]:
         for record in topic.outgoing:
-            value = record.value
-            if value is None and topic_type is TopicType.CONFIG:
-                value = JSON_NULL  # with sharing, a removal on the config topic is never a tombstone
+            value = removal_value(topic_type, self.group) if record.value is None else record.value
             if not self.plain:
                 value = topic.seals.seal(record.key or b"", value)
             yield replace(record, value=value)

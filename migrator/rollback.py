@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from connect_share.backup.delete_group import OLDEST_MS, removal
 from connect_share.backup.record_file import RecordFile
 from connect_share.errors import AlreadyAppliedError, PlanRejectedError
 from connect_share.files import Progress, Silent
@@ -15,7 +14,7 @@ from connect_share.kafka.facts import admin_of, read_facts, read_records
 from connect_share.kafka.write import write_records
 from connect_share.model.keys import MARKER, connector_of, prefix_of, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
-from connect_share.transform.rules import is_removal
+from connect_share.model.removal import OLDEST_MS, is_removal, tombstone
 from connect_share.transform.sealed import Opening, Sealer
 from connect_share.worker_config.client_settings import Isolation
 from migrator.apply import now_ms
@@ -212,7 +211,7 @@ def _removals(run: MigrationRun, found: Rollback) -> Iterator[tuple[int, Record]
             transform = source.transform(topic_type)
             sealers[transform.prefix] = Sealer(run.destination_sealing(index), transform, found.times[topic_type])
         for key in keys:
-            parts, record = split_key(topic_type, key), removal(topic_type, topic, key)
+            parts, record = split_key(topic_type, key), tombstone(topic_type, topic, key)
             sealer = sealers[prefix_of(None if parts is None else parts[0])]
             if sealer.is_on:
                 record = replace(record, timestamp_ms=OLDEST_MS)
@@ -224,4 +223,4 @@ def _removals(run: MigrationRun, found: Rollback) -> Iterator[tuple[int, Record]
 
 
 def _sealed(sealer: Sealer, record: Record) -> Record:
-    return replace(record, value=sealer.sealed(record.key or b"", sealer.meant(record).value, now_ms()))
+    return replace(record, value=sealer.sealed(record.key or b"", sealer.before_sealing(record).value, now_ms()))

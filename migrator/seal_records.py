@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from connect_share.backup.delete_group import removal
 from connect_share.errors import PlanRejectedError
 from connect_share.files import Progress
 from connect_share.kafka.write import write_records
 from connect_share.model.config import target_state_record
 from connect_share.model.config_state import TargetState
 from connect_share.model.records import Record, TopicType
+from connect_share.model.removal import tombstone
 from connect_share.transform.rules import SkipReason
 from migrator.apply import now_ms
 from migrator.backup import back_up_mirrored
@@ -173,6 +173,6 @@ def _removals(source: MovedSource, topic_type: TopicType) -> Iterator[Record]:
             moved = record.offset < copied.get(record.partition, 0) or (key, record.value) in stops
             if record.value is not None and moved:
                 removed = True
-                yield removal(topic_type, topic, key)
+                yield tombstone(topic_type, topic, key)
     if topic_type is TopicType.CONFIG and removed:
         yield marker(topic, source.prefix)

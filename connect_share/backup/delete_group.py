@@ -9,10 +9,9 @@ completed by the next one: it removes what is still there.
 from __future__ import annotations
 
 import hashlib
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -32,29 +31,15 @@ from connect_share.kafka.facts import (
     require_topic,
 )
 from connect_share.kafka.write import write_records
-from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import ClusterGroupId, connector_of, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.model.removal import is_removal, removal
 from connect_share.model.status import StatusFold
 from connect_share.sealing import KEYS_PROPERTY, TopicSeals
 from connect_share.sealing.cipher import is_sealed
-from connect_share.transform.rules import is_removal
 from connect_share.worker_config import Isolation, TopicSet, WorkerConfig
 
-OLDEST_MS: Final = 1
-"""The client library replaces 0 by the present time."""
-
 _REMOVED: Final = 0
-
-
-def removal(topic_type: TopicType, topic: str, key: bytes) -> Record:
-    """Return the tombstone that removes a key.
-
-    The tombstone of a connector's status removes task statuses with timestamps up to its own. Statuses that are put back
-    keep their old timestamps. So this tombstone has a timestamp older than all of them.
-    """
-    at_ms = OLDEST_MS if topic_type is TopicType.STATUS else int(time.time() * 1000)
-    return Record(topic, 0, 0, at_ms, key, None)
 
 
 @dataclass
@@ -259,14 +244,12 @@ class GroupDeletion:
 
     def _removals(self, topic_type: TopicType, topic: TopicContent) -> Iterator[Record]:
         for key in topic.due:
-            tombstone = removal(topic_type, topic.facts.topic, key)
-            value = JSON_NULL if self.group is not None and topic_type is TopicType.CONFIG else None
-            if topic.seals is not None:
-                value = topic.seals.seal(key, value)
+            record = removal(topic_type, topic.facts.topic, key, self.group)
+            value = record.value if topic.seals is None else topic.seals.seal(key, record.value)
             if value is not None:
-                yield Record(tombstone.topic, 0, 0, tombstone.timestamp_ms, key, value)
-            if topic_type is not TopicType.CONFIG or self.group is None:
-                yield tombstone
+                yield replace(record, value=value)
+            if record.value is None:
+                yield record
 
     def _require_unchanged(self, before: Mapping[TopicType, TopicContent]) -> None:
         """Check that nothing was written under the group's keys since they were read: it would not be in the backup."""

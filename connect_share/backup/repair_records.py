@@ -6,7 +6,6 @@ replay is repeated afterwards: what has to stay must be the same, and nothing to
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,9 +29,9 @@ from connect_share.kafka.facts import (
 )
 from connect_share.kafka.write import write_records
 from connect_share.model.config_state import ClusterConfigState
-from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import StatusKey, Subject, connector_of, own_key, parse, prefix_of
 from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.model.removal import removal
 from connect_share.sealing import TopicSeals
 from connect_share.worker_config import TopicSet, WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
@@ -63,12 +62,12 @@ def plan_order(state: GroupState, _: Mapping[TopicType, str]) -> Mending:
 
 def plan_orphans(state: GroupState, topics: Mapping[TopicType, str], *, with_offsets: bool) -> Mending:
     """Return removals of what belongs to no connector; source offsets only where that is wanted."""
-    orphans, prefix, now_ms = orphans_of(state, topics), prefix_of(state.group), time.time_ns() // 1_000_000
+    orphans, group = orphans_of(state, topics), state.group
     kinds = [each for each in topics if with_offsets or each is not TopicType.OFFSET]
     keys = [(topic_type, original) for topic_type in kinds for original in orphans.keys(topic_type)]
     return Mending(
         tuple(sorted({connector_of(*each) or "" for each in keys})),
-        tuple(Record(topics[topic_type], -1, -1, now_ms, prefix + original, None) for topic_type, original in keys),
+        tuple(removal(kind, topics[kind], prefix_of(group) + original, group) for kind, original in keys),
     )
 
 
@@ -178,11 +177,8 @@ class Repair:
 
     def _outgoing(self, seen: Seen) -> Iterator[Record]:
         for record in seen.mending.records:
-            topic_type, value = _type_of(self.topics, record), record.value
-            if value is None and topic_type is TopicType.CONFIG and self.worker.cluster_group_id is not None:
-                value = JSON_NULL  # with sharing, a removal on the config topic is never a tombstone
-            seals = seen.seals[topic_type]
-            yield replace(record, value=value if seals is None else seals.seal(record.key or b"", value))
+            seals = seen.seals[_type_of(self.topics, record)]
+            yield record if seals is None else replace(record, value=seals.seal(record.key or b"", record.value))
 
     def _verify(self, before: Seen, after: Seen, backup: Path) -> None:
         left = len(after.mending.records)

@@ -36,13 +36,13 @@ from connect_share.kafka.facts import (
 )
 from connect_share.kafka.shared_set import create_missing
 from connect_share.kafka.write import write_records
-from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import ClusterGroupId, connector_of, prefix_of
 from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.model.removal import is_removal, removal_value
 from connect_share.sealing import KEYS_PROPERTY, SealingMode
 from connect_share.sealing.cipher import SEALED_BYTES, is_sealed, key_id
 from connect_share.transform.counter import RecordCounter, limit_of
-from connect_share.transform.rules import PLAIN_KEYS, KeyTransform, Skipped, SkipReason, is_removal
+from connect_share.transform.rules import PLAIN_KEYS, KeyTransform, Skipped, SkipReason
 from connect_share.transform.sealed import Opening, Sealer, Sealing
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
@@ -523,8 +523,8 @@ class Restore:
             value = outgoing.value
             restored.removals += value is None
             restored.written[topic_type] += 1
-            if value is None and topic_type is TopicType.CONFIG and self.worker.sharing_enabled:
-                value = JSON_NULL  # with sharing, a removal on the config topic is never a tombstone
+            if value is None:
+                value = removal_value(topic_type, self.worker.cluster_group_id)
             value = sealers[topic_type].sealed(outgoing.key or b"", value, int(time.time() * 1000))
             yield 0, replace(outgoing, topic=self.worker.topic(topic_type), value=value)
 

@@ -13,7 +13,7 @@ from connect_share.checks.worker_file import Severity
 from connect_share.console import plural
 from connect_share.model.keys import ConfigKey, StatusKey, connector_of, parse
 from connect_share.model.records import TopicType
-from connect_share.transform.rules import is_removal
+from connect_share.model.removal import is_removal
 
 _CONFIG, _STATUS, _OFFSET = TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET
 

@@ -11,10 +11,10 @@ from typing import Final
 from connect_share.console import Group, plural
 from connect_share.contents.groups import MOST_GROUPS
 from connect_share.discover.values import Fit, Members, fit_of
-from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import ConfigKey, Key, OffsetKey, StatusKey, Subject, parse, split_key
 from connect_share.model.offsets import parse_offset_key
 from connect_share.model.records import Record, TopicType
+from connect_share.model.removal import is_removal
 from connect_share.model.status import PlainClusterWatch, TwoClusters
 
 MOST_ITEMS: Final = 100_000
@@ -133,7 +133,7 @@ class TypeEvidence:
         if isinstance(subject.part, int):
             self._remember(hash((group, subject.connector, subject.part)), record)
         if subject.kind is ConfigKey.CONNECTOR:
-            if record.value is None or record.value == JSON_NULL:
+            if is_removal(TopicType.CONFIG, record.value):
                 own.connectors.discard(connector)
             elif len(own.connectors) < MOST_ITEMS:
                 own.connectors.add(connector)

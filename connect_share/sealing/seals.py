@@ -16,9 +16,9 @@ from itertools import count
 from typing import Any, Final
 
 from connect_share.errors import ConfigError
-from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import MARKER, ClusterGroupId, is_original_key
 from connect_share.model.records import Record, TopicType
+from connect_share.model.removal import removal_value
 from connect_share.sealing.cipher import LATEST_MS, Cipher, Opened, Refusal, is_sealed, key_id
 from connect_share.sealing.key_ring import KeyRing
 
@@ -72,7 +72,7 @@ class TopicSeals:
         self._topic_type = topic_type
         self._prefix = cluster_group_id.prefix
         # The same removal; and what was sealed cannot be cleaned away as a tombstone can.
-        self._removal = JSON_NULL if topic_type is TopicType.CONFIG else None
+        self._removal = removal_value(topic_type, cluster_group_id)
         self._keys = None if mode is SealingMode.OFF else keys
         self._mode = mode
         self._cipher = None if self._keys is None else Cipher(self._keys, topic_type)

@@ -26,9 +26,9 @@ from connect_share.log.protocol import STOP_TIMEOUT_S, Call, Operation, RecordMe
 from connect_share.model import writable as wire
 from connect_share.model.config import ConfigFold, task_commit_record
 from connect_share.model.config_state import ClusterConfigState, RestartRequest, SessionKey, TargetState
-from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import MARKER
 from connect_share.model.records import Record, TopicType
+from connect_share.model.removal import removal_value
 from connect_share.stores.base import (
     FENCE_GUARD_S,
     ConfigUpdateListener,
@@ -187,7 +187,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
 
         Task, commit and fencing records stay, as with Connect.
         """
-        removal = None if self._group is None else JSON_NULL
+        removal = removal_value(TopicType.CONFIG, self._group)
         records = [(key, removal) for key in wire.removal_keys(connector)]
         yield from self._write_and_read_back(f"the removal of connector {connector!r}", records)
 

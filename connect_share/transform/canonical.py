@@ -26,8 +26,9 @@ from connect_share.model.config import (
 from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.keys import ConfigKey, SkipKind, StatusKey, parse
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
+from connect_share.model.removal import is_removal
 from connect_share.model.status import State, StatusFold
-from connect_share.transform.rules import RULES, KeyTransform, SkipReason, is_removal
+from connect_share.transform.rules import RULES, KeyTransform, SkipReason
 
 
 @dataclass

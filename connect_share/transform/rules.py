@@ -15,7 +15,6 @@ from typing import Annotated, Final, assert_never
 
 from pydantic import AfterValidator
 
-from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import (
     KINDS,
     ClusterGroupId,
@@ -123,11 +122,6 @@ def prefixes_of(topic_type: TopicType, wanted: Callable[[KindRule], bool]) -> tu
 
 _TAKEN: Final = {each: prefixes_of(each, lambda rule: rule.left_behind_as is None) for each in TopicType}
 """The beginnings of the plain keys that are taken whatever follows, as long as all connectors are."""
-
-
-def is_removal(topic_type: TopicType, value: bytes | None) -> bool:
-    """Return whether a value removes its key; on a config topic JSON null does, whoever reads it."""
-    return value is None or (topic_type is TopicType.CONFIG and value == JSON_NULL)
 
 
 @dataclass(frozen=True, slots=True)

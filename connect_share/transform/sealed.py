@@ -18,9 +18,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from connect_share.errors import ConfigError
-from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import prefix_of
-from connect_share.model.records import Record, TopicType
+from connect_share.model.records import Record
+from connect_share.model.removal import removal_value
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode, TopicSeals
 from connect_share.sealing.cipher import LATEST_MS, Cipher, is_sealed, key_id
 from connect_share.transform.rules import KeyTransform, SkipReason
@@ -179,21 +179,20 @@ class Sealer:
     def __init__(self, sealing: Sealing, transform: KeyTransform, newest: Mapping[bytes, int] | None = None) -> None:
         self.newest = dict(newest or {})
         self.prefix = transform.prefix
-        self._topic_type = transform.topic_type
         self._cipher: Cipher | None = None
+        self._removal: bytes | None = None
         if sealing.keys is not None and transform.destination is not None:
             self._cipher = Cipher(sealing.keys, transform.topic_type)
+            self._removal = removal_value(transform.topic_type, transform.destination)
 
     @property
     def is_on(self) -> bool:
         """Whether anything is sealed."""
         return self._cipher is not None
 
-    def meant(self, record: Record) -> Record:
+    def before_sealing(self, record: Record) -> Record:
         """Return a record as it will be opened: on a sealed config topic JSON null removes, and no tombstone does."""
-        if self._cipher is not None and record.value is None and self._topic_type is TopicType.CONFIG:
-            return replace(record, value=JSON_NULL)
-        return record
+        return record if record.value is not None or self._removal is None else replace(record, value=self._removal)
 
     def sealed(self, key: bytes, value: bytes | None, written_ms: int) -> bytes | None:
         """Return a value, or the removal for ``None``, as it is written under this whole key."""

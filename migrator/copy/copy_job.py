@@ -206,17 +206,17 @@ def rewritten(
     passage: Passage,
 ) -> Iterator[Record]:
     """Yield what a slice writes, in order, with the new keys, not sealed yet; ``tally`` counts what was read and left out."""
-    transform, meant = slice_.transform, passage.sealer.meant
+    transform, before_sealing = slice_.transform, passage.sealer.before_sealing
     opened = passage.opening.taken(tally.count_read(records, on_progress), tally.skipped)
     if slice_.fold:
-        yield from map(meant, fold_state(transform, opened, tally.skipped))
+        yield from map(before_sealing, fold_state(transform, opened, tally.skipped))
         return
     for record in opened:
         answer = transform.apply(record)
         if isinstance(answer, Skipped):
             tally.skipped[answer.reason] += 1
         else:
-            yield meant(answer)
+            yield before_sealing(answer)
 
 
 @dataclass(frozen=True)

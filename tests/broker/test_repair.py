@@ -14,7 +14,7 @@ from connect_share.kafka.read import read_ranges
 from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import own_key
 from connect_share.model.records import OffsetRange, Record, TopicType
-from connect_share.replay import replay_config
+from connect_share.replay import replay_config, replay_status
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.sealing.cipher import is_sealed
 from connect_share.worker_config import Isolation, WorkerConfig
@@ -210,3 +210,22 @@ def test_orphans(site: Site, run: Any) -> None:
     assert "nothing to repair" in run("repair", "orphans", "--offsets", "--yes").out
     offsets = run("get", "offsets", "--output", "json").json["offsets"]
     assert [row["connector"] for row in offsets if row["group"] == site.worker.cluster_group_id] == ["late"]
+
+
+def test_what_orphans_removed_comes_back_whole(site: Site, run: Any, tmp_path: Path) -> None:
+    """With the statuses of tasks: those put back are older than their removal, which must not outdo them."""
+
+    def statuses() -> Any:
+        return replay_status(site.read(STATUS), site.worker.cluster_group_id, keys=site.worker.sealing_keys)
+
+    def shown() -> list[Any]:
+        rows = run("get", "statuses", "--group", group, "--connector", "gone", "--output", "json").json["statuses"]
+        return sorted((str(row["task"]), row["state"]) for row in rows)
+
+    group, before, backup = site.worker.cluster_group_id or "(plain)", statuses(), tmp_path / "before.avro"
+    assert shown() == [("0", "RUNNING"), ("None", "RUNNING")]
+    assert run("repair", "orphans", "--yes", "--backup", backup).code == 0
+    assert shown() == []
+    assert run("restore", backup, "--yes").code == 0
+    assert shown() == [("0", "RUNNING"), ("None", "RUNNING")]
+    assert statuses() == before

@@ -1,0 +1,42 @@
+"""Records that remove a key: what readers take for a removal, and what is written to remove."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Final
+
+from connect_share.model.connect_json import JSON_NULL
+from connect_share.model.keys import ClusterGroupId
+from connect_share.model.records import Record, TopicType
+
+OLDEST_MS: Final = 1
+"""The client library replaces 0 by the present time."""
+
+
+def is_removal(topic_type: TopicType, value: bytes | None) -> bool:
+    """Return whether a value removes its key; on a config topic JSON null does, whoever reads it."""
+    return value is None or (topic_type is TopicType.CONFIG and value == JSON_NULL)
+
+
+def removal_value(topic_type: TopicType, group: ClusterGroupId | None) -> bytes | None:
+    """Return the value that removes a key of a group; ``None``, a tombstone, always with plain keys.
+
+    With sharing a removal on the config topic is never a tombstone (``docs/decisions/0002-config-position.md``).
+    """
+    return JSON_NULL if group is not None and topic_type is TopicType.CONFIG else None
+
+
+def tombstone(topic_type: TopicType, topic: str, key: bytes) -> Record:
+    """Return the tombstone that removes a key.
+
+    The tombstone of a connector's status removes task statuses with timestamps up to its own. Statuses that are put back
+    keep their old timestamps. So this tombstone has a timestamp older than all of them.
+    """
+    at_ms = OLDEST_MS if topic_type is TopicType.STATUS else int(time.time() * 1000)
+    return Record(topic, 0, 0, at_ms, key, None)
+
+
+def removal(topic_type: TopicType, topic: str, key: bytes, group: ClusterGroupId | None) -> Record:
+    """Return the record that removes a key of a group, with a timestamp as :func:`tombstone` has; not sealed."""
+    return replace(tombstone(topic_type, topic, key), value=removal_value(topic_type, group))
