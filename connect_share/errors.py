@@ -1,12 +1,8 @@
-"""Every error a caller can meet, as one tree.
-
-``migration_errors`` adds the branch ``MigrationError``, ``topic_ids.errors`` the class ``TopicIdRepairError``.
+"""Every error a caller can meet, as one tree; ``topic_ids.errors`` adds ``TopicIdRepairError``.
 
 A message says what happened, where (``topic[partition]@offset``) and what to do. It never holds a
 configuration value, a session key or an offset value. The message is the only positional argument and
 context is keyword-only with defaults, so every error survives pickling (Spark sends them home).
-
-Errors of a migration: the branch ``MigrationError`` of the tree in ``connect_share.errors``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Files that hold records: readable by their owner only, and never half-written.
-
-Progress of long steps.
-"""
+"""Files that hold records, readable by their owner only and never half-written, and the progress of long steps."""
 
 from __future__ import annotations
 

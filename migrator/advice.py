@@ -1,7 +1,4 @@
-"""The checks of the sharing lines in worker files, by the rules of ``check worker-config``; no value is shown.
-
-The texts of a plan: warnings, the steps of the whole move, and refusals of what is unclear.
-"""
+"""The texts of a plan: warnings, the steps of the whole move, and refusals of what is unclear; no value is shown."""
 
 from __future__ import annotations
 

@@ -3,12 +3,10 @@
 Engines differ in one function only: how the copy jobs are run. The local one runs them here, one after
 another; Spark runs each as a task.
 
-Mirroring behind a live source: rounds of small copies, each written down, until the cut-over.
-
-A round copies what lies between the positions and the source's ends, with the code of ``apply``, and then writes the
-positions down. If a round was killed, the next run finds its records at the destination and does not write them again.
-
-Of sealed values the times are remembered from round to round: an old one that is written again is none of the source.
+Mirroring behind a live source goes in rounds of small copies until the cut-over. A round copies what lies between the
+positions and the source's ends, with the code of ``apply``, and then writes the positions down. If a round was killed, the
+next run finds its records at the destination and does not write them again. Of sealed values the times are remembered from
+round to round: an old one that is written again is none of the source.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The manifest of a plan: what was done with it. Written before the first record and while slices end.
+"""A plan with everything that belongs to it, read once: what a user confirms is the object that is applied.
 
-A plan with everything that belongs to it, read once: what a user confirms is the object that is applied.
+Its manifest says what was done with it. It is written before the first record and while slices end.
 """
 
 from __future__ import annotations

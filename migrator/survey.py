@@ -1,10 +1,7 @@
-"""The counts of one topic by group, from one pass. Only config records are kept, until their group was folded.
+"""The facts before a plan: the contents of the topics that worker files name; nothing is written.
 
-What a survey found, as data: names, counts and sizes; never a value of a configuration or an offset.
-
-The facts before a plan: the contents of the topics that worker files name; nothing is written.
-
-Each topic is read once. Memory holds the records of the config topics and, per connector, counts of the others.
+Each topic is read once. Memory holds the records of the config topics until their group was folded and, per connector,
+counts of the others. What was found holds names, counts and sizes; never a value of a configuration or an offset.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""A plan of replicas for Kafka's own ``kafka-reassign-partitions``. Pure.
-
-Findings about the topics that clusters depend on, from the brokers' descriptions. Pure.
-
-The inspection of the topics that Connect clusters depend on, Kafka's own two included.
-"""
+"""Findings about the topics that Connect clusters depend on, Kafka's own two included, and plans of replicas for them."""
 
 from __future__ import annotations
 

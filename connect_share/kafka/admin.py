@@ -1,8 +1,7 @@
-"""Is ``security.protocol`` right for what listens? The client library waits without a word where it is not.
+"""What is asked of the cluster: topics and their ids, offsets, settings, Connect groups.
 
-How anything is asked of a cluster: again while the answer may change, and with the reason when there is none.
-
-What is asked of the cluster: topics and their ids, offsets, settings, Connect groups.
+A question is asked again while the answer may change, and fails with the reason when there is none: the client library
+waits without a word where ``security.protocol`` does not fit the listener.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""The right settings of a shared topic, each with its reason, and the refused combinations. Pure.
+"""Creating a topic: with the replicas asked for, all of them in sync, or not at all (KIP-115).
 
-One of the three topics as a worker wants it, and what makes an existing one useless.
-
-Source: ``TopicAdmin``, ``KafkaTopicBasedBackingStore``.
-
-Creating a topic: with the replicas asked for, all of them in sync, or not at all (KIP-115).
+What a topic must look like is here, too: the settings that a worker asks for, what makes an existing topic useless, and the
+right settings of a shared topic, each with its reason. Source: ``TopicAdmin``, ``KafkaTopicBasedBackingStore``.
 """
 
 from __future__ import annotations

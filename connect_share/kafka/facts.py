@@ -1,9 +1,4 @@
-"""The partitions of the internal topics from their first offset to their end.
-
-What has to be known of topics before they are read; a topic that is missing is created.
-
-What a Kafka cluster reports to the clients of a worker file: topics, groups, records; refusals that need no plan.
-"""
+"""What a cluster says of topics before they are read or written; a missing topic is created; refusals that need no plan."""
 
 from __future__ import annotations
 

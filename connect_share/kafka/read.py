@@ -1,8 +1,6 @@
-"""Reading given offset ranges, once, with bounded memory: for the migrator, the console and Spark.
+"""Reading offset ranges once, with bounded memory, and the first records of many partitions, in bounded time.
 
-Reading the first records of many partitions with one client, in bounded time and memory.
-
-Who holds up readers of committed records: the transaction that is open at the last stable offset.
+Who holds up readers of committed records is found here, too: the transaction that is open at the last stable offset.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The way of a topic's records from a client to the store they are for.
-
-One client that reads several topics to their ends: its threads and connections are made once.
-
-Reading a topic from the beginning to an end known beforehand, as fast as the client can.
+"""Reading topics from the beginning to an end known beforehand, several with one client, as fast as the client can.
 
 What made the difference, measured: a short back-off of the fetcher's queue (librdkafka's default of one second stops it
 again and again), large fetches that do not wait, batches that never wait for more records than there are, the key's

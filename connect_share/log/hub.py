@@ -1,7 +1,4 @@
-"""Whose a key is, among many prefixes.
-
-One topic that is read and followed once, for the stores of many groups.
-"""
+"""One topic that is read and followed once, for the stores of many groups."""
 
 from __future__ import annotations
 

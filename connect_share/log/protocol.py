@@ -1,8 +1,7 @@
-"""What a log gives its store and its writers, and what it needs of a backing store.
+"""What a log gives its store, what it needs of it, and operations that wait, written once for threads and event loops.
 
-Operations that wait, written once: a thread carries them out and blocks, or an event loop does and goes on meanwhile.
-
-An operation is a generator. It yields what it waits for, and gets the result, or the error, where it stands.
+An operation is a generator. It yields what it waits for, and gets the result, or the error, where it stands. A thread
+carries it out and blocks, or an event loop does and goes on meanwhile.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How far a log has come, and whether it is still followed.
-
-The thread that follows a topic after its first read.
-"""
+"""The thread that follows a topic after its first read, and how far its log has come."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Keys and values of the config topic, as Connect writes them (keys plain; the stores put the prefix).
-
-The config topic, record by record, into what a worker believes.
-"""
+"""The config topic: its records as Connect writes them (keys plain; stores put the prefix), folded into a worker's state."""
 
 from __future__ import annotations
 

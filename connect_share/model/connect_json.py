@@ -1,7 +1,4 @@
-"""Writer: the bytes of ``JsonConverter.fromConnectData`` (Jackson 2.16, ``schemas.enable=false``).
-
-Reader: as tolerant, and as strict, as ``JsonConverter.toConnectData`` (Jackson, ``schemas.enable=false``).
-"""
+"""JSON exactly as Kafka Connect's ``JsonConverter`` (Jackson 2.16, ``schemas.enable=false``) writes and reads it."""
 
 from __future__ import annotations
 

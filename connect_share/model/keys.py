@@ -8,10 +8,6 @@ argument, and why KIP-1173's "split on the dot into two parts" is not used.
 
 A new kind of record is a new member of :class:`ConfigKey`, :class:`StatusKey` or :class:`OffsetKey`. Code that handles kinds
 matches on them exhaustively (``assert_never``), so mypy names each place that has to handle the new one.
-
-Names as messages show them, and integers as Java counts them.
-
-Why a record did not change a state.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Keys and values of the offset topic, and what may be in them.
-
-The offset topic, record by record, into what a worker believes.
-"""
+"""The offset topic: its keys and values, what may be in them, and the fold into a worker's state."""
 
 from __future__ import annotations
 

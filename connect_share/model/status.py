@@ -1,8 +1,6 @@
-"""Statuses of connectors, tasks and active topics, and their records (keys plain; the stores put the prefix).
+"""The status topic: its records as Connect writes them (keys plain; the stores put the prefix), folded into a worker's state.
 
-Detection of two clusters with plain keys on one status topic, which run and destroy each other's connectors.
-
-The status topic, record by record, into what a worker believes.
+Two clusters with plain keys on one topic, which run and destroy each other's connectors, are detected from their statuses.
 """
 
 from __future__ import annotations

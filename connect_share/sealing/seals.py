@@ -1,6 +1,6 @@
 """The step between the wire and a fold: seals what a group writes to one topic, opens what it reads, refuses the rest.
 
-The hybrid clock of sealed values, and what it tells of old ones that are written again.
+A hybrid clock of sealed values shows old ones that are written again.
 """
 
 from __future__ import annotations

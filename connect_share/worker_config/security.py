@@ -1,9 +1,4 @@
-"""``sasl.jaas.config``: one login module with its options.
-
-``sasl.*`` of the Java clients in librdkafka's terms.
-
-``ssl.*`` of the Java clients in librdkafka's terms.
-"""
+"""``sasl.*`` and ``ssl.*`` of the Java clients, ``sasl.jaas.config`` included, in librdkafka's terms."""
 
 from __future__ import annotations
 

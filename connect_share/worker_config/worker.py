@@ -1,7 +1,4 @@
-"""One Connect worker's configuration, read from its own unmodified properties file.
-
-Worker files from where people have them: a properties file, a Strimzi resource, a folder of many.
-"""
+"""One Connect worker's configuration, read from its own file: properties, a Strimzi resource, or a folder of many."""
 
 from __future__ import annotations
 

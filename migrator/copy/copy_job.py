@@ -1,6 +1,4 @@
-"""The evidence of one slice: counts and digests, never a record.
-
-The copy of one source partition, shared by the local engine and by Spark.
+"""The copy of one source partition, shared by the local engine and by Spark, and its evidence: counts and digests.
 
 One call consumes the planned range, gives each record its new key and produces it, in order, through one
 producer. A key lives in one source partition, so order per key holds at the destination as well.

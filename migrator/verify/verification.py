@@ -1,7 +1,4 @@
-"""The comparison of one topic on both sides: its reads and its folds.
-
-The verification of a move: both sides of each topic are read, folded and compared. Engines decide where.
-"""
+"""The verification of a move: both sides of each topic are read, folded and compared. Engines decide where."""
 
 from __future__ import annotations
 
