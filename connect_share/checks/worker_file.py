@@ -17,8 +17,12 @@ from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, WorkerConfig
-from connect_share.worker_config.command_provider import COMMAND_PROVIDER_CLASS
-from connect_share.worker_config.config_providers import has_reference, is_reference, resolve_variables
+from connect_share.worker_config.config_providers import (
+    COMMAND_PROVIDER_CLASS,
+    has_reference,
+    is_reference,
+    resolve_variables,
+)
 from connect_share.worker_config.override_policy import POLICY_CLASS, POLICY_PROPERTY, OverridePolicy
 
 INTERCEPTORS: Final = "interceptor.classes"

@@ -16,9 +16,9 @@ from connect_share.checks.worker_file import Severity, check_properties
 from connect_share.errors import ConfigError
 from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.sealing import KEYS_PROPERTY
-from connect_share.worker_config import WorkerConfig, command_provider
-from connect_share.worker_config.command_provider import COMMAND_PROVIDER_CLASS, command_line
-from connect_share.worker_config.config_providers import resolve_variables
+from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config import config_providers as command_provider
+from connect_share.worker_config.config_providers import COMMAND_PROVIDER_CLASS, command_line, resolve_variables
 from tests.support.sealed import KEYS, key_text
 
 SECRET = "hunter2-zebra"

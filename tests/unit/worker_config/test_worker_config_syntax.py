@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from connect_share.errors import ConfigError
 from connect_share.worker_config import common_settings, load_properties, parse_properties
+from connect_share.worker_config.client_translation import parse_jaas
 from connect_share.worker_config.config_providers import has_reference, is_reference, references, resolve_variables
 from connect_share.worker_config.secret_values import clear_text_secrets
-from connect_share.worker_config.security import parse_jaas
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "java_config_syntax.json").read_text("utf-8"))
 
