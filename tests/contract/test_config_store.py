@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from connect_share import (
@@ -27,9 +31,10 @@ def test_a_connector_from_its_configuration_to_its_removal(stores: Stores) -> No
     listener = Listener()
     leader = stores.config(listener)
     leader.start()
-    assert leader.snapshot().connectors() == frozenset()
+    assert (leader.snapshot().connectors(), leader.snapshot().offset) == (frozenset(), -1)
     leader.put_connector_config("c.1", SOURCE, TargetState.PAUSED)
     leader.put_task_configs("c.1", [{"task": "0"}, {"task": "1"}])
+    assert leader.snapshot().pending_fencing("c.1")
     leader.put_task_count_record("c.1", 2)
     state = leader.snapshot()
     assert leader.contains("c.1")
@@ -37,24 +42,41 @@ def test_a_connector_from_its_configuration_to_its_removal(stores: Stores) -> No
     assert state.connector_config("c.1") == SOURCE
     assert state.target_state("c.1") is TargetState.PAUSED
     assert state.task_config(ConnectorTaskId("c.1", 1)) == {"task": "1"}
-    assert state.task_count("c.1") == 2
-    assert state.task_count_record("c.1") == 2
+    assert (state.task_count("c.1"), state.task_count_record("c.1")) == (2, 2)
+    assert (state.pending_fencing("c.1"), state.task_config_generation("c.1")) == (False, 0)
+    assert state.offset == 6
 
     follower = stores.config()
     follower.start()
     assert follower.snapshot() == state
 
     leader.put_target_state("c.1", TargetState.STARTED)
+    leader.put_target_state("c.1", TargetState.STARTED)
+    leader.put_target_state("unknown", TargetState.STOPPED)
     leader.refresh()
     assert leader.snapshot().target_state("c.1") is TargetState.STARTED
+    assert leader.snapshot().target_state("unknown") is TargetState.STOPPED
+    assert leader.snapshot().connectors() == {"c.1"}
     assert state.target_state("c.1") is TargetState.PAUSED  # a snapshot never changes
 
+    leader.put_connector_config("c.2", SOURCE)
+    leader.put_task_configs("c.2", [])
     leader.remove_connector_config("c.1")
     follower.refresh()
-    assert leader.snapshot().connectors() == follower.snapshot().connectors() == frozenset()
+    assert leader.snapshot() == follower.snapshot()
+    assert leader.snapshot().connectors() == {"c.2"}
+    assert (leader.snapshot().target_state("c.1"), leader.snapshot().task_count("c.1")) == (None, 0)
+    assert leader.snapshot().task_config(ConnectorTaskId("c.1", 0)) is None
     assert not follower.contains("c.1")
-    kinds = [event[0] for event in listener.events]
-    assert kinds == ["updated", "tasks", "target", "removed"]
+    # A target state is an event when it changes one of a connector that is there.
+    assert listener.events == [
+        ("updated", "c.1"),
+        ("tasks", ["c.1-0", "c.1-1"]),
+        ("target", "c.1"),
+        ("updated", "c.2"),
+        ("tasks", []),
+        ("removed", "c.1"),
+    ]
 
 
 def test_what_workers_tell_each_other(stores: Stores) -> None:
@@ -70,6 +92,7 @@ def test_what_workers_tell_each_other(stores: Stores) -> None:
     await_that(lambda: len(listener.events), lambda count: count == 3, what="heard of all")
     assert listener.events == [("session-key", key), ("restart", RESTART), ("level", "org.apache", "DEBUG")]
     assert other.snapshot().session_key == key
+    assert "kkk" not in repr(other.snapshot())
 
 
 def test_a_listener_comes_later_and_another_in_its_place(stores: Stores) -> None:
@@ -104,27 +127,38 @@ def test_a_listener_needs_only_the_methods_it_wants(stores: Stores) -> None:
 
 # A listener cannot await anything.
 @pytest.mark.parametrize("stores", KINDS, indirect=True)
-def test_a_listener_that_would_wait_for_itself_is_refused_and_goes_on(stores: Stores) -> None:
-    class Waiting(Listener):
+def test_a_listener_that_would_wait_for_itself_or_exits_does_not_end_the_log(stores: Stores) -> None:
+    refused: list[UsageError] = []
+
+    class Meddling(Listener):
         def on_connector_config_update(self, connector: str) -> None:
-            for wait in (self.refresh, self.put):
-                with pytest.raises(UsageError, match="a listener or callback"):
-                    wait()
-                self.events.append(("refused",))
+            calls: list[Callable[[], object]] = [
+                store.refresh,
+                lambda: store.put_connector_config("from a listener", SOURCE),
+                lambda: store.put_task_configs(connector, [{}]),
+                lambda: store.save(30),
+            ]
+            for call in calls:
+                with pytest.raises(UsageError, match="a listener or callback") as caught:
+                    call()
+                refused.append(caught.value)
+            store.put_target_state(connector, TargetState.PAUSED)  # is not read back, and so waits for nobody
+            sys.exit("a listener ends its program")
 
-        def refresh(self) -> None:
-            store.refresh()
-
-        def put(self) -> None:
-            store.put_connector_config("from the listener", SOURCE)
-
-    listener = Waiting()
-    store = stores.config(listener)
+    store: Any = stores.config(Meddling())
     store.start()
     store.put_connector_config("c.1", SOURCE)
-    assert listener.events == [("refused",), ("refused",)]
-    store.put_connector_config("c.2", SOURCE)
-    assert store.snapshot().connectors() == {"c.1", "c.2"}
+    await_that(lambda: store.listener_failures, lambda count: count == 1, what="counted")
+    store.refresh()
+    assert len(refused) == 4
+    assert "a thread of your own" in str(refused[0])
+    assert store.snapshot().target_state("c.1") is TargetState.PAUSED
+    store.put_target_state("c.1", TargetState.STARTED)
+    store.refresh()
+    assert store.snapshot().connectors() == {"c.1"}
+    assert store.listener_failures == 1
+    with pytest.raises(UsageError, match="cannot be removed on their own"):
+        store.remove_task_configs("c.1")
 
 
 @pytest.mark.parametrize(
@@ -148,5 +182,7 @@ def test_it_serves_from_its_start_to_its_stop(stores: Stores) -> None:
         store.start()
     store.stop()
     store.stop()
+    with pytest.raises((StoreClosedError, NotStartedError)):
+        store.refresh()
     with pytest.raises((StoreClosedError, NotStartedError)):
         store.put_connector_config("c.1", SOURCE)

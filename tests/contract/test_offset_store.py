@@ -15,7 +15,9 @@ from connect_share import (
     alter_offsets,
     reset_offsets,
 )
+from connect_share.stores.base import wire_key
 from tests.contract.conftest import KINDS, Stores
+from tests.support.flushes import flush_offsets
 
 # Of the asynchronous storage, readers and writers have tests of their own.
 pytestmark = pytest.mark.parametrize("stores", KINDS, indirect=True)
@@ -51,6 +53,7 @@ def test_what_a_task_flushes_is_what_the_next_one_reads(stores: Stores) -> None:
     again.start()
     assert reader_of(again).offset(FILE) == {"position": 2}
     assert again.connector_partitions("c.1") == [FILE]
+    assert reader_of(again).offsets([OTHER, FILE]) == [(OTHER, None), (FILE, {"position": 2})]
     # As in Java, the key is the text: with its members in another order it is another one.
     assert reader_of(again).offset(dict(reversed(FILE.items()))) is None
 
@@ -69,6 +72,29 @@ def test_a_flush_that_was_given_up_is_in_the_next_one(stores: Stores) -> None:
     written.result(30)
     assert reader_of(store).offset(FILE) == {"position": 1}
     assert reader_of(store).offset(OTHER) == {"position": 7}
+
+
+def test_null_and_empty_maps_and_partitions_that_differ_in_java(stores: Stores) -> None:
+    store = stores.offsets()
+    store.start()
+    partitions = [None, {}, *({"n": value} for value in (1, 1.0, True, "1"))]
+    flush_offsets(writer_of(store), *((partition, {"position": at}) for at, partition in enumerate(partitions)))
+    assert [reader_of(store).offset(partition) for partition in partitions] == [
+        {"position": at} for at, _ in enumerate(partitions)
+    ]
+    flush_offsets(writer_of(store), (None, None), ({}, {}))
+    assert (reader_of(store).offset(None), reader_of(store).offset({})) == (None, {})
+    assert None not in store.connector_partitions("c.1")
+
+
+def test_what_is_not_there_and_nothing_at_all(stores: Stores) -> None:
+    store = stores.offsets()
+    store.start()
+    keys = [wire_key(key, store.cluster_group_id) for key in (b'["c.1",{}]', b'["c.2",{}]')]
+    assert store.get(keys).result(30) == dict.fromkeys(keys)
+    outcomes: list[object] = []
+    store.set({}, outcomes.append).result(30)
+    assert outcomes == [None]
 
 
 def test_offsets_are_altered_and_reset(stores: Stores) -> None:
@@ -92,9 +118,11 @@ def test_what_java_could_not_read_back_is_not_written(stores: Stores) -> None:
 def test_a_key_of_another_group_is_refused(stores: Stores) -> None:
     store = stores.offsets()
     store.start()
-    key = b'["c.1",{}]' if store.cluster_group_id is not None else b"x"
-    with pytest.raises(KeyFormatError):
-        store.set({key: b"{}"}).result(30)
+    sharing = store.cluster_group_id is not None
+    for key in (b'["c.1",{}]', b'another.["c.1",{}]', b"x", b"") if sharing else (b"x",):
+        with pytest.raises(KeyFormatError):
+            store.set({key: b"{}"}).result(30)
+    assert store.connector_partitions("c.1") == []
 
 
 def test_reader_and_writer_of_another_group_are_refused(stores: Stores) -> None:
@@ -110,7 +138,15 @@ def test_reader_and_writer_of_another_group_are_refused(stores: Stores) -> None:
 def test_it_serves_until_its_stop(stores: Stores) -> None:
     store = stores.offsets()
     store.start()
+    reader = reader_of(store)
+    closed = reader_of(store)
+    closed.close()
+    closed.close()
+    with pytest.raises(StoreClosedError):
+        closed.offset(FILE)
     store.stop()
     store.stop()
     with pytest.raises(StoreClosedError):
         store.get([]).result(30)
+    with pytest.raises(StoreClosedError):
+        reader.offset(FILE)

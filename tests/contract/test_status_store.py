@@ -27,7 +27,8 @@ def test_statuses_of_a_connector_its_tasks_and_topics(stores: Stores) -> None:
     one, other = stores.status(), stores.status()
     one.start()
     one.put(connector(State.FAILED, trace="why"))
-    one.put(TaskStatus(TASK, State.RUNNING, "a:1", 1))
+    assert one.connectors() == {"c.1"}  # before it is read
+    one.put(TaskStatus(TASK, State.RUNNING, "a:1", 1, "trace", "4.3.1"))
     one.put(TopicStatus("t", "c.1", 0, 1_700_000_000_000))
     one.flush()
     one.refresh()
@@ -36,18 +37,21 @@ def test_statuses_of_a_connector_its_tasks_and_topics(stores: Stores) -> None:
         found = store.get("c.1")
         assert found is not None
         assert (found.state, found.trace, found.worker_id) == (State.FAILED, "why", "a:1")
-        assert [status.task_id for status in store.get_all("c.1")] == [TASK]
-        assert store.get(TASK) == store.get_all("c.1")[0]
+        assert (
+            store.get_all("c.1") == [store.get(TASK)] == [TaskStatus(TASK, State.RUNNING, "a:1", 1, "trace", "4.3.1")]
+        )
         topic = store.get_topic("c.1", "t")
         assert topic is not None
         assert store.get_all_topics("c.1") == [topic]
         assert store.connectors() == {"c.1"}
+    one.put(TopicStatus("u", "c.1", 0, 1_700_000_000_000))
     one.delete_topic("c.1", "t")
+    one.put(TaskStatus(TASK, State.DESTROYED, "a:1", 2))
     one.put(connector(State.DESTROYED))
     one.flush()
     other.refresh()
-    assert other.get("c.1") is None
-    assert other.get_topic("c.1", "t") is None
+    assert (other.get("c.1"), other.get_all("c.1"), other.get_topic("c.1", "t")) == (None, [], None)
+    assert [status.topic for status in other.get_all_topics("c.1")] == ["u"]
 
 
 def test_an_older_worker_does_not_write_over_a_newer_one(stores: Stores) -> None:
@@ -63,12 +67,18 @@ def test_an_older_worker_does_not_write_over_a_newer_one(stores: Stores) -> None
     found = new.get("c.1")
     assert found is not None
     assert found.worker_id == "new:1"
-    old.put_safe(connector(State.PAUSED, "old:1", generation=6))
-    old.flush()
-    new.refresh()
-    found = new.get("c.1")
-    assert found is not None
-    assert (found.state, found.generation) == (State.PAUSED, 6)
+    for put, status in (
+        (old.put_safe, connector(State.PAUSED, "old:1", generation=6)),
+        (old.put_safe, connector(State.UNASSIGNED, "old:1", generation=5)),  # of the same worker
+        (new.put, connector(State.UNASSIGNED, "new:1", generation=4)),  # a plain one
+        (new.put, TaskStatus(TASK, State.RUNNING, "new:1", 1)),
+        (old.put_safe, TaskStatus(TASK, State.FAILED, "old:1", 1)),  # of the same generation
+    ):
+        put(status)
+        for store in (old, new):
+            store.flush()
+            store.refresh()
+        assert new.get("c.1" if isinstance(status, ConnectorStatus) else TASK) == status
 
 
 def test_what_java_could_not_read_back_is_not_written(stores: Stores) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
+from connect_share.stores.base import OffsetBackingStore, SetCallback
 from connect_share.stores.offsets import OffsetStorageWriter
 
 
@@ -20,3 +22,35 @@ def flush_offsets(writer: OffsetStorageWriter, *pairs: tuple[Any, Any], limit_s:
         writer.offset(partition, offset)
     assert writer.begin_flush(limit_s)
     done(writer.do_flush(), limit_s)
+
+
+class HeldBack:
+    """A real offset store whose writes are held back until ``let_go``; everything else goes straight on."""
+
+    def __init__(self, store: OffsetBackingStore) -> None:
+        self.store = store
+        self.held: list[Callable[[], None]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    def set(self, values: Mapping[bytes, bytes | None], callback: SetCallback | None = None) -> Future[None]:
+        outcome: Future[None] = Future()
+
+        def write() -> None:
+            sent = self.store.set(values, callback)
+            sent.add_done_callback(
+                lambda done: (
+                    outcome.set_exception(error)
+                    if (error := done.exception()) is not None
+                    else outcome.set_result(None)
+                )
+            )
+
+        self.held.append(write)
+        return outcome
+
+    def let_go(self) -> None:
+        held, self.held = self.held, []
+        for write in held:
+            write()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -15,7 +14,7 @@ from connect_share.kafka.admin import Admin
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.keys import prefix_key
 from connect_share.model.records import ConnectorTaskId
-from connect_share.stores.base import ConfigUpdateListener, OffsetBackingStore, SetCallback
+from connect_share.stores.base import ConfigUpdateListener
 from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
@@ -189,40 +188,3 @@ def shared(broker: Any, unique: str) -> Iterator[Shared]:
 @pytest.fixture
 def listener() -> Listener:
     return Listener()
-
-
-class HeldBack:
-    """A real offset store whose writes are held back until ``let_go``; everything else goes straight on."""
-
-    def __init__(self, store: OffsetBackingStore) -> None:
-        self.store = store
-        self.held: list[Callable[[], None]] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.store, name)
-
-    def set(self, values: Mapping[bytes, bytes | None], callback: SetCallback | None = None) -> Future[None]:
-        outcome: Future[None] = Future()
-
-        def write() -> None:
-            sent = self.store.set(values, callback)
-            sent.add_done_callback(
-                lambda done: (
-                    outcome.set_exception(error)
-                    if (error := done.exception()) is not None
-                    else outcome.set_result(None)
-                )
-            )
-
-        self.held.append(write)
-        return outcome
-
-    def let_go(self) -> None:
-        held, self.held = self.held, []
-        for write in held:
-            write()
-
-
-@pytest.fixture
-def held_back() -> type[HeldBack]:
-    return HeldBack

@@ -1,4 +1,4 @@
-"""The config position on a shared topic: position cases 1 to 17 of docs/testing.md on the store, and what it means."""
+"""The config position on a shared topic: what of docs/testing.md, position cases 1 to 17, takes a store and a broker."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from typing import Any
 
 import pytest
 
-from connect_share.errors import InvalidClusterGroupIdError
 from connect_share.model.config_state import TargetState
-from connect_share.model.keys import SkipKind
-from connect_share.stores.config import KafkaConfigBackingStore
 from tests.support.topics import COMPACT_NOW
 from tests.support.waiting import await_that
 
@@ -54,45 +51,6 @@ def test_foreign_records_behind_an_own_one(shared: Any, listener: Any, caplog: A
     assert fresh.snapshot().offset == 1
 
 
-def test_holes_count(shared: Any) -> None:  # case 5
-    store = shared.config_store()
-    shared.write("config", foreign(10))
-    shared.write("config", [CONNECTOR], group="group-a")
-    shared.write("config", foreign(9))
-    shared.write("config", [(b"target-state-a", b'{"state":"PAUSED"}')], group="group-a")
-    store.refresh(30)
-    assert store.snapshot().offset == 21
-    assert store.snapshot().target_state("a") is TargetState.PAUSED
-
-
-def test_unparseable_values(shared: Any, caplog: Any) -> None:  # cases 6 and 7
-    store = shared.config_store()
-    shared.write("config", [CONNECTOR], group="group-a")
-    caplog.clear()
-    shared.write("config", [(b"connector-b", b'{"properties":')], group="group-a")
-    store.refresh(30)
-    assert store.snapshot().offset == 1
-    assert len([record for record in caplog.records if record.levelno >= logging.ERROR]) == 1
-    caplog.clear()
-    shared.write(
-        "config",
-        [(b"group-b.connector-x", b"{"), (b"", b"{}"), (b"\xff\xfe", b"\xff"), (b"session-key", b"garbage")],
-    )
-    store.refresh(30)
-    assert store.snapshot().offset == 1
-    assert caplog.records == []
-    assert store.skipped() == {SkipKind.BAD_VALUE: 1, SkipKind.FOREIGN: 4}
-
-
-def test_group_that_begins_like_ours(shared: Any) -> None:  # case 8
-    store = shared.config_store("com.acme")
-    shared.write("config", [(b"com.acme.orders.connector-x", b'{"properties":{}}')])
-    store.refresh(30)
-    assert store.snapshot().offset == -1
-    other = shared.config_store("com.acme.orders")
-    assert other.snapshot().connectors() == {"x"}
-
-
 def test_removal_moves_the_position_behind_its_second_record(shared: Any, listener: Any) -> None:  # case 9
     store = shared.config_store(update_listener=listener)
     store.put_connector_config("a", CONFIG)
@@ -111,21 +69,6 @@ def test_removal_without_sharing_writes_tombstones(shared: Any) -> None:  # case
     store.remove_connector_config("a")
     assert shared.read("config")[1:] == [(b"connector-a", None), (b"target-state-a", None)]
     assert store.snapshot().offset == 3
-
-
-@pytest.mark.parametrize("removal", [b"null", None], ids=["json-null", "tombstone"])
-@pytest.mark.parametrize("group", ["group-a", None], ids=["shared", "plain"])
-def test_both_kinds_of_removal_are_read(shared: Any, listener: Any, group: Any, removal: Any) -> None:  # case 11
-    live = shared.config_store(group, update_listener=listener)
-    shared.write(
-        "config", [CONNECTOR, (b"connector-a", removal), (b"connector-keep", b'{"properties":{}}')], group=group
-    )
-    live.refresh(30)
-    fresh = shared.config_store(group)
-    assert live.snapshot().connectors() == fresh.snapshot().connectors() == {"keep"}
-    assert live.snapshot() == fresh.snapshot()
-    assert live.snapshot().offset == fresh.snapshot().offset == 3
-    assert listener.events == [("updated", "a"), ("removed", "a"), ("updated", "keep")]
 
 
 def compacting(shared: Any) -> None:
@@ -250,26 +193,3 @@ def test_transaction_marker_last_in_the_log(shared: Any, mode: Any) -> None:  # 
     assert store.snapshot().offset == 1
     assert store.positions() == {0: 2}
     store.refresh(30)
-
-
-def test_groups_do_not_see_each_other(shared: Any) -> None:
-    groups = ["a", "a.b", "a-b", "a.b.c", "A", "connect-cluster", "connector", "a.connector", "1.5"]
-    stores = {group: shared.config_store(group) for group in groups}
-    for number, (group, store) in enumerate(stores.items()):
-        store.put_connector_config(f"{group}.connector-x", {"number": str(number)})
-        store.put_connector_config("same", {"number": str(number)})
-        store.put_task_configs("same", [{"of": group}])
-    for number, (group, store) in enumerate(stores.items()):
-        store.refresh(30)
-        for seen in (store, shared.config_store(group)):
-            state = seen.snapshot()
-            assert state.connectors() == {f"{group}.connector-x", "same"}
-            assert state.connector_config("same") == {"number": str(number)}
-            assert state.task_config(state.tasks("same")[0]) == {"of": group}
-
-
-def test_lookalike_ids_are_refused(shared: Any) -> None:
-    for group in ("connector-x", "a.connector-b", "task-runner", "", "a b", "ä"):
-        with pytest.raises(InvalidClusterGroupIdError):
-            KafkaConfigBackingStore(shared.worker(), cluster_group_id=group)
-    assert shared.admin.describe_topics([shared.topics["config"]]) == {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,8 @@ from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.sealing.cipher import key_id
 from connect_share.storage import ConnectStorage
 from connect_share.stores.config import KafkaConfigBackingStore
-from connect_share.stores.offsets import KafkaOffsetBackingStore, OffsetStorageReader, OffsetStorageWriter
+from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
-from tests.support.flushes import flush_offsets
 from tests.support.sealed import key_text, sealed
 from tests.support.sealed_stores import FILE, KINDS, SECRET, believed, fresh, opened, put, refused, worker, write_offset
 from tests.support.waiting import await_that
@@ -58,28 +56,6 @@ def test_everything_written_is_sealed_and_read_again(shared: Any, exactly_once: 
     assert (b"group-a.connector-gone", b"null") in found
     assert (b"group-a.status-connector-gone", None) in found
     assert len([value for key, value in found if b"gone" in key and value is None]) == 3
-
-
-def test_stores_of_a_sealed_group_seal_without_being_told_the_group(shared: Any) -> None:
-    sharing = worker(shared)
-    with ExitStack() as stack:
-        config, status = KafkaConfigBackingStore(sharing), KafkaStatusBackingStore(sharing)
-        offsets = KafkaOffsetBackingStore(sharing)
-        for store in (config, status, offsets):
-            stack.callback(store.stop)
-            store.start()
-        config.put_connector_config("c", {"database.password": SECRET.decode()})
-        status.put(ConnectorStatus("c", State.FAILED, "w:1", 1, SECRET.decode()))
-        status.flush()
-        writer = OffsetStorageWriter(offsets, "c")
-        flush_offsets(writer, (FILE, {"x": SECRET.decode()}))
-        assert OffsetStorageReader(offsets, "c").offset(FILE) == {"x": SECRET.decode()}
-    sealed_keys = {key for key, _ in opened(shared, KeyRing.parse(key_text(7)))}
-    assert sealed_keys == {
-        b"group-a.connector-c",
-        b"group-a.status-connector-c",
-        b'group-a.["c",{"filename":"x.txt"}]',
-    }
 
 
 def test_a_store_that_contradicts_its_worker_file_writes_nothing(shared: Any) -> None:

@@ -205,14 +205,6 @@ def test_claim_does_not_fence_live_java_members(shared: Any) -> None:
         storage.config.claim_write_privileges()
 
 
-def test_other_groups_members_do_not_matter(shared: Any) -> None:
-    with (
-        ConnectStorage(shared.sharing(shared.group)) as storage,
-        ConnectMember(shared.bootstrap_servers, f"{shared.unique}-other"),
-    ):
-        fill(storage)
-
-
 def test_not_a_broker(shared: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr("connect_share.storage.start.Admin", partial(Admin, timeout_s=2.0))
     with socket.create_server(("127.0.0.1", 0)) as nobody:  # takes connections and never answers
@@ -345,21 +337,6 @@ def test_two_megabytes(shared: Any) -> None:
         assert storage.offset_reader("foo").offset(FILE) == {"large": large}
 
 
-def test_connector_with_an_offsets_topic_of_its_own(shared: Any) -> None:
-    own = f"{shared.unique}-own"
-    with ConnectStorage(shared.sharing()) as storage:
-        storage.config.put_connector_config("foo", {"offsets.storage.topic": own})
-        flush_offsets(storage.offset_writer("foo"), (FILE, {"position": 3}))
-        assert storage.offset_reader("foo").offset(FILE) == {"position": 3}
-        assert shared.read("offset", topic=own) == [(b'["foo",{"filename":"x.txt"}]', b'{"position":3}')]
-        await_that(
-            lambda: shared.read("offset") == [(b'group-a.["foo",{"filename":"x.txt"}]', b'{"position":3}')],
-            what="written",
-        )
-        storage.config.put_connector_config("bar", {"offsets.storage.topic": shared.topics["offset"]})
-        assert storage.offset_reader("bar").offset(FILE) is None
-
-
 def test_contradicting_overrides_of_an_offsets_topic_are_refused(shared: Any) -> None:
     config = {
         "offsets.storage.topic": "own",
@@ -370,23 +347,6 @@ def test_contradicting_overrides_of_an_offsets_topic_are_refused(shared: Any) ->
         storage.config.put_connector_config("foo", config)
         with pytest.raises(ConfigError, match=r"override\.bootstrap\.servers"):
             storage.offset_reader("foo")
-
-
-def test_entering_twice_is_refused(shared: Any) -> None:
-    storage = ConnectStorage(shared.sharing())
-    with pytest.raises(NotStartedError):
-        _ = storage.status
-    with storage, pytest.raises(NotStartedError):
-        storage.__enter__()
-
-
-def test_exactly_once_storage(shared: Any) -> None:
-    config = shared.sharing(shared.group, exactly_once_source_support="enabled")
-    with ConnectStorage(config) as storage:
-        storage.config.claim_write_privileges()
-        fill(storage)
-        storage.config.remove_connector_config("foo")
-        assert seen(storage) == []
 
 
 def test_failure_of_one_store_does_not_wait_for_another(shared: Any) -> None:

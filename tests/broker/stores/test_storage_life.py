@@ -33,7 +33,6 @@ from connect_share.storage import ConnectStorage
 from connect_share.storage import start as storage_start
 from connect_share.storage.start import PlainTopicsCheck
 from connect_share.stores.offsets import KafkaOffsetBackingStore
-from tests.broker.stores.conftest import Listener
 from tests.broker.stores.test_storage import fill
 from tests.support.waiting import await_that
 
@@ -192,48 +191,6 @@ def test_after_a_fork_every_call_says_so(shared: Any) -> None:
         assert os.waitstatus_to_exitcode(waited[1]) == 200
         assert writer.will_flush() is False
         storage.config.put_connector_config("still", {})  # nothing was taken from this process
-
-
-class Meddling(Listener):
-    """Does in its methods what it must not."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.store: Any = None
-        self.refused: list[BaseException] = []
-
-    def on_connector_config_update(self, connector: str) -> None:
-        super().on_connector_config_update(connector)
-        store = self.store
-        for call in (
-            store.refresh,
-            lambda: store.put_connector_config("from-a-listener", {}),
-            lambda: store.put_task_configs(connector, [{}]),
-            lambda: store.save(30),
-        ):
-            try:
-                call()
-            except UsageError as error:
-                self.refused.append(error)
-        store.put_target_state(connector, TargetState.PAUSED)  # is not read back, and so waits for other threads
-        sys.exit("a listener ends its program")
-
-
-def test_a_listener_that_waits_for_its_own_thread_or_exits(shared: Any) -> None:
-    listener = Meddling()
-    listener.store = store = shared.config_store(update_listener=listener)
-    began = time.monotonic()
-    store.put_connector_config("c", {})
-    assert time.monotonic() - began < 20  # the calls' own limits are 30 s
-    await_that(lambda: store.listener_failures, lambda count: count == 1, what="counted")
-    store.refresh(30)
-    assert len(listener.refused) == 4
-    assert "a thread of your own" in str(listener.refused[0])
-    state = store.snapshot()
-    assert (state.connectors(), state.target_state("c")) == ({"c"}, TargetState.PAUSED)
-    store.put_target_state("c", TargetState.STARTED)
-    store.refresh(30)
-    assert store.listener_failures == 1
 
 
 def test_a_callback_that_waits_for_its_own_thread(shared: Any) -> None:

@@ -89,6 +89,7 @@ STATUS_CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
     "a generation as boolean": (lambda s: s.put_safe(status(generation=True)), "'generation' .*not bool"),
     "a generation of 2^31": (lambda s: s.put(status(generation=1 << 31)), "'generation' .*32 bits"),
     "a worker as number": (lambda s: s.put(status(worker_id=5)), "'worker_id' .*str, not int"),
+    "no worker": (lambda s: s.put(status(worker_id=None)), "a status without worker_id"),
     "a trace as error": (lambda s: s.put(status(trace=ValueError(SECRET))), "'trace' .*str, not ValueError"),
     "a version as number": (lambda s: s.put(status(version=4.3)), "'version' .*str, not float"),
     "a state as text": (lambda s: s.put(status(state="RUNNING")), "'state' .*State, not str"),
