@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol, Self
+from typing import Protocol, Self
 
 from connect_share.errors import ConfigError, ConnectShareError, NotStartedError
 from connect_share.kafka.admin import Admin
@@ -48,9 +48,6 @@ from connect_share.stores.given_group import group_of_worker
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
-
-_NOT_MEASURED: Final = 0.0
-
 
 @dataclass(frozen=True)
 class ReadTopics:
@@ -169,21 +166,15 @@ class GroupStorage(ConnectStorage):
                 seconds=seconds,
                 own_records=self._routed[topic_type].own,
                 foreign_records=self._routed[topic_type].foreign_records,
-                first_record_seconds=_NOT_MEASURED,
-                apply_seconds=_NOT_MEASURED,
             )
             for topic_type, hub in topics.hubs.items()
         }
         return StorageStartup(
             seconds=seconds,
-            admin_seconds=_NOT_MEASURED,
+            admin_seconds=None,
             config=of[TopicType.CONFIG],
             status=of[TopicType.STATUS],
             offsets=of[TopicType.OFFSET],
-            connect_seconds=_NOT_MEASURED,
-            read_seconds=_NOT_MEASURED,
-            from_checkpoint=False,
-            full_read_reason=None,
         )
 
     def _let_go(self) -> None:

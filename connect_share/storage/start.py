@@ -213,7 +213,7 @@ class PlainTopicsCheck:
 
 @dataclass(frozen=True, slots=True)
 class StoreStartup:
-    """What the start of one store took, and what it met.
+    """What the start of one store took, and what it met; ``None``: not measured, as for one of many groups.
 
     Attributes:
         seconds: from the common start of all three until this store was ready.
@@ -228,13 +228,13 @@ class StoreStartup:
     seconds: float
     own_records: int
     foreign_records: int
-    first_record_seconds: float = 0.0
-    apply_seconds: float = 0.0
+    first_record_seconds: float | None = None
+    apply_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StorageStartup:
-    """What the start of all three stores took.
+    """What the start of all three stores took; ``None``: not measured, as for one of many groups.
 
     Attributes:
         seconds: from entering the context until everything was ready.
@@ -246,12 +246,12 @@ class StorageStartup:
     """
 
     seconds: float
-    admin_seconds: float
+    admin_seconds: float | None
     config: StoreStartup
     status: StoreStartup
     offsets: StoreStartup
-    connect_seconds: float = 0.0
-    read_seconds: float = 0.0
+    connect_seconds: float | None = None
+    read_seconds: float | None = None
     from_checkpoint: bool = False
     full_read_reason: str | None = None
 

@@ -88,13 +88,13 @@ def start_stores(worker: WorkerConfig, checkpoint: Path | None = None) -> Start:
 def _phases(startup: StorageStartup) -> dict[str, float]:
     """Return the parts of a start, which add up to the whole; ``apply`` is split by :func:`_with_parts`."""
     stores = (startup.config, startup.status, startup.offsets)
-    first = min((store.first_record_seconds for store in stores if store.first_record_seconds > 0), default=0.0)
+    first = min((store.first_record_seconds for store in stores if store.first_record_seconds), default=0.0)
     phases = {
-        "connect": startup.connect_seconds,
-        "metadata": startup.admin_seconds,
+        "connect": startup.connect_seconds or 0.0,
+        "metadata": startup.admin_seconds or 0.0,
         "first_record": first,
-        "read": max(0.0, startup.read_seconds - first),
-        "apply": sum(store.apply_seconds for store in stores),
+        "read": max(0.0, (startup.read_seconds or 0.0) - first),
+        "apply": sum(store.apply_seconds or 0.0 for store in stores),
     }
     return {**phases, "other": max(0.0, startup.seconds - sum(phases.values()))}
 
