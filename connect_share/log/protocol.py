@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar
+from functools import partial, wraps
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from connect_share.model.records import Record
 
@@ -119,30 +120,17 @@ def run_blocking(steps: Steps[T]) -> T:
         return result_of_all
 
 
-class Operation(Generic[S, P, T]):
-    """A method of a store that waits. Called, it blocks; :meth:`BoundOperation.steps` are for an event loop."""
+def operation(steps: Callable[Concatenate[S, P], Steps[T]]) -> Callable[Concatenate[S, P], T]:
+    """Make a method that blocks of one that gives steps; :func:`steps_of` gives them to an event loop."""
 
-    def __init__(self, function: Callable[Concatenate[S, P], Steps[T]]) -> None:
-        self._function = function
-        self.__name__, self.__doc__ = function.__name__, function.__doc__
+    @wraps(steps)
+    def blocking(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return run_blocking(steps(store, *args, **kwargs))
 
-    def __get__(self, instance: S, owner: type[S]) -> BoundOperation[P, T]:
-        """Return the operation of one store."""
-
-        def steps(*args: P.args, **kwargs: P.kwargs) -> Steps[T]:
-            return self._function(instance, *args, **kwargs)
-
-        return BoundOperation(steps)
+    return blocking
 
 
-class BoundOperation(Generic[P, T]):
-    """An operation of one store."""
-
-    __slots__ = ("steps",)
-
-    def __init__(self, steps: Callable[P, Steps[T]]) -> None:
-        self.steps = steps
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Carry it out and block."""
-        return run_blocking(self.steps(*args, **kwargs))
+def steps_of(method: Callable[P, T]) -> Callable[P, Steps[T]]:
+    """Return the method of an object from which :func:`operation` made the one that blocks."""
+    bound: Any = method
+    return partial(bound.__func__.__wrapped__, bound.__self__)

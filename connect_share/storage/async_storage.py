@@ -10,12 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, Self, TypeVar, overload
+from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, overload
 
 from connect_share.errors import ConnectShareError, NotStartedError
-from connect_share.log.protocol import STOP_TIMEOUT_S, Steps, Wait
+from connect_share.log.protocol import STOP_TIMEOUT_S, Steps, Wait, steps_of
 from connect_share.log.tail import OnFailed
 from connect_share.model.config_state import ClusterConfigState, RestartRequest, SessionKey, TargetState
 from connect_share.model.offsets import OffsetSnapshot
@@ -33,6 +32,7 @@ from connect_share.stores.status import FLUSH_TIMEOUT_S, KafkaStatusBackingStore
 from connect_share.stores.task_offset_writer import TaskOffsetWriter
 from connect_share.worker_config import WorkerConfig
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _READERS: Final = 4
@@ -50,18 +50,18 @@ class Driver:
         self._reads = ThreadPoolExecutor(_READERS, thread_name_prefix="async-storage-reads")
         self._last: dict[str, asyncio.Task[Any]] = {}
 
-    async def perform(self, key: str, steps: Callable[[], Steps[T]]) -> T:
+    async def perform(self, key: str, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Carry out an operation behind those of the same key, and return its result."""
         before = self._last.get(key)
-        task = asyncio.ensure_future(self._behind(before, steps))
+        task = asyncio.ensure_future(self._behind(before, steps_of(method)(*args, **kwargs)))
         self._last[key] = task
         task.add_done_callback(lambda ended: self._forget(key, ended))
         return await asyncio.shield(task)
 
-    async def _behind(self, before: asyncio.Task[Any] | None, steps: Callable[[], Steps[T]]) -> T:
+    async def _behind(self, before: asyncio.Task[Any] | None, steps: Steps[T]) -> T:
         if before is not None:
             await asyncio.wait([before])
-        return await self._carry_out(steps())
+        return await self._carry_out(steps)
 
     async def _carry_out(self, steps: Steps[T]) -> T:
         try:
@@ -143,16 +143,15 @@ class AsyncConfigStore:
         self, connector: str, properties: Mapping[str, str | None], target_state: TargetState | None = None
     ) -> None:
         """Write a connector's configuration, and read it back."""
-        steps = self._store.put_connector_config.steps
-        await self._driver.perform(connector, partial(steps, connector, properties, target_state))
+        await self._driver.perform(connector, self._store.put_connector_config, connector, properties, target_state)
 
     async def remove_connector_config(self, connector: str) -> None:
         """Remove a connector, and read that back."""
-        await self._driver.perform(connector, partial(self._store.remove_connector_config.steps, connector))
+        await self._driver.perform(connector, self._store.remove_connector_config, connector)
 
     async def put_task_configs(self, connector: str, configs: Sequence[Mapping[str, str | None]]) -> None:
         """Write the configurations of all tasks of a connector, commit them, and read that back."""
-        await self._driver.perform(connector, partial(self._store.put_task_configs.steps, connector, configs))
+        await self._driver.perform(connector, self._store.put_task_configs, connector, configs)
 
     async def remove_task_configs(self, connector: str) -> None:
         """Raise ``UsageError``: Connect's store does not support it either."""
@@ -160,27 +159,27 @@ class AsyncConfigStore:
 
     async def put_target_state(self, connector: str, state: TargetState) -> None:
         """Write what is wanted of a connector."""
-        await self._driver.perform(connector, partial(self._store.put_target_state.steps, connector, state))
+        await self._driver.perform(connector, self._store.put_target_state, connector, state)
 
     async def put_task_count_record(self, connector: str, task_count: int) -> None:
         """Write how many tasks the next generation may have started, and read it back."""
-        await self._driver.perform(connector, partial(self._store.put_task_count_record.steps, connector, task_count))
+        await self._driver.perform(connector, self._store.put_task_count_record, connector, task_count)
 
     async def put_session_key(self, session_key: SessionKey) -> None:
         """Write the key that workers sign internal requests with, and read it back."""
-        await self._driver.perform(_NO_CONNECTOR, partial(self._store.put_session_key.steps, session_key))
+        await self._driver.perform(_NO_CONNECTOR, self._store.put_session_key, session_key)
 
     async def put_restart_request(self, request: RestartRequest) -> None:
         """Write a request to restart a connector, and read it back."""
-        await self._driver.perform(_NO_CONNECTOR, partial(self._store.put_restart_request.steps, request))
+        await self._driver.perform(_NO_CONNECTOR, self._store.put_restart_request, request)
 
     async def put_logger_level(self, namespace: str, level: str) -> None:
         """Write the level of a logger."""
-        await self._driver.perform(_NO_CONNECTOR, partial(self._store.put_logger_level.steps, namespace, level))
+        await self._driver.perform(_NO_CONNECTOR, self._store.put_logger_level, namespace, level)
 
     async def claim_write_privileges(self) -> None:
         """In exactly-once mode become the one writer, and fence the writer before."""
-        await self._driver.perform(_NO_CONNECTOR, self._store.claim_write_privileges.steps)
+        await self._driver.perform(_NO_CONNECTOR, self._store.claim_write_privileges)
 
 
 class AsyncStatusStore:

@@ -49,6 +49,7 @@ from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 
+
 @dataclass(frozen=True)
 class ReadTopics:
     """The topics that are read for all groups, and what groups share beside them."""

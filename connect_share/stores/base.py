@@ -452,6 +452,8 @@ class KafkaTopicBasedBackingStore(ABC):
         self._worker_config = worker_config
         self._topic_type = topic_type
         self._group = group_of_worker(worker_config, cluster_group_id)
+        self._key_prefix = prefix_of(self._group)
+        self._topic = worker_config.topic(topic_type)
         # The plain cluster, and a connector's own offsets topic, have no seals.
         self._seals = worker_config.seals(topic_type)
         self._log_factory = options.get("log") or self._kafka_based_log
@@ -466,7 +468,7 @@ class KafkaTopicBasedBackingStore(ABC):
     @property
     def topic(self) -> str:
         """Name of the topic."""
-        return self._worker_config.topic(self._topic_type)
+        return self._topic
 
     @property
     def cluster_group_id(self) -> ClusterGroupId | None:
@@ -556,13 +558,10 @@ class KafkaTopicBasedBackingStore(ABC):
             if admin is not None:
                 admin.close()
 
-    def _check_not_stopped(self) -> None:
-        if self._stopped:
-            raise StoreClosedError(f"the {self._topic_type.value} store on {self.topic} was stopped; make a new one")
-
     @property
     def _log(self) -> CompactedLog:
-        self._check_not_stopped()
+        if self._stopped:
+            raise StoreClosedError(f"the {self._topic_type.value} store on {self.topic} was stopped; make a new one")
         if self._compacted_log is None or not self._was_started:
             raise NotStartedError(f"the {self._topic_type.value} store on {self.topic} was not started; call start()")
         self._compacted_log.check_topic()
@@ -584,7 +583,7 @@ class KafkaTopicBasedBackingStore(ABC):
     def prepare(self) -> None:
         """Make the log before :meth:`start`: one that is read together with others takes records from now on."""
         if self._compacted_log is None:
-            self._compacted_log = self._log_factory(_Sink(prefix_of(self._group), self._take))
+            self._compacted_log = self._log_factory(_Sink(self._key_prefix, self._take))
 
     def _start_log(self) -> CompactedLog:
         with self._lifecycle:
@@ -621,9 +620,6 @@ class KafkaTopicBasedBackingStore(ABC):
         _ = self._log  # a store that does not run says so itself
         if self._write_guard is not None:
             self._write_guard(within_s, at_once=at_once)
-
-    def _wire_key(self, original: bytes) -> bytes:
-        return wire_key(original, self._group)
 
     def _sealed(self, key: bytes, value: bytes | None) -> bytes | None:
         """Return a value as it goes to the topic under a wire key."""

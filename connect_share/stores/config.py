@@ -22,7 +22,7 @@ from connect_share.errors import (
     WriteError,
 )
 from connect_share.kafka.deadline import Deadline
-from connect_share.log.protocol import STOP_TIMEOUT_S, Call, Operation, RecordMetadata, Steps, Wait, run_blocking
+from connect_share.log.protocol import STOP_TIMEOUT_S, Call, RecordMetadata, Steps, Wait, operation, run_blocking
 from connect_share.model import writable as wire
 from connect_share.model.config import ConfigFold, task_commit_record
 from connect_share.model.config_state import ClusterConfigState, RestartRequest, SessionKey, TargetState
@@ -165,7 +165,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         with self._state_lock:
             return self._fold.contains(connector)
 
-    @Operation
+    @operation
     def put_connector_config(
         self, connector: str, properties: Mapping[str, str | None], target_state: TargetState | None = None
     ) -> Steps[None]:
@@ -181,7 +181,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             records.insert(0, wire.target_state_record(connector, target_state))
         yield from self._write_and_read_back(f"the configuration of connector {connector!r}", records)
 
-    @Operation
+    @operation
     def remove_connector_config(self, connector: str) -> Steps[None]:
         """Remove a connector and its target state, and read that back.
 
@@ -191,7 +191,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         records = [(key, removal) for key in wire.removal_keys(connector)]
         yield from self._write_and_read_back(f"the removal of connector {connector!r}", records)
 
-    @Operation
+    @operation
     def put_task_configs(self, connector: str, configs: Sequence[Mapping[str, str | None]]) -> Steps[None]:
         """Write the configurations of all tasks of a connector, then commit them, and read that back.
 
@@ -205,9 +205,9 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             configs = list(configs)
         tasks = wire.task_config_records(connector, configs)
         what = f"the task configurations of connector {connector!r}"
-        budget = yield from self._begin_write(what, reads_back=True)
+        deadline = yield from self._begin_write(what, reads_back=True)
         with _as_write_error(f"{what} was not written within {WRITE_BUDGET_S:g} s"):
-            yield Call(lambda: self._log.read_to_end(budget.remaining_s()))
+            yield Call(lambda: self._log.read_to_end(deadline.remaining_s()))
         if self._transformer is not None:
             raw = self.snapshot().raw_connector_config(connector)
             if raw is None:
@@ -217,8 +217,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             tasks = wire.task_config_records(connector, [self._transformer.reverse(raw, each) for each in configs])
         commit = [task_commit_record(connector, len(tasks))]
         for records in (tasks, commit) if tasks else (commit,):
-            written = yield from self._write_privileged(what, records, budget, at_once=True)
-            yield from self._read_back(what, written, budget)
+            yield from self._write_and_read_back(what, records, deadline, at_once=True)
 
     def remove_task_configs(self, connector: str) -> None:
         """Raise ``UsageError``: Connect's store does not support it either."""
@@ -227,7 +226,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             "put_task_configs() with an empty list, or remove the connector"
         )
 
-    @Operation
+    @operation
     def put_target_state(self, connector: str, state: TargetState) -> Steps[None]:
         """Write what is wanted of a connector and wait for the acknowledgement; it is not read back.
 
@@ -241,31 +240,31 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             f"the target state of connector {connector!r}", [wire.target_state_record(connector, state)]
         )
 
-    @Operation
+    @operation
     def put_task_count_record(self, connector: str, task_count: int) -> Steps[None]:
         """Write how many tasks the next generation may have started (for fencing), and read it back."""
         yield from self._write_and_read_back(
             f"the task count of connector {connector!r}", [wire.task_count_record(connector, task_count)]
         )
 
-    @Operation
+    @operation
     def put_session_key(self, session_key: SessionKey) -> Steps[None]:
         """Write the key that workers sign internal requests with, and read it back."""
         yield from self._write_and_read_back("the session key", [wire.session_key_record(session_key)])
 
-    @Operation
+    @operation
     def put_restart_request(self, request: RestartRequest) -> Steps[None]:
         """Write a request to restart a connector, and read it back."""
         yield from self._write_and_read_back("a restart request", [wire.restart_request_record(request)])
 
-    @Operation
+    @operation
     def put_logger_level(self, namespace: str, level: str) -> Steps[None]:
         """Write the level of a logger; it is not read back. Needs and raises the same as :meth:`put_target_state`."""
         yield from self._write_ordinary(
             f"the level of logger {namespace!r}", [wire.logger_level_record(namespace, level)]
         )
 
-    @Operation
+    @operation
     def claim_write_privileges(self) -> Steps[None]:
         """In exactly-once mode become the one writer, and fence the writer before; otherwise nothing.
 
@@ -280,12 +279,11 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             yield Call(partial(self._claim, self._leader))
 
     def _claim(self, leader: TransactionalWriter) -> None:
-        self._check_not_stopped()
         self._check_write_allowed(FENCE_GUARD_S, at_once=True)
         leader.claim()
         if self._stopped:  # meanwhile: the stop saw nothing to give up
             leader.close()
-        self._check_not_stopped()
+            _ = self._log  # says that it was stopped
 
     def _write_marker(self) -> None:
         what = "the marker behind a tombstone"
@@ -299,41 +297,55 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
                 self.topic,
             )
 
-    def _begin_write(self, what: str, *, reads_back: bool) -> Steps[_Budget]:
-        budget = _Budget(self._clock)
+    def _begin_write(self, what: str, *, reads_back: bool) -> Steps[Deadline]:
+        deadline = Deadline.after(WRITE_BUDGET_S, self._clock)
         if reads_back:
             self._log.check_may_wait()
         try:
-            yield Call(lambda: self._check_write_allowed(budget.remaining_s()))
+            yield Call(lambda: self._check_write_allowed(deadline.remaining_s()))
         except BrokerError as error:
             raise WriteError(f"{what} was not written to {self.topic}: {error}") from error
-        return budget
+        return deadline
 
-    def _write_and_read_back(self, what: str, records: Sequence[_Write], *, privileged: bool = True) -> Steps[None]:
-        budget = yield from self._begin_write(what, reads_back=True)
-        write = self._write_privileged if privileged else self._send_all
-        written = yield from write(what, records, budget)
-        yield from self._read_back(what, written, budget)
+    def _write_and_read_back(
+        self,
+        what: str,
+        records: Sequence[_Write],
+        deadline: Deadline | None = None,
+        *,
+        privileged: bool = True,
+        at_once: bool = False,
+    ) -> Steps[None]:
+        """Write, in exactly-once mode through the transactional leader, and wait until the log has passed what was written.
+
+        What others have written behind it is not waited for. ``at_once`` as of :meth:`_send_all`.
+        """
+        if deadline is None:
+            deadline = yield from self._begin_write(what, reads_back=True)
+        if privileged and self._leader is not None:
+            written = yield from self._write_in_transaction(self._leader, records, deadline)
+        else:
+            written = yield from self._send_all(what, records, deadline, at_once=at_once)
+        last = max(written, key=lambda record: record.offset)
+        with _as_write_error(f"{what} was written but not read back within {WRITE_BUDGET_S:g} s"):
+            yield from self._log.reading_past(last, deadline.remaining_s())
 
     def _write_ordinary(self, what: str, records: Sequence[_Write]) -> Steps[None]:
-        budget = yield from self._begin_write(what, reads_back=False)
-        yield from self._send_all(what, records, budget)
+        deadline = yield from self._begin_write(what, reads_back=False)
+        yield from self._send_all(what, records, deadline)
 
-    def _write_privileged(
-        self, what: str, records: Sequence[_Write], budget: _Budget, *, at_once: bool = False
-    ) -> Steps[RecordMetadata]:
-        """Write through the transactional leader in exactly-once mode; return where the last record went."""
-        leader = self._leader
-        if leader is None:
-            return (yield from self._send_all(what, records, budget, at_once=at_once))
+    def _write_in_transaction(
+        self, leader: TransactionalWriter, records: Sequence[_Write], deadline: Deadline
+    ) -> Steps[list[RecordMetadata]]:
         _ = self._log  # a stopped or not started store says so itself
-        pairs = [(wire_key := self._wire_key(key), self._sealed(wire_key, value)) for key, value in records]
-        return _last((yield Call(lambda: leader.write(pairs, timeout_s=budget.remaining_s()))))
+        pairs = [(wire_key := self._key_prefix + key, self._sealed(wire_key, value)) for key, value in records]
+        written: list[RecordMetadata] = yield Call(lambda: leader.write(pairs, timeout_s=deadline.remaining_s()))
+        return written
 
     def _send_all(
-        self, what: str, records: Sequence[_Write], budget: _Budget, *, at_once: bool = False
-    ) -> Steps[RecordMetadata]:
-        """Send each record when the one before it is acknowledged; return where the last one went.
+        self, what: str, records: Sequence[_Write], deadline: Deadline, *, at_once: bool = False
+    ) -> Steps[list[RecordMetadata]]:
+        """Send each record when the one before it is acknowledged; return where they went.
 
         ``at_once``: their order does not matter. A target state has to lie before its connector, and behind its removal.
         """
@@ -341,19 +353,14 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         try:
             with _as_write_error(f"{what} was not written to {self.topic}"):
                 for batch in [records] if at_once else [[record] for record in records]:
-                    for future in [self._send(self._wire_key(key), value) for key, value in batch]:
-                        written += [(yield Wait(future, budget.remaining_s()))]
-                return _last(written)
+                    for future in [self._send(self._key_prefix + key, value) for key, value in batch]:
+                        written += [(yield Wait(future, deadline.remaining_s()))]
         except TimeoutError as error:
             raise WriteError(
                 f"{what} was sent to {self.topic} but not acknowledged within {WRITE_BUDGET_S:g} s; "
                 "whether it was written shows when the topic is read again"
             ) from error
-
-    def _read_back(self, what: str, written: RecordMetadata, budget: _Budget) -> Steps[None]:
-        """Wait until the log has passed what was written; what others have written behind it is not waited for."""
-        with _as_write_error(f"{what} was written but not read back within {WRITE_BUDGET_S:g} s"):
-            yield from self._log.reading_past(written, budget.remaining_s())
+        return written
 
     def _apply(self, records: Sequence[Record]) -> None:
         for record in records:
@@ -363,21 +370,6 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             if listener is not None:
                 for event in events:
                     self.listener_failures += not deliver(event, listener)
-
-
-class _Budget:
-    """Thirty seconds for one whole operation."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._deadline = clock() + WRITE_BUDGET_S
-
-    def remaining_s(self) -> float:
-        return max(0.0, self._deadline - self._clock())
-
-
-def _last(written: Sequence[RecordMetadata]) -> RecordMetadata:
-    return max(written, key=lambda record: record.offset)
 
 
 @contextmanager

@@ -473,7 +473,7 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
         self._read_keys()
         with self._state_lock:
             originals = self._fold.original_keys(connector, partition)
-        return tuple(self._wire_key(key) for key in originals)
+        return tuple(self._key_prefix + key for key in originals)
 
     def snapshot(self) -> OffsetSnapshot:
         """Return what was read so far, immutable."""

@@ -212,7 +212,7 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
                 self._ended(key, mine)
 
         def send() -> None:
-            self._send(self._wire_key(key), value).add_done_callback(on_acknowledged)
+            self._send(self._key_prefix + key, value).add_done_callback(on_acknowledged)
 
         with self._writes_ended:
             self._unwritten[key] = mine
