@@ -10,7 +10,7 @@ MINUTES ?= 10
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -e
 EXTRAS := spark,zookeeper,dev
 
-.PHONY: setup near check docs man jar format test test-slow demo bench compat compat-releases peers soak drill-topic-ids clean
+.PHONY: setup near check docs man jar format test test-slow demo bench compat compat-releases peers soak mutate drill-topic-ids clean
 
 setup: $(STAMP)
 
@@ -76,6 +76,9 @@ bench: $(STAMP)
 
 soak: $(STAMP)
 	CONNECT_SHARE_SOAK_MINUTES=$(MINUTES) $(BIN)/python -m pytest -s $$(grep -rl --include='test_*.py' -e long_forms -e hostile_records tests)
+
+mutate: $(STAMP)
+	$(BIN)/python -m tests.lab.mutations $(MUTATE_ARGS)
 
 drill-topic-ids: $(STAMP)
 	$(BIN)/python -m tests.lab.topic_id_drill $(DRILL_ARGS)

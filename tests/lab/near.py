@@ -55,13 +55,19 @@ def _names(module: PurePath, text: str, data: PurePath) -> bool:
     return data.name in text or (module.name.startswith("test_") and f'{data.parent.name or data.name}"' in text)
 
 
-def steps_to_tests(root: Path, changed: Collection[str]) -> dict[str, int]:
-    """Return the test files near changed files, and over how many imports; 0: it changed itself."""
+def import_graph(root: Path) -> tuple[dict[str, Path], dict[str, str], dict[str, set[str]]]:
+    """Return the file and the text of every module, tests included, and who imports it."""
     paths = [path.relative_to(root) for top in (*PRODUCT, "tests") for path in sorted((root / top).rglob("*.py"))]
     modules = {module_name(path): path for path in paths}
     texts = {module: source(root / path) for module, path in modules.items()}
     trees = {module: ast.parse(text) for module, text in texts.items()}
     importers = _importers(trees, [module for module, path in modules.items() if path.name == "__init__.py"])
+    return modules, texts, importers
+
+
+def steps_to_tests(root: Path, changed: Collection[str]) -> dict[str, int]:
+    """Return the test files near changed files, and over how many imports; 0: it changed itself."""
+    modules, texts, importers = import_graph(root)
     files = {PurePath(path) for path in changed}
     last = {module for module, path in modules.items() if path in files}
     steps = dict.fromkeys(last, 0)
@@ -79,7 +85,8 @@ def steps_to_tests(root: Path, changed: Collection[str]) -> dict[str, int]:
     return {modules[module].as_posix(): at for module, at in steps.items() if modules[module].name.startswith("test_")}
 
 
-def _is_unit(test: str) -> bool:
+def is_unit(test: str) -> bool:
+    """Tell whether a test file is one of unit tests, by its folders."""
     return "unit" in PurePath(test).parts
 
 
@@ -87,7 +94,7 @@ def estimated(root: Path, tests: Iterable[str], measured: Mapping[str, float], p
     """Return how many seconds each test file takes of a run: unit tests run beside each other, the others do not."""
     found = {}
     for test in tests:
-        unit = _is_unit(test)
+        unit = is_unit(test)
         lines = (root / test).read_bytes().count(b"\n")
         seconds = measured.get(test, lines * (UNIT_SECONDS_A_LINE if unit else OTHER_SECONDS_A_LINE))
         found[test] = seconds / processes if unit else seconds
@@ -97,8 +104,8 @@ def estimated(root: Path, tests: Iterable[str], measured: Mapping[str, float], p
 def select(steps: Mapping[str, int], seconds: Mapping[str, float], limit_s: float) -> tuple[list[str], list[str]]:
     """Return what to run and what to leave out: unit tests before others, near before far, until the time is over."""
     chosen, left_out = [], []
-    for test in sorted(steps, key=lambda test: (not _is_unit(test), steps[test], seconds[test], test)):
-        if (_is_unit(test) or steps[test] == 0) and seconds[test] <= limit_s:
+    for test in sorted(steps, key=lambda test: (not is_unit(test), steps[test], seconds[test], test)):
+        if (is_unit(test) or steps[test] == 0) and seconds[test] <= limit_s:
             limit_s -= seconds[test]
             chosen.append(test)
         else:
@@ -148,8 +155,8 @@ def main(argv: Sequence[str]) -> int:
     steps = steps_to_tests(ROOT, changed_files(options.since))
     processes = min(os.cpu_count() or 1, 4)
     chosen, left_out = select(steps, estimated(ROOT, steps, measured, processes), options.seconds)
-    units = [test for test in chosen if _is_unit(test)]
-    others = [test for test in chosen if not _is_unit(test)]
+    units = [test for test in chosen if is_unit(test)]
+    others = [test for test in chosen if not is_unit(test)]
     print(f"near the change: {len(units)} files of unit tests, {len(others)} others; {len(left_out)} are left out")
     held = run([units[at::processes] for at in range(min(processes, len(units)))], measured)
     if held and others:

@@ -90,4 +90,4 @@ def test_a_file_takes_what_it_took_and_before_that_what_its_lines_take(tree: Pat
 
 
 def test_this_test_is_near_what_it_tests() -> None:
-    assert steps_to_tests(ROOT, {"tests/lab/near.py"}) == {"tests/unit/test_near.py": 1}
+    assert steps_to_tests(ROOT, {"tests/lab/near.py"})["tests/unit/test_near.py"] == 1

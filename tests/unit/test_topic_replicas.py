@@ -39,6 +39,7 @@ def test_new_replicas_go_to_other_racks_first_and_leaders_stay() -> None:
     assert planned((1,), (1,)) == [(1, 3, 2), (1, 3, 2)]
     assert planned((2, 1), wanted=2) == [(2, 3)]
     assert planned((2, 1), wanted=3) == [(2, 1, 3)]
+    assert planned((1,), (2, 3), (3,), wanted=2) == [(1, 3), (2, 3), (3, 1)]  # what moves counts once
     assert planned((1, 9), wanted=2) == [(1, 9)]  # broker 9 is down, and may come back
     assert planned((1, 9), wanted=4) == [(1, 9, 3, 2)]
     assert planned((1, 2), (1,), wanted=5) == [(1, 2), (1,)]  # not enough brokers: nothing by halves

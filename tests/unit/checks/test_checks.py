@@ -185,7 +185,7 @@ def test_secrets_are_named_and_never_shown() -> None:
 def test_collisions() -> None:
     fence = ("tasks-fencing-{}", '{"task-count":1}')
     sink = '{"properties":{"connector.class":"org.acme.FileSink","topics":"t"}}'
-    mirror = '{"properties":{"connector.class":"org.apache.kafka.connect.mirror.MirrorSourceConnector","topics":"t"}}'
+    mirrors = [f"org.apache.kafka.connect.mirror.Mirror{name}Connector" for name in ("Source", "Checkpoint")]
     offset = ('["src",{"p":1}]', '{"o":1}')
 
     def group(name: str | None, source: str) -> list[Record]:
@@ -193,7 +193,10 @@ def test_collisions() -> None:
             CONFIG,
             ("connector-src", CONNECTOR),
             ("connector-sink", sink),
-            ("connector-mirror", mirror),
+            *(
+                (f"connector-mirror-{number}", f'{{"properties":{{"connector.class":"{name}","topics":"t"}}}}')
+                for number, name in enumerate(mirrors)
+            ),
             (f"connector-{source}", CONNECTOR),
             (fence[0].format(source), fence[1]),
             group=name,
@@ -211,7 +214,9 @@ def test_collisions() -> None:
             OFFSET: [*records(OFFSET, offset, group="com.acme"), *records(OFFSET, offset, group="com.acme.orders")],
         }
     )
-    found = {each.id: each for each in collisions.find(state)}
+    every = list(collisions.find(state))
+    found = {each.id: each for each in every}
+    assert len(found) == len(every)
     assert {kind: each.severity.value for kind, each in found.items()} == {
         "collision-ambiguous-key": "warning",
         "collision-nested-ids": "note",

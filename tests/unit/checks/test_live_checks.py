@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.checks import transactions
-from connect_share.checks.admission import StartupEffect, find_slow
+from connect_share.checks.admission import NewGroup, StartupEffect, find_slow
+from connect_share.checks.admission import find as find_admission
 from connect_share.checks.liveness import LONG_MS, LiveWorkers, find, live_workers
 from connect_share.checks.worker_file import Severity
 from connect_share.kafka.descriptions import worker_id_of
 from connect_share.kafka.read import OpenTransaction
+from connect_share.model.keys import ClusterGroupId
 from tests.support.checked import CONFIG, STATUS, records, state_of
 
 CONNECTOR = '{"properties":{"connector.class":"C"}}'
@@ -78,6 +81,15 @@ def test_unassigned_for_long() -> None:
     assert found(ALIVE, statuses=UNASSIGNED, config=[PAUSED]) == [
         ("liveness-not-stopped", "RUNNING, and to be paused or stopped: a")
     ]
+
+
+def test_a_negative_time_is_not_long_ago() -> None:
+    topics = {
+        CONFIG: records(CONFIG, *HEALTHY[CONFIG], group="g"),
+        STATUS: [replace(each, timestamp_ms=-1) for each in records(STATUS, *UNASSIGNED, group="g")],
+    }
+    state = state_of(topics)
+    assert list(find(state.topics, state.groups[0], ALIVE, LATER)) == []
 
 
 def test_configured_and_never_said_to_run() -> None:
@@ -153,3 +165,24 @@ def test_starts_that_a_new_group_makes_too_long(limit_s: float | None, severity:
     assert (one.id, one.severity) == ("admit-startup", severity)
     assert "takes 2.00 s, 1.00 s of that for the new group, whose own start takes 0.50 s" in one.what
     assert (one.command is None) == (severity is Severity.NOTE)
+
+
+def test_the_start_of_the_new_group_itself_may_be_too_long() -> None:
+    (one,) = find_slow(StartupEffect(1.0, 2.0, 3.0), 2.5, "topics")
+    assert one.severity is Severity.ERROR
+
+
+@pytest.mark.parametrize(
+    ("there", "new", "expected"),
+    [
+        ("a.b", "a.b.c", "collision-nested-ids"),
+        ("a.b.c", "a.b", "collision-nested-ids"),
+        ("a-b", "a-b-c", "admit-id-dashes"),
+        ("a-b-c", "a-b", "admit-id-dashes"),
+        ("A-b", "a-b", "admit-id-similar"),
+    ],
+)
+def test_ids_that_begin_alike_are_named_in_both_directions(there: str, new: str, expected: str) -> None:
+    state = state_of({CONFIG: records(CONFIG, *HEALTHY[CONFIG], group=there)})
+    group = NewGroup(ClusterGroupId(new), members=0, exactly_once=False, sealed=False)
+    assert [each.id for each in find_admission(group, state, ())] == [expected]

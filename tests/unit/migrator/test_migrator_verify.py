@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import Record, TopicType
+from connect_share.transform.rules import KeyTransform
 from migrator import KafkaConnectTopicMigrator
-from migrator.verify.equality import Mismatch, compare_states
+from migrator.verify.equality import Mismatch, compare_newest, compare_states
 
 GROUP = "com.acme.orders"
 SECRET = "pass-the-salt"  # (stands for any configuration value)
@@ -99,6 +101,24 @@ GONE, AB = ("connector-gone", None), ("a.b", None)
 DIFFERENT, MISSING, UNEXPECTED = Mismatch.DIFFERENT, Mismatch.MISSING, Mismatch.UNEXPECTED
 X, Z = '["a.b",{"filename":"x.txt"}]', '["a.b",{"filename":"z.txt"}]'
 FEWER_TASKS: Pairs = [("task-broken-0", '{"properties":{}}'), ("task-broken-1", "{}"), ("commit-broken", '{"tasks":1}')]
+
+
+@pytest.mark.parametrize(("there", "here"), [("1", "true"), ("1", "1.0"), ("0", "-0.0"), ("false", "0")])
+def test_equal_numbers_and_booleans_of_other_types_are_different(there: str, here: str) -> None:
+    sides = [log(CONF, [("connector-c", f'{{"properties":{{"x":{value}}}}}')]) for value in (there, here)]
+    (found,) = compare_states(CONF, sides[0], moved(CONF, sides[1]), cluster_group_id=GROUP)
+    assert (found.field, found.problem) == ("x", DIFFERENT)
+
+
+@pytest.mark.parametrize("topic_type", [TopicType.STATUS, TopicType.OFFSET])
+def test_of_values_that_are_not_opened_a_removed_one_is_none(topic_type: TopicType) -> None:
+    source = log(topic_type, ORIGINALS[topic_type])
+    removed = [*source, replace(source[0], offset=len(source), value=None)]
+    transform = KeyTransform.between(topic_type, None, ClusterGroupId(GROUP))
+    copy = moved(topic_type, source[1:])
+    assert compare_newest(topic_type, removed, copy, transform) == []
+    (found,) = compare_newest(topic_type, source, copy, transform)
+    assert found.problem is MISSING
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.worker_config.client_settings import Isolation
 from migrator.cli.text import plan_lines
-from migrator.moves import Intent, pair
+from migrator.moves import Intent, pair, refuse_same_topics
 from migrator.plan import (
     Destination,
     DestinationTopic,
@@ -43,6 +43,17 @@ def worker_file(folder: Path, name: str, *, sharing: str = "enabled", group: str
     path = folder / f"{name}.properties"
     path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
     return path
+
+
+@pytest.mark.parametrize("kept", TopicType)
+def test_no_topic_of_the_destination_may_hold_the_group_already(tmp_path: Path, kept: TopicType) -> None:
+    source, destination = worker_file(tmp_path, "g"), worker_file(tmp_path, "here", group="g")
+    destination.write_text(destination.read_text().replace(f"shared-{kept.value}", f"g-{kept.value}"))
+    (move,) = moves = pair([source], [destination])
+    move.kafka_cluster_id = "one"
+    with pytest.raises(ConfigError, match=f"g-{kept.value} holds the records of .* under g already"):
+        refuse_same_topics(moves, "one")
+    refuse_same_topics(moves, "another")
 
 
 def test_every_direction_is_taken(tmp_path: Path) -> None:

@@ -208,6 +208,12 @@ def test_case_18_removal_forgets_tasks() -> None:
     state = fold.snapshot()
     assert (state.contains("c"), state.task_count("c"), fold.saved()["deferred"]) == (False, 0, {})
     assert events == [ConnectorConfigRemoved("c")]
+    for record in config_log([("connector-c", B), ("commit-c", {"tasks": 1})], first=6):
+        fold.apply(record)
+    again = fold.snapshot()
+    assert again.tasks("c") == []  # those of the removed one are not committed
+    assert again.inconsistent_connectors() == {"c"}
+    assert again.applied_connector_config("c") is None
 
 
 def test_cases_19_and_20_target_state_events() -> None:

@@ -8,6 +8,7 @@ import unicodedata
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from kafka.partitioner.default import murmur2 as kafka_murmur2
 
 from connect_share.errors import ConnectShareError, InvalidClusterGroupIdError
 from connect_share.model import keys
@@ -299,3 +300,8 @@ def test_keys_lie_where_java_puts_them(key: str, partitions: int, partition: int
 )
 def test_murmur2_is_javas(text: str, signed: int) -> None:
     assert murmur2(text.encode()) == signed & 0xFFFFFFFF
+
+
+@given(st.lists(st.sampled_from([0, 1, 127, 128, 255]), max_size=11).map(bytes))
+def test_murmur2_is_that_of_another_client(data: bytes) -> None:
+    assert murmur2(data) == kafka_murmur2(data) & 0xFFFFFFFF

@@ -96,6 +96,14 @@ def test_member_order_gives_two_keys_of_one_partition_in_any_order() -> None:
             assert snapshot.offset("c", {"a": 1, "b": 2}) == {"o": 2}
 
 
+def test_of_several_keys_the_one_in_the_order_asked_for_counts_then_the_last() -> None:
+    keys = (b'["c",{"a":1,"b":2,"c":3}]', b'["c",{"b":2,"a":1,"c":3}]', b'["c",{"c":3,"a":1,"b":2}]')
+    for order in itertools.permutations(range(3)):
+        snapshot = replay_offsets([record(keys[at], b'{"o":%d}' % at, partition=at) for at in order])
+        assert snapshot.offset("c", {"b": 2, "a": 1, "c": 3}) == {"o": 1}
+        assert snapshot.offset("c", {"b": 2, "c": 3, "a": 1}) == {"o": 2}
+
+
 @pytest.mark.parametrize("value", [b"null", b"[]", b"1", b"{garbage", b""])
 def test_a_value_that_is_no_object_is_kept_and_gives_no_offset(value: bytes) -> None:
     snapshot = replay_offsets([record(b'["c",{}]', value)])

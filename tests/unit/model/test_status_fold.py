@@ -86,6 +86,11 @@ def test_case_41_a_connectors_tombstone_takes_its_tasks_but_not_its_topics() -> 
     assert snapshot.topics("foo") == {"tp"}
 
 
+def test_a_removed_task_has_no_status() -> None:
+    log = [record("status-task-foo-0", status("RUNNING", 1), at=1), record("status-task-foo-0", None, at=2)]
+    assert replay_status(log).task_status(TASK) is None
+
+
 def test_a_task_status_newer_than_the_connectors_tombstone_stays_in_any_order() -> None:
     log = [
         record("status-connector-foo", status("RUNNING", 1), at=1, partition=0),

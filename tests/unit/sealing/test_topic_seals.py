@@ -189,6 +189,13 @@ def test_a_missing_key_of_a_value_that_was_replaced_ends_nothing(mode: SealingMo
     step.end_start()
 
 
+def test_a_missing_key_of_a_value_that_a_plain_one_replaced_ends_nothing_in_accept() -> None:
+    step = seals(mode=SealingMode.ACCEPT)
+    step.take(sealed(record(), keys=KeyRing.parse(key_text(9))))
+    step.take(record(offset=1))
+    step.end_start()
+
+
 def test_a_line_for_each_refusal_and_not_for_thousands(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     step = seals()

@@ -123,3 +123,10 @@ def test_offsets_connect_cannot_write_leave_the_flush_open(offset: Any) -> None:
         writer.begin_flush()
     writer.cancel_flush()
     flush_offsets(writer, (FILE, {"position": 1}))
+
+
+def test_values_that_are_equal_here_and_not_in_java_are_several_source_partitions() -> None:
+    values, target = [1, 1.0, True, "1", 0.0, -0.0, None], store()
+    flush_offsets(OffsetStorageWriter(target, "foo"), *(({"n": value}, {"n": at}) for at, value in enumerate(values)))
+    found = OffsetStorageReader(target, "foo").offsets([{"n": value} for value in values])
+    assert [offset for _, offset in found] == [{"n": at} for at in range(len(values))]

@@ -14,6 +14,7 @@ from connect_share.errors import AuthorizationError, BrokerError, BrokerTimeoutE
 from connect_share.log.protocol import RecordMetadata, RecordSink, Steps
 from connect_share.model.records import ConnectorTaskId, Record
 from connect_share.model.status import ConnectorStatus, State, TaskStatus, TopicStatus
+from connect_share.model.writable import status_record
 from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.worker_config import WorkerConfig
@@ -147,6 +148,14 @@ def test_refused_write_keeps_its_cause(log: ScriptedLog) -> None:  # case 5
     assert log.waits == []
 
 
+def test_the_second_record_of_a_write_is_sent_when_the_first_is_acknowledged(log: ScriptedLog) -> None:
+    store = config_store(log)
+    log.outcomes = [AuthorizationError("no WRITE on topic scripted", code=29, name="TOPIC_AUTHORIZATION_FAILED")]
+    with pytest.raises(WriteError, match="the removal of connector 'c1'"):
+        store.remove_connector_config("c1")
+    assert len(log.sent) == 1
+
+
 def test_removal_has_thirty_seconds_for_everything(log: ScriptedLog) -> None:  # case 6
     store = config_store(log)
     log.ack_seconds = [29.0, 1.0]
@@ -206,11 +215,21 @@ def test_status_is_not_sent_again_after_another_failure(  # case 35
     assert "Failed to write a status" in caplog.text
 
 
-def put_then(log: ScriptedLog, store: KafkaStatusBackingStore, change: Callable[[], None], *, safe: bool) -> None:
+UNASSIGNED = ConnectorStatus("foo", State.UNASSIGNED, "w:8083", 1)
+
+
+def put_then(
+    log: ScriptedLog,
+    store: KafkaStatusBackingStore,
+    change: Callable[[], None],
+    *,
+    safe: bool,
+    status: ConnectorStatus | TaskStatus = UNASSIGNED,
+) -> None:
     """Put a status whose first send fails in a way that may pass, and ``change`` before it is retried."""
     # By key: the retry may come at any moment, and must not take the failure that is meant for the last one.
     failing: dict[bytes, Callable[[], None]] = {
-        b"status-connector-foo": change,
+        status_record(status)[0]: change,
         b"status-topic-last:connector-bar": lambda: None,
     }
     original = log.send
@@ -228,7 +247,6 @@ def put_then(log: ScriptedLog, store: KafkaStatusBackingStore, change: Callable[
         return future
 
     log.send = send  # type: ignore[method-assign]
-    status = ConnectorStatus("foo", State.UNASSIGNED, "w:8083", 1)
     (store.put_safe if safe else store.put)(status)
     # The retry thread works in order, so a last topic status proves that the retry before it was decided.
     sends = len(log.sent)
@@ -267,6 +285,30 @@ def test_retry_ends_when(log: ScriptedLog, change: Callable[..., None], safe: bo
     store = status_store(log)
     put_then(log, store, lambda: change(log, store), safe=safe)
     assert len(sent_statuses(log)) == 1
+
+
+def test_retry_of_a_task_ends_when_its_connector_was_removed(log: ScriptedLog) -> None:
+    store = status_store(log)
+    task = TaskStatus(ConnectorTaskId("foo", 0), State.RUNNING, "w:8083", 1)
+    put_then(log, store, lambda: log.sink.apply([record(None)]), safe=False, status=task)  # type: ignore[union-attr]
+    assert [key for key, _ in log.sent].count(b"status-task-foo-0") == 1
+
+
+def test_a_safe_status_replaces_what_another_worker_wrote_in_its_generation(log: ScriptedLog) -> None:
+    store = status_store(log)
+    assert log.sink is not None
+    log.sink.apply([record(THEIRS)])
+    for generation in (4, 5):
+        store.put_safe(ConnectorStatus("foo", State.FAILED, "w:8083", generation))
+    assert [b'"generation":5' in (value or b"") for value in sent_statuses(log)] == [True]
+
+
+def test_a_status_waits_for_a_right_that_was_taken_away(log: ScriptedLog) -> None:
+    store = status_store(log)
+    log.outcomes = [AuthorizationError("no WRITE on topic scripted", code=29, name="TOPIC_AUTHORIZATION_FAILED"), None]
+    store.put(UNASSIGNED)
+    log.wait_for_sends(SENT_TWICE)
+    store.stop()
 
 
 @pytest.mark.parametrize("safe", [True, False])
