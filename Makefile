@@ -63,7 +63,7 @@ demo: $(STAMP)
 	$(BIN)/python -m tests.lab.demo --output build/demo
 
 bench: $(STAMP)
-	$(BIN)/python -m spark_jobs.benchmark_startup --embedded --suite full --result build/bench/startup/result.json \
+	$(BIN)/python -m tests.lab.benchmarks.startup --embedded --suite full --result build/bench/startup/result.json \
 	  --report build/bench/startup $(BENCH_ARGS)
 	$(BIN)/python -m tests.lab.benchmarks.workers --result build/bench/workers.json
 	$(BIN)/python -m tests.lab.benchmarks.migration --result build/bench/migration.json

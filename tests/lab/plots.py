@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from connect_share.console import printable, text_width, truncated
-from spark_jobs.units import duration, duration_tick
+from tests.lab.units import duration, duration_tick
 
 _COLOURS: Final = ("#0b61a4", "#b3480a", "#00705a", "#8a3b8f", "#7a5c00", "#5f5f5a")
 """Those of the light page, after Okabe and Ito; the names in startup.css that replace them have dark ones, too."""

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from connect_share import ConnectStorage, TopicType, WorkerConfig
-from spark_jobs import compare_benchmarks
-from spark_jobs.startup import report
+from tests.lab.benchmarks.startup import comparison, report
 from tests.lab.release_fixtures.carried import carry_over
 from tests.lab.release_fixtures.program import done
 from tests.lab.release_fixtures.scenes import BROKER, FOLLOW, GROUP, KEYS, TOPICS, WORKER, view, write_group
@@ -188,4 +187,4 @@ def test_the_result_of_a_benchmark_is_shown_and_compared(release: Path, tmp_path
     result = release / "benchmark" / "result.json"
     assert report.main([str(result), "--to", str(tmp_path)]) == 0
     assert "a few hundred records" in (tmp_path / "report.md").read_text()
-    assert compare_benchmarks.main([str(result), str(result)]) == 0
+    assert comparison.main([str(result), str(result)]) == 0

@@ -15,10 +15,10 @@ from tests.lab.release_fixtures.names import public_name, signature_of
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 ONE_VALUE = (*POSITIONAL, inspect.Parameter.KEYWORD_ONLY)
 
-
 # Names that are gone, and the sentence of the changelog that says how to go on.
 GONE = {
     "connect_share.admin.consumer_groups.ConsumerGroupsAdmin": "`ConsumerGroupsAdmin` is in `connect_share.runtime` only.",
+    "spark_jobs.compare_benchmarks.main": "`spark_jobs.compare_benchmarks` is `python -m tests.lab.",
 }
 CHANGELOG = Path(__file__).parents[2] / "docs" / "changelog.md"
 

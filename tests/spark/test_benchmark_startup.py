@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from connect_share.model.records import TopicType
-from connect_share.worker_config import WorkerConfig
-from spark_jobs import benchmark_startup, compare_benchmarks
-from spark_jobs.startup import latency, suite
-from spark_jobs.startup.filling import Files
-from spark_jobs.startup.result import PHASES, Starts, StartupResult
-from spark_jobs.startup.scenarios import COLD_STARTS
+from spark_jobs import benchmark_startup
+from spark_jobs.benchmark import suite
+from spark_jobs.benchmark.results import COLD_STARTS, PHASES, Starts, StartupResult
+from spark_jobs.benchmark.topics import Files, worker_of
+from tests.lab.benchmarks.startup import __main__ as lab
+from tests.lab.benchmarks.startup import comparison
+from tests.lab.benchmarks.startup.report import render_report
 from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
@@ -34,13 +35,13 @@ def test_a_run_that_was_stopped_goes_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(latency, "measure_latency", interrupted)
-        assert benchmark_startup.main(options) == 130
+        patched.setattr(lab, "measure_latency", interrupted)
+        assert lab.main(options) == 130
     before = StartupResult.model_validate_json(file.read_bytes())
-    assert (len(before.storms), before.latencies, before.model) == (2, [], None)
+    assert (len(before.storms), before.latencies) == (2, [])
 
     capsys.readouterr()
-    assert benchmark_startup.main([*options, "--output", "json", "--report", str(tmp_path / "report")]) == 0
+    assert lab.main([*options, "--output", "json", "--report", str(tmp_path / "report")]) == 0
     captured = capsys.readouterr()
     assert "tiny: was measured before" in captured.err
     told = json.loads(captured.out)
@@ -88,7 +89,7 @@ def test_java_is_measured_on_transactional_topics_and_while_others_write(broker:
     worker = write_properties(tmp_path / "worker.properties", worker_properties(broker.bootstrap_servers, "unused"))
     options = ["-w", str(worker), "--scenarios", "tiny-transactions", "--rounds", "1", "--no-storm"]
     options += ["--contenders", "java", "--puts", "1", "--result", str(file), "--yes"]
-    assert benchmark_startup.main(options) == 0
+    assert lab.main(options) == 0
     found = StartupResult.model_validate_json(file.read_bytes())
     assert {(each.contender, each.warmth) for each in found.starts} == {("java", "cold"), ("java", "warm")}
     assert found.machine["cluster"] not in ("", "embedded")
@@ -103,9 +104,9 @@ def test_on_a_cluster_of_a_user_nothing_else_is_touched(
     broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     worker = write_properties(tmp_path / "worker.properties", worker_properties(broker.bootstrap_servers, "unused"))
-    file, report = tmp_path / "result.json", tmp_path / "report"
-    options = ["-w", str(worker), "--scenarios", "tiny", "--rounds", "1", "--no-storm", "--no-latency"]
-    options += ["--contenders", "python,librdkafka", "--result", str(file), "--report", str(report)]
+    file = tmp_path / "result.json"
+    options = ["-w", str(worker), "--scenarios", "tiny", "--rounds", "1", "--no-storm"]
+    options += ["--contenders", "python,librdkafka", "--result", str(file)]
     assert benchmark_startup.main(options) == 1
     refused = capsys.readouterr().err
     assert f"cluster: {broker.bootstrap_servers}" in refused
@@ -117,7 +118,7 @@ def test_on_a_cluster_of_a_user_nothing_else_is_touched(
     with monkeypatch.context() as patched, broker.admin() as admin:
 
         def interrupted(_plan: object, files: Files, *_: object) -> list[Starts]:
-            made.update(WorkerConfig.from_file(files.ours).topic(kind) for kind in TopicType)
+            made.update(worker_of(files.ours).topic(kind) for kind in TopicType)
             assert made <= admin.topic_names()
             raise KeyboardInterrupt
 
@@ -130,16 +131,25 @@ def test_on_a_cluster_of_a_user_nothing_else_is_touched(
     found = StartupResult.model_validate_json(file.read_bytes())
     assert {each.contender for each in found.starts} == {"python", "librdkafka"}
     assert found.machine["brokers"] == 1
-    page = (report / "report.md").read_text("utf-8")
+    assert {"python,", "librdkafka,"} <= set(capsys.readouterr().out.split())
+    page = "".join(render_report(found))
     assert "of the cluster named below, over the network" in page
-    assert "the brokers may have another" in page
     assert broker.bootstrap_servers not in page + file.read_text("utf-8")
-    assert compare_benchmarks.main([str(file), str(file)]) == 0
+    assert comparison.main([str(file), str(file)]) == 0
     assert "| tiny | Python stores, cold |" in capsys.readouterr().out
 
 
 def test_the_benchmark_wants_a_broker_and_scenarios_it_knows(capsys: pytest.CaptureFixture[str]) -> None:
     assert benchmark_startup.main([]) == 2
-    assert "--embedded" in capsys.readouterr().err
-    assert benchmark_startup.main(["--embedded", "--scenarios", "nonsense"]) == 2
+    assert "name the cluster: --worker-config, --bootstrap-servers" in capsys.readouterr().err
+    assert lab.main(["--embedded", "--scenarios", "nonsense"]) == 2
     assert "no scenario 'nonsense'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", [["--embedded", "--suite", "quick"], ["--report", "folder"], ["-B", "a:1", "--puts", "4"]]
+)
+def test_what_only_the_lab_does_is_refused_and_named(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        benchmark_startup.main(words)
+    assert "make bench or python -m tests.lab.benchmarks.startup" in capsys.readouterr().err

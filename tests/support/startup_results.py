@@ -8,8 +8,8 @@ from functools import cache
 from typing import Literal
 
 from connect_share.contents.cost_model import CostModel, StartSize
-from spark_jobs.startup.result import PHASES, Latency, Prediction, Scenario, Starts, StartupResult, Storm, Warmth
-from spark_jobs.startup.scenarios import chosen
+from spark_jobs.benchmark.results import PHASES, Latency, Prediction, Scenario, Starts, StartupResult, Storm, Warmth
+from spark_jobs.benchmark.scenarios import chosen
 
 MODEL = CostModel(fixed_s=0.028, per_record_s=0.55e-6, per_byte_s=0.35e-9, per_own_record_s=6e-6, error=0.14)
 _JAVA = {"java": (0.21, 5.1e-6), "java-foreign": (0.23, 5.4e-6), "java-jar": (0.16, 0.42e-6)}

@@ -9,7 +9,7 @@ import argparse
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -19,35 +19,30 @@ from connect_share.jar.cache import run_folder
 from connect_share.kafka import client
 from connect_share.kafka.create import ensure_topic, topic_spec
 from connect_share.kafka.facts import admin_of
-from connect_share.model.records import TopicType
+from connect_share.model.records import Record, TopicType
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from spark_jobs import command_line
 from tests.lab.benchmarks.output import hand_out
 from tests.lab.benchmarks.process_cost import Cost, measured
 from tests.lab.embedded.broker import LocalBroker
 from tests.lab.embedded.worker import worker_properties, write_properties
+from tests.support.topics import ANYWHERE, send
 
 _GROUP: Final = "bench.orders"
 _PRODUCER: Final = {"linger.ms": "50", "queue.buffering.max.kbytes": "65536"}
 
 
-def _write(worker: WorkerConfig, first: int, count: int, progress: ProgressLine) -> None:
-    producer = client.producer(worker.producer_settings(), client_id="benchmark", overrides=_PRODUCER)
-    topic = worker.topic(TopicType.OFFSET)
-    progress.phase("writing offsets", count)
-    for number in range(first, first + count):
+def _offsets(topic: str, count: int) -> Iterator[Record]:
+    for number in range(count):
         key = f'{_GROUP}.["connector-{number % 100}",{{"table":"public.t{number}"}}]'.encode()
         value = f'{{"lsn":{number * 7919},"ts_usec":{number * 104_729}}}'.encode()
-        while True:
-            try:
-                producer.produce(topic, key=key, value=value)
-                break
-            except BufferError:
-                producer.poll(0.1)
-        if number % 1_000 == 0:
-            producer.poll(0)
-            progress.advance(1_000)
-    producer.flush()
+        yield Record(topic, ANYWHERE, 0, 0, key, value)
+
+
+def _write(worker: WorkerConfig, count: int, progress: ProgressLine) -> None:
+    producer = client.producer(worker.producer_settings(), client_id="benchmark", overrides=_PRODUCER)
+    progress.phase("writing offsets", 1)
+    send(producer, _offsets(worker.topic(TopicType.OFFSET), count))
 
 
 def _worker(servers: str, folder: Path, name: str) -> Path:
@@ -62,7 +57,7 @@ def _measure(servers: str, folder: Path, records: int, progress: ProgressLine) -
     with admin_of(worker) as admin:
         for topic_type in TopicType:
             ensure_topic(admin, topic_spec(worker, topic_type))
-    _write(worker, 0, records, progress)
+    _write(worker, records, progress)
     program = [sys.executable, "-m", "connect_share"]
     file, continuous = folder / "export.avro", folder / "continuous"
     follow = [*program, "export", "-w", str(source), "--follow", str(continuous), "--once"]
@@ -75,7 +70,7 @@ def _measure(servers: str, folder: Path, records: int, progress: ProgressLine) -
     for what, command in steps.items():
         progress.phase(what, 1)
         found[what] = measured(command)[0]
-    _write(worker, 0, records // 10, progress)
+    _write(worker, records // 10, progress)
     found["increment of a tenth"] = measured(follow)[0]
     found["restore of both"] = measured([*program, "restore", str(continuous), "-w", str(target), "--yes"])[0]
     return found

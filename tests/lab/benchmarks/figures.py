@@ -20,11 +20,12 @@ from typing import Any, Final
 from connect_share.contents.cost_model import FittedModel
 from connect_share.errors import ConfigError
 from spark_jobs import command_line
-from spark_jobs.startup import resume
-from spark_jobs.startup.goals import LARGE, SMALL, goals
-from spark_jobs.startup.report import render_report
-from spark_jobs.startup.result import StartupResult, Warmth
-from spark_jobs.startup.view import (
+from spark_jobs.benchmark.results import StartupResult, Warmth, read
+from tests.lab.benchmarks.migration_report import KIP as KIP_MOVE
+from tests.lab.benchmarks.migration_report import MILLION
+from tests.lab.benchmarks.startup.goals import LARGE, SMALL, goals
+from tests.lab.benchmarks.startup.report import render_report
+from tests.lab.benchmarks.startup.view import (
     KIP,
     OURS,
     STORES,
@@ -34,9 +35,7 @@ from spark_jobs.startup.view import (
     measured_scenarios,
     measured_storms,
 )
-from spark_jobs.units import listed, milliseconds, percent, ratio, size
-from tests.lab.benchmarks.migration_report import KIP as KIP_MOVE
-from tests.lab.benchmarks.migration_report import MILLION
+from tests.lab.units import listed, milliseconds, percent, ratio, size
 
 ROOT: Final = Path(__file__).parents[3]
 BEGIN: Final = "<!-- make bench writes this: {} -->"
@@ -205,7 +204,7 @@ def drawings(root: Path) -> dict[Path, str]:
     """
     docs = root / "docs"
     results = docs / "benchmarks"
-    result = resume.read(results / "startup.json", "run make bench")
+    result = read(results / "startup.json", "run make bench")
     report, markdown = render_report(result)
     readme = with_figures((root / "README.md").read_text("utf-8"), "starts", readme_figures(result))
     migration = results / "migration.json"
@@ -233,7 +232,7 @@ def take_over(folder: Path, root: Path) -> None:
         ConfigError: the start-up benchmark's result is not there, or not whole; nothing is copied.
     """
     startup = folder / "startup" / "result.json"
-    readme_figures(resume.read(startup, "run make bench"))
+    readme_figures(read(startup, "run make bench"))
     docs = root / "docs" / "benchmarks"
     docs.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(startup, docs / "startup.json")

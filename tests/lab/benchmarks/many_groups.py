@@ -25,7 +25,7 @@ from connect_share.kafka.facts import admin_of
 from connect_share.model.records import Record, TopicType
 from connect_share.worker_config import SHARING_PROPERTY
 from spark_jobs import command_line
-from spark_jobs.startup.scenarios import PLANS
+from spark_jobs.benchmark.scenarios import PLANS
 from spark_jobs.workload import WorkloadSize, group_records
 from tests.lab.benchmarks.output import hand_out
 from tests.lab.embedded.broker import LocalBroker

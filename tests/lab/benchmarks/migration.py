@@ -36,11 +36,10 @@ from tests.lab.benchmarks.migration_report import KIP, migration_report, migrati
 from tests.lab.benchmarks.mirror_maker import mirror, partitions_of, programs, remove
 from tests.lab.benchmarks.output import hand_out
 from tests.lab.benchmarks.process_cost import Cost, measured
-from tests.lab.benchmarks.spark_cluster import WORKERS, SparkCluster, standalone_cluster
 from tests.lab.embedded.broker import LocalBroker
 from tests.lab.embedded.worker import worker_properties, write_properties
 
-CONTENDERS: Final = ("mirror-maker", "bare", "local", "backup", "spark", "warm", "cluster")
+CONTENDERS: Final = ("mirror-maker", "bare", "local", "backup", "spark", "warm")
 SIZES: Final = (KIP, "10000", "100000", "1000000")
 WARM_RUNS: Final = 2
 """Copies in one process that count, after the first, which does not."""
@@ -86,14 +85,12 @@ class Scene:
         source, destination: ``host:port``.
         folder: for worker files and plans.
         name: begins the names of all topics.
-        cluster: a cluster of Spark, if one is measured.
     """
 
     source: str
     destination: str
     folder: Path
     name: str
-    cluster: SparkCluster | None = None
     runs: int = 0
 
     @property
@@ -174,7 +171,6 @@ class Round:
             "backup": self._with_backup,
             "spark": self._spark,
             "warm": self._warm,
-            "cluster": self._cluster,
         }
         for name, run in each.items():
             if name in contenders:
@@ -234,14 +230,6 @@ class Round:
         self._found["spark_verify"].append(_parts(_migrate("verify", plan, "--engine", "spark")))
         self._audit_and_remove("spark_apply", worker_file)
 
-    def _cluster(self) -> None:
-        cluster, worker_file = self._scene.cluster, self._scene.new_file()
-        if cluster is not None:
-            plan, _ = self._plan(worker_file)
-            self._found["cluster_apply"].append(_parts(cluster.run("apply_plan", plan, "--no-backup")))
-            self._found["cluster_verify"].append(_parts(cluster.run("verify_plan", plan)))
-            self._audit_and_remove("cluster_apply", worker_file)
-
     def _warm(self) -> None:
         for engine in ("local", "spark"):
             files = [self._scene.new_file() for _ in range(1 + WARM_RUNS)]
@@ -295,16 +283,10 @@ def _fill(scene: Scene, size: WorkloadSize, progress: Progress) -> tuple[int, in
     return records, byte_count
 
 
-def _measure(
-    options: argparse.Namespace,
-    servers: tuple[str, str],
-    folder: Path,
-    progress: Progress,
-    cluster: SparkCluster | None,
-) -> dict[str, Any]:
+def _measure(options: argparse.Namespace, servers: tuple[str, str], folder: Path, progress: Progress) -> dict[str, Any]:
     reports: dict[str, Any] = {}
     for name in options.sizes:
-        scene = Scene(*servers, folder, f"migration-{int(time.time())}-{name}", cluster)
+        scene = Scene(*servers, folder, f"migration-{int(time.time())}-{name}")
         size = size_of(name)
         progress.phase(f"writing the groups of {name}", size.groups)
         try:
@@ -335,8 +317,7 @@ def _body(options: argparse.Namespace) -> int:
             one, two = (stack.enter_context(LocalBroker("bench")).bootstrap_servers for _ in range(2))
         else:
             one = two = options.bootstrap_servers
-        cluster = stack.enter_context(standalone_cluster(folder)) if "cluster" in options.contenders else None
-        report = migration_report(_measure(options, (one, two), folder, progress, cluster), options.rounds)
+        report = migration_report(_measure(options, (one, two), folder, progress), options.rounds)
     hand_out(options, "benchmark_migration", report, migration_table(report))
     return 0
 
@@ -373,8 +354,8 @@ def main(argv: Sequence[str]) -> int:
     arguments.add_argument(
         "--contenders",
         type=_contenders,
-        default=frozenset(CONTENDERS) - {"cluster"},
-        help=f"comma list of {', '.join(CONTENDERS)}; by default all but cluster, which is Spark on {WORKERS} workers",
+        default=frozenset(CONTENDERS),
+        help=f"comma list of {', '.join(CONTENDERS)}; default all",
     )
     arguments.add_argument("--result", type=Path, help="file for the whole report as JSON")
     arguments.add_argument("--output", choices=("text", "json"), default="text")

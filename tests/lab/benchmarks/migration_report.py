@@ -23,8 +23,6 @@ _TITLES: Final = {
     "local_backup": "local: apply, with a backup first",
     "spark_apply": "Spark: apply",
     "spark_verify": "Spark: verify",
-    "cluster_apply": "Spark on a cluster: apply",
-    "cluster_verify": "Spark on a cluster: verify",
     "local_warm": "local: only the copy",
     "spark_warm": "Spark: only the copy, warm session",
 }
@@ -181,5 +179,4 @@ _SHORT: Final = {
     "mirror_maker": "MirrorMaker 2",
     "local_apply": "local",
     "spark_apply": "Spark",
-    "cluster_apply": "cluster",
 }

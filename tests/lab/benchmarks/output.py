@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connect_share.console import Output
-from spark_jobs.startup.machine import describe_machine
-from spark_jobs.startup.resume import versions
+from spark_jobs.benchmark.results import describe_machine, versions
+from tests.lab.embedded.broker import DEFAULT_VERSION
 
 
 def hand_out(options: argparse.Namespace, job: str, report: Mapping[str, Any], lines: Sequence[str]) -> None:
@@ -18,7 +18,7 @@ def hand_out(options: argparse.Namespace, job: str, report: Mapping[str, Any], l
 
     The file has machine, versions and time, too; what a reader sees is beside it as ``.txt``.
     """
-    machine, used = describe_machine(), {**versions(), **report.get("versions", {})}
+    machine, used = describe_machine(), {**versions(), "kafka": DEFAULT_VERSION, **report.get("versions", {})}
     report = {**report, "machine": machine, "versions": used, "measured_at_ms": int(time.time() * 1000)}
     if options.result is not None:
         options.result.parent.mkdir(parents=True, exist_ok=True)

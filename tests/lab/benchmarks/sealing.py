@@ -25,19 +25,18 @@ from connect_share.jar.cache import run_folder
 from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import ensure_topic, topic_spec
-from connect_share.model.records import TopicType
+from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, TopicSeals
 from connect_share.worker_config import WorkerConfig
 from spark_jobs import command_line
-from spark_jobs.startup.connection import SERVERS
-from spark_jobs.startup.contenders import run_python
-from spark_jobs.startup.filling import worker_properties_of
-from spark_jobs.startup.result import Start
-from spark_jobs.startup.scenarios import PLANS
+from spark_jobs.benchmark.results import Start
+from spark_jobs.benchmark.scenarios import PLANS
+from spark_jobs.benchmark.starts import run_python
+from spark_jobs.benchmark.topics import connection_to, worker_of, worker_properties_of, write_worker
 from spark_jobs.workload import WorkloadSize, group_records
 from tests.lab.benchmarks.output import hand_out
 from tests.lab.embedded.broker import LocalBroker
-from tests.lab.embedded.worker import write_properties
+from tests.support.topics import ANYWHERE, send
 
 SCENARIOS: Final = ("kip", "groups-1000")
 FORMS: Final = ("plain", "sealed")
@@ -59,27 +58,15 @@ def _fill(worker: WorkerConfig, size: WorkloadSize, progress: Progress) -> None:
     progress.phase("writing groups", size.groups)
     producer = client.producer(worker.producer_settings(), client_id="benchmark", overrides=_PRODUCER)
     for group in range(size.groups):
-        for topic_type in TopicType:
-            seals = TopicSeals(topic_type, size.group_id(group), worker.sealing_keys)
-            for key, value in group_records(size, group, topic_type):
-                _produce(producer, worker.topic(topic_type), key, seals.seal(key, value))
+        for kind in TopicType:
+            seals = TopicSeals(kind, size.group_id(group), worker.sealing_keys)
+            pairs = ((key, seals.seal(key, value)) for key, value in group_records(size, group, kind))
+            send(producer, (Record(worker.topic(kind), ANYWHERE, 0, 0, *pair) for pair in pairs))
         progress.advance(1)
-    producer.flush()
-
-
-def _produce(producer: client.Producer, topic: str, key: bytes, value: bytes | None) -> None:
-    while True:
-        try:
-            producer.produce(topic, key=key, value=value)
-        except BufferError:
-            producer.poll(0.1)
-        else:
-            producer.poll(0)
-            return
 
 
 def _measure_starts(file: Path) -> dict[str, list[float]]:
-    lines = run_python("spark_jobs.startup.probe", "stores", file, 1 + _WARM_STARTS)
+    lines = run_python("spark_jobs.benchmark.starts", "stores", file, 1 + _WARM_STARTS)
     starts = [Start.model_validate_json(line) for line in lines]
     return {
         "cold start": [starts[0].seconds],
@@ -89,7 +76,7 @@ def _measure_starts(file: Path) -> dict[str, list[float]]:
 
 
 def _measure_puts(file: Path, count: int) -> dict[str, list[float]]:
-    lines = run_python("spark_jobs.startup.latency", "puts", file, count, _UNCOUNTED_PUTS)
+    lines = run_python("tests.lab.benchmarks.startup.latency", "puts", file, count, _UNCOUNTED_PUTS)
     found: dict[str, list[float]] = json.loads(lines[-1])
     return {f"put {store}": seconds for store, seconds in found.items()}
 
@@ -99,11 +86,11 @@ def _measure(scenario: str, servers: str, folder: Path, rounds: int, puts: int, 
     files, workers = {}, {}
     for form in FORMS:
         prefix = f"connect-share-benchmark-{int(time.time())}-{scenario}-{form}"
-        properties = worker_properties_of(plan, {SERVERS: servers}, prefix, _GROUP)
+        properties = worker_properties_of(plan, connection_to(servers), prefix, _GROUP)
         if form == "sealed":
             properties[KEYS_PROPERTY] = f"7:{b64encode(os.urandom(32)).decode()}"
-        files[form] = write_properties(folder / f"{prefix}.properties", properties)
-        workers[form] = WorkerConfig.from_file(files[form])
+        files[form] = write_worker(folder / f"{prefix}.json", properties)
+        workers[form] = worker_of(files[form])
     found: Found = {}
     try:
         for worker in workers.values():

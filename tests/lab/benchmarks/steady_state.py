@@ -24,7 +24,7 @@ from connect_share.kafka import client
 from connect_share.model.records import Record, TopicType
 from connect_share.worker_config import SHARING_PROPERTY
 from spark_jobs import command_line
-from spark_jobs.startup.scenarios import PLANS
+from spark_jobs.benchmark.scenarios import PLANS
 from spark_jobs.workload import group_records
 from tests.lab.benchmarks.output import hand_out
 from tests.lab.benchmarks.process_cost import Family

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connect_share.console import ProgressLine
-from connect_share.errors import ConfigError, WriteError
+from connect_share.errors import ConfigError
 from connect_share.files import Progress
 from connect_share.jar import INTERCEPTOR_CLASS, jar_path
 from connect_share.jar.cache import run_folder
@@ -40,6 +40,7 @@ from tests.lab.embedded.broker import LocalBroker
 from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.embedded.worker import worker_properties
 from tests.lab.worker import LabWorker
+from tests.support.topics import pairs_of, send
 
 FOREIGN: Final = WorkloadSize(
     groups=20,
@@ -88,13 +89,9 @@ def _properties(bootstrap_servers: str, prefix: str, cell: Cell) -> dict[str, st
 
 def _write_foreign(worker: WorkerConfig) -> None:
     producer = client.producer(worker.producer_settings(), client_id="benchmark", overrides={"linger.ms": "5"})
-    for topic_type in TopicType:
+    for kind in TopicType:
         for group in range(FOREIGN.groups):
-            for key, value in group_records(FOREIGN, group, topic_type):
-                producer.produce(worker.topic(topic_type), key=key, value=value)
-                producer.poll(0)
-    if producer.flush(60):
-        raise WriteError("the foreign records were not all acknowledged within 60 s")
+            send(producer, pairs_of(worker.topic(kind), group_records(FOREIGN, group, kind)))
 
 
 def _start_once(worker: LabWorker) -> dict[str, float]:

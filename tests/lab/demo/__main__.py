@@ -27,8 +27,8 @@ from connect_share.errors import ConnectShareError
 from connect_share.jar.java_runtime import java_command, java_version
 from connect_share.kafka.client import library_versions
 from migrator.cli.text import plan_lines, verification_lines
+from spark_jobs.benchmark.results import describe_machine
 from spark_jobs.session import spark_session
-from spark_jobs.startup.machine import describe_machine
 from tests.lab.demo.clusters import CLUSTERS
 from tests.lab.demo.report import render_report, summary_lines
 from tests.lab.demo.restart import look_at_sealed_group, look_at_shared_topics, run_again

@@ -20,11 +20,12 @@ from migrator.report import evidence_of
 from migrator.run import MigrationRun, locked_run
 from migrator.verify import verification
 from spark_jobs.apply_plan import SPARK_ENGINE, copy_engine
-from spark_jobs.startup.connection import SERVERS
-from spark_jobs.startup.result import StartupResult, Warmth
-from spark_jobs.startup.scenarios import chosen
-from spark_jobs.startup.suite import Suite
+from spark_jobs.benchmark.results import StartupResult, Warmth
+from spark_jobs.benchmark.scenarios import chosen
+from spark_jobs.benchmark.suite import Suite
+from spark_jobs.benchmark.topics import connection_to
 from spark_jobs.verify_plan import verify_engine
+from tests.lab.benchmarks.startup.contenders import ALL_RUNS
 from tests.lab.demo.result import Benchmark, BenchmarkBar, GroupStart, Move, MovedTopic, StoreStart
 from tests.lab.demo.views import GroupComparison, compare_views, view_from_storage
 from tests.lab.demo.workers import Captured
@@ -133,8 +134,8 @@ def run_benchmark(bootstrap_servers: str, folder: Path) -> Benchmark:
         ConnectShareError: a part of the benchmark failed.
     """
     with ProgressLine(sys.stderr) as progress:
-        contenders = frozenset(("python", "java"))
-        suite = Suite(chosen("kip", None), contenders, 2, lambda: {SERVERS: bootstrap_servers}, folder, progress)
+        runs = {name: ALL_RUNS[name] for name in ("python", "java")}
+        suite = Suite(chosen("kip", None), runs, 2, lambda: connection_to(bootstrap_servers), folder, progress)
         return benchmark_of(suite.run())
 
 

@@ -13,7 +13,6 @@ MODULES: Final = ("connect_share", "connect_share.exporter", "connect_share.runt
 _JOBS: Final = (
     "apply_plan",
     "benchmark_startup",
-    "compare_benchmarks",
     "export_groups",
     "generate_workload",
     "profile_topics",

@@ -29,7 +29,7 @@ from connect_share import (
     replay_offsets,
     replay_status,
 )
-from spark_jobs import benchmark_startup
+from tests.lab.benchmarks.startup import __main__ as benchmark_startup
 from tests.lab.release_fixtures.carried import carry_over
 from tests.lab.release_fixtures.program import done, run
 from tests.lab.release_fixtures.topics import TYPES, Cluster, SavedRecord, SavedTopic, save_topics

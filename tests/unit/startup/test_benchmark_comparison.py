@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.errors import ConfigError
-from spark_jobs import compare_benchmarks
-from spark_jobs.startup.comparison import compare, lines
-from spark_jobs.startup.connection import PREFIX, SERVERS, announcement, connection_from, is_secured
-from spark_jobs.startup.result import Scenario, Starts, StartupResult
-from spark_jobs.startup.scenarios import chosen
+from spark_jobs.benchmark.results import Scenario, Starts, StartupResult
+from spark_jobs.benchmark.scenarios import chosen
+from spark_jobs.benchmark.topics import PREFIX, SERVERS, announcement, connection_from, is_secured
+from tests.lab.benchmarks.startup import comparison
+from tests.lab.benchmarks.startup.comparison import compare, comparison_lines
 
 HERE = {"processors": 2, "architecture": "x86_64", "memory_bytes": 1, "system": "Linux 6", "cluster": "embedded"}
 
@@ -55,7 +55,7 @@ def test_on_two_machines_multiples_of_the_bare_read_are_compared() -> None:
     assert not found.same_machine
     assert not found.differs
     assert found.rows[0].ratio == pytest.approx(1)
-    shown = list(lines(found))
+    shown = list(comparison_lines(found))
     assert shown[0].startswith("Two machines")
     assert "| processors | 2 | 64 |" in shown
     assert "| version of kafka | - | 4.3.1 |" in shown
@@ -95,16 +95,16 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     for file, seconds in zip(files, (1.0, 2.0), strict=True):
         file.write_text(result([seconds] * 3).model_dump_json())
     words = list(map(str, files))
-    assert compare_benchmarks.main(words) == 1
+    assert comparison.main(words) == 1
     assert "| kip | Python stores, warm | 1,000 | 2,000 | - | - | 2.00 | **slower** |" in capsys.readouterr().out
-    assert compare_benchmarks.main([*words, "--output", "json"]) == 1
+    assert comparison.main([*words, "--output", "json"]) == 1
     assert json.loads(capsys.readouterr().out)["differs"] is True
-    assert compare_benchmarks.main([words[0], words[0]]) == 0
+    assert comparison.main([words[0], words[0]]) == 0
     capsys.readouterr()
     files[1].write_text("{}")
-    assert compare_benchmarks.main(words) == 2
+    assert comparison.main(words) == 2
     assert "no scenario and contender in common" in capsys.readouterr().err
-    assert compare_benchmarks.main([words[0], str(tmp_path / "none.json")]) == 2
+    assert comparison.main([words[0], str(tmp_path / "none.json")]) == 2
     assert "none.json cannot be read" in capsys.readouterr().err
 
 
@@ -118,12 +118,12 @@ def test_a_comparison_that_cannot_be_printed_has_failed(tmp_path: Path, monkeypa
         monkeypatch.context() as patched,
     ):  # it fails to close, too
         patched.setattr("sys.stdout", full)
-        codes.append(compare_benchmarks.main([str(file), str(file)]))
+        codes.append(comparison.main([str(file), str(file)]))
     assert codes == [2]
 
 
 def test_a_worker_file_gives_the_way_to_the_cluster_and_nothing_else(tmp_path: Path) -> None:
-    lines = {
+    comparison_lines = {
         "bootstrap.servers": "a:1,b:2",
         "group.id": "g",
         "security.protocol": "SSL",
@@ -135,10 +135,12 @@ def test_a_worker_file_gives_the_way_to_the_cluster_and_nothing_else(tmp_path: P
         "consumer.fetch.max.bytes": "1",
     }
     file = tmp_path / "worker.properties"
-    file.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+    file.write_text("".join(f"{name}={value}\n" for name, value in comparison_lines.items()))
     found = connection_from(file, None, None)
     replicas = {f"{kind}.storage.replication.factor": "-1" for kind in ("offset", "status")}
-    assert found == replicas | {name: lines[name] for name in list(lines)[:5] if name != "group.id"}
+    assert found == replicas | {
+        name: comparison_lines[name] for name in list(comparison_lines)[:5] if name != "group.id"
+    }
     assert is_secured(found)
 
 
@@ -158,11 +160,10 @@ def test_brokers_and_a_profile_lead_to_a_cluster_too(tmp_path: Path, monkeypatch
 
 def test_what_is_written_to_a_cluster_is_said_first() -> None:
     connection, plans = {SERVERS: "a:1", "sasl.jaas.config": "secret"}, chosen("kip", None)
-    text = "\n".join(announcement(connection, plans, {"python"}, 5, [f"{PREFIX}{each}" for each in "abcd"]))
-    assert "about 24,000 made-up records" in text
+    text = "\n".join(announcement(connection, plans, {"python"}, [f"{PREFIX}{each}" for each in "abcd"]))
+    assert "about 24,000 made-up records, 35.7 MB, at most 35.7 MB at a time" in text
     assert "4 such topics are there (connect-share-benchmark-a" in text
     assert "secret" not in text
-    with_java = "\n".join(announcement(connection, plans, {"java"}, 0, []))
+    with_java = "\n".join(announcement(connection, plans, {"java"}, []))
     assert "about 48,000 made-up records" in with_java
-    assert "puts" not in with_java
     assert "such topics" not in with_java

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from connect_share.contents.cost_model import CostModel, StartSize
 from connect_share.errors import ConfigError
-from spark_jobs.startup import resume
-from spark_jobs.startup.cost_fit import Point, fit, fitted, points
-from spark_jobs.startup.goals import MEMORY_BYTES, goals
-from spark_jobs.startup.result import Latency, Prediction, Scenario, Starts, StartupResult, Storm, Warmth
-from spark_jobs.startup.scenarios import PLANS, SUITES, chosen
+from spark_jobs.benchmark import results
+from spark_jobs.benchmark.cost_fit import Point, fit, fitted, points
+from spark_jobs.benchmark.results import Latency, Prediction, Scenario, Starts, StartupResult, Storm, Warmth
+from spark_jobs.benchmark.scenarios import PLANS, SUITES, chosen
+from tests.lab.benchmarks.startup.goals import MEMORY_BYTES, goals
+from tests.lab.benchmarks.startup.latency import has_latencies
 from tests.lab.demo.steps import benchmark_of
 
 SIZES = [
@@ -177,36 +178,36 @@ VERSIONS = {"kafka": "4.3.1"}
 
 
 def test_a_run_finds_what_it_has_kept(tmp_path: Path) -> None:
-    assert resume.versions() == resume.versions()
-    assert "+" in resume.versions()["connect_share"]  # names the code
+    assert results.versions() == results.versions()
+    assert "+" in results.versions()["connect_share"]  # names the code
     file = tmp_path / "made" / "result.json"
-    empty = resume.load(file, MACHINE, VERSIONS)
+    empty = results.load(file, MACHINE, VERSIONS)
     assert (empty.machine, empty.versions, empty.starts) == (MACHINE, VERSIONS, [])
     kip = PLANS["kip"].scenario
     ours = starts("kip", "python", "cold", *[0.1] * 6)  # three of them in each round
-    kept = resume.with_starts(empty, kip, [ours, starts("kip", "java", "cold", 0.1, 0.1)])
-    resume.save(file, kept)
-    again = resume.load(file, {**MACHINE, "load_1_minute": 9.9}, VERSIONS)
+    kept = results.with_starts(empty, kip, [ours, starts("kip", "java", "cold", 0.1, 0.1)])
+    results.save(file, kept)
+    again = results.load(file, {**MACHINE, "load_1_minute": 9.9}, VERSIONS)
     assert again == kept
     assert [each.name for each in file.parent.iterdir()] == ["result.json"]
-    assert resume.has_starts(again, kip, ["python"], 2)
-    assert not resume.has_starts(again, kip, ["python"], 3)
-    assert resume.has_starts(again, kip, ["java"], 2)
-    assert not resume.has_starts(again, kip, ["java"], 3)
-    assert not resume.has_starts(again, kip, ["python", "kcat"], 2)
+    assert results.has_starts(again, kip, ["python"], 2)
+    assert not results.has_starts(again, kip, ["python"], 3)
+    assert results.has_starts(again, kip, ["java"], 2)
+    assert not results.has_starts(again, kip, ["java"], 3)
+    assert not results.has_starts(again, kip, ["python", "kcat"], 2)
     changed: Scenario = kip.model_copy(update={"config_records": 1})
-    assert not resume.has_starts(again, changed, ["python"], 2)
-    anew = resume.with_starts(again, changed, [starts("kip", "python", "cold", 0.3)])
+    assert not results.has_starts(again, changed, ["python"], 2)
+    anew = results.with_starts(again, changed, [starts("kip", "python", "cold", 0.3)])
     assert ([each.config_records for each in anew.scenarios], [each.seconds for each in anew.starts]) == ([1], [[0.3]])
 
 
 def test_parts_that_were_measured_are_found() -> None:
     result = a_result()
-    assert resume.has_storm(result, "kip", 100, 2)
-    assert not resume.has_storm(result, "kip", 20, 2)
-    assert len(resume.with_storm(result, result.storms[0]).storms) == 2
-    assert resume.has_latencies(result, ["python", "java"], [1, 20], 1)
-    assert not resume.has_latencies(result, ["python", "java"], [1, 20], 2)
+    assert results.has_storm(result, "kip", 100, 2)
+    assert not results.has_storm(result, "kip", 20, 2)
+    assert len(results.with_storm(result, result.storms[0]).storms) == 2
+    assert has_latencies(result, ["python", "java"], [1, 20], 1)
+    assert not has_latencies(result, ["python", "java"], [1, 20], 2)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +223,7 @@ def test_what_does_not_belong_together_is_not_mixed(tmp_path: Path, content: str
     file = tmp_path / "result.json"
     file.write_text(content)
     with pytest.raises(ConfigError, match=words):
-        resume.load(file, MACHINE, VERSIONS)
+        results.load(file, MACHINE, VERSIONS)
     assert file.read_text() == content
 
 

@@ -9,19 +9,18 @@ from typing import Final
 
 from markupsafe import Markup
 
-from spark_jobs.startup.result import Scenario, StartupResult
-from spark_jobs.startup.view import (
+from spark_jobs.benchmark.results import Scenario, StartupResult, measurable
+from tests.lab.benchmarks.startup.view import (
     OURS,
     WARMTHS,
     Measured,
     MeasuredScenario,
     Spread,
     contender_order,
-    drawable,
     look_of,
 )
-from spark_jobs.units import count_tick, size
 from tests.lab.plots import Curve, curves
+from tests.lab.units import count_tick, size
 
 _LARGEST: Final = 1e18
 
@@ -101,7 +100,7 @@ class Growth:
             for x, scenario in self.sizes
             if result.model is not None and (size := sizes.get(scenario.name)) is not None
         ]
-        return [point for point in points if all(map(drawable, point[1:]))]
+        return [point for point in points if all(map(measurable, point[1:]))]
 
     def predicted(self, result: StartupResult) -> list[tuple[float, float]]:
         """Return what the model predicts of each size when it is fitted to the others alone."""
@@ -109,7 +108,7 @@ class Growth:
         return [
             (places[each.scenario], each.predicted_seconds)
             for each in result.predictions
-            if each.scenario in places and drawable(each.predicted_seconds)
+            if each.scenario in places and measurable(each.predicted_seconds)
         ]
 
     def plot(self, result: StartupResult) -> Markup:
@@ -159,7 +158,9 @@ _SETTINGS: Final[Mapping[str, tuple[object, str]]] = {
     "compression": ("none", "Compressed with {} against uncompressed"),
     "transactions": (False, "In transactions, read committed, against plain records"),
 }
-"""Settings of the topics by the scenario's member: the value that most scenarios have, and a title."""
+"""Settings of the topics by the scenario's member: the value that most scenarios have, and a title.
+
+Where that value is true, its side is the one that is asked about."""
 
 
 def contrasts(result: StartupResult, scenarios: Mapping[str, MeasuredScenario]) -> list[Contrast]:
@@ -170,13 +171,19 @@ def contrasts(result: StartupResult, scenarios: Mapping[str, MeasuredScenario]) 
             value = getattr(scenario, setting)
             if value != usual and scenario.name in scenarios:
                 candidates = [
-                    Contrast(title.format(value), scenarios[other.name], scenarios[scenario.name])
+                    Contrast(title.format(value), *_sides(scenarios[other.name], scenarios[scenario.name], usual))
                     for other in sorted(result.scenarios, key=lambda other: _distance(other, scenario))
                     if other.name in scenarios and _differ_in(setting, other, scenario)
                 ]
                 found += [each for each in candidates if each.pairs][:1]
-    # Sharing is the usual setting, and the side that is asked about.
-    return [Contrast(each.title, each.having, each.without) if "Shared" in each.title else each for each in found]
+    return found
+
+
+def _sides(
+    usual: MeasuredScenario, other: MeasuredScenario, value: object
+) -> tuple[MeasuredScenario, MeasuredScenario]:
+    """Return the scenarios without and with what is asked about."""
+    return (other, usual) if value is True else (usual, other)
 
 
 def _differ_in(setting: str, other: Scenario, scenario: Scenario) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from connect_share.errors import ConfigError
 from connect_share.model.records import TopicType
-from spark_jobs.startup.result import Scenario
+from spark_jobs.benchmark.results import Scenario
 from spark_jobs.workload import WorkloadSize, group_records
 
 PARTITIONS: Final[Mapping[str, int]] = {"config": 1, "status": 5, "offset": 25}
@@ -25,15 +25,15 @@ CONTENDERS: Final = (
     "librdkafka",
     "kcat",
 )
-"""All that can be measured beside each other; what each of them is stands in ``contenders.py``."""
-
-COLD_STARTS: Final[Mapping[str, int]] = {"python": 3}
-"""In each round, where it is not one. The model is fitted to ours, and five starts of 20 ms say little."""
+"""All that can be measured beside each other. ``starts.py`` measures those in Python, the lab also Java's stores and kcat."""
 
 TRANSACTION_RECORDS: Final = 50
 """Records of one transaction where a scenario has them: a marker in every partition that was written to."""
 
 CHECKPOINT: Final = "python-checkpoint"
+PLAIN_COPY: Final = "java"
+"""The contender that reads a copy of the topics with plain keys."""
+
 NEW_SHARE: Final = 100
 """One of so many records is written after the checkpoint."""
 

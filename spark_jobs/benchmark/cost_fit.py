@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connect_share.contents.cost_model import CostModel, StartSize, amounts
-from spark_jobs.startup.result import Prediction, StartupResult
-from spark_jobs.startup.view import spread
+from spark_jobs.benchmark.results import Prediction, StartupResult, median
 
 _PRICES: Final = tuple(amounts(StartSize(records=0, bytes=0, own_records=0)))
 _SINGULAR: Final = 1e-6
@@ -33,10 +32,10 @@ def points(result: StartupResult) -> dict[str, Point]:
     usable = {each.name for each in result.scenarios if each.compression == "none" and not each.transactions}
     found = {}
     for starts in result.starts:
-        median = spread(starts.seconds)
+        seconds = median(starts.seconds)
         ours = (starts.contender, starts.warmth) == ("python", "cold")
-        if ours and starts.scenario in usable and starts.size is not None and median is not None:
-            found[starts.scenario] = (starts.size, median.median)
+        if ours and starts.scenario in usable and starts.size is not None and seconds is not None:
+            found[starts.scenario] = (starts.size, seconds)
     return found
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from spark_jobs.startup.result import StartupResult, Warmth
-from spark_jobs.startup.view import (
+from spark_jobs.benchmark.results import StartupResult, Warmth
+from tests.lab.benchmarks.startup.view import (
     KIP,
     OURS,
     STORES,
@@ -17,7 +17,7 @@ from spark_jobs.startup.view import (
     measured_storms,
     predictions,
 )
-from spark_jobs.units import ratio, size
+from tests.lab.units import ratio, size
 
 LARGE: Final = "groups-1000"
 SMALL: Final = "groups-1"

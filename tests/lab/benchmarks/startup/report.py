@@ -1,42 +1,45 @@
-"""The start-up benchmark's report: a page, the same as Markdown, and a table for the terminal.
+"""The start-up benchmark's report: a page, and the same as Markdown.
 
-``python -m spark_jobs.startup.report RESULT.json --to DIR`` draws both files again from a saved result.
+``python -m tests.lab.benchmarks.startup.report RESULT.json --to DIR`` draws both files again from a saved result.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from markupsafe import Markup
 
 from connect_share.console import printable
+from connect_share.contents.cost_model import EARLY_BYTES, EARLY_RECORDS, CostModel
 from connect_share.errors import ConnectShareError
 from migrator.report_page import render_markdown, render_page
-from spark_jobs import command_line, units
-from spark_jobs.startup import resume
-from spark_jobs.startup.goals import goals
-from spark_jobs.startup.result import StartupResult, Warmth
-from spark_jobs.startup.series import contrasts, growths
-from spark_jobs.startup.summary import model_cards, ratio_cards, sentences
-from spark_jobs.startup.view import (
+from spark_jobs import command_line
+from spark_jobs.benchmark.results import StartupResult, Warmth, read
+from tests.lab import plots, units
+from tests.lab.benchmarks.startup.goals import goals
+from tests.lab.benchmarks.startup.series import Growth, contrasts, growths
+from tests.lab.benchmarks.startup.view import (
     EMBEDDED,
     KIP,
     OURS,
     STORES,
     WARMTHS,
+    MeasuredLatency,
     MeasuredScenario,
+    MeasuredStorm,
     look_of,
     measured_latencies,
     measured_scenarios,
     measured_storms,
     predictions,
 )
-from tests.lab import plots
+from tests.lab.units import duration, listed, percent, ratio, size
 
 _PHASE_PLOTS: Final = 2
 
@@ -154,62 +157,110 @@ def write_report(result: StartupResult, folder: Path) -> tuple[Path, Path]:
     return html, markdown
 
 
-def startup_table(result: StartupResult) -> list[str]:
-    """Return the result as lines for a terminal: ratios first, then milliseconds."""
-    lines = []
-    for scenario in measured_scenarios(result).values():
-        compared = [f"  {each.sentence}" for each in scenario.starts if each.sentence]
-        lines += [scenario.title, *compared, ""] if compared else []
-    for scenario in measured_scenarios(result).values():
-        heads = "".join(f"{store:>9}" for store in STORES)
-        lines += [scenario.title, f"  {'milliseconds, median (min-max)':<58}{'all three':>24}{heads}"]
-        for each in scenario.starts:
-            median, low, high = map(units.milliseconds, (each.total.median, each.total.low, each.total.high))
-            cells = [units.milliseconds(each.store_seconds(store)) for store in STORES]
-            line = f"  {each.title:<58}{f'{median} ({low}-{high})':>24}{''.join(f'{cell:>9}' for cell in cells)}"
-            lines.append(line.rstrip())
-        lines += ["", *_budget(scenario)]
-    for storm in (storm for group in measured_storms(result) for storm in group):
-        times = "" if storm.times is None else f", {units.ratio(storm.times)} times one after another"
-        lines.append(
-            f"storm of {storm.storm.starts:,}, {storm.label}: {storm.storm.wall_seconds:,.1f} s{times}, "
-            f"{storm.storm.failed:,} failed"
-        )
+def latency_lines(result: StartupResult) -> Iterator[str]:
+    """Yield what was measured of puts, for a terminal."""
     for put in measured_latencies(result):
         p50, p99 = units.milliseconds(put.seconds.median), units.milliseconds(put.seconds.percentile(0.99))
-        groups = "1 group" if put.latency.groups == 1 else f"{put.latency.groups:,} groups"
-        lines.append(
-            f"put to read-back, {put.latency.contender}, {put.latency.store}, {groups}: p50 {p50} ms, p99 {p99} ms"
-        )
-    lines.append("KIP-1173's own figures: config about 500 ms, status 400-500 ms")
-    return [printable(line) for line in lines]
-
-
-def _budget(scenario: MeasuredScenario) -> list[str]:
-    """Return where the time of those starts goes whose contenders know it."""
-    known = [each for each in scenario.starts if each.phases]
-    if not known:
-        return []
-    heads = "".join(f"{phase.replace('_', ' '):>14}" for phase in (*scenario.phases, "sum"))
-    rows = (f"  {each.title:<58}{''.join(f'{text:>14}' for text in scenario.phase_texts(each))}" for each in known)
-    return [f"  {'where the milliseconds go, medians':<58}{heads}", *rows, ""]
+        what = f"{put.latency.contender}, {put.latency.store}, groups: {put.latency.groups:,}"
+        yield printable(f"put to read-back, {what}: p50 {p50} ms, p99 {p99} ms")
 
 
 def main(argv: Sequence[str]) -> int:
     """Draw the report of a saved result; return the exit code."""
-    arguments = command_line.parser("startup.report", "Draw the start-up benchmark's report from its saved result.")
-    arguments.epilog = None  # nothing runs on a cluster
+    arguments = argparse.ArgumentParser(prog="python -m tests.lab.benchmarks.startup.report", description=__doc__)
     arguments.add_argument("result", type=Path, help="JSON file that benchmark_startup wrote")
     arguments.add_argument("--to", type=Path, required=True, metavar="DIR", help="folder for report.html and report.md")
-    options = arguments.parse_args(argv)
 
-    def body(_: object) -> int:
-        for path in write_report(resume.read(options.result), options.to):
+    def body(options: argparse.Namespace) -> int:
+        for path in write_report(read(options.result), options.to):
             print(path)
         return 0
 
-    return command_line.run(options, body)
+    return command_line.run(arguments.parse_args(argv), body)
 
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
+
+
+_ON_KIP: Final[tuple[tuple[str, Warmth], ...]] = (("java", "cold"), ("java-foreign", "warm"), ("kcat", "cold"))
+_ON_LARGE: Final[tuple[tuple[str, Warmth], ...]] = (("java", "warm"), ("java-jar", "warm"))
+
+
+class Card(NamedTuple):
+    """A figure that is to be seen first: how much, of what, and how it came about."""
+
+    figure: str
+    what: str
+    detail: str = ""
+
+
+def ratio_cards(kip: MeasuredScenario | None, large: MeasuredScenario | None) -> Iterator[Card]:
+    """Yield the main ratios, of the KIP's workload and of the scenario with the most groups."""
+    for scenario, where, wanted in ((kip, "KIP's workload", _ON_KIP), (large, large.title if large else "", _ON_LARGE)):
+        for contender, warmth in wanted:
+            other = scenario.find(contender, warmth) if scenario else None
+            if other is not None and other.ours is not None and other.times is not None:
+                theirs, ours = duration(other.total.median), duration(other.ours.total.median)
+                yield Card(f"{ratio(other.times)} ×", other.title, f"{where}: {theirs} against our {ours}")
+    full, short = (large.find(name, "cold") if large else None for name in (OURS, "python-checkpoint"))
+    if large is not None and full is not None and short is not None:
+        yield Card(
+            f"{ratio(full.total.median / short.total.median)} ×",
+            "our full read, against a start from a checkpoint",
+            f"{large.title}: {duration(full.total.median)} against {duration(short.total.median)}",
+        )
+
+
+def model_cards(model: CostModel, *, predicted: bool) -> list[Card]:
+    """Return the prices of the cost model."""
+    prices = [
+        (model.per_record_s, "a record", "own or foreign"),
+        (model.per_early_record_s, "more", f"for each of the first {EARLY_RECORDS:,}"),
+        (model.per_byte_s, "a byte", "of keys and values"),
+        (model.per_early_byte_s, "more", f"for each of the first {size(EARLY_BYTES)}"),
+        (model.per_own_record_s, "an own record", "parsed and folded"),
+    ]
+    cards = [Card(duration(seconds), what, detail) for seconds, what, detail in prices if seconds or what != "more"]
+    error = Card(f"± {percent(model.error)}", "largest error", "of a size predicted from the others")
+    return [Card(duration(model.fixed_s), "fixed"), *cards, *([error] if predicted else [])]
+
+
+def sentences(
+    scenarios: dict[str, MeasuredScenario],
+    growths: list[Growth],
+    storms: list[list[MeasuredStorm]],
+    latencies: list[MeasuredLatency],
+) -> Iterator[str]:
+    """Yield what was found, one sentence for each part of the report."""
+    kip = scenarios[KIP].starts if KIP in scenarios else ()
+    if ours := [f"{duration(each.total.median)} {each.warmth}" for each in kip if each.contender == OURS]:
+        yield (
+            f"On the KIP's workload our three stores are ready after {listed(ours)}; "
+            "the KIP gives about 500 ms for the config topic alone."
+        )
+    if grown := [sentence for growth in growths if (sentence := _grown(growth))]:
+        yield f"Our start grows {listed(grown)}."
+    together = [
+        f"{storm.storm.starts:,} {storm.label} {ratio(storm.times)} times ({storm.storm.failed or 'none'} failed)"
+        for *_, storm in storms
+        if storm.times is not None
+    ]
+    if together:
+        yield f"Wall time of starts side by side against one after another: {listed(together)}."
+    puts = [
+        f"{each.latency.store} {duration(each.seconds.median)} (Java's: {duration(each.seconds.median / each.beside_java)})"
+        for each in latencies
+        if each.latency.groups == 1 and each.beside_java is not None
+    ]
+    if puts:
+        yield f"Put to read-back of running stores, half of all sooner than: {listed(puts)}."
+
+
+def _grown(growth: Growth) -> str:
+    ends = growth.ends_of_ours()
+    if ends is None:
+        return ""
+    (first_x, first), (last_x, last) = ends
+    between = f"{first_x:,.0f} and {last_x:,.0f} {growth.dimension.unit}"
+    return f"from {duration(first.median)} to {duration(last.median)} between {between}"

@@ -2,20 +2,19 @@
 
 Our puts and the other groups' writes run in processes of their own:
 
-usage: python -m spark_jobs.startup.latency puts WORKER_FILE PUTS UNCOUNTED
-       python -m spark_jobs.startup.latency writers WORKER_FILE GROUPS   (until its standard input is closed)
+usage: python -m tests.lab.benchmarks.startup.latency puts WORKER_FILE PUTS UNCOUNTED
+       python -m tests.lab.benchmarks.startup.latency writers WORKER_FILE GROUPS   (until its standard input is closed)
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count as count_from
 from pathlib import Path
 from typing import Final, Literal
 
@@ -27,16 +26,18 @@ from connect_share.kafka.create import ensure_topic, topic_spec
 from connect_share.model.config import connector_config_record
 from connect_share.model.keys import ClusterGroupId, prefix_key
 from connect_share.model.offsets import offset_key, offset_value
-from connect_share.model.records import ConnectorTaskId, TopicType
+from connect_share.model.records import ConnectorTaskId, Record, TopicType
 from connect_share.model.status import ConnectorStatus, State, TaskStatus, task_status_record
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
-from spark_jobs.startup.connection import SERVERS, Connection
-from spark_jobs.startup.contenders import run_python
-from spark_jobs.startup.result import Latency
+from spark_jobs.benchmark.results import Latency, StartupResult
+from spark_jobs.benchmark.starts import run_python
+from spark_jobs.benchmark.topics import SERVERS, Connection, worker_of, write_worker
+from tests.lab.benchmarks.startup.contenders import java_file
 from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.embedded.java_program import time_java_puts
-from tests.lab.embedded.worker import worker_properties, write_properties
+from tests.lab.embedded.worker import worker_properties
+from tests.support.topics import ANYWHERE, written_evenly
 
 PUTS: Final = 200
 """Into each store, of each contender, beside each number of groups."""
@@ -46,7 +47,7 @@ CONTENDERS: Final = ("python", "java")
 _BLOCKS: Final = 2
 _UNCOUNTED: Final = 100
 _PUTS_S: Final = 600
-_MODULE: Final = "spark_jobs.startup.latency"
+_MODULE: Final = "tests.lab.benchmarks.startup.latency"
 WRITES_A_SECOND: Final = 10
 """Of each other group, to each topic: far more than a group writes that is not just being started."""
 
@@ -72,7 +73,7 @@ def measure_latency(
         ConnectShareError: a topic could not be made, or a process failed.
     """
     files = {name: _worker_file(folder, connection, prefix, name) for name in CONTENDERS}
-    worker = WorkerConfig.from_file(files["python"])
+    worker = worker_of(files["python"])
     found: dict[tuple[str, str, int], list[float]] = {}
     blocks = min(_BLOCKS, puts)
     progress.phase("latency: measuring", blocks * len(GROUPS) * len(contenders))
@@ -93,6 +94,15 @@ def measure_latency(
     ]
 
 
+def has_latencies(result: StartupResult, contenders: Sequence[str], groups: Sequence[int], puts: int) -> bool:
+    """Return whether puts into all stores were measured, often enough."""
+    found: dict[tuple[str, str, int], int] = {
+        (each.contender, each.store, each.groups): len(each.seconds) for each in result.latencies
+    }
+    kinds = itertools.product(contenders, ("config", "status", "offset"), groups)
+    return all(found.get(kind, 0) >= puts for kind in kinds)
+
+
 def _worker_file(folder: Path, connection: Connection, prefix: str, contender: str) -> Path:
     properties = {
         **worker_properties(connection[SERVERS], f"latency-{contender}", prefix),
@@ -101,7 +111,7 @@ def _worker_file(folder: Path, connection: Connection, prefix: str, contender: s
         SHARING_PROPERTY: "enabled",
         **({"interceptor.classes": INTERCEPTOR_CLASS} if contender == "java" else {}),
     }
-    return write_properties(folder / f"{prefix}-{contender}.properties", properties)
+    return write_worker(folder / f"{prefix}-{contender}.json", properties)
 
 
 @contextmanager
@@ -138,7 +148,7 @@ def _others(worker_file: Path, groups: int) -> Iterator[None]:
 def _measure_puts(contender: str, worker_file: Path, count: int) -> dict[str, list[float]]:
     uncounted = min(_UNCOUNTED, count)
     if contender == "java":
-        return time_java_puts(worker_file, count, uncounted, jars=[jar_path()])
+        return time_java_puts(java_file(worker_file), count, uncounted, jars=[jar_path()])
     lines = run_python(_MODULE, "puts", worker_file, count, uncounted, timeout_s=_PUTS_S)
     found: dict[str, list[float]] = json.loads(lines[-1])
     return found
@@ -185,20 +195,12 @@ def _put_status(storage: ConnectStorage, number: int) -> None:
         time.sleep(_LOOK_EVERY_S)
 
 
-def write_as_groups(worker: WorkerConfig, groups: int, ended: threading.Event) -> None:
-    """Write to all three topics as so many groups do, evenly spread, until the event is set."""
-    sender = producer(worker.producer_settings(), client_id="other-groups", overrides={"linger.ms": "0"})
-    pause_s = 1.0 / WRITES_A_SECOND / groups
-    due_s = time.monotonic()
-    for turn in count_from():
+def _records_of(worker: WorkerConfig, groups: int) -> Iterator[Record]:
+    """Yield records of so many groups in turn for all three topics."""
+    for turn in itertools.count():
         group = ClusterGroupId(f"other-{turn % groups:03d}")
         for topic_type, (key, value) in _records(turn // groups).items():
-            sender.produce(worker.topic(topic_type), key=prefix_key(group, key), value=value)
-        sender.poll(0)
-        due_s = max(due_s + pause_s, time.monotonic() - 1.0)  # what was missed long ago is not made up for
-        if ended.wait(max(0.0, due_s - time.monotonic())):
-            break
-    sender.flush(30)
+            yield Record(worker.topic(topic_type), ANYWHERE, 0, 0, prefix_key(group, key), value)
 
 
 def _records(number: int) -> dict[TopicType, tuple[bytes, bytes | None]]:
@@ -212,19 +214,18 @@ def _records(number: int) -> dict[TopicType, tuple[bytes, bytes | None]]:
 
 def main(argv: list[str]) -> int:
     """Print one JSON object of puts, or write until standard input ends."""
-    what, worker = argv[0], WorkerConfig.from_file(Path(argv[1]))
+    what, worker = argv[0], worker_of(Path(argv[1]))
     if what == "puts":
         print(json.dumps(puts(worker, int(argv[2]), int(argv[3]))), flush=True)
         return 0
-    ended = threading.Event()
-
-    def await_end() -> None:
+    groups, sender = (
+        int(argv[2]),
+        producer(worker.producer_settings(), client_id="others", overrides={"linger.ms": "0"}),
+    )
+    each_second = WRITES_A_SECOND * groups * len(TopicType)
+    with written_evenly(sender, _records_of(worker, groups), each_second, every_s=0.001):
+        print("writing", flush=True)
         sys.stdin.read()
-        ended.set()
-
-    threading.Thread(target=await_end, daemon=True).start()
-    print("writing", flush=True)
-    write_as_groups(worker, int(argv[2]), ended)
     return 0
 
 

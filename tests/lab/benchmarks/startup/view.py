@@ -11,8 +11,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from spark_jobs.startup.result import PHASES, Latency, Prediction, Scenario, StartupResult, Storm, Warmth
-from spark_jobs.units import milliseconds, ratio
+from spark_jobs.benchmark.results import (
+    PHASES,
+    Latency,
+    Prediction,
+    Scenario,
+    StartupResult,
+    Storm,
+    Warmth,
+    measurable,
+    median,
+)
+from tests.lab.units import milliseconds, ratio
 
 KIP: Final = "kip"
 EMBEDDED: Final = "embedded"
@@ -21,10 +31,6 @@ EMBEDDED: Final = "embedded"
 OURS: Final = "python"
 STORES: Final = ("config", "status", "offset")
 WARMTHS: Final[tuple[Warmth, ...]] = ("cold", "warm")
-
-_SHORTEST: Final = 1e-9
-_LONGEST: Final = 1e9
-"""Seconds outside of these are a broken file, and no plot could show them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +95,8 @@ class Spread:
 
 def spread(values: Iterable[float]) -> Spread | None:
     """Return the values that can be compared and drawn; ``None`` if there are none."""
-    usable = tuple(value for value in values if drawable(value))
+    usable = tuple(value for value in values if measurable(value))
     return Spread(usable) if usable else None
-
-
-def drawable(seconds: float) -> bool:
-    """Return whether these seconds can have been measured and can be drawn."""
-    return _SHORTEST <= seconds <= _LONGEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,31 +190,27 @@ def measured_scenarios(result: StartupResult) -> dict[str, MeasuredScenario]:
 
 
 def _measured(result: StartupResult, scenario: str) -> list[Measured]:
-    """Return what was measured on a scenario; starts of several entries are put together."""
+    """Return what was measured on a scenario, ours first."""
     found = []
-    kinds = dict.fromkeys((each.contender, each.warmth) for each in result.starts if each.scenario == scenario)
-    for contender, warmth in sorted(kinds, key=lambda kind: (contender_order(kind[0]), WARMTHS.index(kind[1]))):
-        kind = (scenario, contender, warmth)
-        entries = [each for each in result.starts if (each.scenario, each.contender, each.warmth) == kind]
-        total = spread(value for each in entries for value in each.seconds)
+    starts = [each for each in result.starts if each.scenario == scenario]
+    for each in sorted(starts, key=lambda each: (contender_order(each.contender), WARMTHS.index(each.warmth))):
+        total = spread(each.seconds)
         if total is None:
             continue
-        topics = {name: spread(value for each in entries for value in each.topics.get(name, ())) for name in STORES}
-        phases: dict[str, list[float]] = {}
-        for each in entries:
-            for phase, values in each.phases.items():
-                phases.setdefault(phase, []).extend(value for value in values if value == 0 or drawable(value))
-        cpu = spread(value for each in entries for value in each.cpu_seconds)
-        peaks = [peak for each in entries for peak in each.peak_bytes]
+        topics = {name: spread(each.topics.get(name, ())) for name in STORES}
+        phases = {
+            phase: [value for value in values if value == 0 or measurable(value)]
+            for phase, values in each.phases.items()
+        }
         found.append(
             Measured(
-                contender,
-                warmth,
+                each.contender,
+                each.warmth,
                 total,
                 {name: seconds for name, seconds in topics.items() if seconds is not None},
                 {phase: statistics.median(values) for phase, values in phases.items() if values},
-                None if cpu is None else cpu.median,
-                statistics.median(peaks) if peaks else None,
+                median(each.cpu_seconds),
+                statistics.median(each.peak_bytes) if each.peak_bytes else None,
             )
         )
     ours = {each.warmth: each for each in found if each.contender == OURS}
@@ -250,7 +247,7 @@ class MeasuredStorm:
     @property
     def wall_seconds(self) -> float | None:
         """The time until all were up; ``None`` if it cannot have been measured."""
-        return self.storm.wall_seconds if drawable(self.storm.wall_seconds) else None
+        return self.storm.wall_seconds if measurable(self.storm.wall_seconds) else None
 
     @property
     def times(self) -> float | None:
@@ -261,7 +258,7 @@ class MeasuredStorm:
     def cpu_seconds(self) -> float | None:
         """CPU time of each start."""
         each = self.storm.cpu_seconds / self.storm.starts if self.storm.starts > 0 else 0.0
-        return each if drawable(each) else None
+        return each if measurable(each) else None
 
 
 def measured_storms(result: StartupResult) -> list[list[MeasuredStorm]]:
@@ -271,7 +268,7 @@ def measured_storms(result: StartupResult) -> list[list[MeasuredStorm]]:
     for storm in sorted(result.storms, key=lambda each: (each.scenario, each.starts, each.at_once)):
         kind = (storm.scenario, storm.starts)
         groups.setdefault(kind, []).append(MeasuredStorm(storm, alone.get(kind)))
-        if storm.at_once == 1 and drawable(storm.wall_seconds):
+        if storm.at_once == 1 and measurable(storm.wall_seconds):
             alone.setdefault(kind, storm)
     return list(groups.values())
 
@@ -324,4 +321,6 @@ def measured_latencies(result: StartupResult) -> list[MeasuredLatency]:
 
 def predictions(result: StartupResult) -> list[Prediction]:
     """Return the predictions that can be compared with what was measured."""
-    return [each for each in result.predictions if drawable(each.predicted_seconds) and drawable(each.measured_seconds)]
+    return [
+        each for each in result.predictions if measurable(each.predicted_seconds) and measurable(each.measured_seconds)
+    ]

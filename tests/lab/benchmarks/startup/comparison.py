@@ -1,17 +1,25 @@
-"""Two results of the start-up benchmark side by side: of two versions on one machine, or of two machines. Pure."""
+"""Compare two results of the start-up benchmark: of two versions on one machine, or of two machines.
+
+Shows medians of all starts that both have, and which of them differ by more than their spread. On one machine milliseconds
+are compared, on two machines multiples of bare librdkafka in the same run.
+"""
 
 from __future__ import annotations
 
+import argparse
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Final
 
+from connect_share.console import Output
 from connect_share.errors import ConfigError
-from spark_jobs.startup.result import Scenario, StartupResult, Warmth
-from spark_jobs.startup.view import MeasuredScenario, look_of, measured_scenarios
-from spark_jobs.units import milliseconds, ratio
+from spark_jobs import command_line
+from spark_jobs.benchmark.results import Scenario, StartupResult, Warmth, read
+from tests.lab.benchmarks.startup.view import MeasuredScenario, look_of, measured_scenarios
+from tests.lab.units import milliseconds, ratio
 
 BARE: Final = "librdkafka"
 _SAME: Final = math.log(1.1)
@@ -167,7 +175,7 @@ def _middle(values: Sequence[float]) -> tuple[float, float]:
     return quarters[0], quarters[2]
 
 
-def lines(comparison: Comparison) -> Iterator[str]:
+def comparison_lines(comparison: Comparison) -> Iterator[str]:
     """Yield the comparison as Markdown that a terminal can show, too."""
     if not comparison.same_machine:
         yield "Two machines or clusters: milliseconds cannot be compared. The ratio is that of multiples of bare librdkafka."
@@ -195,3 +203,29 @@ def lines(comparison: Comparison) -> Iterator[str]:
     if comparison.left_out:
         yield ""
         yield f"Not compared, because only one result has them or their records differ: {', '.join(comparison.left_out)}."
+
+
+def _body(options: argparse.Namespace) -> int:
+    found = compare(read(options.before), read(options.after))
+    output = Output("compare_benchmarks", options.output)
+    if output.is_json:
+        output.json({**asdict(found), "differs": found.differs})
+    else:
+        output.lines(*comparison_lines(found))
+    return 1 if found.differs else 0
+
+
+def main(argv: Sequence[str]) -> int:
+    """Compare. As diff: 0 same within the spread, 1 a start differs, 2 failed, or the results cannot be compared."""
+    arguments = argparse.ArgumentParser(prog="python -m tests.lab.benchmarks.startup.comparison", description=__doc__)
+    arguments.epilog = (
+        "Exit codes: 0 same within the spread, 1 a start differs, 2 failed, or the results cannot be compared."
+    )
+    arguments.add_argument("before", type=Path, help="JSON file of a benchmark (--result)")
+    arguments.add_argument("after", type=Path, help="another one")
+    arguments.add_argument("--output", choices=("text", "json"), default="text")
+    return command_line.run(arguments.parse_args(argv), _body, failed=2)
+
+
+if __name__ == "__main__":
+    command_line.exit_with(main)

@@ -1,10 +1,16 @@
 """Times starts in this process; run in a new process for a cold one. Prints one JSON object a start.
 
-usage: python -m spark_jobs.startup.probe stores|plain-client|librdkafka|size WORKER_FILE RUNS [--checkpoint FILE]
+usage: python -m spark_jobs.benchmark.starts stores|plain-client|librdkafka|size WORKER_FILE RUNS [--checkpoint FILE]
 
 A start knows how long it was taking own records in, but parses and folds them in one go: how that divides into ``parse``
 and ``fold`` is measured once afterwards, on the same records. ``read`` is the time in which the client is asked for records;
 what is done to foreign ones is in ``other``.
+
+Contenders:
+    python: our three stores.
+    python-checkpoint: the same, from a checkpoint that lacks 1 % of the records.
+    plain-client: confluent-kafka with default settings, one topic after another, records thrown away.
+    librdkafka: our fetch settings, three topics side by side, nothing done to the records.
 """
 
 from __future__ import annotations
@@ -13,28 +19,30 @@ import argparse
 import contextlib
 import gc
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from connect_share.contents.cost_model import StartSize
-from connect_share.errors import ReadToEndTimeoutError, StoreError, ValueFormatError
+from connect_share.errors import ConnectShareError, ReadToEndTimeoutError, StoreError, ValueFormatError
+from connect_share.files import Progress
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.client import Consumer, Message, TopicPartition, consumer, library_versions, to_record
+from connect_share.kafka.client import Consumer, TopicPartition, consumer, library_versions
 from connect_share.kafka.facts import gather_facts
-from connect_share.kafka.read import read_batches
 from connect_share.log.first_read import catch_up_consumer
 from connect_share.model.connect_json import loads
-from connect_share.model.keys import prefix_key
-from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.model.records import Record, TopicType
 from connect_share.replay import replay_config, replay_offsets, replay_status
 from connect_share.storage import ConnectStorage, StorageStartup
 from connect_share.worker_config import WorkerConfig
-from spark_jobs.startup.result import Start
+from spark_jobs.benchmark.results import COLD_STARTS, Start, Starts, Warmth
+from spark_jobs.benchmark.scenarios import CHECKPOINT, PLAIN_COPY, Plan
+from spark_jobs.benchmark.topics import Files, own_records, start_size, worker_of
 
 _PARSED: Final = (TopicType.CONFIG, TopicType.STATUS)
 _STATUS: Final = Path("/proc/self/status")
@@ -227,39 +235,6 @@ def _throw_away(reader: Consumer, ends: dict[tuple[str, int], int]) -> float:
     return first_s
 
 
-def own_records(worker: WorkerConfig) -> dict[TopicType, list[Record]]:
-    """Read the records of the worker's group; without sharing all."""
-    found: dict[TopicType, list[Record]] = {topic_type: [] for topic_type in TopicType}
-    for topic_type, message, own in _everything(worker):
-        if own:
-            found[topic_type].append(to_record(message))
-    return found
-
-
-def start_size(worker: WorkerConfig) -> StartSize:
-    """Return what a start has to read."""
-    records = size = own_records = 0
-    for _, message, own in _everything(worker):
-        records += 1
-        size += len(message.key() or b"") + len(message.value() or b"")
-        own_records += own
-    return StartSize(records=records, bytes=size, own_records=own_records)
-
-
-def _everything(worker: WorkerConfig) -> Iterator[tuple[TopicType, Message, bool]]:
-    """Yield all records, and whether each is one of the worker's group."""
-    prefix = b"" if worker.cluster_group_id is None else prefix_key(worker.cluster_group_id, b"")
-    with Admin(worker.admin_settings(), client_id="count-admin") as admin:
-        found = gather_facts(admin, [worker.topic(topic_type) for topic_type in TopicType])
-    for topic_type in TopicType:
-        topic = worker.topic(topic_type)
-        ranges = [OffsetRange(topic, partition, 0, end) for partition, end in found[topic].ends.items()]
-        isolation = worker.isolation(topic_type)
-        for batch in read_batches(worker.client_settings(), ranges, isolation=isolation, client_id="count"):
-            for message in batch:
-                yield topic_type, message, (message.key() or b"").startswith(prefix)
-
-
 def _timed(read: Callable[[WorkerConfig], object], worker: WorkerConfig) -> Start:
     measurement = Measurement()
     found = read(worker)
@@ -269,13 +244,13 @@ def _timed(read: Callable[[WorkerConfig], object], worker: WorkerConfig) -> Star
 
 def main(argv: list[str]) -> int:
     """Print one JSON line a start; the first one is that of a new process."""
-    arguments = argparse.ArgumentParser(prog="python -m spark_jobs.startup.probe")
+    arguments = argparse.ArgumentParser(prog="python -m spark_jobs.benchmark.starts")
     arguments.add_argument("what", choices=("stores", "plain-client", "librdkafka", "size"))
     arguments.add_argument("worker_file", type=Path)
     arguments.add_argument("runs", type=int)
     arguments.add_argument("--checkpoint", type=Path)
     options = arguments.parse_args(argv)
-    worker = WorkerConfig.from_file(options.worker_file)
+    worker = worker_of(options.worker_file)
     library_versions()
     if options.what == "size":
         print(start_size(worker).model_dump_json())
@@ -296,3 +271,86 @@ def main(argv: list[str]) -> int:
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
+
+
+_PROBE_S: Final = 900
+_WARM_UP: Final = 20
+
+
+def run_python(module: str, *arguments: object, timeout_s: float = _PROBE_S) -> list[str]:
+    """Run a module in a new process; return the lines that it prints.
+
+    Raises:
+        ConnectShareError: it failed; has the end of its errors.
+    """
+    command = [sys.executable, "-m", module, *map(str, arguments)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+    except subprocess.TimeoutExpired as exc:
+        raise ConnectShareError(f"{module} {arguments[0]} did not end within {timeout_s:g} s") from exc
+    if done.returncode != 0:
+        raise ConnectShareError(f"the measurement {module} {arguments[0]} failed: {done.stderr[-1500:]}")
+    return [line for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def _probed(what: str, worker_file: Path, runs: int, *options: object) -> list[Start]:
+    lines = run_python("spark_jobs.benchmark.starts", what, worker_file, runs, *options)
+    return [Start.model_validate_json(line) for line in lines]
+
+
+def size_of(worker_file: Path) -> StartSize:
+    """Return what a start on these topics has to read."""
+    return StartSize.model_validate_json(run_python("spark_jobs.benchmark.starts", "size", worker_file, 1)[0])
+
+
+Run = Callable[[Files, int], list[Start]]
+"""Starts a contender in a new process, and so many times again in the same one."""
+
+RUNS: Final[Mapping[str, Run]] = {
+    "python": lambda files, warm: _probed("stores", files.ours, 1 + warm),
+    CHECKPOINT: lambda files, warm: _probed("stores", files.ours, 1 + warm, "--checkpoint", files.checkpoint),
+    "plain-client": lambda files, _warm: _probed("plain-client", files.ours, 2),
+    "librdkafka": lambda files, warm: _probed("librdkafka", files.ours, 1 + warm),
+}
+"""The contenders that can be measured on any cluster."""
+
+
+def measure(plan: Plan, files: Files, runs: Mapping[str, Run], rounds: int, progress: Progress) -> list[Starts]:
+    """Measure every contender once a round, in turn, so that a machine whose speed drifts harms all alike.
+
+    The brokers serve a few reads before anything counts.
+
+    Raises:
+        ConnectShareError: one of them failed.
+    """
+    name = plan.scenario.name
+    size = size_of(files.ours)
+    progress.phase(f"{name}: warming the brokers up", 0)
+    for worker_file in {files.ours, files.plain if PLAIN_COPY in runs else files.ours}:
+        # The first contender must not pay for a cold broker: a broker in use has served these reads before.
+        _probed("librdkafka", worker_file, _WARM_UP)
+    found: dict[tuple[str, Warmth], list[Start]] = {}
+    progress.phase(f"{name}: measuring", rounds * len(runs))
+    for _ in range(rounds):
+        for contender, run in runs.items():
+            for cold in range(COLD_STARTS.get(contender, 1)):
+                starts = run(files, plan.warm_starts if cold == 0 else 0)
+                found.setdefault((contender, "cold"), []).append(starts[0])
+                if starts[1:]:
+                    found.setdefault((contender, "warm"), []).extend(starts[1:])
+            progress.advance(1)
+    return [_together(name, contender, warmth, starts, size) for (contender, warmth), starts in found.items()]
+
+
+def _together(scenario: str, contender: str, warmth: Warmth, starts: Sequence[Start], size: StartSize) -> Starts:
+    return Starts(
+        scenario=scenario,
+        contender=contender,
+        warmth=warmth,
+        seconds=[each.seconds for each in starts],
+        phases={phase: [each.phases[phase] for each in starts] for phase in starts[0].phases},
+        topics={topic: [each.topics[topic] for each in starts] for topic in starts[0].topics},
+        cpu_seconds=[each.cpu_seconds for each in starts if each.cpu_seconds is not None],
+        peak_bytes=[each.peak_bytes for each in starts if each.peak_bytes is not None],
+        size=None if contender == CHECKPOINT else size,
+    )

@@ -1,0 +1,217 @@
+"""Many workers that start at once: each Spark task is one start of the three stores with clients of its own.
+
+The same starts one after another are the measure: the same tasks, which take turns by a lock on a file, so that nothing
+but the starts themselves differs, and Spark's own time for a task is hidden in both.
+
+One run of the benchmark: what is missing in its file is measured, part by part, and each part is kept at once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from connect_share.errors import ConfigError, ConnectShareError
+from connect_share.files import Progress, Silent
+from connect_share.storage import ConnectStorage
+from connect_share.worker_config import WorkerConfig
+from spark_jobs.benchmark import results
+from spark_jobs.benchmark.cost_fit import fitted, points
+from spark_jobs.benchmark.results import StartupResult, Storm
+from spark_jobs.benchmark.scenarios import Plan
+from spark_jobs.benchmark.starts import Run, measure
+from spark_jobs.benchmark.topics import PREFIX, Connection, filled, worker_properties_of, write_files
+from spark_jobs.session import spark_session
+from spark_jobs.tasks import run_as_tasks
+
+AT_ONCE: Final = 2
+"""Of the session's ``local[2,3]``."""
+
+
+@dataclass(frozen=True)
+class StormStart:
+    """One start, to be made by a task.
+
+    Attributes:
+        properties: of the worker file; they may hold secrets.
+        turn: a file whose lock is held during the start; ``None``: side by side.
+    """
+
+    properties: dict[str, str] = field(repr=False)
+    turn: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StormEnd:
+    """The cost of one start. Begin and end are seconds since the epoch, because processes are compared."""
+
+    began_s: float
+    ended_s: float
+    seconds: float
+    cpu_seconds: float
+    failed: bool
+
+
+def start_in_task(job: StormStart) -> StormEnd:
+    """Start the stores of one group. They are stopped while the next start runs: real workers stay up."""
+    worker = WorkerConfig.from_properties(job.properties)
+    with ExitStack() as stack:
+        if job.turn is not None:
+            fcntl.flock(stack.enter_context(job.turn.open("w")), fcntl.LOCK_EX)
+        began_s, began, cpu = time.time(), time.perf_counter(), time.process_time()
+        storage = ConnectStorage(worker, allow_live_members=True)
+        failed = False
+        try:
+            storage.__enter__()
+        except ConnectShareError:
+            failed = True
+        end = StormEnd(began_s, time.time(), time.perf_counter() - began, time.process_time() - cpu, failed)
+    threading.Thread(target=storage.close, daemon=True).start()
+    return end
+
+
+def measure_storms(
+    spark: SparkSession,
+    groups: Sequence[dict[str, str]],
+    wanted: Sequence[tuple[int, int]],
+    folder: Path,
+    *,
+    scenario: str,
+    progress: Progress,
+) -> Iterator[Storm]:
+    """Yield storms on the topics of one scenario.
+
+    Args:
+        spark: its tasks run side by side as its master says.
+        groups: worker files' lines of the groups that start, in turn.
+        wanted: numbers of starts, and how many at once: all that the session can, or 1 for one after another.
+        folder: for the lock; every task has to see it.
+        scenario: name.
+        progress: reports how far it is.
+    """
+
+    def run(starts: int, at_once: int, reported: Progress, what: str) -> list[StormEnd]:
+        turn = folder / "turn.lock" if at_once == 1 else None
+        jobs = [StormStart(groups[number % len(groups)], turn) for number in range(starts)]
+        return run_as_tasks(spark, jobs, start_in_task, progress=reported, what=what)
+
+    if wanted:
+        # The session's first tasks import everything: a few that nobody counts go before.
+        run(2 * AT_ONCE, AT_ONCE, Silent(), "warming up")
+    for starts, at_once in wanted:
+        ends = run(starts, at_once, progress, f"storm of {starts}, {at_once} at once")
+        yield Storm(
+            scenario=scenario,
+            starts=starts,
+            at_once=at_once,
+            seconds=[end.seconds for end in ends],
+            wall_seconds=max(end.ended_s for end in ends) - min(end.began_s for end in ends),
+            cpu_seconds=sum(end.cpu_seconds for end in ends),
+            failed=sum(end.failed for end in ends),
+        )
+
+
+MASTER: Final = f"local[{AT_ONCE},3]"
+
+
+@dataclass
+class Suite:
+    """Measures, and keeps the result.
+
+    Attributes:
+        runs: on every scenario those of its own contenders that are here.
+        connection: to the cluster; topics of its own are made there and deleted.
+        folder: for worker files.
+        progress: reports how far it is.
+        result: what there is already, and then all.
+        file: is written after each part.
+        storms: numbers of starts; on the first scenario with shared topics.
+        settle_s: how long a compacted topic has to stay as it is to be believed clean.
+        say: called with a line about each finished part.
+    """
+
+    plans: Sequence[Plan]
+    runs: Mapping[str, Run]
+    rounds: int
+    connection: Callable[[], Connection]
+    folder: Path
+    progress: Progress
+    result: StartupResult = field(default_factory=StartupResult)
+    file: Path | None = None
+    storms: Sequence[int] = ()
+    settle_s: float = 0.0
+    say: Callable[[str], None] = lambda _: None
+    prefix: str = field(init=False, default_factory=lambda: f"{PREFIX}{time.time_ns() // 1_000_000}")
+
+    def run(self) -> StartupResult:
+        """Measure what is missing.
+
+        Raises:
+            ConnectShareError: a part failed; those before it are kept.
+        """
+        with ExitStack() as stack:
+            # Idle, the one Spark session of a run costs the starts nothing. It is made when it is first needed.
+            spark = cache(lambda: stack.enter_context(spark_session("connect-share benchmark_startup", master=MASTER)))
+            shared = next((plan for plan in self.plans if plan.scenario.shared), None)
+            for plan in self.plans:
+                self._measure(plan, self.storms if plan is shared else (), spark)
+        model, predictions = fitted(points(self.result))
+        self.keep(self.result.model_copy(update={"model": model, "predictions": predictions}))
+        return self.result
+
+    def keep(self, result: StartupResult) -> None:
+        """Make this the result, and write the file."""
+        self.result = result.model_copy(update={"measured_at_ms": int(time.time() * 1e3)})
+        if self.file is not None:
+            results.save(self.file, self.result)
+
+    def _measure(self, plan: Plan, starts_at_once: Sequence[int], spark: Callable[[], SparkSession]) -> None:
+        """Measure the starts and the storms of a scenario."""
+        scenario = plan.scenario
+        runs = {contender: self.runs[contender] for contender in plan.contenders if contender in self.runs}
+        has_starts = results.has_starts(self.result, scenario, list(runs), self.rounds)
+        storms = [
+            (starts, at_once)
+            for starts, at_once in itertools.product(starts_at_once, (1, AT_ONCE))
+            if not has_starts or not results.has_storm(self.result, scenario.name, starts, at_once)
+        ]
+        if has_starts and not storms:
+            self.say(f"{scenario.name}: was measured before")
+            return
+        prefix, connection = f"{self.prefix}-{scenario.name}", self.connection()
+        files = write_files(self.folder, plan, connection, prefix)
+        missing = [] if has_starts else list(runs)
+        with (
+            self.timed(scenario.name),
+            filled(spark(), plan, files, missing, settle_s=self.settle_s, progress=self.progress),
+        ):
+            if not has_starts:
+                starts = measure(plan, files, runs, self.rounds, self.progress)
+                self.keep(results.with_starts(self.result, scenario, starts))
+            if storms and spark().sparkContext.master != MASTER:
+                raise ConfigError(
+                    f"a storm needs a Spark session of its own, {MASTER}: leave it out with --no-storm, or start this "
+                    "job without spark-submit"
+                )
+            groups = [worker_properties_of(plan, connection, prefix, group) for group in range(scenario.groups)]
+            for storm in measure_storms(
+                spark(), groups, storms, self.folder, scenario=scenario.name, progress=self.progress
+            ):
+                self.keep(results.with_storm(self.result, storm))
+
+    @contextmanager
+    def timed(self, what: str) -> Iterator[None]:
+        """Say how long it took."""
+        began = time.monotonic()
+        yield
+        self.say(f"{what}: took {time.monotonic() - began:.0f} s")

@@ -1,0 +1,300 @@
+"""The topics of one scenario: the cluster they are on, worker files that lead to them, their records, the cleaner's work."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from connect_share.contents.cost_model import StartSize
+from connect_share.errors import ConfigError, ConnectShareError, WriteError
+from connect_share.files import Progress, write_private_file
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.client import Message, producer, to_record
+from connect_share.kafka.facts import gather_facts
+from connect_share.kafka.read import read_batches
+from connect_share.model.keys import ClusterGroupId, prefix_key
+from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.model.status import TopicStatus, topic_status_record
+from connect_share.storage import ConnectStorage
+from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
+from connect_share.worker_config.profiles import profile_in_use
+from connect_share.worker_config.worker import connection_settings
+from spark_jobs.benchmark.scenarios import (
+    CHECKPOINT,
+    NEW_SHARE,
+    PARTITIONS,
+    PLAIN_COPY,
+    TRANSACTION_RECORDS,
+    Plan,
+    workload,
+)
+from spark_jobs.generate_workload import generate
+from spark_jobs.workload import WorkloadSize
+
+SERVERS: Final = "bootstrap.servers"
+PREFIX: Final = "connect-share-benchmark-"
+"""All topics that a benchmark makes, and deletes, begin with it."""
+
+_SECURITY: Final = re.compile(r"((producer|consumer|admin)\.)?(security|ssl|sasl)\..+")
+_PLACE: Final = re.compile(
+    rf"((producer|consumer|admin)\.)?({re.escape(SERVERS)}|client\.dns\.lookup)"
+    r"|(config|offset|status)\.storage\.replication\.factor"
+)
+_BROKERS_DEFAULT: Final = {f"{kind}.storage.replication.factor": "-1" for kind in ("config", "offset", "status")}
+_SHOWN: Final = 3
+
+Connection = Mapping[str, str]
+"""Properties of a worker file, at least :data:`SERVERS`; may hold secrets."""
+
+
+def connection_from(worker_file: Path | None, servers: str | None, profile: str | None) -> Connection:
+    """Return how to get to the cluster, and how many replicas its topics have: the brokers' default unless a file says it.
+
+    Args:
+        worker_file: a worker's; only its connection is read, references to config providers are resolved.
+        servers: instead of a worker file.
+        profile: as ``--profile`` of the console; wins over the file, but for its brokers. ``None``: that of the environment.
+
+    Raises:
+        ConfigError, InvalidClusterGroupIdError: as :meth:`WorkerConfig.from_file`; no brokers are named.
+    """
+    with profile_in_use(profile):
+        if worker_file is not None:
+            given: Mapping[str, str] = WorkerConfig.from_file(worker_file).originals
+        else:
+            given = connection_settings() | ({SERVERS: servers} if servers else {})
+    if SERVERS not in given:
+        raise ConfigError(
+            f"name the cluster: --worker-config, --bootstrap-servers, or a profile with {SERVERS}",
+            property_name=SERVERS,
+        )
+    found = {name: value for name, value in given.items() if _PLACE.fullmatch(name) or _SECURITY.fullmatch(name)}
+    return _BROKERS_DEFAULT | found
+
+
+def connection_to(servers: str) -> Connection:
+    """Return how to get to brokers that want nothing but their address."""
+    return {**_BROKERS_DEFAULT, SERVERS: servers}
+
+
+def is_secured(connection: Connection) -> bool:
+    """Return whether a client needs more than the address of the brokers."""
+    return any(_SECURITY.fullmatch(name) for name in connection)
+
+
+def look_at(connection: Connection) -> tuple[dict[str, object], list[str]]:
+    """Return what a result says of the cluster, and the topics of benchmarks that are there already.
+
+    Raises:
+        BrokerError: it cannot be reached, or refuses the principal.
+    """
+    worker = WorkerConfig.from_properties(_properties("benchmark", "benchmark", connection))
+    with Admin(worker.admin_settings(), client_id="benchmark") as admin:
+        known: dict[str, object] = {"cluster": admin.cluster_id(), "brokers": len(admin.brokers())}
+        return known, sorted(name for name in admin.topic_names() if name.startswith(PREFIX))
+
+
+def announcement(
+    connection: Connection, plans: Sequence[Plan], contenders: Collection[str], left: Sequence[str]
+) -> Iterator[str]:
+    """Yield what will be done on a user's cluster; ``left``: topics of benchmarks that are there already."""
+    records, total, most = 0, 0, 0
+    for plan in plans:
+        copies = 2 if plan.scenario.shared and PLAIN_COPY in contenders and PLAIN_COPY in plan.contenders else 1
+        records += copies * plan.scenario.records
+        total += copies * plan.scenario.bytes
+        most = max(most, copies * plan.scenario.bytes)
+    yield f"cluster: {connection[SERVERS]}"
+    megabytes = " MB, at most ".join(f"{each / 1e6:,.1f}" for each in (total, most))
+    yield f"writes: about {records:,} made-up records, {megabytes} MB at a time; each replica once"
+    yield f"topics: only its own, {PREFIX}...; deleted at the end, and when it is interrupted"
+    if left:
+        more = ", ..." if len(left) > _SHOWN else ""
+        yield (
+            f"note: {len(left)} such topics are there ({', '.join(left[:_SHOWN])}{more}): another benchmark runs, or was "
+            "killed; this one leaves them alone"
+        )
+
+
+_SEGMENT_MS: Final = 1_000
+_CLEANER_S: Final = 180.0
+_LOOK_AGAIN_S: Final = 0.5
+_ROLLER: Final = ClusterGroupId("benchmark-roller")
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Files of one scenario; they may hold secrets. Those of workers hold properties as JSON, see :func:`worker_of`.
+
+    Attributes:
+        ours: one group's; of a dedicated scenario with plain keys.
+        plain: of a copy with plain keys, where all records are one worker's own.
+        checkpoint: of our stores, made when 1 % of the records were still missing.
+    """
+
+    ours: Path
+    plain: Path
+    checkpoint: Path
+
+
+def _properties(group_id: str, prefix: str, connection: Connection) -> dict[str, str]:
+    names = {"config": "configs", "offset": "offsets", "status": "status"}
+    topics = {f"{kind}.storage.topic": f"{prefix}-{name}" for kind, name in names.items()}
+    return {"group.id": group_id, **topics, **connection}
+
+
+def worker_properties_of(plan: Plan, connection: Connection, prefix: str, group: int) -> dict[str, str]:
+    """Return the properties of a worker of one group of a scenario, by the group's number."""
+    properties = _properties(plan.size.group_id(group), prefix, connection)
+    properties[SHARING_PROPERTY] = "enabled" if plan.scenario.shared else "disabled"
+    if plan.scenario.transactions:
+        properties["exactly.once.source.support"] = "enabled"
+    for topic, partitions in PARTITIONS.items():
+        if topic != "config":
+            properties[f"{topic}.storage.partitions"] = str(partitions)
+        if plan.scenario.compacted:
+            properties[f"{topic}.storage.segment.ms"] = str(_SEGMENT_MS)
+            properties[f"{topic}.storage.min.cleanable.dirty.ratio"] = "0.001"
+    return properties
+
+
+def worker_of(file: Path) -> WorkerConfig:
+    """Return the worker of a file of :class:`Files`."""
+    return WorkerConfig.from_properties(json.loads(file.read_bytes()))
+
+
+def write_worker(file: Path, properties: Mapping[str, str]) -> Path:
+    """Write a file that :func:`worker_of` reads, and that only its owner may read."""
+    write_private_file(file, json.dumps(properties).encode())
+    return file
+
+
+def write_files(folder: Path, plan: Plan, connection: Connection, prefix: str) -> Files:
+    """Write the worker files of a scenario; its topics are named after the prefix."""
+    group = min(3, plan.size.groups - 1)
+    ours = worker_properties_of(plan, connection, prefix, group)
+    plain = worker_properties_of(plan, connection, f"{prefix}-plain" if plan.scenario.shared else prefix, group)
+    return Files(
+        ours=write_worker(folder / f"{prefix}-ours.json", ours),
+        plain=write_worker(folder / f"{prefix}-plain.json", {**plain, SHARING_PROPERTY: "disabled"}),
+        checkpoint=folder / f"{prefix}.checkpoint",
+    )
+
+
+@contextmanager
+def filled(
+    spark: SparkSession, plan: Plan, files: Files, contenders: Collection[str], *, settle_s: float, progress: Progress
+) -> Iterator[None]:
+    """Fill the topics of a scenario and delete them afterwards.
+
+    Args:
+        spark: writes the records.
+        plan: the scenario.
+        files: the worker files.
+        contenders: those that will be measured; a copy with plain keys is only made for those that read it.
+        settle_s: how long nothing may change until the log cleaner is believed to be done.
+        progress: reports how far it is.
+
+    Raises:
+        ConnectShareError: a topic cannot be used, a record was refused, or the cleaner does not come.
+    """
+    worker, plain = worker_of(files.ours), worker_of(files.plain)
+    scenario = plan.scenario
+    try:
+        written = generate(
+            spark,
+            worker,
+            plan.size,
+            progress=progress,
+            compression=scenario.compression,
+            transaction_records=TRANSACTION_RECORDS if scenario.transactions else 0,
+        )
+        if scenario.compacted:
+            _await_cleaner(worker, written, settle_s, progress)
+        if CHECKPOINT in contenders:
+            with ConnectStorage(worker, allow_live_members=True, checkpoint=files.checkpoint) as storage:
+                storage.save_checkpoint()
+            generate(spark, worker, _newer(plan.size), progress=progress)
+        if PLAIN_COPY in contenders and scenario.shared:
+            generate(spark, plain, workload(scenario, prefixed=False), progress=progress)
+        yield
+    finally:
+        with Admin(worker.admin_settings(), client_id="benchmark") as admin:
+            admin.delete_topics([each.topic(topic_type) for each in (worker, plain) for topic_type in TopicType])
+
+
+def _newer(size: WorkloadSize) -> WorkloadSize:
+    """Return the size of the records that come after the checkpoint."""
+    numbers = ("config_records", "status_records", "offset_records", "config_bytes", "status_bytes")
+    return replace(size, **{name: max(1, getattr(size, name) // NEW_SHARE) for name in numbers})
+
+
+def _await_cleaner(worker: WorkerConfig, written: int, settle_s: float, progress: Progress) -> None:
+    """Close every active segment, which is never cleaned, and wait until the number of records stays as it is."""
+    progress.phase("waiting for the log cleaner", 0)
+    time.sleep(_SEGMENT_MS / 1e3 * 1.2)
+    _write_everywhere(worker)
+    began_s = same_since_s = time.monotonic()
+    records = start_size(worker).records
+    while records >= written or time.monotonic() - same_since_s < settle_s:
+        if time.monotonic() - began_s > _CLEANER_S:
+            raise ConnectShareError(
+                f"the brokers' log cleaner has not been over {worker.config_storage_topic} within {_CLEANER_S:g} s; "
+                "check log.cleaner.enable, or leave the scenario out"
+            )
+        time.sleep(_LOOK_AGAIN_S)
+        now = start_size(worker).records
+        if now != records:
+            records, same_since_s = now, time.monotonic()
+
+
+def _write_everywhere(worker: WorkerConfig) -> None:
+    """Write a record of no real group to every partition: a record behind a segment's age begins a new segment."""
+    key, value = topic_status_record(TopicStatus("none", "none", 0, 0))
+    sender = producer(worker.producer_settings(), client_id="benchmark-roller")
+    for topic_type in TopicType:
+        for partition in range(PARTITIONS[topic_type.value]):
+            sender.produce(worker.topic(topic_type), key=prefix_key(_ROLLER, key), value=value, partition=partition)
+    if sender.flush(30) > 0:
+        raise WriteError(f"records for {worker.config_storage_topic} were not acknowledged within 30 s")
+
+
+def start_size(worker: WorkerConfig) -> StartSize:
+    """Return what a start has to read."""
+    records = size = own_records = 0
+    for _, message, own in _everything(worker):
+        records += 1
+        size += len(message.key() or b"") + len(message.value() or b"")
+        own_records += own
+    return StartSize(records=records, bytes=size, own_records=own_records)
+
+
+def _everything(worker: WorkerConfig) -> Iterator[tuple[TopicType, Message, bool]]:
+    """Yield all records, and whether each is one of the worker's group."""
+    prefix = b"" if worker.cluster_group_id is None else prefix_key(worker.cluster_group_id, b"")
+    with Admin(worker.admin_settings(), client_id="count-admin") as admin:
+        found = gather_facts(admin, [worker.topic(topic_type) for topic_type in TopicType])
+    for topic_type in TopicType:
+        topic = worker.topic(topic_type)
+        ranges = [OffsetRange(topic, partition, 0, end) for partition, end in found[topic].ends.items()]
+        isolation = worker.isolation(topic_type)
+        for batch in read_batches(worker.client_settings(), ranges, isolation=isolation, client_id="count"):
+            for message in batch:
+                yield topic_type, message, (message.key() or b"").startswith(prefix)
+
+
+def own_records(worker: WorkerConfig) -> dict[TopicType, list[Record]]:
+    """Read the records of the worker's group; without sharing all."""
+    found: dict[TopicType, list[Record]] = {topic_type: [] for topic_type in TopicType}
+    for topic_type, message, own in _everything(worker):
+        if own:
+            found[topic_type].append(to_record(message))
+    return found
