@@ -44,7 +44,7 @@ class GroupCount:
     """The figures of one group in one topic.
 
     Attributes:
-        refused: records that its workers do not believe.
+        refused: records that its workers refuse.
         unopened: keys whose newest value is sealed with a key that is not here.
         config: its records of the config topic, opened, in order.
         offsets: offset records by connector.
@@ -195,7 +195,7 @@ class GroupInTopic(_Fact):
         bytes: keys and values.
         largest_bytes: of the largest record, with the key it has; an upper bound for its batch.
         unparseable: records whose key or value Connect cannot read.
-        refused: sealed records without their key among them, and what the workers of a sealed group do not believe.
+        refused: sealed records without their key among them, and what the workers of a sealed group refuse.
         unopened: keys whose newest value is sealed with a key that is in no worker file here.
         unreadable_headers: records that cannot be carried whole, for the name of a header is not UTF-8.
         first_unreadable: where the first of them is.
@@ -279,7 +279,7 @@ class GroupSurvey(_Fact):
         exactly_once: ``exactly.once.source.support`` of its worker file, ``None`` without a file.
         secrets: in clear text in connector configurations.
         secrets_in_tasks: how many further ones are in task configurations.
-        refused: records that its workers do not believe.
+        refused: records that its workers refuse.
         unopened: keys whose values cannot be opened here; then there are no connectors, for the rest may be old or forged.
         two_clusters: if plain keys seem to be those of two clusters: that, and what to do.
     """

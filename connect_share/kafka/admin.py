@@ -91,7 +91,7 @@ def advice(error: KafkaError, bootstrap_servers: str) -> str | None:
 def wrong_protocol(settings: ClientSettings) -> str | None:
     """Return how ``security.protocol`` has to be changed; ``None``: it may be right, or nothing listens.
 
-    One TLS handshake, with the first address that takes a connection; nothing is sent, and nothing believed.
+    One TLS handshake, with the first address that takes a connection; nothing is sent, and no answer is trusted.
     """
     protocol = settings.properties.get("security.protocol", "plaintext").lower()
     wants_tls = protocol.endswith("ssl")

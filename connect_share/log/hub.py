@@ -242,7 +242,7 @@ class RoutedLog:
         wait(set(self._unacknowledged), timeout_s)
 
     def check_topic(self) -> None:
-        """Raise if what was read must not be believed any more."""
+        """Raise if what was read may not be that of the topic any more."""
         if self._failure is not None:
             raise self._failure
         self._hub.log.check_topic()

@@ -242,7 +242,7 @@ class KafkaBasedLog:
                 self._reader.join()
 
     def check_topic(self) -> None:
-        """Raise if what was read must not be believed any more, as :meth:`LogState.check`."""
+        """Raise if what was read may not be that of the topic any more, as :meth:`LogState.check`."""
         self._state.check()
 
     def check_may_wait(self) -> None:

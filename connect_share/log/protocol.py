@@ -61,7 +61,7 @@ class CompactedLog(Protocol):
         """Send what is under way, and end; may be called twice."""
 
     def check_topic(self) -> None:
-        """Raise if what was read must not be believed any more."""
+        """Raise if what was read may not be that of the topic any more."""
 
     def check_may_wait(self) -> None:
         """Raise ``UsageError`` in a thread that a wait would wait for."""

@@ -150,7 +150,7 @@ class LogState:
         _end(waiting)
 
     def check(self) -> None:
-        """Raise if what was read must not be believed any more.
+        """Raise if what was read may not be that of the topic any more.
 
         Raises:
             TopicRecreatedError: the topic was deleted, or created again.

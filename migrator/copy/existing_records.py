@@ -87,7 +87,7 @@ class _Gaps:
         elif key is not None:
             key.missing = None
 
-    def good(self, length: int) -> int:
+    def intact_length(self, length: int) -> int:
         """Return how much of a beginning of this length may stay as it is."""
         for key in self._keys.values():
             if key.missing is not None:
@@ -227,7 +227,7 @@ class ExistingRecords:
                 missing.missed(record, at[number])
         for number, missing in gaps.items():
             if number in lengths:
-                lengths[number] = missing.good(lengths[number])
+                lengths[number] = missing.intact_length(lengths[number])
         return ResumePoint(lengths, partitions, self.spans)
 
 

@@ -1,4 +1,4 @@
-"""The equality of two states: what workers would believe is compared, not bytes.
+"""The equality of two states: the states of workers are compared, not bytes.
 
 Pure. Both sides are folded with the stores' own replay; a difference names the item and the field, never a value.
 """
@@ -235,7 +235,7 @@ def compare_states(
     cluster_group_id: str | None,
     source_cluster_group_id: str | None = None,
 ) -> list[StateDifference]:
-    """Fold the records of one topic on both sides and compare what workers would believe.
+    """Fold the records of one topic on both sides and compare the states of workers.
 
     Records may come in any order of partitions, in log order within each; each side is read once.
 

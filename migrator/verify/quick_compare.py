@@ -1,8 +1,8 @@
 """The quick half of a verification: finds the connectors that *may* differ without parsing a single value.
 
-What Connect believes of a connector follows from the connector's own records alone. On the config topic these are all of
+A connector's state follows from the connector's own records alone. On the config topic these are all of
 them in their order, on the status topic those of each item in theirs, on the offset topic the newest of each key. So
-where both sides have the same bytes, workers believe the same. The other connectors, the suspects, are read again and
+where both sides have the same bytes, the states are the same. The other connectors, the suspects, are read again and
 folded by Connect's own rules (:mod:`migrator.verify.equality`). Only these decide what is a difference: after a
 compaction of one side most suspects are equal.
 
