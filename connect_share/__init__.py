@@ -6,10 +6,7 @@ when the name is first used: who needs only keys or errors waits neither for Kaf
 
 from importlib import import_module
 
-from connect_share import (
-    _import_interruption,  # noqa: F401 - first, for it acts while the others are imported
-    _old_modules,
-)
+from connect_share import _old_modules
 
 _old_modules.install()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.files import Progress
-from migrator.cli.apply import apply_command, resume_command
+from migrator.cli.apply import APPLY, RESUME
 from migrator.copy.copy_job import CopyJob, SliceEvidence
 from migrator.copy.local_engine import Engine
 from spark_jobs import command_line
@@ -38,7 +38,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--output", choices=("text", "json"), default="text")
     parser.set_defaults(engine=SPARK_ENGINE, yes=True, dry_run=False, follow=False)
     options = parser.parse_args(argv)
-    return command_line.run(options, resume_command if options.resume else apply_command)
+    return command_line.run_command(RESUME if options.resume else APPLY, options)
 
 
 if __name__ == "__main__":

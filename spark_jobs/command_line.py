@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from connect_share import console
+from connect_share.console import Command, Output
 from connect_share.errors import ConnectShareError
 
 INTERRUPTED: Final = 130
@@ -32,6 +34,11 @@ def run(options: argparse.Namespace, body: Callable[[argparse.Namespace], int], 
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
+
+
+def run_command(command: Command, options: argparse.Namespace) -> int:
+    """Run a command of the migrator as the body of a job."""
+    return run(options, lambda given: console.run_command(command, given, Output(command.name, given.output)))
 
 
 def exit_with(main: Callable[[Sequence[str]], int]) -> None:

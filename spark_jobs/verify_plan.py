@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from connect_share.files import Progress
-from migrator.cli.verify import verify_command
+from migrator.cli.verify import VERIFY
 from migrator.verify.equality import StateDifference
 from migrator.verify.verification import VerifyEngine, VerifyJob
 from spark_jobs import command_line
@@ -32,7 +32,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--evidence", type=Path, help="folder for the evidence; default: beside the plan")
     parser.add_argument("--output", choices=("text", "json"), default="text")
     parser.set_defaults(engine=SPARK_ENGINE, isolation=False)
-    return command_line.run(parser.parse_args(argv), verify_command)
+    return command_line.run_command(VERIFY, parser.parse_args(argv))
 
 
 if __name__ == "__main__":

@@ -4,68 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 
 from connect_share.backup.backup_file import shown_time
 from connect_share.backup.restore import Restore, RestorePreview, RestoreRequest, describe_origin, prepare_restore
-from connect_share.console import Output, Parser, ProgressLine, show_preview
+from connect_share.console import Command, Output, Parser, Preview, ProgressLine, Result, Steps, add_worker_file
 from connect_share.model.records import TopicType
 from connect_share.transform.rules import PLAIN_KEYS
-
-_EXAMPLES: Final = """\
-examples:
-  {prog} orders.avro -w orders.properties --dry-run
-  {prog} orders.avro -w orders.properties --connector jdbc-sink
-  {prog} all.avro -w orders-2.properties --from-group orders
-  {prog} /backups/orders -w orders.properties --at 2026-01-31T12:00:00Z
-"""
-
-
-def add_restore_to(commands: argparse._SubParsersAction[Parser]) -> Parser:
-    """Add ``restore``; the caller adds the options of its output."""
-    parser = commands.add_parser(
-        "restore",
-        help="put back what a backup or export holds, whole or by connector",
-        description="Show what would change, by connector and topic, then put the records back and read them back.\n"
-        "Nothing is removed that only the destination has. Workers of the group have to be stopped.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.epilog = _EXAMPLES.format(prog=parser.prog)
-    parser.add_argument(
-        "file", metavar="FILE", type=Path, help="a backup, what export has written, or the folder of export --follow"
-    )
-    parser.add_argument(
-        "--at",
-        metavar="TIME",
-        type=_moment,
-        help="of a folder: the newest state that is not later, such as 2026-01-31T12:00:00Z; the last one by default",
-    )
-    parser.add_argument(
-        "-w",
-        "--worker-config",
-        "--destination-worker-config",
-        dest="destination",
-        metavar="FILE",
-        type=Path,
-        required=True,
-        help="worker file of where the records go; sharing enabled there: keys with its group.id as prefix",
-    )
-    parser.add_argument(
-        "--connector",
-        dest="connectors",
-        metavar="NAME",
-        action="append",
-        help="this connector only, may be repeated; names are exact",
-    )
-    parser.add_argument("--from-group", metavar="GROUP", help="restore the records of this group of the backup")
-    parser.add_argument("--from-plain", action="store_true", help="restore the records with plain keys")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--dry-run", action="store_true", help="show what would change, write nothing")
-    parser.set_defaults(noun="", run=restore_command)
-    return parser
 
 
 def _moment(text: str) -> int:
@@ -76,7 +24,7 @@ def _moment(text: str) -> int:
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def restore_command(arguments: argparse.Namespace, output: Output) -> int:
+def _restore(arguments: argparse.Namespace, _: Output) -> Steps:
     """Show what would change, ask, put the records back, compare."""
     names = None if arguments.connectors is None else frozenset(arguments.connectors)
     request = RestoreRequest(names, arguments.from_group, arguments.from_plain, arguments.at)
@@ -85,21 +33,18 @@ def restore_command(arguments: argparse.Namespace, output: Output) -> int:
         preview = restore.preview(progress)
     lines = [*_lines(restore, preview), *(("", "dry run: nothing was written") if arguments.dry_run else ())]
     members = _members(restore, preview)
-    code = show_preview(arguments, output, lines, members, "put these back?")
-    if code is not None:
-        return code
+    yield Preview(lines, members, "put these back?")
     with ProgressLine(sys.stderr) as progress:
         done = restore.write(progress)
         restore.verify(progress)
-    if output.is_json:
-        output.json({"dry_run": False, **members, "seconds": done.seconds, "verified": True})
-    else:
-        output.lines(
+    yield Result(
+        {"dry_run": False, **members, "seconds": done.seconds, "verified": True},
+        [
             f"{sum(done.written.values()):,} records put back, {done.removals:,} of them removals, in {done.seconds} s",
             "read back: the destination has the newest value of each key of the backup",
             "the workers may be started",
-        )
-    return 0
+        ],
+    )
 
 
 def _members(restore: Restore, preview: RestorePreview) -> dict[str, object]:
@@ -176,3 +121,49 @@ def _lines_on_values(restore: Restore, preview: RestorePreview) -> list[str]:
             "encryption=accept"
         )
     return lines
+
+
+def _add_options(parser: Parser) -> None:
+    parser.add_argument(
+        "file", metavar="FILE", type=Path, help="a backup, what export has written, or the folder of export --follow"
+    )
+    parser.add_argument(
+        "--at",
+        metavar="TIME",
+        type=_moment,
+        help="of a folder: the newest state that is not later, such as 2026-01-31T12:00:00Z; the last one by default",
+    )
+    add_worker_file(
+        parser,
+        "worker file of where the records go; sharing enabled there: keys with its group.id as prefix",
+        "--destination-worker-config",
+        dest="destination",
+    )
+    parser.add_argument(
+        "--connector",
+        dest="connectors",
+        metavar="NAME",
+        action="append",
+        help="this connector only, may be repeated; names are exact",
+    )
+    parser.add_argument("--from-group", metavar="GROUP", help="restore the records of this group of the backup")
+    parser.add_argument("--from-plain", action="store_true", help="restore the records with plain keys")
+
+
+def restore_command(program: str, after_interruption: Callable[[argparse.Namespace], str] | None = None) -> Command:
+    """Return the command of a program."""
+    return Command(
+        "restore",
+        _restore,
+        about="Show what would change, by connector and topic, then put the records back and read them back.\n"
+        "Nothing is removed that only the destination has. Workers of the group have to be stopped.",
+        examples=[
+            f"{program} restore orders.avro -w orders.properties --dry-run",
+            f"{program} restore orders.avro -w orders.properties --connector jdbc-sink",
+            f"{program} restore all.avro -w orders-2.properties --from-group orders",
+            f"{program} restore /backups/orders -w orders.properties --at 2026-01-31T12:00:00Z",
+        ],
+        options=_add_options,
+        changes="show what would change, write nothing",
+        after_interruption=after_interruption,
+    )

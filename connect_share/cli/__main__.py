@@ -1,25 +1,14 @@
-"""Entry point of ``connect-share``: its verbs and nouns, and how one command runs."""
+"""Entry point of ``connect-share``: its verbs, and where their commands are."""
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import logging
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
-from connect_share.cli.options import choose_worker_files
-from connect_share.console import (
-    EXIT_CODES,
-    Output,
-    Parser,
-    add_completion,
-    add_version,
-    logs_on_stderr,
-    run_program,
-)
-from connect_share.worker_config.profiles import profile_in_use
+from connect_share.console import Program, Verb
 
 _EXAMPLES: Final = """\
 examples:
@@ -46,106 +35,77 @@ examples:
   connect-share check rights -w worker.properties
   connect-share check startup -w worker.properties --apply --dry-run
   connect-share check topic-ids --scan broker-1.scan --scan broker-2.scan --zookeeper zk:2181
-"""
-_PRECEDENCE: Final = """\
+
 precedence, highest first:
   flag, -X, profile (but for the brokers), worker file, default
 """
 
-# Each verb with its help and the functions that add its nouns, in the order of --help. Each noun's parser names the
-# function that runs with set_defaults(run=...). They are named as texts: only what a command line needs is imported, for all
-# together would take as long as reading the topics of a small cluster.
-_VERBS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
-    "get": ("list groups, connectors, tasks, offsets or statuses", ("cli.get.add_to",)),
-    "describe": ("show one group or connector", ("cli.describe_group.add_to", "cli.describe_connector.add_to")),
-    "check": (
-        "check what is on the topics, the topics, worker files, what is sealed, rights, start-up, topic ids, or all of it",
-        (
-            "cli.check_all.add_to",
-            "cli.check_contents.add_to",
-            "cli.check_worker_config.add_to",
-            "cli.check_topics.add_to",
-            "cli.check_sealing.add_to",
-            "cli.check_rights.add_to",
-            "cli.check_startup.add_to",
-            "topic_ids.cli.add_check_to",
+_CLI: Final = "connect_share.cli"
+_TOPIC_IDS: Final = "connect_share.topic_ids.cli"
+PROGRAM: Final = Program(
+    "connect-share",
+    "Show what Kafka Connect clusters keep in their internal topics, shared or dedicated.",
+    _EXAMPLES,
+    {
+        "get": Verb("list groups, connectors, tasks, offsets or statuses", [f"{_CLI}.get"]),
+        "describe": Verb("show one group or connector", [f"{_CLI}.describe"]),
+        "check": Verb(
+            "check what is on the topics, the topics, worker files, what is sealed, rights, start-up, topic ids, or all of "
+            "it",
+            [
+                f"{_CLI}.check_all",
+                f"{_CLI}.check_contents",
+                f"{_CLI}.check_worker_config",
+                f"{_CLI}.check_topics",
+                f"{_CLI}.check_sealing",
+                f"{_CLI}.check_rights",
+                f"{_CLI}.check_startup",
+                _TOPIC_IDS,
+            ],
         ),
-    ),
-    "delete": ("retire a group that is shut down", ("cli.delete_group.add_to",)),
-    "create": ("create the topics of a worker", ("cli.create_topics.add_to",)),
-    "repair": ("mend what checks have found", ("cli.repair_topics.add_to", "topic_ids.cli.add_repair_to")),
-    "alter": ("set source offsets", ("cli.offsets.add_alter_to",)),
-    "reset": ("forget source offsets", ("cli.offsets.add_reset_to",)),
-    "copy": ("copy source offsets to another connector, group or cluster", ("cli.offsets.add_copy_to",)),
-    "keys": ("make a key of a sealed group", ("cli.keys_new.add_to",)),
-}
-# The verbs without nouns, and the functions that add them.
-_ALONE: Final = {
-    "discover": "cli.discover.add_to",
-    "admit": "cli.admit.add_to",
-    "export": "cli.export.add_to",
-    "restore": "cli.restore.add_to",
-    "usage": "cli.usage.add_to",
-    "exporter": "cli.exporter.add_to",
-    "worker-jar": "cli.worker_jar.add_to",
-}
+        "delete": Verb("retire a group that is shut down", [f"{_CLI}.groups"]),
+        "create": Verb("create the topics of a worker", [f"{_CLI}.create_topics"]),
+        "repair": Verb("mend what checks have found", [f"{_CLI}.groups", _TOPIC_IDS]),
+        "alter": Verb("set source offsets", [f"{_CLI}.offsets"]),
+        "reset": Verb("forget source offsets", [f"{_CLI}.offsets"]),
+        "copy": Verb("copy source offsets to another connector, group or cluster", [f"{_CLI}.offsets"]),
+        "keys": Verb("make a key of a sealed group", [f"{_CLI}.keys"]),
+        "discover": Verb(
+            "find all Connect clusters of a Kafka cluster by what is on its topics",
+            [f"{_CLI}.discover"],
+            has_nouns=False,
+        ),
+        "admit": Verb("may a new group join these topics? a gate for a pipeline", [f"{_CLI}.admit"], has_nouns=False),
+        "export": Verb("write groups, whole or by connector, to one file", [f"{_CLI}.backup"], has_nouns=False),
+        "restore": Verb(
+            "put back what a backup or export holds, whole or by connector",
+            [f"{_CLI}.backup"],
+            has_nouns=False,
+        ),
+        "usage": Verb(
+            "what each group takes and costs, and how many groups fit on one set", [f"{_CLI}.usage"], has_nouns=False
+        ),
+        "exporter": Verb(
+            "Prometheus metrics of what all groups keep in the topics", [f"{_CLI}.exporter"], has_nouns=False
+        ),
+        "worker-jar": Verb(
+            "show or copy the jar that gives topic sharing to Java workers", [f"{_CLI}.jar"], has_nouns=False
+        ),
+    },
+    metavar="VERB",
+    loggers=["connect_share"],
+    level=logging.CRITICAL,  # the errors of a command say enough
+)
 
 
-def build_parser(verb: str | None = None) -> argparse.ArgumentParser:
-    """Return the parser of one verb's command lines; of all verbs, if it is none of them."""
-    parser = Parser(
-        prog="connect-share",
-        description="Show what Kafka Connect clusters keep in their internal topics, shared or dedicated.",
-        epilog=f"{_EXAMPLES}\n{_PRECEDENCE}\n{EXIT_CODES}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_version(parser)
-    add_completion(parser)
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
-    known = verb in _VERBS or verb in _ALONE
-    for name, (text, add_nouns) in _VERBS.items():
-        if name == verb or not known:
-            nouns = verbs.add_parser(name, help=text).add_subparsers(
-                dest="noun", metavar="NOUN", required=True, parser_class=Parser
-            )
-            for add_to in add_nouns:
-                _function(add_to)(nouns)
-    for name, add_to in _ALONE.items():
-        if name == verb or not known:
-            _function(add_to)(verbs)
-    return parser
-
-
-def _function(name: str) -> Callable[[Any], None]:
-    module, _, function = name.rpartition(".")
-    found: Callable[[Any], None] = getattr(importlib.import_module(f"connect_share.{module}"), function)
-    return found
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of all command lines, for the manual."""
+    return PROGRAM.parser()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return the exit code, see ``--help``."""
-    verb = next(iter(sys.argv[1:] if argv is None else argv), None)
-    return run_program(build_parser(verb), argv, _run, command=_command, after_interruption=_after_interruption)
-
-
-def _command(arguments: argparse.Namespace) -> str:
-    return f"{arguments.verb} {arguments.noun}".strip()
-
-
-def _run(arguments: argparse.Namespace, out: Output) -> int:
-    # Without --verbose the command's own errors say enough.
-    level = logging.INFO if arguments.verbose else logging.CRITICAL
-    with logs_on_stderr("connect-share", ["connect_share"], level), profile_in_use(getattr(arguments, "profile", None)):
-        choose_worker_files(arguments)
-        return int(arguments.run(arguments, out))
-
-
-def _after_interruption(arguments: argparse.Namespace) -> str:
-    # Commands that change something have --dry-run; a check changes something only with --apply.
-    changes = getattr(arguments, "dry_run", None) is False and getattr(arguments, "apply", True)
-    if changes:
-        return "what was done by then stays; run the same command again to continue"
-    return "nothing was changed; run the same command again"
+    return PROGRAM.main(argv)
 
 
 if __name__ == "__main__":

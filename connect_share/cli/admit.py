@@ -16,9 +16,19 @@ from connect_share.checks.worker_file import Severity
 from connect_share.cli import check_rights, check_worker_config
 from connect_share.cli.check_sealing import sealed_groups
 from connect_share.cli.check_sources import CheckSources
-from connect_share.cli.findings import exit_code, show_findings, wanted
-from connect_share.cli.options import TOPIC_FLAGS, Nouns
-from connect_share.console import DEFAULT_TIMEOUT_S, HelpFormatter, Output, add_output, plural, seconds
+from connect_share.cli.findings import counted, exit_code, finding_lines, wanted
+from connect_share.cli.options import add_ignore
+from connect_share.console import (
+    DEFAULT_TIMEOUT_S,
+    Command,
+    Output,
+    Parser,
+    Result,
+    add_worker_file,
+    plural,
+    seconds,
+    worker_file,
+)
 from connect_share.contents.startup import ProfiledTopic
 from connect_share.errors import AuthorizationError, InvalidClusterGroupIdError
 from connect_share.model.records import TopicType
@@ -26,57 +36,17 @@ from connect_share.sealing.cipher import SEALED_BYTES
 from connect_share.worker_config import SHARING_PROPERTY
 from connect_share.worker_config.client_settings import Isolation
 
-_NO_TOPIC_FLAGS: Final = {flag.removeprefix("--").replace("-", "_"): None for flag in TOPIC_FLAGS.values()}
-_EXAMPLES: Final = """\
-examples:
-  connect-share admit -w new-group.properties
-  connect-share admit -w new-group.properties --from old-cluster.properties --limit 10 --output json
-"""
 
-
-def add_to(verbs: Nouns) -> None:
-    """Add ``admit``, which is a verb without nouns."""
-    parser = verbs.add_parser(
-        "admit",
-        help="may a new group join these topics? a gate for a pipeline",
-        description="Check the worker file of a new group against the shared topics it names, before its first worker "
-        "starts: its id beside those that are there, the file itself, exactly-once, sealing, rights, sizes, and what it does "
-        "to the starts of all groups. Reads only; exit code 1 if a finding is an error.",
-        epilog=_EXAMPLES,
-        formatter_class=HelpFormatter,
-    )
-    parser.add_argument(
-        "-w", "--worker-config", metavar="FILE", type=Path, required=True, help="worker file of the new group"
-    )
-    parser.add_argument(
-        "--from",
-        dest="source",
-        metavar="FILE",
-        type=Path,
-        help="worker file of the cluster as it is now, on other topics: its secrets, sizes and records are checked, too",
-    )
-    parser.add_argument("--limit", metavar="SECONDS", type=seconds, help="longest start that is fine; none by default")
-    parser.add_argument(
-        "--ignore",
-        metavar="FINDING",
-        action="append",
-        default=[],
-        help="leave out findings with this id, may be repeated",
-    )
-    add_output(parser, DEFAULT_TIMEOUT_S)
-    parser.set_defaults(noun="", run=admit)
-
-
-def admit(arguments: argparse.Namespace, out: Output) -> int:
+def _admit(arguments: argparse.Namespace, out: Output) -> Result:
     """Check a new group; 1 if a finding is an error."""
     try:
-        sources = _sources(arguments, arguments.worker_config, out)
+        sources = CheckSources.of_file(arguments.worker_config, arguments.timeout, out)
     except InvalidClusterGroupIdError as error:
-        return _show(arguments, out, [_illegal(arguments.worker_config, error)], {})
+        return _result(arguments, [_illegal(arguments.worker_config, error)], {})
     worker = sources.topic_set.worker
     if worker is None or worker.cluster_group_id is None:
-        return _show(arguments, out, [_not_shared(arguments.worker_config)], {})
-    source = None if arguments.source is None else _sources(arguments, arguments.source, out)
+        return _result(arguments, [_not_shared(arguments.worker_config)], {})
+    source = None if arguments.source is None else CheckSources.of_file(arguments.source, arguments.timeout, out)
     moves = None if source is None else _own_state(source)
     new = NewGroup(
         group=worker.cluster_group_id,
@@ -90,7 +60,7 @@ def admit(arguments: argparse.Namespace, out: Output) -> int:
     effect = _effect(sources, source, added)
     findings = [
         *admission.find(new, sources.state, sealed_groups(sources.contents)),
-        *map(_as_warning, check_worker_config.findings_of(arguments, out)),
+        *map(_as_warning, check_worker_config.findings_of(arguments.worker_config, arguments.timeout, out)),
         *_open_transactions(sources),
         *_rights(sources, out),
         *(_brought(sources, source, moves, added) if source is not None else ()),
@@ -102,19 +72,7 @@ def admit(arguments: argparse.Namespace, out: Output) -> int:
         "groups_there": len(sources.state.groups),
         "startup": asdict(effect),
     }
-    return _show(arguments, out, findings, members)
-
-
-def _sources(arguments: argparse.Namespace, file: Path, out: Output) -> CheckSources:
-    asked = argparse.Namespace(
-        worker_config=file,
-        bootstrap_servers=None,
-        client_settings=[],
-        groups=None,
-        timeout=arguments.timeout,
-        **_NO_TOPIC_FLAGS,
-    )
-    return CheckSources(asked, out)
+    return _result(arguments, findings, members)
 
 
 def _own_state(source: CheckSources) -> GroupState | None:
@@ -186,15 +144,43 @@ def _not_shared(file: Path) -> Finding:
     )
 
 
-def _show(arguments: argparse.Namespace, out: Output, findings: list[Finding], members: dict[str, Any]) -> int:
+def _result(arguments: argparse.Namespace, findings: list[Finding], members: dict[str, Any]) -> Result:
     found = wanted(findings, arguments.ignore)
     code = exit_code(found)
-    if out.is_json:
-        out.json({**members, "admitted": code == 0, "findings": [finding.to_dict() for finding in found]})
-    else:
-        count = show_findings(found, out)
-        there = f" beside {plural(members['groups_there'], 'group')}" if "groups_there" in members else ""
-        out.lines(
-            f"{arguments.worker_config}: {'may join' if code == 0 else 'may not join'}{there}: {count or 'nothing found'}"
-        )
-    return code
+    there = f" beside {plural(members['groups_there'], 'group')}" if "groups_there" in members else ""
+    verdict = f"{'may join' if code == 0 else 'may not join'}{there}: {counted(found)}"
+    return Result(
+        {**members, "admitted": code == 0, "findings": [finding.to_dict() for finding in found]},
+        [*finding_lines(found), f"{arguments.worker_config}: {verdict}"],
+        code,
+    )
+
+
+def _add_options(parser: Parser) -> None:
+    add_worker_file(parser, "worker file of the new group")
+    parser.add_argument(
+        "--from",
+        dest="source",
+        metavar="FILE",
+        type=worker_file,
+        help="worker file of the cluster as it is now, on other topics: its secrets, sizes and records are checked, too",
+    )
+    parser.add_argument("--limit", metavar="SECONDS", type=seconds, help="longest start that is fine; none by default")
+    add_ignore(parser)
+
+
+COMMANDS: Final = [
+    Command(
+        "admit",
+        _admit,
+        about="Check the worker file of a new group against the shared topics it names, before its first worker "
+        "starts: its id beside those that are there, the file itself, exactly-once, sealing, rights, sizes, and what it does "
+        "to the starts of all groups. Reads only; exit code 1 if a finding is an error.",
+        examples=[
+            "connect-share admit -w new-group.properties",
+            "connect-share admit -w new-group.properties --from old-cluster.properties --limit 10 --output json",
+        ],
+        options=_add_options,
+        timeout_s=DEFAULT_TIMEOUT_S,
+    )
+]

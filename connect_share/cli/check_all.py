@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from connect_share.checks.finding import Finding
@@ -13,9 +14,9 @@ from connect_share.checks.topics import inspect_topics
 from connect_share.cli import check_rights, check_sealing, check_topics, check_worker_config
 from connect_share.cli.check_contents import CHECKS, Check, add_check_options, missing_topics
 from connect_share.cli.check_sources import CheckSources
-from connect_share.cli.findings import exit_code, show_findings, wanted
-from connect_share.cli.options import TOPIC_FLAGS, Nouns
-from connect_share.console import HelpFormatter, Output
+from connect_share.cli.findings import counted, exit_code, finding_lines, wanted
+from connect_share.cli.options import TOPIC_FLAGS
+from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Result
 from connect_share.errors import AuthorizationError
 from connect_share.kafka.create import topic_specs
 from connect_share.model.records import TopicType
@@ -25,25 +26,9 @@ _SCANS: Final = "needs scans of the brokers' disks: connect-share check topic-id
 _Run = Callable[[CheckSources, Output], Iterable[Finding]]
 
 
-def add_to(nouns: Nouns) -> None:
-    """Add ``check all``."""
-    parser = nouns.add_parser(
-        "all",
-        help="is anything wrong? runs all checks that can run with what is given",
-        description="Run every check that can run with what is given: the checks of what lies on the topics, of the topics "
-        "themselves, of what is sealed, of what a start costs, and of the worker file. Those that cannot run are named. "
-        "Reads only; exit code 1 if a finding is an error.",
-        epilog="examples:\n  connect-share check all -w worker.properties\n"
-        "  connect-share check all -w worker.properties --output json --ignore secrets-clear-text",
-        formatter_class=HelpFormatter,
-    )
-    add_check_options(parser)
-    parser.set_defaults(run=check_all)
-
-
-def check_all(arguments: argparse.Namespace, out: Output) -> int:
+def _check_all(arguments: argparse.Namespace, out: Output) -> Result:
     """Run all checks; 1 if a finding is an error."""
-    sources = CheckSources(arguments, out)
+    sources = CheckSources.asked(arguments, out)
     every: list[Finding] = []
     checks: dict[str, Any] = {}
     for name, run in _checks(sources).items():
@@ -55,14 +40,12 @@ def check_all(arguments: argparse.Namespace, out: Output) -> int:
                 reason = str(error)
         every += findings
         checks[name] = {"run": reason is None, "reason": reason, "findings": len(findings)}
-        if not out.is_json:
-            verdict = f"not run: {reason}" if reason is not None else show_findings(findings, out) or "nothing found"
-            out.lines(f"{name}: {verdict}")
-    if out.is_json:
-        topics = {topic_type.value: topic for topic_type, topic in sources.topic_set.topics.items()}
-        found = [finding.to_dict() for finding in wanted(every, ())]
-        out.json({"findings": found, "checks": checks, "topics": topics})
-    return exit_code(every)
+        if not out.is_json:  # at once, for a check may take long
+            verdict = f"not run: {reason}" if reason is not None else counted(findings)
+            out.lines(*finding_lines(findings), f"{name}: {verdict}")
+    topics = {topic_type.value: topic for topic_type, topic in sources.topic_set.topics.items()}
+    found = [finding.to_dict() for finding in wanted(every, ())]
+    return Result({"findings": found, "checks": checks, "topics": topics}, code=exit_code(every))
 
 
 def _checks(sources: CheckSources) -> Mapping[str, _Run | str]:
@@ -76,7 +59,7 @@ def _checks(sources: CheckSources) -> Mapping[str, _Run | str]:
     found["sealing"] = _sealing
     found["rights"] = _rights
     found["startup"] = f"needs {' and '.join(without)}" if without else _startup
-    found["worker-config"] = _NO_FILE if sources.arguments.worker_config is None else _worker_config
+    found["worker-config"] = _NO_FILE if sources.worker_file is None else partial(_worker_config, sources.worker_file)
     found["topic-ids"] = _SCANS
     return found
 
@@ -100,12 +83,30 @@ def _rights(sources: CheckSources, _: Output) -> list[Finding]:
 
 def _sealing(sources: CheckSources, _: Output) -> list[Finding]:
     worker = sources.topic_set.worker
-    return check_sealing.find(sources.contents, worker, sources.arguments.worker_config, all_groups_sealed=False)
+    return check_sealing.find(sources.contents, worker, sources.worker_file, all_groups_sealed=False)
 
 
 def _startup(sources: CheckSources, _: Output) -> list[Finding]:
     return startup_findings_of(sources.profile)
 
 
-def _worker_config(sources: CheckSources, out: Output) -> list[Finding]:
-    return check_worker_config.findings_of(sources.arguments, out)
+def _worker_config(file: Path, sources: CheckSources, out: Output) -> list[Finding]:
+    return check_worker_config.findings_of(file, sources.timeout_s, out)
+
+
+COMMANDS: Final = [
+    Command(
+        "check all",
+        _check_all,
+        "is anything wrong? runs all checks that can run with what is given",
+        about="Run every check that can run with what is given: the checks of what lies on the topics, of the topics "
+        "themselves, of what is sealed, of what a start costs, and of the worker file. Those that cannot run are named. "
+        "Reads only; exit code 1 if a finding is an error.",
+        examples=[
+            "connect-share check all -w worker.properties",
+            "connect-share check all -w worker.properties --output json --ignore secrets-clear-text",
+        ],
+        options=add_check_options,
+        timeout_s=DEFAULT_TIMEOUT_S,
+    )
+]

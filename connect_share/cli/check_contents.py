@@ -11,9 +11,9 @@ from typing import Any, Final
 from connect_share.checks import collisions, liveness, order, orphans, secrets, sizes, transactions
 from connect_share.checks.finding import Finding
 from connect_share.cli.check_sources import CheckSources
-from connect_share.cli.findings import exit_code, show_findings, wanted
-from connect_share.cli.options import TOPIC_FLAGS, Nouns, add_topics
-from connect_share.console import DEFAULT_TIMEOUT_S, PLAIN, HelpFormatter, Output, Parser, add_output
+from connect_share.cli.findings import counted, exit_code, finding_lines, wanted
+from connect_share.cli.options import TOPIC_FLAGS, add_groups, add_ignore, add_topics
+from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Parser, Result
 from connect_share.errors import ConfigError
 from connect_share.model.records import TopicType
 
@@ -128,40 +128,12 @@ CHECKS: Final[Mapping[str, Check]] = {
 }
 
 
-def add_to(nouns: Nouns) -> None:
-    """Add all of them."""
-    for noun, check in CHECKS.items():
-        parser = nouns.add_parser(
-            noun,
-            help=check.question,
-            description=f"{check.about} Reads only; exit code 1 if a finding is an error.",
-            epilog=f"examples:\n  connect-share check {noun} -w worker.properties\n"
-            f"  connect-share check {noun} -w worker.properties --output json",
-            formatter_class=HelpFormatter,
-        )
-        add_check_options(parser)
-        parser.set_defaults(run=partial(_run, noun))
-
-
 def add_check_options(parser: Parser) -> None:
     """Add where the topics are, and which findings are wanted."""
     add_topics(parser)
     what = parser.add_argument_group("what is checked")
-    what.add_argument(
-        "--group",
-        dest="groups",
-        metavar="ID",
-        action="append",
-        help=f"only this cluster group, may be repeated; {PLAIN} is the cluster with plain keys; every group by default",
-    )
-    what.add_argument(
-        "--ignore",
-        metavar="FINDING",
-        action="append",
-        default=[],
-        help="leave out findings with this id, may be repeated",
-    )
-    add_output(parser, DEFAULT_TIMEOUT_S)
+    add_groups(what, "only ", "; every group by default")
+    add_ignore(what)
 
 
 def missing_topics(check: Check, sources: CheckSources) -> list[str]:
@@ -169,17 +141,33 @@ def missing_topics(check: Check, sources: CheckSources) -> list[str]:
     return [TOPIC_FLAGS[each] for each in check.needs if each not in sources.topic_set.topics]
 
 
-def _run(noun: str, arguments: argparse.Namespace, out: Output) -> int:
-    check = CHECKS[noun]
-    sources = CheckSources(arguments, out, check.reads)
+def _run(check: Check, arguments: argparse.Namespace, out: Output) -> Result:
+    sources = CheckSources.asked(arguments, out, check.reads)
     if missing := missing_topics(check, sources):
         raise ConfigError(f"no worker file is given, so this needs {' and '.join(missing)}")
     findings = wanted(list(check.run(sources)), arguments.ignore)
     topics = sources.topic_set.topics
-    if out.is_json:
-        more = {name: member(sources) for name, member in (check.members or {}).items()}
-        named = {topic_type.value: topic for topic_type, topic in topics.items()}
-        out.json({"findings": [finding.to_dict() for finding in findings], "topics": named, **more})
-    else:
-        out.lines(f"{', '.join(topics.values())}: {show_findings(findings, out) or 'nothing found'}")
-    return exit_code(findings)
+    more = {name: member(sources) for name, member in (check.members or {}).items()} if out.is_json else {}
+    named = {topic_type.value: topic for topic_type, topic in topics.items()}
+    return Result(
+        {"findings": [finding.to_dict() for finding in findings], "topics": named, **more},
+        [*finding_lines(findings), f"{', '.join(topics.values())}: {counted(findings)}"],
+        exit_code(findings),
+    )
+
+
+COMMANDS: Final = [
+    Command(
+        f"check {noun}",
+        partial(_run, check),
+        check.question,
+        about=f"{check.about} Reads only; exit code 1 if a finding is an error.",
+        examples=[
+            f"connect-share check {noun} -w worker.properties",
+            f"connect-share check {noun} -w worker.properties --output json",
+        ],
+        options=add_check_options,
+        timeout_s=DEFAULT_TIMEOUT_S,
+    )
+    for noun, check in CHECKS.items()
+]

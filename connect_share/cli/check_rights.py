@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from connect_share.checks.rights import NEEDS, Missing, On, Resource, find, missing, resources
-from connect_share.cli.findings import Finding, exit_code, show_findings, wanted
-from connect_share.cli.options import Nouns, add_topics, topic_set_of
-from connect_share.console import DEFAULT_TIMEOUT_S, HelpFormatter, Output, add_output
+from connect_share.cli.findings import Finding, counted, exit_code, finding_lines, wanted
+from connect_share.cli.options import add_topics, topic_set_of
+from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Parser, Result, Table
 from connect_share.kafka.descriptions import HeldRights
 from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.kafka.rights import RightsAdmin
@@ -18,18 +18,7 @@ from connect_share.worker_config import TopicSet
 _DEFAULT: Final = ("worker", "stores", "console")
 
 
-def add_to(nouns: Nouns) -> None:
-    """Add ``check rights``."""
-    parser = nouns.add_parser(
-        "rights",
-        help="may the principal do what is needed?",
-        description="Ask Kafka what the principal of the worker file may do with the topics and the group, and compare that "
-        "with what each use needs: a Java worker, the Python stores, the console, create topics, the migrator. Reads only; "
-        "exit code 1 if something is missing for what is asked for with --for.",
-        epilog="examples:\n  connect-share check rights -w worker.properties\n"
-        "  connect-share check rights -w worker.properties --for stores --for migrator --output json",
-        formatter_class=HelpFormatter,
-    )
+def _add_options(parser: Parser) -> None:
     add_topics(parser)
     parser.add_argument(
         "--for",
@@ -39,25 +28,25 @@ def add_to(nouns: Nouns) -> None:
         action="append",
         help=f"{', '.join(NEEDS)}; may be repeated; {', '.join(_DEFAULT)} by default",
     )
-    add_output(parser, DEFAULT_TIMEOUT_S)
-    parser.set_defaults(run=check_rights)
 
 
-def check_rights(arguments: argparse.Namespace, out: Output) -> int:
+def _check_rights(arguments: argparse.Namespace, out: Output) -> Result:
     """Check rights; 1 if one is missing for what is asked for."""
     topic_set = topic_set_of(arguments)
     if topic_set.worker is None:
         out.note("without -w FILE no group is known: only rights on the topics were checked")
     uses, topics = list(dict.fromkeys(arguments.uses or _DEFAULT)), topic_set.topics.values()
     findings, lacking = findings_of(topic_set, uses, arguments.timeout)
-    if out.is_json:
-        members = {use: _members(found) for use, found in lacking.items()}
-        out.json({"findings": [finding.to_dict() for finding in findings], "uses": members, "checked": uses})
-    else:
-        count = show_findings(findings, out)
-        out.table(("USE", "CHECKED", "MISSING"), [_row(use, found, uses) for use, found in lacking.items()])
-        out.lines(f"{', '.join(topics)}: {count or 'nothing found'}")
-    return exit_code(findings)
+    members = {use: _members(found) for use, found in lacking.items()}
+    return Result(
+        {"findings": [finding.to_dict() for finding in findings], "uses": members, "checked": uses},
+        [
+            *finding_lines(findings),
+            Table(("USE", "CHECKED", "MISSING"), [_row(use, found, uses) for use, found in lacking.items()]),
+            f"{', '.join(topics)}: {counted(findings)}",
+        ],
+        exit_code(findings),
+    )
 
 
 def findings_of(
@@ -94,3 +83,21 @@ def _members(found: list[Missing]) -> dict[str, object]:
 def _row(use: str, found: list[Missing], uses: list[str]) -> tuple[str, str, str]:
     texts = [f"{each.right} on {each.on}{' (cannot be seen)' if each.unknown else ''}" for each in found]
     return use, "yes" if use in uses else "no", "; ".join(texts) or "nothing"
+
+
+COMMANDS: Final = [
+    Command(
+        "check rights",
+        _check_rights,
+        "may the principal do what is needed?",
+        about="Ask Kafka what the principal of the worker file may do with the topics and the group, and compare that "
+        "with what each use needs: a Java worker, the Python stores, the console, create topics, the migrator. Reads only; "
+        "exit code 1 if something is missing for what is asked for with --for.",
+        examples=[
+            "connect-share check rights -w worker.properties",
+            "connect-share check rights -w worker.properties --for stores --for migrator --output json",
+        ],
+        options=_add_options,
+        timeout_s=DEFAULT_TIMEOUT_S,
+    )
+]

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.checks.worker_file import Severity
-from connect_share.cli.findings import Finding, exit_code, show_findings
-from connect_share.cli.options import Nouns, add_topics, topic_set_of
+from connect_share.cli.findings import Finding, counted, exit_code, finding_lines
+from connect_share.cli.options import add_topics, topic_set_of
 from connect_share.console import (
     DEFAULT_TIMEOUT_S,
+    Command,
     Group,
     Output,
-    add_examples,
-    add_output,
+    Parser,
+    Result,
     group_order,
     plural,
     shown_group,
@@ -34,30 +35,16 @@ _MANY_VALUES: Final = 2**31
 _NOT_OWN: Final = (Refusal.FORGED, Refusal.MALFORMED, Refusal.REPLAYED)
 
 
-def add_to(nouns: Nouns) -> None:
-    """Add ``check sealing``."""
-    parser = nouns.add_parser(
-        "sealing",
-        help="is all sealed that should be, and with which keys?",
-        description="Check the values of sealed groups: with a worker file those of its group, which are opened; without one "
-        "those of all groups, as far as that is possible without keys. Reads only; exit code 1 if a finding is an error.",
-    )
-    add_examples(
-        parser,
-        "connect-share check sealing -w worker.properties",
-        "connect-share check sealing -w worker.properties --all-groups-sealed --output json",
-    )
+def _add_options(parser: Parser) -> None:
     add_topics(parser)
     parser.add_argument(
         "--all-groups-sealed",
         action="store_true",
         help="every group on these topics has to be sealed: a plain one is an error",
     )
-    add_output(parser, DEFAULT_TIMEOUT_S)
-    parser.set_defaults(run=check_sealing)
 
 
-def check_sealing(arguments: argparse.Namespace, out: Output) -> int:
+def _check_sealing(arguments: argparse.Namespace, out: Output) -> Result:
     """Check what is sealed; 1 if a finding is an error."""
     topic_set = topic_set_of(arguments)
     worker, group = topic_set.worker, None if topic_set.worker is None else topic_set.worker.cluster_group_id
@@ -67,12 +54,11 @@ def check_sealing(arguments: argparse.Namespace, out: Output) -> int:
         for note in topic.notes:
             out.note(note)
     findings = find(contents, worker, arguments.worker_config, all_groups_sealed=arguments.all_groups_sealed)
-    if out.is_json:
-        at_most = _values_at_most(contents)
-        out.json({"findings": [finding.to_dict() for finding in findings], "values_at_most": at_most})
-    else:
-        out.lines(f"{_names(contents)}: {show_findings(findings, out) or 'nothing found'}")
-    return exit_code(findings)
+    return Result(
+        {"findings": [finding.to_dict() for finding in findings], "values_at_most": _values_at_most(contents)},
+        [*finding_lines(findings), f"{_names(contents)}: {counted(findings)}"],
+        exit_code(findings),
+    )
 
 
 def find(
@@ -259,3 +245,20 @@ def _shown(groups: Sequence[Group]) -> str:
     names = [shown_group(group) for group in sorted(groups, key=group_order)]
     more = len(names) - _SHOWN_GROUPS
     return ", ".join(names[:_SHOWN_GROUPS]) + (f" and {more:,} more" if more > 0 else "")
+
+
+COMMANDS: Final = [
+    Command(
+        "check sealing",
+        _check_sealing,
+        "is all sealed that should be, and with which keys?",
+        about="Check the values of sealed groups: with a worker file those of its group, which are opened; without one "
+        "those of all groups, as far as that is possible without keys. Reads only; exit code 1 if a finding is an error.",
+        examples=[
+            "connect-share check sealing -w worker.properties",
+            "connect-share check sealing -w worker.properties --all-groups-sealed --output json",
+        ],
+        options=_add_options,
+        timeout_s=DEFAULT_TIMEOUT_S,
+    )
+]

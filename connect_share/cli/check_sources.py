@@ -6,6 +6,7 @@ import argparse
 import time
 from collections.abc import Collection, Mapping
 from functools import cached_property
+from pathlib import Path
 
 from connect_share.checks.sizes import REQUEST_SIZE
 from connect_share.checks.state import GroupRecords, GroupState, TopicsState
@@ -29,16 +30,43 @@ class CheckSources:
     """What one run of checks has read so far; notes go to stderr once."""
 
     def __init__(
-        self, arguments: argparse.Namespace, out: Output, reads: Collection[TopicType] = tuple(TopicType)
+        self,
+        topic_set: TopicSet,
+        out: Output,
+        *,
+        timeout_s: float,
+        worker_file: Path | None = None,
+        groups: Collection[Group] | None = None,
+        reads: Collection[TopicType] = tuple(TopicType),
     ) -> None:
-        """Read nothing yet, and later of the contents only these topics."""
-        self.arguments = arguments
-        self.timeout_s: float = arguments.timeout
+        """Read nothing yet, and later of the contents only some topics; ``groups`` are wanted, ``None``: all."""
+        self.topic_set = topic_set
+        self.timeout_s = timeout_s
+        self.worker_file = worker_file
         self.now_ms = time.time_ns() // 1_000_000
-        self.topic_set: TopicSet = topic_set_of(arguments)
+        self._groups = groups
         self._out = out
         self._reads = reads
         self._noted: set[str] = set()
+
+    @classmethod
+    def asked(
+        cls, arguments: argparse.Namespace, out: Output, reads: Collection[TopicType] = tuple(TopicType)
+    ) -> CheckSources:
+        """Return those that the arguments name."""
+        return cls(
+            topic_set_of(arguments),
+            out,
+            timeout_s=arguments.timeout,
+            worker_file=arguments.worker_config,
+            groups=groups_of(arguments.groups),
+            reads=reads,
+        )
+
+    @classmethod
+    def of_file(cls, path: Path, timeout_s: float, out: Output) -> CheckSources:
+        """Return those of a worker file."""
+        return cls(TopicSet.from_worker_file(path), out, timeout_s=timeout_s, worker_file=path)
 
     def note(self, texts: Collection[str]) -> None:
         """Print notes that were not printed yet."""
@@ -79,8 +107,7 @@ class CheckSources:
     @cached_property
     def groups(self) -> list[GroupState]:
         """The groups that are wanted: those that were named, or all."""
-        named = groups_of(self.arguments.groups)
-        return [each for each in self.state.groups if named is None or each.group in named]
+        return [each for each in self.state.groups if self._groups is None or each.group in self._groups]
 
     @cached_property
     def profile(self) -> StartupProfile:
@@ -108,7 +135,7 @@ class CheckSources:
     @cached_property
     def request_size(self) -> int:
         """The largest request of the worker's producers; Kafka's default without a worker file."""
-        file = self.arguments.worker_config
+        file = self.worker_file
         text = "" if file is None else load_worker_file(file).get(_REQUEST_SIZE, "").strip()
         return int(text) if text.isascii() and text.isdecimal() else REQUEST_SIZE
 

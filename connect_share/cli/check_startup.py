@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.checks.startup import startup_members
-from connect_share.cli.options import Nouns, add_topics, topic_set_of
+from connect_share.cli.options import add_groups, add_topics, topic_set_of
 from connect_share.console import (
     DEFAULT_TIMEOUT_S,
-    PLAIN,
+    NOTHING_CHANGED,
+    STAYS,
+    Command,
     Output,
-    add_examples,
-    add_output,
+    Parser,
     confirmed,
     groups_of,
     plural,
@@ -45,29 +46,9 @@ _PROGRESS_S: Final = 2.0
 _UNASKED: Final = "nothing was changed: give --yes to go on without a prompt"
 
 
-def add_to(nouns: Nouns) -> None:
-    """Add ``check startup``."""
-    parser = nouns.add_parser(
-        "startup",
-        help="what does a start cost, and which topic settings make it cheaper?",
-        description="Read the three topics once and tell what is in them by group and kind of record, how long a start of "
-        "each group is predicted to take, and which topic settings would make it shorter. "
-        "Exit code 1 if a setting is worth changing, something is wrong in a topic, or a start takes longer than --limit.",
-    )
-    add_examples(
-        parser,
-        "connect-share check startup -w worker.properties",
-        "connect-share check startup -w worker.properties --limit 5",
-        "connect-share check startup -w worker.properties --apply --dry-run",
-    )
+def _add_options(parser: Parser) -> None:
     add_topics(parser)
-    parser.add_argument(
-        "--group",
-        dest="groups",
-        metavar="ID",
-        action="append",
-        help=f"show only this cluster group, may be repeated; {PLAIN} is the cluster with plain keys",
-    )
+    add_groups(parser, "show only ")
     parser.add_argument(
         "--model",
         metavar="FILE",
@@ -78,11 +59,9 @@ def add_to(nouns: Nouns) -> None:
     parser.add_argument("--apply", action="store_true", help="change the settings, after a preview")
     parser.add_argument("--yes", action="store_true", help="with --apply: do not ask")
     parser.add_argument("--dry-run", action="store_true", help="with --apply: show what would change, change nothing")
-    add_output(parser, DEFAULT_TIMEOUT_S)
-    parser.set_defaults(run=check_startup)
 
 
-def check_startup(arguments: argparse.Namespace, out: Output) -> int:
+def _check_startup(arguments: argparse.Namespace, out: Output) -> int:
     """Profile the topics; 1 if there are findings that this call has not corrected."""
     if arguments.yes and not arguments.apply:
         raise UsageError("--yes goes with --apply; without it nothing is changed")
@@ -194,3 +173,27 @@ def _change(admin: Admin, changes: Mapping[str, list[SettingChange]], out: Outpu
     for topic, wanted in changes.items():
         admin.alter_topic_configs(topic, {change.setting: change.new for change in wanted})
         out.note(f"{topic}: changed")
+
+
+def _interrupted(arguments: argparse.Namespace) -> str:
+    return STAYS if arguments.apply and not arguments.dry_run else NOTHING_CHANGED
+
+
+COMMANDS: Final = [
+    Command(
+        "check startup",
+        _check_startup,
+        "what does a start cost, and which topic settings make it cheaper?",
+        about="Read the three topics once and tell what is in them by group and kind of record, how long a start of "
+        "each group is predicted to take, and which topic settings would make it shorter. "
+        "Exit code 1 if a setting is worth changing, something is wrong in a topic, or a start takes longer than --limit.",
+        examples=[
+            "connect-share check startup -w worker.properties",
+            "connect-share check startup -w worker.properties --limit 5",
+            "connect-share check startup -w worker.properties --apply --dry-run",
+        ],
+        options=_add_options,
+        timeout_s=DEFAULT_TIMEOUT_S,
+        after_interruption=_interrupted,
+    )
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -13,8 +13,8 @@ from typing import Any, Final
 from connect_share.checks.topics import FindingKind, Inspection, TopicFinding, inspect_topics, reassignment_json
 from connect_share.checks.worker_file import Severity
 from connect_share.cli.findings import Finding
-from connect_share.cli.options import Nouns, add_replication_factor, add_topics, topic_set_of
-from connect_share.console import DEFAULT_TIMEOUT_S, Output, add_examples, add_output, plural
+from connect_share.cli.options import add_replication_factor, add_topics, topic_set_of
+from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Parser, Result, plural
 from connect_share.errors import UsageError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import topic_specs
@@ -48,19 +48,7 @@ _MAKES: Final = (
 """Their remedy is a command."""
 
 
-def add_to(nouns: Nouns) -> None:
-    """Add ``check topics``."""
-    parser = nouns.add_parser(
-        "topics",
-        help="do the topics have their replicas, and do writes continue if a broker fails?",
-        description="Check the topics of a worker, __consumer_offsets and __transaction_state: replicas, racks, "
-        "min.insync.replicas, leaders, cleanup.policy. Reads only. Exit code 1 if something is found.",
-    )
-    add_examples(
-        parser,
-        "connect-share check topics -w worker.properties",
-        "connect-share check topics -w worker.properties --reassignment new-replicas.json",
-    )
+def _add_options(parser: Parser) -> None:
     add_topics(parser)
     add_replication_factor(parser)
     parser.add_argument(
@@ -69,11 +57,9 @@ def add_to(nouns: Nouns) -> None:
         type=Path,
         help="write where replicas should be, for kafka-reassign-partitions; only if some have to move",
     )
-    add_output(parser, DEFAULT_TIMEOUT_S)
-    parser.set_defaults(run=check_topics)
 
 
-def check_topics(arguments: argparse.Namespace, out: Output) -> int:
+def _check_topics(arguments: argparse.Namespace, out: Output) -> Result:
     """Check the topics; 1 if something is found."""
     topic_set = topic_set_of(arguments)
     specs = topic_specs(topic_set, arguments.replication_factor)
@@ -86,20 +72,15 @@ def check_topics(arguments: argparse.Namespace, out: Output) -> int:
     if plan is not None and written is not None:
         _write(written, plan)
     command = _command(topic_set.settings, written or Path("reassignment.json"))
-    if out.is_json:
-        out.json(
-            {
-                "topics": list(inspection.topics),
-                "differences": [{"topic": topic, **asdict(found)} for topic, found in inspection.differences],
-                "findings": [{**finding.to_dict(), **finding_of(finding).to_dict()} for finding in inspection.findings],
-                "reassignment": plan,
-                "reassignment_file": None if written is None else str(written),
-                "reassignment_command": None if plan is None else command,
-            }
-        )
-    else:
-        _show(out, inspection, written, command)
-    return 1 if inspection.findings else 0
+    members = {
+        "topics": list(inspection.topics),
+        "differences": [{"topic": topic, **asdict(found)} for topic, found in inspection.differences],
+        "findings": [{**finding.to_dict(), **finding_of(finding).to_dict()} for finding in inspection.findings],
+        "reassignment": plan,
+        "reassignment_file": None if written is None else str(written),
+        "reassignment_command": None if plan is None else command,
+    }
+    return Result(members, _lines(inspection, written, command), 1 if inspection.findings else 0)
 
 
 def finding_of(finding: TopicFinding) -> Finding:
@@ -115,24 +96,28 @@ def finding_of(finding: TopicFinding) -> Finding:
     )
 
 
-def _show(out: Output, inspection: Inspection, written: Path | None, command: str) -> None:
+def _lines(inspection: Inspection, written: Path | None, command: str) -> Iterator[str]:
     for where, finding in _grouped(inspection.findings):
-        out.lines(f"{where}: {finding.what} ({finding.kind.value})", f"    {finding.remedy}")
-    count = len(inspection.reassignment)
-    if count:
-        partitions = plural(count, "partition")
+        yield f"{where}: {finding.what} ({finding.kind.value})"
+        yield f"    {finding.remedy}"
+    if inspection.reassignment:
+        partitions = plural(len(inspection.reassignment), "partition")
+        yield ""
         if written is None:
-            out.lines("", f"replicas of {partitions} have to move; --reassignment FILE writes how, then:")
+            yield f"replicas of {partitions} have to move; --reassignment FILE writes how, then:"
         else:
-            out.lines("", f"{written} has the new replicas of {partitions}; carry it out with:")
-        out.lines(f"    {command} --execute", f"    {command} --verify")
+            yield f"{written} has the new replicas of {partitions}; carry it out with:"
+        yield f"    {command} --execute"
+        yield f"    {command} --verify"
     if inspection.differences:
-        out.lines(*([""] if inspection.findings else []), "not as create topics would make it (no finding):")
+        yield from ([""] if inspection.findings else [])
+        yield "not as create topics would make it (no finding):"
     for topic, difference in inspection.differences:
-        out.lines(f"    {topic}: {difference.what} is {difference.actual}, wanted {difference.wanted}")
+        yield f"    {topic}: {difference.what} is {difference.actual}, wanted {difference.wanted}"
     number = len(inspection.findings)
     verdict = plural(number, "finding") if number else "nothing found"
-    out.lines(*([""] if number or inspection.differences else []), f"{', '.join(inspection.topics)}: {verdict}")
+    yield from ([""] if number or inspection.differences else [])
+    yield f"{', '.join(inspection.topics)}: {verdict}"
 
 
 def _grouped(findings: Sequence[TopicFinding]) -> list[tuple[str, TopicFinding]]:
@@ -174,3 +159,20 @@ def _write(path: Path, plan: dict[str, Any]) -> None:
         path.write_text(json.dumps(plan, indent=2) + "\n", encoding="utf-8")
     except OSError as exc:
         raise UsageError(f"--reassignment: {path} cannot be written ({exc.strerror}); choose another place") from exc
+
+
+COMMANDS: Final = [
+    Command(
+        "check topics",
+        _check_topics,
+        "do the topics have their replicas, and do writes continue if a broker fails?",
+        about="Check the topics of a worker, __consumer_offsets and __transaction_state: replicas, racks, "
+        "min.insync.replicas, leaders, cleanup.policy. Reads only. Exit code 1 if something is found.",
+        examples=[
+            "connect-share check topics -w worker.properties",
+            "connect-share check topics -w worker.properties --reassignment new-replicas.json",
+        ],
+        options=_add_options,
+        timeout_s=DEFAULT_TIMEOUT_S,
+    )
+]

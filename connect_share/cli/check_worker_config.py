@@ -5,18 +5,17 @@ from __future__ import annotations
 import argparse
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from connect_share.checks.connectors import check_connectors
 from connect_share.checks.jar import PLUGIN_PATH, JarSearch, check_jars
 from connect_share.checks.sealing import check_sealing, compare_files
 from connect_share.checks.worker_file import CheckedFile, Severity, WorkerFinding, check_properties, lines_to_add
 from connect_share.cli.findings import Finding
-from connect_share.cli.options import Nouns
-from connect_share.console import Group, Output, add_examples, add_output, plural
+from connect_share.console import Command, Group, Output, Parser, Result, plural, worker_file
 from connect_share.contents.groups import TopicContents, read_topics
 from connect_share.errors import BrokerError, ConfigError, StoreError, TopicError, TopicMissingError, UsageError
 from connect_share.jar.jar_file import class_path_files, find_jars, folder_jars, own_jar, plugin_path_jars
@@ -33,8 +32,17 @@ _WHY: Final = {
 }
 
 
+class _Asked(NamedTuple):
+    """How files are checked; ``several``: notes name the file."""
+
+    libs: Sequence[Path]
+    offline: bool
+    timeout_s: float
+    several: bool = False
+
+
 @dataclass(frozen=True)
-class _Result:
+class _Checked:
     """What was found in one file; ``connectors`` is ``None`` if they were not read."""
 
     file: Path
@@ -67,62 +75,28 @@ class _Result:
         }
 
 
-def add_to(nouns: Nouns) -> None:
-    """Add ``check worker-config``."""
-    parser = nouns.add_parser(
-        "worker-config",
-        help="is a Java worker's file right for topic sharing?",
-        description="Check a Java worker's file for topic sharing, and say what to add. Several files of one group are "
-        "compared with each other, too. Reads only; exit code 1 if something is wrong, warnings allowed.",
-    )
-    add_examples(
-        parser,
-        "connect-share check worker-config worker.properties",
-        "connect-share check worker-config worker-1.properties worker-2.properties --libs /opt/kafka/libs",
-        "connect-share check worker-config connect.yaml --offline",
-    )
-    parser.add_argument("files", metavar="FILE", type=Path, nargs="+", help="properties file of a Java worker")
-    parser.add_argument(
-        "--libs",
-        metavar="DIR",
-        type=Path,
-        action="append",
-        default=[],
-        help="folder with the jars of the worker's own class path, may be repeated; "
-        "$KAFKA_HOME/libs by default; CLASSPATH is searched too",
-    )
-    parser.add_argument("--offline", action="store_true", help="do not ask the cluster for the group's connectors")
-    add_output(parser, _TIMEOUT_S)
-    parser.set_defaults(run=check_worker_config)
-
-
-def check_worker_config(arguments: argparse.Namespace, out: Output) -> int:
+def _check_worker_config(arguments: argparse.Namespace, out: Output) -> Result:
     """Check worker files; 1 if a finding is an error."""
     for folder in arguments.libs:
         if not folder.is_dir():
             raise UsageError(f"--libs: {folder} is not a folder")
     files = list(dict.fromkeys(arguments.files))
-    results = [_check(file, arguments, out) for file in files]
+    asked = _Asked(arguments.libs, arguments.offline, arguments.timeout, several=len(files) > 1)
+    results = [_check(file, asked, out) for file in files]
     compared = _ordered(compare_files([(each.file, each.checked) for each in results if each.checked is not None]))
     ok = all(each.ok for each in results) and not any(finding.severity is Severity.ERROR for finding in compared)
-    if out.is_json and len(results) == 1:
-        out.json(results[0].members())
-    elif out.is_json:
-        members = [result.members() for result in results]
+    members = results[0].members()
+    if len(results) > 1:
         shown = [_members(files[0], finding) for finding in compared]
-        out.json({"files": members, "findings": shown, "ok": ok})
-    else:
-        for result in results:
-            _show(result, out)
-        out.lines(*(f"{finding.severity.value}: {finding.message}" for finding in compared))
-    return 0 if ok else 1
+        members = {"files": [result.members() for result in results], "findings": shown, "ok": ok}
+    lines = [line for result in results for line in _lines(result)]
+    lines += [f"{finding.severity.value}: {finding.message}" for finding in compared]
+    return Result(members, lines, 0 if ok else 1)
 
 
-def findings_of(arguments: argparse.Namespace, out: Output) -> list[Finding]:
+def findings_of(file: Path, timeout_s: float, out: Output) -> list[Finding]:
     """Return what is found in one worker file, in the form of all checks."""
-    file: Path = arguments.worker_config
-    asked = argparse.Namespace(files=[file], libs=[], offline=False, timeout=arguments.timeout)
-    return [_finding_of(file, finding) for finding in _check(file, asked, out).findings]
+    return [_finding_of(file, finding) for finding in _check(file, _Asked((), False, timeout_s), out).findings]
 
 
 def _finding_of(file: Path, finding: WorkerFinding) -> Finding:
@@ -141,16 +115,16 @@ def _members(file: Path, finding: WorkerFinding) -> dict[str, Any]:
     return {**finding.to_dict(), **_finding_of(file, finding).to_dict()}
 
 
-def _check(file: Path, arguments: argparse.Namespace, out: Output) -> _Result:
+def _check(file: Path, asked: _Asked, out: Output) -> _Checked:
     properties = _properties(file)
     if isinstance(properties, WorkerFinding):
-        return _Result(file, [properties])
+        return _Checked(file, [properties])
     checked = check_properties(properties)
-    search = _search(arguments.libs, os.environ, properties.get(PLUGIN_PATH, ""))
-    of_connectors, connectors = _connectors(file, arguments, checked, out)
+    search = _search(asked.libs, os.environ, properties.get(PLUGIN_PATH, ""))
+    of_connectors, connectors = _connectors(file, asked, checked, out)
     sealing = check_sealing(file, properties, checked.config)
     findings = _ordered([*checked.findings, *sealing, *check_jars(search, own_jar()), *of_connectors])
-    return _Result(file, findings, checked, connectors, search)
+    return _Checked(file, findings, checked, connectors, search)
 
 
 def _ordered(findings: Iterable[WorkerFinding]) -> list[WorkerFinding]:
@@ -180,19 +154,19 @@ def _search(libs: Sequence[Path], environment: Mapping[str, str], plugin_path: s
 
 
 def _connectors(
-    file: Path, arguments: argparse.Namespace, checked: CheckedFile, out: Output
+    file: Path, asked: _Asked, checked: CheckedFile, out: Output
 ) -> tuple[Sequence[WorkerFinding], int | None]:
     """Return the findings and the number of connectors, ``None`` if the cluster was not asked, or did not answer."""
-    if arguments.offline:
+    if asked.offline:
         return (), None
     config = checked.config
-    of_file = f" of {file}" if len(arguments.files) > 1 else ""
+    of_file = f" of {file}" if asked.several else ""
     if config is None or not checked.reachable:
         out.note(f"connectors{of_file} were not checked: errors in the file prevent reading the config topic")
         return (), None
     try:
-        states = _states(config, arguments.timeout, out, sharing_enabled=checked.sharing_enabled)
-        two_clusters = _two_plain_clusters(config, arguments.timeout)
+        states = _states(config, asked.timeout_s, out, sharing_enabled=checked.sharing_enabled)
+        two_clusters = _two_plain_clusters(config, asked.timeout_s)
     except (BrokerError, StoreError, TopicError) as exc:
         out.note(f"connectors{of_file} were not checked: {exc}")
         return (), None
@@ -239,18 +213,50 @@ def _read(config: WorkerConfig, topic_type: TopicType, groups: Sequence[Group], 
     return read_topics(topic_set, [topic_type], groups=groups, timeout_s=timeout_s).topics[topic_type]
 
 
-def _show(result: _Result, out: Output) -> None:
+def _lines(result: _Checked) -> Iterator[str]:
     for finding in result.findings:
         more = f"; add {' and '.join(finding.add)}" if finding.add else ""
-        out.lines(f"{finding.severity.value}: {finding.message}{more}")
-    lines = lines_to_add(result.findings)
-    if lines:
-        title = f"add to {result.file} (at its end: of several lines for one name the last one counts):"
-        out.lines("", title, *lines, "")
+        yield f"{finding.severity.value}: {finding.message}{more}"
+    if lines := lines_to_add(result.findings):
+        yield ""
+        yield f"add to {result.file} (at its end: of several lines for one name the last one counts):"
+        yield from (*lines, "")
     verdict = f"{result.file}: {'right' if result.ok else 'wrong'} for topic sharing"
     counts = Counter(finding.severity for finding in result.findings)
     if counts:
         verdict += f" ({', '.join(plural(number, severity.value) for severity, number in counts.items())})"
     if result.connectors is not None:
         verdict += f"; {plural(result.connectors, 'connector')} checked"
-    out.lines(verdict)
+    yield verdict
+
+
+def _add_options(parser: Parser) -> None:
+    parser.add_argument("files", metavar="FILE", type=worker_file, nargs="+", help="properties file of a Java worker")
+    parser.add_argument(
+        "--libs",
+        metavar="DIR",
+        type=Path,
+        action="append",
+        default=[],
+        help="folder with the jars of the worker's own class path, may be repeated; "
+        "$KAFKA_HOME/libs by default; CLASSPATH is searched too",
+    )
+    parser.add_argument("--offline", action="store_true", help="do not ask the cluster for the group's connectors")
+
+
+COMMANDS: Final = [
+    Command(
+        "check worker-config",
+        _check_worker_config,
+        "is a Java worker's file right for topic sharing?",
+        about="Check a Java worker's file for topic sharing, and say what to add. Several files of one group are "
+        "compared with each other, too. Reads only; exit code 1 if something is wrong, warnings allowed.",
+        examples=[
+            "connect-share check worker-config worker.properties",
+            "connect-share check worker-config worker-1.properties worker-2.properties --libs /opt/kafka/libs",
+            "connect-share check worker-config connect.yaml --offline",
+        ],
+        options=_add_options,
+        timeout_s=_TIMEOUT_S,
+    )
+]

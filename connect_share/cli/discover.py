@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any, Final
 
 from connect_share.checks.worker_file import Severity
-from connect_share.cli.options import Nouns
 from connect_share.console import (
     DEFAULT_TIMEOUT_S,
+    Command,
     Output,
+    Parser,
+    Result,
+    Table,
     add_client_settings,
-    add_output,
+    add_worker_file,
     client_settings_of,
     plural,
     shown_group,
@@ -28,33 +31,15 @@ from connect_share.worker_config.worker import connection_settings
 _MOST_RECORDS: Final = 1_000_000
 _SHOWN_GROUPS: Final = 20
 _SHOWN_OTHERS: Final = 10
-_EXAMPLES: Final = """\
-examples:
-  connect-share discover -B broker:9092
-  connect-share discover -B broker:9093 -X security.protocol=SSL -X ssl.truststore.location=ca.p12
-  connect-share discover -w worker.properties --output json
-"""
 
 
-def add_to(verbs: Nouns) -> None:
-    """Add ``discover``, which is a verb without nouns."""
-    parser = verbs.add_parser(
-        "discover",
-        help="find all Connect clusters of a Kafka cluster by what is on its topics",
-        description="Find every Connect cluster whose topics are on a Kafka cluster, whatever they are called,\n"
-        "and what sharing them would save. Compacted topics are recognised by their records.\n"
-        "Reads only; no consumer group is made.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def _add_options(parser: Parser) -> None:
     where = parser.add_argument_group("where the topics are")
     where.add_argument("-B", "--bootstrap-servers", metavar="HOST:PORT,...", help="brokers of the cluster")
-    where.add_argument(
-        "-w",
-        "--worker-config",
-        metavar="FILE",
-        type=Path,
-        help="properties file of a Java worker, for brokers and security; all topics are looked at",
+    add_worker_file(
+        where,
+        "properties file of a Java worker, for brokers and security; all topics are looked at",
+        required=False,
     )
     add_client_settings(
         where,
@@ -69,8 +54,6 @@ def add_to(verbs: Nouns) -> None:
         help=f"read at most so many records of the topics that were found, {_MOST_RECORDS:,} by default; a note says when it "
         "was not enough",
     )
-    add_output(parser, DEFAULT_TIMEOUT_S)
-    parser.set_defaults(noun="", run=discover)
 
 
 def _count(text: str) -> int:
@@ -79,7 +62,7 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def discover(arguments: argparse.Namespace, out: Output) -> int:
+def _discover(arguments: argparse.Namespace, out: Output) -> Result:
     """Find and show the clusters."""
     settings = _settings_of(arguments)
 
@@ -103,11 +86,7 @@ def discover(arguments: argparse.Namespace, out: Output) -> int:
     for note in discovered.notes:
         out.note(note)
     result = members_of(discovered)
-    if out.is_json:
-        out.json(result)
-    else:
-        _show(out, discovered, result)
-    return 0
+    return Result(result, _lines(discovered, result))
 
 
 def _settings_of(arguments: argparse.Namespace) -> ClientSettings:
@@ -124,25 +103,25 @@ def _settings_of(arguments: argparse.Namespace) -> ClientSettings:
     return TopicSet.from_flags(arguments.bootstrap_servers, {}, client).settings
 
 
-def _show(out: Output, discovered: Discovered, result: dict[str, Any]) -> None:
+def _lines(discovered: Discovered, result: dict[str, Any]) -> Iterator[str | Table]:
     clusters = result["clusters"]
     shared = [row for row in clusters if row["shared"]]
     groups = sum(len(row["groups"]) for row in shared)
     of_shared = f", of which {len(shared)} with {plural(groups, 'group')} are shared" if shared else ""
-    out.lines(
+    yield (
         f"{discovered.around.bootstrap_servers}: {plural(len(clusters), 'set')} of Connect's topics{of_shared}; "
         f"{plural(result['topics_looked_at'], 'topic')} of {result['topics_seen']:,} looked at"
     )
     if clusters:
-        out.lines("")
-        out.table(
+        yield ""
+        yield Table(
             ["CONFIG TOPIC", "STATUS TOPIC", "OFFSET TOPIC", "GROUPS", "CONNECTORS", "RECORDS", "WORKERS", "SURE"],
             [_cluster_cells(row) for row in clusters],
         )
     for row in clusters:
-        _show_cluster(out, row)
-    _show_savings(out, result)
-    _show_others(out, result)
+        yield from _cluster_lines(row)
+    yield from _saving_lines(result)
+    yield from _other_lines(result)
 
 
 def _cluster_cells(row: dict[str, Any]) -> list[object]:
@@ -159,7 +138,7 @@ def _cluster_cells(row: dict[str, Any]) -> list[object]:
     ]
 
 
-def _show_cluster(out: Output, row: dict[str, Any]) -> None:
+def _cluster_lines(row: dict[str, Any]) -> list[str]:
     lines = []
     if row["shared"]:
         for group in row["groups"][:_SHOWN_GROUPS]:
@@ -180,20 +159,20 @@ def _show_cluster(out: Output, row: dict[str, Any]) -> None:
         shown = ("why", "remedy", "command") if problem["severity"] != Severity.NOTE.value else ()
         lines += [f"      {problem[each]}" for each in shown if problem[each]]
     lines += [f"  before it can share: {each['what']}; {each['remedy']}" for each in row["in_the_way"]]
-    if lines:
-        name = next(topic for topic in row["topics"].values() if topic is not None)
-        out.lines("", f"{name}:", *lines)
+    name = next(topic for topic in row["topics"].values() if topic is not None)
+    return ["", f"{name}:", *lines] if lines else []
 
 
-def _show_savings(out: Output, result: dict[str, Any]) -> None:
+def _saving_lines(result: dict[str, Any]) -> list[str]:
     savings = result["savings"]
     now, after = savings["now"], savings["shared"]
-    if savings["topics"] > 0:
-        counts = [f"{plural(after[of], of.removesuffix('s'))} instead of {now[of]:,}" for of in after]
-        out.lines("", f"if all shared the topics of {savings['on']['config']}: {', '.join(counts)}")
+    if savings["topics"] <= 0:
+        return []
+    counts = [f"{plural(after[of], of.removesuffix('s'))} instead of {now[of]:,}" for of in after]
+    return ["", f"if all shared the topics of {savings['on']['config']}: {', '.join(counts)}"]
 
 
-def _show_others(out: Output, result: dict[str, Any]) -> None:
+def _other_lines(result: dict[str, Any]) -> list[str]:
     lines = [f"no topic of Connect: {each['topic']}: {each['why']}" for each in result["look_alikes"][:_SHOWN_OTHERS]]
     lines += [
         f"may hold source offsets, and no cluster here has its connectors: {topic}"
@@ -210,5 +189,22 @@ def _show_others(out: Output, result: dict[str, Any]) -> None:
     more = sum(max(0, count - _SHOWN_OTHERS) for count in counts)
     if more:
         lines.append(f"and {more:,} more; --output json has all")
-    if lines:
-        out.lines("", *lines)
+    return ["", *lines] if lines else []
+
+
+COMMANDS: Final = [
+    Command(
+        "discover",
+        _discover,
+        about="Find every Connect cluster whose topics are on a Kafka cluster, whatever they are called,\n"
+        "and what sharing them would save. Compacted topics are recognised by their records.\n"
+        "Reads only; no consumer group is made.",
+        examples=[
+            "connect-share discover -B broker:9092",
+            "connect-share discover -B broker:9093 -X security.protocol=SSL -X ssl.truststore.location=ca.p12",
+            "connect-share discover -w worker.properties --output json",
+        ],
+        options=_add_options,
+        timeout_s=DEFAULT_TIMEOUT_S,
+    )
+]

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Final
 
-from connect_share.cli.options import Nouns, add_topics, topic_set_of
-from connect_share.console import DEFAULT_TIMEOUT_S, Output, add_output
+from connect_share.cli.options import add_topics, topic_set_of
+from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Parser
 from connect_share.errors import BrokerError, ConfigError, TopicMissingError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import topic_specs
@@ -22,23 +22,9 @@ _log = logging.getLogger(__name__)
 
 _LISTEN: Final = "127.0.0.1:9404"
 _MEMBERS_EVERY_S: Final = 30.0
-_EXAMPLES: Final = """\
-examples:
-  connect-share exporter -w worker.properties
-  connect-share exporter -w worker.properties --listen 0.0.0.0:9404
-  curl http://127.0.0.1:9404/metrics
-"""
 
 
-def add_to(verbs: Nouns) -> None:
-    """Add ``exporter``."""
-    parser = verbs.add_parser(
-        "exporter",
-        help="Prometheus metrics of what all groups keep in the topics",
-        description="Follow the topics and answer Prometheus: /metrics and /-/healthy. Reads only. Runs until it is ended.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--listen",
         metavar="HOST:PORT",
@@ -47,8 +33,6 @@ def add_to(verbs: Nouns) -> None:
         help=f"address to listen on, {_LISTEN} by default; who reaches it sees the names of all groups and connectors",
     )
     add_topics(parser)
-    add_output(parser, DEFAULT_TIMEOUT_S)
-    parser.set_defaults(run=export_metrics, noun="")
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -58,7 +42,7 @@ def _address(text: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
-def export_metrics(arguments: argparse.Namespace, out: Output) -> int:
+def _export_metrics(arguments: argparse.Namespace, out: Output) -> int:
     """Answer scrapes until SIGTERM or Ctrl-C.
 
     Raises:
@@ -146,3 +130,19 @@ class _SigTerm:
     def __exit__(self, *_: object) -> None:
         if self._before is not None:
             signal.signal(signal.SIGTERM, self._before)
+
+
+COMMANDS: Final = [
+    Command(
+        "exporter",
+        _export_metrics,
+        about="Follow the topics and answer Prometheus: /metrics and /-/healthy. Reads only. Runs until it is ended.",
+        examples=[
+            "connect-share exporter -w worker.properties",
+            "connect-share exporter -w worker.properties --listen 0.0.0.0:9404",
+            "curl http://127.0.0.1:9404/metrics",
+        ],
+        options=_add_options,
+        timeout_s=DEFAULT_TIMEOUT_S,
+    )
+]

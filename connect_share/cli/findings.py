@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from connect_share.checks.finding import Finding
 from connect_share.checks.worker_file import Severity
-from connect_share.console import Output, plural
+from connect_share.console import plural
 
-__all__ = ["Finding", "exit_code", "show_findings", "wanted"]
+__all__ = ["Finding", "counted", "exit_code", "finding_lines", "wanted"]
 
 
-def show_findings(findings: Sequence[Finding], out: Output) -> str:
-    """Print findings; return how many there are, for people."""
+def finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
+    """Yield findings as text."""
     for finding in findings:
-        lines = [finding.why, finding.remedy, *([finding.command] if finding.command else [])]
-        out.lines(f"{finding.severity.value}: {finding.where}: {finding.what}", *(f"    {line}" for line in lines))
+        yield f"{finding.severity.value}: {finding.where}: {finding.what}"
+        yield from (f"    {line}" for line in (finding.why, finding.remedy, finding.command) if line)
+
+
+def counted(findings: Iterable[Finding]) -> str:
+    """Return how many findings there are, for people."""
     counts = Counter(finding.severity for finding in findings)
-    return ", ".join(plural(counts[severity], severity.value) for severity in Severity if counts[severity])
+    found = ", ".join(plural(counts[severity], severity.value) for severity in Severity if counts[severity])
+    return found or "nothing found"
 
 
 def wanted(findings: Sequence[Finding], ignored: Collection[str]) -> list[Finding]:

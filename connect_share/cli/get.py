@@ -1,67 +1,172 @@
-"""``get``: lists of groups, connectors, tasks, offsets and statuses."""
+"""``get``: lists of groups, connectors, tasks, offsets and statuses; with ``--watch`` again after each change."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
 
-from connect_share.cli.listings import (
-    STATES,
-    Columns,
-    Listing,
-    Row,
-    group_cell,
-    list_connectors,
-    list_offsets,
-    list_statuses,
-    list_tasks,
+from connect_share.cli.options import add_groups, add_topics, topic_set_of
+from connect_share.cli.rows import (
+    SEALED,
+    UNKNOWN,
+    connector_row,
+    connectors_of,
+    failures_first,
+    json_text_of,
+    offset_connectors,
+    offset_rows,
+    shown_time,
+    state_of,
+    status_connectors,
+    status_rows,
+    task_rows,
+    uses_topic,
 )
-from connect_share.cli.options import Nouns, add_topics
-from connect_share.cli.question import Question
-from connect_share.cli.rows import SEALED
-from connect_share.cli.watch import WATCH_S, watch
 from connect_share.console import (
     DEFAULT_TIMEOUT_S,
-    PLAIN,
+    Command,
     Group,
-    HelpFormatter,
+    InterruptionError,
     Output,
     Parser,
-    add_output,
+    Result,
+    Table,
+    group_order,
+    groups_of,
+    named_groups,
+    plural,
     seconds,
+    shown_group,
 )
-from connect_share.contents.groups import Contents
+from connect_share.contents.groups import Contents, TopicReading, WriteTimes, read_topics
 from connect_share.contents.seal_counts import SealCount, total
-from connect_share.model.keys import StatusKey
+from connect_share.errors import ConnectShareError, TopicRecreatedError
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.read import CONSOLE_CLIENT_ID
+from connect_share.model.keys import KeyKind, StatusKey
 from connect_share.model.records import TopicType
+from connect_share.model.status import State
 
 _CONFIG, _STATUS, _OFFSET = TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET
+STATES: Final = (*(state.name for state in State), UNKNOWN)
+_WATCH_S: Final = 2.0
+_NAMED: Final = 5
+_FIRST: Final = (State.FAILED.name, State.UNASSIGNED.name)
+_SPARE: Final = ("VERSION", "GENERATION", "WORKER", "LAST WRITTEN", "TARGET")
+"""Columns that a narrow terminal does without, the first of them first."""
+
+Row = dict[str, Any]
+Columns = Mapping[str, str | Callable[[Row], object]]
+"""For each header the member of a row, or what makes a cell of the row."""
+
+
+class Reading:
+    """The topics and groups that the arguments ask for, read to their end, and on from there."""
+
+    def __init__(
+        self,
+        arguments: argparse.Namespace,
+        needed: Sequence[TopicType] = (),
+        also: Sequence[TopicType] = (),
+        *,
+        every_group: bool = False,
+        unshown: Collection[KeyKind] = (),
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            arguments: of the command line.
+            needed: topics without which there is nothing to show.
+            also: others of use.
+            every_group: is the default.
+            unshown: kinds of records that are not shown.
+
+        Raises:
+            ConfigError, InvalidClusterGroupIdError: the arguments are wrong.
+        """
+        self.topic_set = topic_set_of(arguments, needed)
+        self._timeout_s: float = arguments.timeout
+        self._wanted = [each for each in dict.fromkeys((*needed, *also)) if each in self.topic_set.topics]
+        self._unshown = unshown
+        self._groups = groups_of(arguments.groups)
+        self._named = set(self._groups or ())
+        if self._groups is None and not arguments.all_groups and not every_group:
+            self._groups = self.topic_set.worker_group
+        self.begin()
+
+    def begin(self) -> None:
+        """Read all again the next time: after an error, a part of the records may be folded."""
+        self._times = WriteTimes()
+        self._topics = TopicReading(
+            self.topic_set,
+            self._wanted,
+            groups=self._groups,
+            timeout_s=self._timeout_s,
+            look=self._times.look,
+            unshown=self._unshown,
+        )
+        self._is_first = True
+
+    def admin(self) -> Admin:
+        """Return an admin client; the caller closes it."""
+        return Admin(self.topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=self._timeout_s)
+
+    def changed(self, admin: Admin) -> Contents | None:
+        """Return the contents if something was written, and the first time."""
+        if not self._topics.read_on(admin) and not self._is_first:
+            return None
+        self._is_first = False
+        contents = self._topics.contents()
+        contents.times = self._times
+        return contents
+
+    def read(self, admin: Admin, out: Output) -> Contents:
+        """Return the contents for the first time, and print notes about the topics.
+
+        Raises:
+            ConnectShareError: they cannot be read, or a group that was named is not there.
+        """
+        contents = self.changed(admin)
+        assert contents is not None  # noqa: S101 - the first time
+        self._refuse_unknown(contents)
+        for note in contents.notes():
+            out.note(note)
+        return contents
+
+    def once(self, out: Output) -> Contents:
+        """Return the contents of a command that reads them once."""
+        with self.admin() as admin:
+            contents = self.read(admin, out)
+        for topic in contents.topics.values():
+            topic.forget_replaced()
+        return contents
+
+    def _refuse_unknown(self, contents: Contents) -> None:
+        """Refuse groups that were named and have no record in any topic; one may have none in those that were read."""
+        unknown = self._named - set(contents.groups())
+        if not unknown:
+            return
+        there = read_topics(self.topic_set, list(self.topic_set.topics), timeout_s=self._timeout_s).groups()
+        unknown -= set(there)
+        if unknown:
+            raise ConnectShareError(
+                f"there is no group {' and no group '.join(sorted(map(shown_group, unknown)))} in "
+                f"{', '.join(self.topic_set.topics.values())}; there are: {named_groups(there)}"
+            )
 
 
 class _Noun(NamedTuple):
     """What is listed, the topics without which there is nothing to show, others of use, and help."""
 
-    listed: Callable[[Contents, argparse.Namespace], Listing]
+    listed: Callable[[Contents, argparse.Namespace], Result]
     needed: Sequence[TopicType]
     also: Sequence[TopicType]
     text: str
     example: str
-
-
-def add_to(nouns: Nouns) -> None:
-    """Add the nouns of ``get``."""
-    for name, noun in _NOUNS.items():
-        parser = nouns.add_parser(
-            name,
-            help=noun.text,
-            description=f"List {noun.text}.",
-            epilog=f"examples:\n  connect-share get {name} -w worker.properties\n"
-            f"  connect-share get {name} -w worker.properties {noun.example}",
-            formatter_class=HelpFormatter,
-        )
-        add_contents_options(parser, name)
-        parser.set_defaults(run=_get)
 
 
 def add_contents_options(parser: Parser, noun: str) -> None:
@@ -69,14 +174,8 @@ def add_contents_options(parser: Parser, noun: str) -> None:
     add_topics(parser)
     what = parser.add_argument_group("what is shown")
     of_groups = noun == "groups"
-    what.add_argument(
-        "--group",
-        dest="groups",
-        metavar="ID",
-        action="append",
-        help=f"only this cluster group, may be repeated; {PLAIN} is the cluster with plain keys; "
-        + ("every group by default" if of_groups else "with a worker file: its own group by default"),
-    )
+    by_default = "every group by default" if of_groups else "with a worker file: its own group by default"
+    add_groups(what, "only ", f"; {by_default}")
     every = "as by default" if of_groups else "also with a worker file"
     what.add_argument("--all-groups", action="store_true", help=f"every group, {every}")
     if noun in ("connectors", "tasks", "offsets", "statuses"):
@@ -105,11 +204,10 @@ def add_contents_options(parser: Parser, noun: str) -> None:
             metavar="SECONDS",
             nargs="?",
             type=seconds,
-            const=WATCH_S,
-            help=f"show it again after each change, looked for every {WATCH_S:g} seconds by default, until Ctrl-C; "
+            const=_WATCH_S,
+            help=f"show it again after each change, looked for every {_WATCH_S:g} seconds by default, until Ctrl-C; "
             "with --output json one line each time",
         )
-    add_output(parser, DEFAULT_TIMEOUT_S)
 
 
 def _states(text: str) -> tuple[str, ...]:
@@ -119,26 +217,59 @@ def _states(text: str) -> tuple[str, ...]:
     return states
 
 
-def _get(arguments: argparse.Namespace, out: Output) -> int:
-    noun = _NOUNS[arguments.noun]
-    needed = noun.needed
-    if getattr(arguments, "topic", None) is not None or getattr(arguments, "states", None):
+def _get(noun: _Noun, arguments: argparse.Namespace, out: Output) -> Result | int:
+    needed, topic, states = noun.needed, getattr(arguments, "topic", None), getattr(arguments, "states", None)
+    if topic is not None or states:
         needed = (*needed, *(topic_type for topic_type in noun.also if topic_type is _STATUS))
-    of_groups = arguments.noun == "groups"
-    unshown = tuple(StatusKey) if of_groups else () if getattr(arguments, "topic", None) else (StatusKey.TOPIC,)
-    question = Question.of(arguments, needed, noun.also, every_group=of_groups, unshown=unshown)
-
-    def listed(contents: Contents) -> Listing:
-        return noun.listed(contents, arguments)
-
+    of_groups = noun.listed is _list_groups
+    unshown = tuple(StatusKey) if of_groups else () if topic else (StatusKey.TOPIC,)
+    reading = Reading(arguments, needed, noun.also, every_group=of_groups, unshown=unshown)
     if arguments.watch is not None:
-        return watch(question, listed, out, every_s=arguments.watch)
-    listed(question.answer(out)).show(out)
-    return 0
+        return _watch(reading, lambda contents: noun.listed(contents, arguments), out, arguments.watch)
+    return noun.listed(reading.once(out), arguments)
 
 
-def _list_groups(contents: Contents, _arguments: argparse.Namespace) -> Listing:
-    """List the groups."""
+def _watch(reading: Reading, listed: Callable[[Contents], Result], out: Output, every_s: float) -> int:
+    """Show a list, and show it again after each change until Ctrl-C; return the exit code.
+
+    A broker that does not answer for a while is asked again.
+
+    Raises:
+        ConnectShareError: the topics cannot be read the first time, or will not be readable later either.
+    """
+    shown = trouble = None
+    try:
+        with reading.admin() as admin:
+            contents: Contents | None = reading.read(admin, out)
+            while True:
+                if contents is not None and (result := listed(contents)).members != shown:
+                    shown = result.members
+                    out.show_again(result)
+                time.sleep(every_s)
+                try:
+                    contents = reading.changed(admin)
+                    trouble = None
+                except ConnectShareError as error:
+                    if not error.retriable and not isinstance(error, TopicRecreatedError):
+                        raise
+                    if trouble != str(error):
+                        trouble = str(error)
+                        out.note(f"{trouble}; all is read again in {every_s:g} s")
+                    reading.begin()
+                    contents = None
+    except KeyboardInterrupt:  # the way in which this command ends
+        return InterruptionError.exit_code
+
+
+def _table(columns: Columns, rows: Iterable[Row]) -> Table:
+    return Table(
+        list(columns),
+        [[row[cell] if isinstance(cell, str) else cell(row) for cell in columns.values()] for row in rows],
+        [title for title in _SPARE if title in columns],
+    )
+
+
+def _list_groups(contents: Contents, _arguments: argparse.Namespace) -> Result:
     rows: list[Row] = []
     seals: dict[Group, SealCount] = {}
     topics = {topic_type.value: topic for topic_type, topic in contents.topics.items()}
@@ -157,7 +288,7 @@ def _list_groups(contents: Contents, _arguments: argparse.Namespace) -> Listing:
         seals[group] = total(topic.seals[group] for topic in topics.values() if group in topic.seals)
         rows.append({**row, **seals[group].members()})
     columns: Columns = {
-        "GROUP": group_cell,
+        "GROUP": _group_cell,
         "CONNECTORS": lambda row: _unless_sealed(row, "connectors"),
         "TASKS": lambda row: _unless_sealed(row, "tasks"),
         "SOURCE PARTITIONS": lambda row: _unless_sealed(row, "source_partitions"),
@@ -170,12 +301,181 @@ def _list_groups(contents: Contents, _arguments: argparse.Namespace) -> Listing:
         "unrecognized_records": {kind: topic.unrecognized for kind, topic in topics.items()},
     }
     nothing = f"no groups: {', '.join(topic.topic for topic in topics.values())} hold no records of Connect"
-    return Listing(rows, columns, members, notes=[] if rows else [nothing])
+    return Result(members, [_table(columns, rows)], notes=[] if rows else [nothing])
 
 
 def _unless_sealed(row: Row, member: str) -> object:
     """Return a member that is ``None`` where values cannot be opened."""
     return SEALED if member in row and row[member] is None else row.get(member)
+
+
+def _group_cell(row: Row) -> str:
+    """Return the cell of the column ``GROUP``."""
+    return shown_group(row["group"])
+
+
+def list_connectors(contents: Contents, arguments: argparse.Namespace) -> Result:
+    """List the connectors."""
+    rows = [
+        connector_row(contents, group, connector, state)
+        for group, connector, state in connectors_of(contents, arguments.connector)
+        if arguments.topic is None or uses_topic(contents, group, connector, state, arguments.topic)
+    ]
+    columns: Columns = {
+        "CONNECTOR": "connector",
+        "TARGET": "target_state",
+        "STATE": "state",
+        "TASKS": _tasks_cell,
+        "WORKER": "worker_id",
+    }
+    return _by_state("connectors", rows, columns, contents, arguments)
+
+
+def _tasks_cell(row: Row) -> object:
+    if row["consistent"] is None:
+        return SEALED
+    states = row["task_states"] or {}
+    remarks = [f"{states[state]} {state}" for state in _FIRST if state in states]
+    remarks += [] if row["consistent"] else ["inconsistent"]
+    return f"{row['task_count']} ({', '.join(remarks)})" if remarks else row["task_count"]
+
+
+_STATUS_COLUMNS: Final = {"WORKER": "worker_id", "GENERATION": "generation", "VERSION": "version"}
+
+
+def list_tasks(contents: Contents, arguments: argparse.Namespace) -> Result:
+    """List the tasks: those configured, and those that only have a status."""
+    rows = [row for found in connectors_of(contents, arguments.connector) for row in task_rows(contents, *found)]
+    columns: Columns = {
+        "CONNECTOR": "connector",
+        "TASK": "task",
+        "STATE": lambda row: f"{row['state']} (not configured)" if row["configured"] is False else row["state"],
+        **_STATUS_COLUMNS,
+    }
+    return _by_state("tasks", rows, columns, contents, arguments)
+
+
+def list_statuses(contents: Contents, arguments: argparse.Namespace) -> Result:
+    """List the statuses as written, also those of connectors that are gone."""
+    rows = [
+        row
+        for group in contents.groups()
+        for connector in status_connectors(contents, group)
+        if arguments.connector in (None, connector)
+        for row in status_rows(contents, group, connector, show_traces=arguments.show_values)
+    ]
+    columns: Columns = {
+        "CONNECTOR": "connector",
+        "TASK": "task",
+        "STATE": "state",
+        **_STATUS_COLUMNS,
+        "LAST WRITTEN": lambda row: shown_time(row["status_written_ms"]),
+        "TRACE": lambda row: row.get("trace") or ("yes" if row["has_trace"] else None),
+    }
+    return _by_state("statuses", rows, columns, contents, arguments)
+
+
+def _by_state(
+    what: str, rows: Iterable[Row], columns: Columns, contents: Contents, arguments: argparse.Namespace
+) -> Result:
+    """Return rows with failures first, all of them counted by state, but only those in the states asked for."""
+    every = failures_first(rows)
+    states = _counted(Counter(map(state_of, every)))
+    wanted = arguments.states
+    shown = every if wanted is None else [row for row in every if _states_in(row).intersection(wanted)]
+    title = f"{len(every):,} {what if len(every) != 1 else _SINGULAR[what]}"
+    if states:
+        title += f": {_counts_text(states)}"
+    tasks: Counter[str] = sum((Counter(row.get("task_states") or {}) for row in every), Counter())
+    if tasks:
+        title += f"; their tasks: {_counts_text(_counted(tasks))}"
+    return Result(
+        {what: shown, "states": states},
+        [_table({"GROUP": _group_cell, **columns}, shown)],
+        title=title if every else None,
+        notes=[] if shown else [_nothing(what, contents, arguments)],
+    )
+
+
+_SINGULAR: Final = {"connectors": "connector", "tasks": "task", "statuses": "status"}
+
+
+def _states_in(row: Row) -> set[str]:
+    return {state_of(row), *(row.get("task_states") or ())}
+
+
+def _counted(states: Counter[str]) -> dict[str, int]:
+    return {state: states[state] for state in (*_FIRST, *sorted(states.keys() - set(_FIRST))) if states[state]}
+
+
+def _counts_text(states: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {state}" for state, count in states.items())
+
+
+def list_offsets(contents: Contents, arguments: argparse.Namespace) -> Result:
+    """List the source offsets: they are what is asked for, so they are shown.
+
+    Those of one connector are in JSON what Connect's REST gives and takes (KIP-875).
+    """
+    rows = [
+        row
+        for group in contents.groups()
+        for connector in offset_connectors(contents, group)
+        if arguments.connector in (None, connector)
+        for row in offset_rows(contents, group, connector)
+    ]
+    columns: Columns = {
+        "GROUP": _group_cell,
+        "CONNECTOR": "connector",
+        "PARTITION": lambda row: json_text_of(row["partition"]),
+        "OFFSET": lambda row: SEALED if row["offset"] == SEALED else json_text_of(row["offset"]),
+        "LAST WRITTEN": lambda row: shown_time(row["written_ms"]),
+    }
+    members, bare, notes = {"offsets": rows}, False, list[str]()
+    owners = {row["group"] for row in rows}
+    if not rows:
+        of_sinks = "those of sink connectors are offsets of consumer groups and not on this topic"
+        notes = [f"{_nothing('offsets', contents, arguments)}; {of_sinks}"]
+    if arguments.connector is None or arguments.output != "json" or any(row["offset"] == SEALED for row in rows):
+        pass
+    elif len(owners) > 1:
+        named = _named(sorted(owners, key=group_order))
+        notes = [f"{arguments.connector} is a connector of {named}: --group names one, for JSON that a worker takes"]
+    else:
+        # Null would mean to a worker that the offset is to be removed.
+        pairs = [{name: row[name] for name in ("partition", "offset")} for row in rows if row["offset"] is not None]
+        if len(pairs) < len(rows):
+            notes = [f"{plural(len(rows) - len(pairs), 'offset')} left out, for the value is no object"]
+        members, bare = {"offsets": pairs}, True
+    return Result(members, [_table(columns, rows)], bare=bare, notes=notes)
+
+
+def _nothing(what: str, contents: Contents, arguments: argparse.Namespace) -> str:
+    """Return that there is nothing to show, and why."""
+    parts = [f"no {what} were found"]
+    if arguments.connector is not None:
+        parts.append(f"for connector {arguments.connector!r}")
+    if getattr(arguments, "topic", None) is not None:
+        parts.append(f"that use topic {arguments.topic!r}")
+    if getattr(arguments, "states", None):
+        parts.append(f"in state {' or '.join(arguments.states)}")
+    groups = contents.groups()
+    topics = ", ".join(topic.topic for topic in contents.topics.values())
+    if groups:
+        parts.append("in " + (_named(groups) if len(groups) <= _NAMED else plural(len(groups), "group")))
+    else:
+        parts.append(f"in {topics}")
+    text = " ".join(parts)
+    others = sum(topic.others for topic in contents.topics.values())
+    if arguments.groups:
+        return text if groups else f"{text}: {', '.join(arguments.groups)} has no records there"
+    if others:
+        return f"{text}; {plural(others, 'record')} there of other groups: --all-groups shows them"
+    return text if groups else f"{text}: no record there is one of Connect"
+
+
+def _named(groups: Iterable[Group]) -> str:
+    return ", ".join(map(shown_group, groups))
 
 
 _NOUNS: Final = {
@@ -215,3 +515,19 @@ _NOUNS: Final = {
         "--state FAILED --show-values",
     ),
 }
+
+COMMANDS: Final = [
+    Command(
+        f"get {name}",
+        partial(_get, noun),
+        noun.text,
+        about=f"List {noun.text}.",
+        examples=[
+            f"connect-share get {name} -w worker.properties",
+            f"connect-share get {name} -w worker.properties {noun.example}",
+        ],
+        options=partial(add_contents_options, noun=name),
+        timeout_s=DEFAULT_TIMEOUT_S,
+    )
+    for name, noun in _NOUNS.items()
+]

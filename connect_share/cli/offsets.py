@@ -3,127 +3,306 @@
 from __future__ import annotations
 
 import argparse
+import datetime
+import os
+import shlex
 import sys
+import urllib.parse
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from connect_share.cli.change_offsets import (
-    ConnectorPlan,
-    add_change_options,
-    add_connectors,
-    carry_out,
-    check_usage,
-    connectors_of,
+from connect_share.cli.rows import json_text_of
+from connect_share.console import (
+    Command,
+    Group,
+    Output,
+    Parser,
+    Result,
+    add_worker_file,
+    confirmed,
+    plural,
+    shown_group,
+    worker_file,
 )
-from connect_share.cli.group_worker import Worker
-from connect_share.cli.options import Nouns
-from connect_share.console import HelpFormatter, Output, Parser, plural, shown_group
-from connect_share.errors import ConnectShareError, UsageError
-from connect_share.model.keys import shown
-from connect_share.stores.alter_offsets import MOST_BYTES, parse_offsets, parse_partition, usable_pairs
+from connect_share.errors import (
+    ConfigError,
+    ConnectShareError,
+    LiveMembersError,
+    PlainTopicsError,
+    TopicMissingError,
+    UsageError,
+)
+from connect_share.files import write_private_file
+from connect_share.kafka.admin import Admin
+from connect_share.model.config_state import ClusterConfigState
+from connect_share.model.keys import SkipKind, shown
+from connect_share.model.records import TopicType
+from connect_share.sealing import KEYS_PROPERTY
+from connect_share.storage.connect_storage import ConnectStorage
+from connect_share.stores.alter_offsets import (
+    MOST_BYTES,
+    UNREADABLE,
+    OffsetChange,
+    OffsetPair,
+    StoredOffset,
+    compare,
+    is_usable,
+    offsets_document,
+    parse_offsets,
+    parse_partition,
+    usable_pairs,
+)
+from connect_share.stores.connector_offsets import not_stopped, own_offsets_worker_config
+from connect_share.worker_config import TOPIC_PROPERTIES, WorkerConfig
 
 _RULES: Final = (
     "No worker of the group that is changed may be alive, and its connectors must be STOPPED. The changes are shown first, "
     "and the old offsets go to a file from which alter offsets puts them back. With exactly-once all tasks are fenced first."
 )
+_UNASKED: Final = "nothing was changed: give --yes to change the offsets without a prompt"
+_LONGEST_NAME: Final = 120
 
 
-def add_alter_to(nouns: Nouns) -> None:
-    """Add ``alter offsets``."""
-    parser = _parser(
-        nouns,
-        "set source offsets of a connector",
-        "Set the source offsets of a connector, or forget those that are null; others stay as they are.",
-        """\
-  connect-share get offsets -w worker.properties --connector files --output json > offsets.json
-  connect-share alter offsets files -w worker.properties --file offsets.json --dry-run
-  curl -s http://worker:8083/connectors/files/offsets | \\
-      connect-share alter offsets files -w worker.properties --file - --yes""",
-    )
-    parser.add_argument("connector", metavar="NAME", help="name of the connector")
-    parser.add_argument(
-        "--file",
-        metavar="FILE",
-        required=True,
-        help='{"offsets": [{"partition": {..}, "offset": {..} or null}]}, as Connect\'s REST API; - is stdin',
-    )
-    parser.set_defaults(run=alter)
+class Worker:
+    """A worker of a group, to read and change offsets as it would; a context manager that creates no topic."""
+
+    def __init__(self, path: Path, config: WorkerConfig, stack: ExitStack) -> None:
+        self.path = path
+        self.config = config
+        self._admin = stack.enter_context(Admin(config.admin_settings(), client_id=config.client_id("console")))
+        _require_topics(self._admin, {config.topic(each): TOPIC_PROPERTIES[each] for each in TopicType})
+        try:
+            self.storage = stack.enter_context(ConnectStorage(config))
+        except PlainTopicsError as error:
+            raise PlainTopicsError(
+                f"group {shown_group(self.group)} shares topics by {path}, but they hold only plain records: move these "
+                "first (connect-share-migrate plan, apply), or use the worker file of the group that wrote them"
+            ) from error
+        if config.keys_in_use is None and any(
+            SkipKind.REFUSED in store.skipped() for store in (self.storage.config, self.storage.offsets)
+        ):
+            raise ConfigError(
+                f"the values of group {shown_group(self.group)} are sealed, and {path} has no keys in use: its offsets "
+                f"cannot be seen here, and its workers would refuse what is written; use a file with {KEYS_PROPERTY}",
+                property_name=KEYS_PROPERTY,
+            )
+
+    @classmethod
+    def of_file(cls, path: Path, stack: ExitStack) -> Worker:
+        """Start the worker of a file; ``stack`` closes it.
+
+        Raises:
+            ConfigError: the file cannot be read, a property is wrong, or the group is sealed and there are no keys.
+            TopicMissingError: a topic does not exist.
+            ConnectShareError: as entering a ``ConnectStorage``.
+        """
+        return cls(path, WorkerConfig.from_file(path), stack)
+
+    @property
+    def group(self) -> Group:
+        """The group whose offsets these are."""
+        return self.config.cluster_group_id
+
+    @property
+    def state(self) -> ClusterConfigState:
+        """What is configured."""
+        return self.storage.config.snapshot()
+
+    def stored_offsets(self, connector: str) -> list[StoredOffset]:
+        """Return what a connector's tasks would find.
+
+        Raises:
+            TopicMissingError: the connector has an offsets topic of its own, which does not exist.
+            StoreError: it cannot be read.
+        """
+        own = own_offsets_worker_config(self.config, connector, self.state.connector_config(connector) or {})
+        if own is not None:
+            with Admin(own.admin_settings(), client_id=own.client_id("console")) as admin:
+                _require_topics(
+                    admin, {own.offset_storage_topic: f"offsets.storage.topic of connector {shown(connector)}"}
+                )
+        return self.storage.stored_offsets(connector)
+
+    def is_stopped(self, connector: str) -> bool:
+        """Return whether what is configured says that nothing of a connector runs."""
+        return not_stopped(self.state, connector) is None
+
+    def keeps_offsets_with(self, other: Worker) -> bool:
+        """Return whether offsets of the same connector are the same here and there."""
+        return self is other or all(
+            getattr(self.config, name) == getattr(other.config, name)
+            for name in ("bootstrap_servers", "cluster_group_id", "offset_storage_topic", "config_storage_topic")
+        )
+
+    def matching(self, patterns: Sequence[str]) -> list[str]:
+        """Return the configured connectors whose names match one of the patterns, by name."""
+        return sorted(
+            name for name in self.state.connectors() if any(fnmatchcase(name, pattern) for pattern in patterns)
+        )
+
+    def refusals(self, connectors: Collection[str], *, force: bool) -> list[ConnectShareError]:
+        """Return why these connectors may not be changed now, worst first; ``force``: whatever is configured.
+
+        Source: ``DistributedHerder.modifyConnectorOffsetsChecks``; members are looked for because writing goes past them.
+        """
+        found: list[ConnectShareError] = []
+        members = self._admin.connect_groups(self.config.group_id).get(self.config.group_id, 0)
+        if members:
+            found.append(
+                LiveMembersError(
+                    f"{plural(members, 'live Connect worker')} of group {self.config.group_id!r}: stop the connectors "
+                    "(PUT /connectors/NAME/stop), then all workers of the group, or use the workers' own "
+                    "PATCH /connectors/NAME/offsets"
+                )
+            )
+        state = self.state
+        for connector in () if force else connectors:
+            if not state.contains(connector):
+                found.append(
+                    ConnectShareError(
+                        f"there is no connector {shown(connector)} in group {shown_group(self.group)}; "
+                        f"--force changes offsets of a connector that is not configured"
+                    )
+                )
+            elif (why_not := not_stopped(state, connector)) is not None:
+                found.append(
+                    ConnectShareError(
+                        f"{why_not}: start a worker and stop the connector (PUT /connectors/NAME/stop), or give --force "
+                        "if nothing of it runs"
+                    )
+                )
+        return found
 
 
-def add_reset_to(nouns: Nouns) -> None:
-    """Add ``reset offsets``."""
-    parser = _parser(
-        nouns,
-        "forget source offsets of connectors",
-        "Forget the source offsets of connectors, all of them or those of some source partitions.",
-        """\
-  connect-share reset offsets files -w worker.properties
-  connect-share reset offsets files -w worker.properties --partition '{"filename": "/data/in.txt"}'
-  connect-share reset offsets -w worker.properties --matching 'orders-*' --dry-run""",
-    )
-    add_connectors(parser)
-    parser.add_argument(
-        "--partition",
-        metavar="JSON",
-        dest="partitions",
-        action="append",
-        help="only this source partition, may be repeated; all by default",
-    )
-    parser.set_defaults(run=reset)
+def _require_topics(admin: Admin, topics: dict[str, str]) -> None:
+    """Refuse topics that do not exist, which a worker would create; ``topics``: what names them."""
+    there = admin.describe_topics(topics)
+    for topic, property_name in topics.items():
+        if topic not in there:
+            raise TopicMissingError(
+                f"topic {topic} does not exist, so there are no offsets to change; check {property_name} and the cluster's "
+                "address",
+                topic=topic,
+            )
 
 
-def add_copy_to(nouns: Nouns) -> None:
-    """Add ``copy offsets``."""
-    parser = _parser(
-        nouns,
-        "copy source offsets to another connector, group or cluster",
-        "Copy the source offsets of connectors to another connector, group or cluster. Source partitions that only the "
-        "destination has stay as they are. The source is only read; stop it first, or what it commits later is not copied.",
-        """\
-  connect-share copy offsets files -w worker.properties --to files-v2
-  connect-share copy offsets files -w old.properties --to-worker-config new.properties
-  connect-share copy offsets -w old.properties --matching '*' --to-worker-config new.properties --dry-run""",
-    )
-    add_connectors(parser)
-    parser.add_argument("--to", metavar="NAME", help="name of the other connector; the same name by default")
-    parser.add_argument(
-        "--to-worker-config",
-        metavar="FILE",
-        type=Path,
-        help="properties file of a worker of the other group; the same group by default",
-    )
-    parser.set_defaults(run=copy)
+@dataclass
+class ConnectorPlan:
+    """What is to be done to the offsets of one connector; ``resets``: all of them are forgotten."""
+
+    worker: Worker = field(repr=False)
+    connector: str
+    wanted: list[OffsetPair] = field(repr=False)
+    resets: bool = False
+    changes: list[OffsetChange] = field(init=False, repr=False)
+    _stored: list[StoredOffset] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.compare()
+
+    @property
+    def needed(self) -> list[OffsetChange]:
+        """The changes of which something has to be written."""
+        return [change for change in self.changes if change.is_change]
+
+    def compare(self) -> None:
+        """Look at what is there now."""
+        self._stored = self.worker.stored_offsets(self.connector)
+        if self.resets:
+            self.wanted = [(partition, None) for partition, _ in self._stored]
+        self.changes = compare(self._stored, self.wanted)
+
+    def check_unchanged(self) -> None:
+        """Refuse if what is there is no longer what was shown.
+
+        Raises:
+            ConnectShareError: nothing was written.
+        """
+        if self.worker.stored_offsets(self.connector) != self._stored:
+            raise ConnectShareError(
+                f"offsets of connector {shown(self.connector)} were changed by somebody else after they were shown; nothing "
+                "was changed here, look again"
+            )
+
+    def write(self, *, force: bool) -> int:
+        """Write what is needed, and read it back; return the number of records.
+
+        Raises:
+            ConnectShareError: not allowed, not written, or somebody else has written meanwhile.
+        """
+        storage = self.worker.storage
+        if self.resets:
+            written = storage.reset_offsets(self.connector, force=force)
+        else:
+            written = storage.alter_offsets(self.connector, self.wanted, force=force)
+        self.compare()
+        if self.needed:
+            raise ConnectShareError(
+                f"{plural(len(self.needed), 'offset')} of connector {shown(self.connector)} are not what was written: "
+                "somebody else has written to them; look at them again (get offsets)"
+            )
+        return written
 
 
-def alter(arguments: argparse.Namespace, out: Output) -> int:
+def _connectors_of(arguments: argparse.Namespace, worker: Worker) -> list[str]:
+    """Return the connectors that were named or match, each once.
+
+    Raises:
+        UsageError: there is none.
+    """
+    found = list(dict.fromkeys([*arguments.connectors, *worker.matching(arguments.matching)]))
+    if not found:
+        raise UsageError(
+            f"no connector of group {shown_group(worker.group)} matches"
+            if arguments.matching
+            else "name a connector, or give --matching PATTERN"
+        )
+    return found
+
+
+def _check_usage(arguments: argparse.Namespace) -> None:
+    """Refuse what can never work, before a cluster is asked.
+
+    Raises:
+        UsageError: there is no such folder for backups, or it cannot be written to.
+    """
+    if not arguments.backup_dir.is_dir() or not os.access(arguments.backup_dir, os.W_OK):
+        raise UsageError(f"--backup-dir: {arguments.backup_dir} is not a folder that can be written to")
+
+
+def _alter(arguments: argparse.Namespace, out: Output) -> Result | int:
     """Set the offsets of one connector."""
-    check_usage(arguments)
+    _check_usage(arguments)
     pairs = parse_offsets(_read(arguments.file))
     with ExitStack() as stack:
         worker = Worker.of_file(arguments.worker_config, stack)
-        return carry_out(arguments, out, [ConnectorPlan(worker, arguments.connector, pairs)])
+        return _carry_out(arguments, out, [ConnectorPlan(worker, arguments.connector, pairs)])
 
 
-def reset(arguments: argparse.Namespace, out: Output) -> int:
+def _reset(arguments: argparse.Namespace, out: Output) -> Result | int:
     """Forget the offsets of connectors."""
-    check_usage(arguments)
+    _check_usage(arguments)
     partitions = [(parse_partition(text), None) for text in arguments.partitions or ()]
     with ExitStack() as stack:
         worker = Worker.of_file(arguments.worker_config, stack)
-        return carry_out(
+        return _carry_out(
             arguments,
             out,
             [
                 ConnectorPlan(worker, name, list(partitions), resets=not partitions)
-                for name in connectors_of(arguments, worker)
+                for name in _connectors_of(arguments, worker)
             ],
         )
 
 
-def copy(arguments: argparse.Namespace, out: Output) -> int:
+def _copy(arguments: argparse.Namespace, out: Output) -> Result | int:
     """Copy the offsets of connectors."""
-    check_usage(arguments)
+    _check_usage(arguments)
     if arguments.to is None and arguments.to_worker_config is None:
         raise UsageError("say where to: --to NAME, --to-worker-config FILE, or both")
     if arguments.to is not None and (len(arguments.connectors) != 1 or arguments.matching):
@@ -133,7 +312,7 @@ def copy(arguments: argparse.Namespace, out: Output) -> int:
         other = arguments.to_worker_config
         destination = source if other is None else Worker.of_file(other, stack)
         plans = []
-        for name in connectors_of(arguments, source):
+        for name in _connectors_of(arguments, source):
             to = arguments.to or name
             if to == name and destination.keeps_offsets_with(source):
                 raise UsageError(f"connector {shown(name)} would be copied to itself")
@@ -152,19 +331,111 @@ def copy(arguments: argparse.Namespace, out: Output) -> int:
                 out.note(
                     f"{name} ({shown_group(source.group)}) is not stopped: what it commits from now on is not copied"
                 )
-        return carry_out(arguments, out, plans)
+        return _carry_out(arguments, out, plans)
 
 
-def _parser(nouns: Nouns, text: str, description: str, examples: str) -> Parser:
-    parser = nouns.add_parser(
-        "offsets",
-        help=text,
-        description=f"{description} {_RULES}",
-        epilog=f"examples:\n{examples}",
-        formatter_class=HelpFormatter,
-    )
-    add_change_options(parser)
-    return parser
+def _carry_out(arguments: argparse.Namespace, out: Output, plans: Sequence[ConnectorPlan]) -> Result | int:
+    """Show the changes, and make them after a backup, unless something forbids it."""
+    needed = [plan for plan in plans if plan.needed]
+    refusals = plans[0].worker.refusals([plan.connector for plan in plans], force=arguments.force)
+    if refusals and not arguments.dry_run:
+        if len(refusals) > 1:
+            out.note(f"{plural(len(refusals), 'reason')} not to change anything; --dry-run shows all")
+        raise refusals[0]
+    rows = [_row(plan, change) for plan in plans for change in plan.changes if change.is_change]
+    unchanged = sum(len(plan.changes) for plan in plans) - len(rows)
+    members: dict[str, Any] = {"changes": rows, "unchanged": unchanged, "dry_run": arguments.dry_run}
+    lines = [line for plan in plans for line in _lines(plan)]
+    if arguments.dry_run or not needed:
+        verdict = "nothing was changed: --dry-run" if needed else "nothing to do"
+        out.show(Result({**members, "written": 0, "backups": []}, [*lines, verdict]))
+        return max([0, *(out.error(refusal) for refusal in refusals)])
+    if not out.is_json:
+        out.lines(*lines)
+    if not arguments.yes:
+        if out.is_json:  # a preview as JSON cannot stand before the question
+            out.note(_UNASKED)
+            return 1
+        if not confirmed("change these offsets?", otherwise=_UNASKED, note=out.note):
+            return 1
+    for plan in needed:
+        plan.check_unchanged()
+    backups = [_backup(arguments.backup_dir, plan) for plan in needed]
+    for plan, path in zip(needed, backups, strict=True):
+        _note_backup(out, plan, path)
+    written = 0
+    for done, plan in enumerate(needed):
+        try:
+            written += plan.write(force=arguments.force)
+        except ConnectShareError:
+            if done:
+                out.note(f"{done} of {plural(len(needed), 'connector')} are done; the same command continues")
+            raise
+    files = [
+        {"group": plan.worker.group, "connector": plan.connector, "file": str(path)}
+        for plan, path in zip(needed, backups, strict=True)
+    ]
+    done_text = f"{plural(len(rows), 'offset')} of {plural(len(needed), 'connector')} changed and read back"
+    return Result({**members, "written": written, "backups": files}, [done_text])
+
+
+def _row(plan: ConnectorPlan, change: OffsetChange) -> dict[str, Any]:
+    return {
+        "group": plan.worker.group,
+        "connector": plan.connector,
+        "partition": change.partition,
+        "old": change.old,
+        "new": change.new,
+    }
+
+
+def _lines(plan: ConnectorPlan) -> list[str]:
+    needed, whose = plan.needed, f"{plan.connector} ({shown_group(plan.worker.group)})"
+    return [
+        f"{whose}: {plural(len(needed), 'offset')} to change, {len(plan.changes) - len(needed)} as wanted",
+        *(f"  {json_text_of(each.partition)}: {_shown(each.old)} -> {_shown(each.new)}" for each in needed),
+    ]
+
+
+def _shown(offset: Any) -> str:
+    if offset is None:
+        return "none"
+    return UNREADABLE if offset is UNREADABLE else json_text_of(offset)
+
+
+def _backup(folder: Path, plan: ConnectorPlan) -> Path:
+    """Write the old offsets of what will change, in the form of ``alter offsets --file``; return where.
+
+    Raises:
+        ConnectShareError: it cannot be written.
+    """
+    name = f"{plan.worker.group or 'plain'}-{urllib.parse.quote(plan.connector, safe='')}"[:_LONGEST_NAME]
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    path = folder / f"offsets-{name}-{now}.json"
+    old = [
+        (change.partition, None if change.old is UNREADABLE else change.old)
+        for change in plan.needed
+        if is_usable(change.partition)
+    ]
+    try:
+        write_private_file(path, offsets_document(old))
+    except OSError as error:
+        raise ConnectShareError(
+            f"the old offsets cannot be written to {path} ({error.strerror}), so nothing was changed; name another "
+            "--backup-dir"
+        ) from None
+    return path
+
+
+def _note_backup(out: Output, plan: ConnectorPlan, path: Path) -> None:
+    undo = ["connect-share", "alter", "offsets", plan.connector, "-w", str(plan.worker.path), "--file", str(path)]
+    out.note(f"old offsets of {plan.connector} are in {path}; undo: {shlex.join(undo)}")
+    lost = sum(not change.can_be_undone for change in plan.needed)
+    if lost:
+        out.note(
+            f"{plural(lost, 'old value')} of {plan.connector} cannot be put back exactly: no connector can use it, or it was "
+            "written twice with members in another order"
+        )
 
 
 def _read(name: str) -> bytes:
@@ -176,3 +447,109 @@ def _read(name: str) -> bytes:
             return file.read(MOST_BYTES + 1)
     except OSError as error:
         raise UsageError(f"cannot read {name}: {error.strerror}") from None
+
+
+def _add_where(parser: Parser) -> None:
+    add_worker_file(parser, "properties file of a worker of the group")
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="also connectors that are not STOPPED, or not configured; nothing of them may run",
+    )
+    parser.add_argument(
+        "--backup-dir",
+        metavar="DIR",
+        type=Path,
+        default=Path(),
+        help="folder for the files with the old offsets, one for each connector; the current folder by default",
+    )
+
+
+def _add_altered(parser: Parser) -> None:
+    parser.add_argument("connector", metavar="NAME", help="name of the connector")
+    parser.add_argument(
+        "--file",
+        metavar="FILE",
+        required=True,
+        help='{"offsets": [{"partition": {..}, "offset": {..} or null}]}, as Connect\'s REST API; - is stdin',
+    )
+
+
+def _add_reset(parser: Parser) -> None:
+    _add_connectors(parser)
+    parser.add_argument(
+        "--partition",
+        metavar="JSON",
+        dest="partitions",
+        action="append",
+        help="only this source partition, may be repeated; all by default",
+    )
+
+
+def _add_copied(parser: Parser) -> None:
+    _add_connectors(parser)
+    parser.add_argument("--to", metavar="NAME", help="name of the other connector; the same name by default")
+    parser.add_argument(
+        "--to-worker-config",
+        metavar="FILE",
+        type=worker_file,
+        help="properties file of a worker of the other group; the same group by default",
+    )
+
+
+def _add_connectors(parser: Parser) -> None:
+    """Add the connectors of a command that takes many."""
+    parser.add_argument("connectors", metavar="NAME", nargs="*", help="name of a connector")
+    parser.add_argument(
+        "--matching",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        help="all configured connectors whose names match, such as 'orders-*' or '*'; may be repeated",
+    )
+
+
+_Change = partial(Command, options=_add_where, changes="show what would change, change nothing")
+
+COMMANDS: Final = [
+    _Change(
+        "alter offsets",
+        _alter,
+        "set source offsets of a connector",
+        about="Set the source offsets of a connector, or forget those that are null; others stay as they are. "
+        f"{_RULES}",
+        examples=[
+            "connect-share get offsets -w worker.properties --connector files --output json > offsets.json",
+            "connect-share alter offsets files -w worker.properties --file offsets.json --dry-run",
+            "curl -s http://worker:8083/connectors/files/offsets | \\",
+            "    connect-share alter offsets files -w worker.properties --file - --yes",
+        ],
+        last=_add_altered,
+    ),
+    _Change(
+        "reset offsets",
+        _reset,
+        "forget source offsets of connectors",
+        about=f"Forget the source offsets of connectors, all of them or those of some source partitions. {_RULES}",
+        examples=[
+            "connect-share reset offsets files -w worker.properties",
+            'connect-share reset offsets files -w worker.properties --partition \'{"filename": "/data/in.txt"}\'',
+            "connect-share reset offsets -w worker.properties --matching 'orders-*' --dry-run",
+        ],
+        last=_add_reset,
+    ),
+    _Change(
+        "copy offsets",
+        _copy,
+        "copy source offsets to another connector, group or cluster",
+        about="Copy the source offsets of connectors to another connector, group or cluster. Source partitions that only the "
+        "destination has stay as they are. The source is only read; stop it first, or what it commits later is not copied. "
+        f"{_RULES}",
+        examples=[
+            "connect-share copy offsets files -w worker.properties --to files-v2",
+            "connect-share copy offsets files -w old.properties --to-worker-config new.properties",
+            "connect-share copy offsets -w old.properties --matching '*' --to-worker-config new.properties --dry-run",
+        ],
+        last=_add_copied,
+    ),
+]

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
-from connect_share.console import Parser, add_client_settings, client_settings_of
+from connect_share.console import PLAIN, Container, Parser, add_client_settings, add_worker_file, client_settings_of
 from connect_share.errors import ConfigError
 from connect_share.model.records import TopicType
 from connect_share.worker_config import TopicSet
-from connect_share.worker_config.worker import choose_worker_file, connection_settings, worker_files_in
-
-Nouns: TypeAlias = "argparse._SubParsersAction[Parser]"  # noqa: SLF001 - argparse has no public name for it
-"""The action of argparse to which the nouns of a verb are added."""
+from connect_share.worker_config.worker import connection_settings
 
 TOPIC_FLAGS: Final = {
     TopicType.CONFIG: "--config-storage-topic",
@@ -28,7 +24,7 @@ _MOST_REPLICAS: Final = 32_767
 def add_topics(parser: Parser) -> None:
     """Add where the topics are; :func:`topic_set_of` reads it."""
     where = parser.add_argument_group("where the topics are")
-    where.add_argument("-w", "--worker-config", metavar="FILE", type=Path, help=WORKER_FILE)
+    add_worker_file(where, WORKER_FILE, required=False)
     where.add_argument("-B", "--bootstrap-servers", metavar="HOST:PORT,...", help="brokers of the cluster")
     for topic_type, flag in TOPIC_FLAGS.items():
         where.add_argument(flag, metavar="TOPIC", help=f"name of the {topic_type.value} topic")
@@ -36,6 +32,28 @@ def add_topics(parser: Parser) -> None:
         where,
         "client setting, may be repeated; Java's names (sasl.jaas.config, ssl.truststore.location) are translated, "
         "others go to librdkafka as they are; others can see it while the command runs, so keep passwords in a worker file",
+    )
+
+
+def add_groups(parser: Container, only: str, by_default: str = "") -> None:
+    """Add ``--group``, which may be repeated."""
+    parser.add_argument(
+        "--group",
+        dest="groups",
+        metavar="ID",
+        action="append",
+        help=f"{only}this cluster group, may be repeated; {PLAIN} is the cluster with plain keys{by_default}",
+    )
+
+
+def add_ignore(parser: Container) -> None:
+    """Add ``--ignore``."""
+    parser.add_argument(
+        "--ignore",
+        metavar="FINDING",
+        action="append",
+        default=[],
+        help="leave out findings with this id, may be repeated",
     )
 
 
@@ -58,27 +76,6 @@ def _replicas(text: str) -> int:
     if value != -1 and not 1 <= value <= _MOST_REPLICAS:
         raise argparse.ArgumentTypeError(f"has to be 1 to {_MOST_REPLICAS}, or -1")
     return value
-
-
-def choose_worker_files(arguments: argparse.Namespace) -> None:
-    """Put a worker file in the place of a folder of them, where it is clear which one is meant.
-
-    Raises:
-        ConfigError: it is not; the message lists what there is.
-    """
-    given: str | Sequence[str] | None = getattr(arguments, "group", None)
-    group = given if given is None or isinstance(given, str) else given[0] if len(given) == 1 else None
-    # What shows all groups, or none in particular, needs the topics only.
-    any_of_one_set = getattr(arguments, "all_groups", False) or (
-        group is None and hasattr(arguments, "bootstrap_servers")
-    )
-    for name in ("worker_config", "to_worker_config", "destination"):
-        path: Path | None = getattr(arguments, name, None)
-        if path is not None and path.is_dir():
-            setattr(arguments, name, choose_worker_file(path, group, any_of_one_set=any_of_one_set))
-    files: Sequence[Path] = getattr(arguments, "files", ())
-    if any(path.is_dir() for path in files):
-        arguments.files = [each for path in files for each in (worker_files_in(path) if path.is_dir() else [path])]
 
 
 def topic_set_of(arguments: argparse.Namespace, needed: Sequence[TopicType] = ()) -> TopicSet:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+from collections.abc import Iterator
 from typing import Final
 
 from connect_share.checks.usage import DEFAULT_WINDOW_S, measured_usage
 from connect_share.cli.check_startup import count_topics
-from connect_share.cli.options import Nouns, add_topics, topic_set_of
-from connect_share.console import DEFAULT_TIMEOUT_S, Output, add_output, seconds, shown_group
+from connect_share.cli.options import add_topics, topic_set_of
+from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Parser, Result, Table, seconds, shown_group
 from connect_share.contents.cost_model import load_model
 from connect_share.contents.startup import CountPlan
 from connect_share.contents.usage import (
@@ -24,24 +25,9 @@ from connect_share.contents.usage import (
 from connect_share.model.records import TopicType
 
 _MOST_WINDOW_S: Final = 30 * 86_400
-_EXAMPLES: Final = """\
-examples:
-  connect-share usage -w worker.properties
-  connect-share usage -w worker.properties --window 86400 --output csv > usage.csv
-  connect-share usage -w worker.properties --start-limit 5 --egress-limit 20
-"""
 
 
-def add_to(verbs: Nouns) -> None:
-    """Add ``usage``."""
-    parser = verbs.add_parser(
-        "usage",
-        help="what each group takes and costs, and how many groups fit on one set",
-        description="Read the three topics once: records, bytes and writes of each group, what they cost all others at a "
-        "start and while they run, and how many such groups fit on one set of topics. Reads only.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def _add_options(parser: Parser) -> None:
     add_topics(parser)
     parser.add_argument(
         "--window",
@@ -64,12 +50,10 @@ def add_to(verbs: Nouns) -> None:
         default=DEFAULT_EGRESS_BYTES / 1e6,
         help=f"megabytes a second that brokers may send for these topics, {DEFAULT_EGRESS_BYTES / 1e6:g} by default",
     )
-    add_output(parser, DEFAULT_TIMEOUT_S, forms=("text", "json", "csv"))
-    parser.set_defaults(run=show_usage, noun="")
 
 
-def show_usage(arguments: argparse.Namespace, out: Output) -> int:
-    """Show the usage of all groups.
+def _usage(arguments: argparse.Namespace, out: Output) -> Result:
+    """Return the usage of all groups.
 
     Raises:
         TopicMissingError: names the topic and the property.
@@ -88,27 +72,21 @@ def show_usage(arguments: argparse.Namespace, out: Output) -> int:
         limits=Limits(arguments.start_limit, arguments.egress_limit * 1e6),
         note=out.note,
     )
-    if out.is_json:
-        out.json({"window_seconds": arguments.window, **usage_members(found)})
-    elif arguments.output == "csv":
-        _show_csv(found, out)
-    else:
-        _show_text(found, out)
-    return 0
+    lines = _csv_lines(found) if arguments.output == "csv" else _lines(found)
+    return Result({"window_seconds": arguments.window, **usage_members(found)}, lines)
 
 
-def _show_csv(found: Usage, out: Output) -> None:
+def _csv_lines(found: Usage) -> list[str]:
     rows = [each.members_of_row() for each in found.groups]
     text = io.StringIO()
-    names = list(GroupUsage.NAMES)
-    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer = csv.DictWriter(text, list(GroupUsage.NAMES), lineterminator="\n")
     writer.writeheader()
     writer.writerows({**row, "group": shown_group(row["group"])} for row in rows)
-    out.lines(*text.getvalue().splitlines())
+    return text.getvalue().splitlines()
 
 
-def _show_text(found: Usage, out: Output) -> None:
-    out.table(
+def _lines(found: Usage) -> Iterator[str | Table]:
+    yield Table(
         ["GROUP", "RECORDS", "MB", "SHARE", "SUPERSEDED", "WRITES/S", "WORKERS", "SENT TO OTHERS", "OTHERS' START"],
         [
             [
@@ -126,10 +104,11 @@ def _show_text(found: Usage, out: Output) -> None:
         ],
     )
     if not found.projections:
-        out.lines("no group has records on these topics")
+        yield "no group has records on these topics"
         return
-    out.lines("", "with more groups like these:")
-    out.table(
+    yield ""
+    yield "with more groups like these:"
+    yield Table(
         ["GROUPS", "START", "RECEIVED BY EACH WORKER", "ITS CPU", "SENT BY BROKERS"],
         [
             [
@@ -142,7 +121,8 @@ def _show_text(found: Usage, out: Output) -> None:
             for each in found.projections
         ],
     )
-    out.lines("", _verdict(found))
+    yield ""
+    yield _verdict(found)
 
 
 def _verdict(found: Usage) -> str:
@@ -159,3 +139,21 @@ def _rate(bytes_per_s: float | None) -> str:
     if bytes_per_s is None:
         return "?"
     return f"{bytes_per_s / 1e6:.2f} MB/s" if bytes_per_s >= 1e5 else f"{bytes_per_s / 1e3:.2f} kB/s"
+
+
+COMMANDS: Final = [
+    Command(
+        "usage",
+        _usage,
+        about="Read the three topics once: records, bytes and writes of each group, what they cost all others at a "
+        "start and while they run, and how many such groups fit on one set of topics. Reads only.",
+        examples=[
+            "connect-share usage -w worker.properties",
+            "connect-share usage -w worker.properties --window 86400 --output csv > usage.csv",
+            "connect-share usage -w worker.properties --start-limit 5 --egress-limit 20",
+        ],
+        options=_add_options,
+        timeout_s=DEFAULT_TIMEOUT_S,
+        forms=("text", "json", "csv"),
+    )
+]

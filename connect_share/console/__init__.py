@@ -1,26 +1,33 @@
-"""The common parts of command-line programs: options, printing, progress, questions, and running a command."""
+"""The frame of command-line programs: how a command is declared and run, its options, what it prints and asks."""
 
-from connect_share.console.completion import add_completion
+from connect_share.console.command import NOTHING_CHANGED, STAYS, Command, Preview, Steps, Verb
 from connect_share.console.options import (
     DEFAULT_TIMEOUT_S,
-    EXIT_CODES,
     PLAIN,
+    Container,
     Group,
-    HelpFormatter,
     Parser,
     add_client_settings,
-    add_examples,
-    add_output,
-    add_version,
+    add_worker_file,
     client_settings_of,
     group_order,
     groups_of,
     named_groups,
     seconds,
     shown_group,
+    worker_file,
 )
-from connect_share.console.output import Output
-from connect_share.console.program import InterruptionError, logs_on_stderr, run_program
+from connect_share.console.output import (
+    ELLIPSIS,
+    Output,
+    Result,
+    Table,
+    json_text,
+    plural,
+    printable,
+    table,
+    text_width,
+    truncated,
+)
+from connect_share.console.program import NEEDS_YES, InterruptionError, Program, confirmed, run_command
 from connect_share.console.progress_line import ProgressLine
-from connect_share.console.prompt import NEEDS_YES, confirmed, show_preview
-from connect_share.console.text import ELLIPSIS, json_text, plural, printable, table, text_width, truncated

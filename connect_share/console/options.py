@@ -1,14 +1,16 @@
-"""The common parts of command lines: the parser, ``--version``, the form of the result, client settings, groups."""
+"""The common parts of command lines: the parser, ``--version``, completion, worker files, client settings, groups."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from importlib.metadata import version
-from typing import Final, NoReturn
+from pathlib import Path
+from typing import Any, Final, NoReturn
 
-from connect_share.errors import UsageError
+from connect_share.errors import ConfigError, UsageError
 from connect_share.model.keys import ClusterGroupId
+from connect_share.worker_config.worker import choose_worker_file, worker_files_in
 
 EXIT_CODES: Final = "exit codes: 0 ok, 1 failed or findings, 2 wrong usage, 130 interrupted"
 DEFAULT_TIMEOUT_S: Final = 15.0
@@ -16,16 +18,18 @@ PLAIN: Final = "(plain)"
 """Stands for the cluster with plain keys; no cluster group id can be written like this."""
 
 _NAMED_GROUPS: Final = 20
+_SHELLS: Final = ("bash", "zsh", "tcsh")
 
+Container = argparse._ActionsContainer  # noqa: SLF001 - a parser, or a group of its options
 Group = ClusterGroupId | None
 """``None`` is the cluster with plain keys."""
 
 
 class HelpFormatter(argparse.HelpFormatter):
-    """Fills texts to the width of the terminal, but leaves examples as they are written."""
+    """Fills texts to the width of the terminal, but leaves those of several lines as they are written."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return text if text.startswith("examples:") else super()._fill_text(text, width, indent)
+        return text if "\n" in text else super()._fill_text(text, width, indent)
 
 
 class Parser(argparse.ArgumentParser):
@@ -36,16 +40,55 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; {self.prog} --help shows what there is")
 
 
-def add_examples(parser: argparse.ArgumentParser, *lines: str) -> None:
-    """Show command lines at the end of ``--help``, as they are written."""
-    parser.epilog = "\n".join(("examples:", *(f"  {line}" for line in lines)))
-    parser.formatter_class = HelpFormatter
-
-
 def add_version(parser: argparse.ArgumentParser) -> None:
     """Add ``--version``."""
     shown = f"{parser.prog} {version('connect-share')}"
     parser.add_argument("--version", action="version", version=shown, help="show the version and exit")
+
+
+class _PrintCompletion(argparse.Action):
+    """``--print-completion``: what a shell needs to complete commands and options, by the library shtab."""
+
+    whole: Callable[[], Parser]
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,  # noqa: ARG002 - the signature of argparse
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,  # noqa: ARG002
+    ) -> None:
+        try:
+            import shtab
+        except ImportError:
+            raise ConfigError("completion needs the library shtab: pip install 'connect-share[completion]'") from None
+        whole = self.whole()
+        for action in _actions(whole):
+            if action.metavar in ("FILE", "DIR"):
+                action.complete = shtab.FILE if action.metavar == "FILE" else shtab.DIRECTORY  # type: ignore[attr-defined]
+        print(shtab.complete(whole, shell=str(values)))
+        parser.exit()
+
+
+def add_completion(parser: Parser, whole: Callable[[], Parser]) -> None:
+    """Add ``--print-completion``; ``whole`` returns the parser with all commands."""
+    action = parser.add_argument(
+        "--print-completion",
+        metavar="SHELL",
+        action=_PrintCompletion,
+        choices=_SHELLS,
+        help=f"show the completion script of a shell and exit: {', '.join(_SHELLS)}",
+    )
+    assert isinstance(action, _PrintCompletion)  # noqa: S101 - as it was asked for
+    action.whole = whole
+
+
+def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    for action in parser._actions:  # noqa: SLF001 - argparse has no public name for it
+        yield action
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            for inner in dict.fromkeys(action.choices.values()):
+                yield from _actions(inner)
 
 
 def add_output(
@@ -78,6 +121,44 @@ def add_profile(parser: argparse.ArgumentParser) -> None:
         help="connection settings of this name in ~/.config/connect-share/profiles.toml; they win over those of worker "
         "files, but for bootstrap.servers; $CONNECT_SHARE_PROFILE by default",
     )
+
+
+def worker_file(text: str) -> Path:
+    """Return a worker file given on the command line: the type of an option that takes a folder of them, too."""
+    return Path(text)
+
+
+def add_worker_file(parser: Container, text: str, *names: str, required: bool = True, dest: str | None = None) -> None:
+    """Add ``-w``, a worker file or a folder of them; ``names`` are further names of the option."""
+    parser.add_argument(
+        *("-w", "--worker-config", *names),
+        **({} if dest is None else {"dest": dest}),
+        metavar="FILE",
+        type=worker_file,
+        required=required,
+        help=text,
+    )
+
+
+def choose_worker_files(parser: Parser, arguments: argparse.Namespace) -> None:
+    """Put a worker file in the place of a folder of them, where it is clear which one is meant; of several all files.
+
+    Raises:
+        ConfigError: it is not clear; the message lists what there is.
+    """
+    named = getattr(arguments, "groups", None) or [getattr(arguments, "group", None)]
+    group = named[0] if len(named) == 1 else None
+    # What shows all groups, or none in particular, needs the topics only.
+    any_of_one_set = getattr(arguments, "all_groups", False) or hasattr(arguments, "bootstrap_servers")
+    for action in _actions(parser):
+        if action.type is not worker_file:
+            continue
+        given: Path | Sequence[Path] | None = getattr(arguments, action.dest)
+        if isinstance(given, Path) and given.is_dir():
+            setattr(arguments, action.dest, choose_worker_file(given, group, any_of_one_set=any_of_one_set))
+        elif given is not None and not isinstance(given, Path):
+            files = [each for path in given for each in (worker_files_in(path) if path.is_dir() else [path])]
+            setattr(arguments, action.dest, files)
 
 
 def add_client_settings(group: argparse._ArgumentGroup, text: str) -> None:

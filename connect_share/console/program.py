@@ -1,33 +1,30 @@
-"""Ctrl-C while a command runs.
-
-Log lines of the libraries on stderr, one form for both programs.
-
-The run of one command: however it ends, the user sees a sentence and an exit code, never a traceback.
-"""
+"""A program and the run of one of its commands: however it ends, the user sees a sentence and an exit code, no traceback."""
 
 from __future__ import annotations
 
 import argparse
-import atexit
-import contextlib
+import importlib
 import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, ClassVar, Final, NoReturn
+from typing import ClassVar, Final
 
-from connect_share.console.options import Parser
-from connect_share.console.output import Output, unwritable
-from connect_share.console.text import printable
+from connect_share.console.command import Command, Preview, Verb
+from connect_share.console.options import EXIT_CODES, Parser, add_completion, add_version, choose_worker_files
+from connect_share.console.output import Output, Result, printable, unwritable
 from connect_share.errors import ConnectShareError, UsageError
 from connect_share.kafka.callbacks import is_in_callback
+from connect_share.worker_config.profiles import profile_in_use
 
 _CALLBACK_S: Final = 0.01
+NEEDS_YES: Final = "nothing was written: give --yes to go on without a prompt"
 
 
 class InterruptionError(ConnectShareError):
@@ -36,60 +33,177 @@ class InterruptionError(ConnectShareError):
     exit_code: ClassVar[int] = 130
 
 
-class Interruption:
-    """A handler of Ctrl-C: the first raises ``KeyboardInterrupt``, so the command cleans up; the second ends the process.
+@dataclass(frozen=True)
+class Program:
+    """A program.
 
-    The Kafka library forgets what its callbacks raise, so the exception waits for the end of a callback.
+    Attributes:
+        name: as it is typed.
+        about: the first lines of its ``--help``.
+        examples: the last lines.
+        verbs: by name, in the order of ``--help``.
+        metavar: stands for a verb.
+        loggers: whose lines are shown.
+        level: of these lines without ``--verbose``.
     """
 
-    def __init__(self, last_words: str) -> None:
+    name: str
+    about: str
+    examples: str
+    verbs: Mapping[str, Verb]
+    metavar: str
+    loggers: Collection[str]
+    level: int
+
+    def parser(self, only: str | None = None) -> Parser:
+        """Return the parser of all command lines; with ``only`` all but those of one verb have a name and nothing else."""
+        parser = Parser(
+            prog=self.name,
+            description=self.about,
+            epilog=f"{self.examples}\n{EXIT_CODES}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        add_version(parser)
+        add_completion(parser, self.parser)
+        verbs = parser.add_subparsers(dest="verb", metavar=self.metavar, required=True)
+        for name, verb in self.verbs.items():
+            of_verb = verbs.add_parser(name, help=verb.text)
+            if only not in (None, name):
+                continue
+            found: list[Command] = [
+                command
+                for module in verb.modules
+                for command in importlib.import_module(module).COMMANDS
+                if command.name.split()[0] == name
+            ]
+            if verb.has_nouns:
+                nouns = of_verb.add_subparsers(dest="noun", metavar="NOUN", required=True)
+                for command in found:
+                    command.declare(nouns.add_parser(command.name.split()[1], help=command.text))
+            else:
+                found[0].declare(of_verb)
+        return parser
+
+    def main(self, argv: Sequence[str] | None = None) -> int:
+        """Run one command line and flush its results; return the exit code, see ``--help``.
+
+        ``argv`` is ``None`` for the arguments of this process, which ends then.
+        """
+        _open_closed_streams()
+        given = list(sys.argv[1:] if argv is None else argv)
+        verb = given[0] if given else ""
+        out = Output(verb, _output_form(given), program=self.name)
+        arguments: argparse.Namespace | None = None
+        with _Interruption(self.name).handled(process_ends=argv is None) as interruption:
+            try:
+                try:
+                    arguments = self.parser(verb).parse_args(given)
+                    out.command = arguments.command.name
+                    code = self._run(arguments, out)
+                except BrokenPipeError:  # the reader of the results has ended, as with ``| head``
+                    code = 1
+                except SystemExit as ended:  # --help, --version
+                    code = ended.code if isinstance(ended.code, int) else 2
+                except ConnectShareError as error:
+                    if interruption.came:
+                        raise
+                    code = out.error(error)
+                return _flushed(out, code)
+            except BaseException as error:
+                if not interruption.came and not isinstance(error, KeyboardInterrupt):
+                    raise
+                state = "nothing was done" if arguments is None else arguments.command.interrupted(arguments)
+                return _flushed(out, _report_interruption(out, InterruptionError(f"interrupted: {state}")))
+
+    def _run(self, arguments: argparse.Namespace, out: Output) -> int:
+        level = logging.INFO if arguments.verbose else self.level
+        with (
+            logs_on_stderr(self.name, self.loggers, level),
+            profile_in_use(getattr(arguments, "profile", None)),
+        ):
+            choose_worker_files(arguments.parser, arguments)
+            return run_command(arguments.command, arguments, out)
+
+
+def run_command(command: Command, arguments: argparse.Namespace, out: Output) -> int:
+    """Run a command, ask where it shows what it would do, and print its result; return the exit code."""
+    found = command.run(arguments, out)
+    if isinstance(found, int):
+        return found
+    if isinstance(found, Result):
+        return out.show(found)
+    code: int | None = 0
+    with closing(found) as steps:
+        for step in steps:
+            code = _ended_by(step, arguments, out) if isinstance(step, Preview) else out.show(step)
+            if code is not None and isinstance(step, Preview):
+                return code
+    return code or 0
+
+
+def _ended_by(preview: Preview, arguments: argparse.Namespace, out: Output) -> int | None:
+    """Show a preview, and ask unless ``--yes`` was given; return the exit code of a command that ends here."""
+    if arguments.dry_run:
+        return out.show(Result({"dry_run": True, **preview.members}, preview.lines))
+    Output(out.command, stdout=sys.stderr).lines(*preview.lines)
+    if preview.refusal is not None:
+        raise preview.refusal
+    return None if arguments.yes or confirmed(preview.question, otherwise=NEEDS_YES) else 1
+
+
+def _print(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def confirmed(question: str, *, otherwise: str, note: Callable[[str], None] = _print) -> bool:
+    """Ask on a terminal; only ``y`` and ``yes`` mean yes. Any other answer is followed by a note that nothing was done.
+
+    ``otherwise`` is the note where there is no terminal to ask on, for example in a pipeline; the answer is no then.
+    """
+    if not sys.stdin.isatty():
+        note(otherwise)
+        return False
+    print(f"\n{question} [yes/no] ", end="", file=sys.stderr, flush=True)
+    answer = sys.stdin.readline()
+    if not answer.endswith("\n"):  # Ctrl-D leaves the cursor behind the question
+        print(file=sys.stderr)
+    if answer.strip().lower() in ("y", "yes"):
+        return True
+    note("nothing was done")
+    return False
+
+
+class _Interruption:
+    """Ctrl-C while a command runs: the first raises ``KeyboardInterrupt``, so it cleans up; the second ends the process."""
+
+    def __init__(self, program: str) -> None:
         self.came = False
-        self._last_words = last_words.encode("ascii", "backslashreplace")
+        self._last_words = f"{program}: interrupted\n".encode("ascii", "backslashreplace")
 
     @contextmanager
-    def handled(self, *, process_ends: bool) -> Iterator[None]:
-        """Handle it while the block runs. Afterwards the handler is as before, or Python's default if the process ends."""
+    def handled(self, *, process_ends: bool) -> Iterator[_Interruption]:
+        """Handle it while the block runs. Afterwards the handler is as before; if the process ends, it ends it at once."""
         before = signal.getsignal(signal.SIGINT)
         # Only the main thread may. A process started with Ctrl-C ignored (nohup, a background job) keeps ignoring it.
         if before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
-            yield
+            yield self
             return
-        hook = sys.unraisablehook
-        sys.unraisablehook = self._hook(hook)
         signal.signal(signal.SIGINT, self._take)
         try:
-            yield
+            yield self
         finally:
             signal.signal(signal.SIGINT, signal.SIG_DFL if process_ends else before)
-            sys.unraisablehook = hook
 
     def _take(self, number: int, frame: FrameType | None) -> None:
-        if self.came:
+        if self.came and number == signal.SIGINT:
             os.write(2, self._last_words)
             os._exit(InterruptionError.exit_code)
         self.came = True
-        self._raise(number, frame)
-
-    def _raise(self, _number: int, frame: FrameType | None) -> None:
-        if is_in_callback(frame):
-            self._later()
-        else:
+        if not is_in_callback(frame):
             raise KeyboardInterrupt
-
-    def _later(self) -> None:
-        signal.signal(signal.SIGALRM, self._raise)
+        # The Kafka library forgets what its callbacks raise, so the exception waits for the end of the callback.
+        signal.signal(signal.SIGALRM, self._take)
         signal.setitimer(signal.ITIMER_REAL, _CALLBACK_S)
-
-    def _hook(self, otherwise: Callable[[Any], object]) -> Callable[[Any], object]:
-        """Return a hook for exceptions that cannot be raised, as in a destructor: an interruption is raised again later."""
-
-        def unraisable(what: Any) -> None:
-            if self.came and isinstance(what.exc_value, KeyboardInterrupt):
-                self._later()
-            else:
-                otherwise(what)
-
-        return unraisable
 
 
 class _EscapingFormatter(logging.Formatter):
@@ -98,7 +212,7 @@ class _EscapingFormatter(logging.Formatter):
 
 
 @contextmanager
-def logs_on_stderr(program: str, names: Sequence[str], level: int) -> Iterator[None]:
+def logs_on_stderr(program: str, names: Collection[str], level: int) -> Iterator[None]:
     """Send log lines of these loggers to stderr, escaped; afterwards all is as before."""
     handler = logging.StreamHandler()
     handler.setFormatter(_EscapingFormatter(f"{program}: %(levelname)s %(name)s: %(message)s"))
@@ -114,67 +228,6 @@ def logs_on_stderr(program: str, names: Sequence[str], level: int) -> Iterator[N
 def _restore(logger: logging.Logger, handlers: list[logging.Handler], level: int, *, propagate: bool) -> None:
     logger.handlers, logger.propagate = handlers, propagate
     logger.setLevel(level)
-
-
-def run_program(
-    parser: argparse.ArgumentParser,
-    argv: Sequence[str] | None,
-    run: Callable[[argparse.Namespace, Output], int],
-    *,
-    command: Callable[[argparse.Namespace], str],
-    after_interruption: Callable[[argparse.Namespace], str],
-) -> int:
-    """Run one command line of a program and flush its results; return the exit code.
-
-    ``argv`` is ``None`` for the arguments of this process, which ends here. ``command`` names the command, such
-    as ``get groups``; ``after_interruption`` says after Ctrl-C what was done and how to continue.
-    """
-    code = _run(parser, argv, run, command, after_interruption)
-    if argv is None:
-        _end(code)
-    return code
-
-
-def _end(code: int) -> NoReturn:
-    """End the process as the interpreter does, but do not take it apart first: that takes a tenth of a second."""
-    atexit._run_exitfuncs()  # noqa: SLF001 - there is no other name for it
-    with contextlib.suppress(OSError, ValueError):
-        sys.stderr.flush()
-    os._exit(code)
-
-
-def _run(
-    parser: argparse.ArgumentParser,
-    argv: Sequence[str] | None,
-    run: Callable[[argparse.Namespace, Output], int],
-    command: Callable[[argparse.Namespace], str],
-    after_interruption: Callable[[argparse.Namespace], str],
-) -> int:
-    _open_closed_streams()
-    given = list(sys.argv[1:] if argv is None else argv)
-    out = Output(given[0] if given else "", _output_form(given), program=parser.prog)
-    interruption = Interruption(f"{parser.prog}: interrupted\n")
-    with interruption.handled(process_ends=argv is None):
-        arguments: argparse.Namespace | None = None
-        try:
-            try:
-                arguments = parser.parse_args(given)
-                out.command = command(arguments)
-                code = run(arguments, out)
-            except BrokenPipeError:  # the reader of the results has ended, as with ``| head``
-                code = 1
-            except SystemExit as ended:  # --help, --version
-                code = ended.code if isinstance(ended.code, int) else 2
-            except ConnectShareError as error:
-                if interruption.came:
-                    raise
-                code = out.error(error)
-            return _flushed(out, code)
-        except BaseException as error:
-            if not interruption.came and not isinstance(error, KeyboardInterrupt):
-                raise
-            state = "nothing was done" if arguments is None else after_interruption(arguments)
-            return _flushed(out, _report_interruption(out, InterruptionError(f"interrupted: {state}")))
 
 
 def _report_interruption(out: Output, error: InterruptionError) -> int:

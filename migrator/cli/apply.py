@@ -11,101 +11,87 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from connect_share.console import NEEDS_YES, Output, ProgressLine
-from connect_share.console.prompt import confirmed
+from connect_share.console import Command, Output, Parser, Preview, ProgressLine, Result, Steps
+from connect_share.errors import ConnectShareError
 from migrator.apply import Lag, apply_plan, follow_plan, require_made_to_follow, resume_plan
 from migrator.checks import check_all
-from migrator.cli.engines import spark_job
-from migrator.cli.text import plan_lines
+from migrator.cli.options import ENGINES, NOTHING_WRITTEN, add_engine, add_evidence, add_plan, command_line, plan_lines
 from migrator.report import evidence_of
-from migrator.run import MigrationRun, MigrationStatus, locked_run
+from migrator.run import Manifest, MigrationRun, MigrationStatus, locked_run, manifest_path
 
 _REPORT_EVERY_S: Final = 2.0
 _REPORT_EVERY_ON_TERMINAL_S: Final = 0.2
 
 
-def apply_command(arguments: argparse.Namespace) -> int:
+def _apply(arguments: argparse.Namespace, _: Output) -> Steps:
     """Show the plan, ask, and apply the very plan that was shown."""
-    output = Output("apply", arguments.output)
     with locked_run(arguments.plan) as run:
         if arguments.follow:
             require_made_to_follow(run)
         if arguments.dry_run:
-            return _dry_run(run, output)
+            with ProgressLine(sys.stderr) as progress:
+                check_all(run, progress, first=True)
+            done = "dry run: everything was checked, nothing was written"
+            yield Result({"dry_run": True, "run_id": run.plan.run_id}, [*plan_lines(run.plan), "", done])
+            return
         if not arguments.yes:
-            Output("apply", stdout=sys.stderr).lines(*plan_lines(run.plan))
-            if not confirmed("apply this plan?", otherwise=NEEDS_YES):
-                return 1
+            yield Preview(plan_lines(run.plan), {}, "apply this plan?")
         with evidence_of(run, arguments.evidence, "apply --follow" if arguments.follow else "apply"):
             if not (arguments.follow and _is_copied(run)):
                 with ProgressLine(sys.stderr) as progress:
                     apply_plan(
                         run,
-                        engine=spark_job("apply_plan").copy_engine(progress) if arguments.engine == "spark" else None,
+                        engine=ENGINES[arguments.engine].copy(progress),
                         engine_name=arguments.engine,
                         progress=progress,
                         isolation_proof=arguments.isolation_proof,
                         backup=not arguments.no_backup,
                     )
-            if arguments.follow:
-                _follow(run, output)
-            else:
-                _show_applied(run, output)
-    return 0
+            result = _follow(run) if arguments.follow else _applied(run)
+    yield result
 
 
-def resume_command(arguments: argparse.Namespace) -> int:
+def _resume(arguments: argparse.Namespace, _: Output) -> Result:
     """Continue an apply that did not end."""
     with locked_run(arguments.plan) as run, evidence_of(run, arguments.evidence, "resume"):
         with ProgressLine(sys.stderr) as progress:
             resume_plan(
                 run,
-                engine=spark_job("apply_plan").copy_engine(progress) if arguments.engine == "spark" else None,
+                engine=ENGINES[arguments.engine].copy(progress),
                 engine_name=arguments.engine,
                 progress=progress,
             )
-        _show_applied(run, Output("resume", arguments.output))
-    return 0
-
-
-def _dry_run(run: MigrationRun, output: Output) -> int:
-    with ProgressLine(sys.stderr) as progress:
-        check_all(run, progress, first=True)
-    if output.is_json:
-        output.json({"dry_run": True, "run_id": run.plan.run_id})
-    else:
-        output.lines(*plan_lines(run.plan), "", "dry run: everything was checked, nothing was written")
-    return 0
+        return _applied(run)
 
 
 def _is_copied(run: MigrationRun) -> bool:
     return run.manifest is not None and run.manifest.status is not MigrationStatus.PLANNED
 
 
-def _show_applied(run: MigrationRun, output: Output) -> None:
+def _applied(run: MigrationRun) -> Result:
     manifest, path = run.applied(), run.manifest_path
-    if output.is_json:
-        output.json({"dry_run": False, "manifest_file": str(path), "manifest": manifest.model_dump(mode="json")})
-        return
-    output.lines(
-        f"{manifest.records_written:,} records written, {len(manifest.evidence)} slices; manifest {path}",
-        f"next: connect-share-migrate verify {run.plan_path}",
+    return Result(
+        {"dry_run": False, "manifest_file": str(path), "manifest": manifest.model_dump(mode="json")},
+        [
+            f"{manifest.records_written:,} records written, {len(manifest.evidence)} slices; manifest {path}",
+            f"next: connect-share-migrate verify {run.plan_path}",
+        ],
     )
 
 
-def _follow(run: MigrationRun, output: Output) -> None:
-    """Mirror until Ctrl-C, SIGTERM or a cut-over; prints the result."""
+def _follow(run: MigrationRun) -> Result:
+    """Mirror until Ctrl-C, SIGTERM or a cut-over."""
     with _stop_signals() as seen, ProgressLine(sys.stderr) as progress:
         manifest = follow_plan(run, stopped=lambda: bool(seen), report=_LagLine(), progress=progress)
     if sys.stderr.isatty():
         print(file=sys.stderr)
     written = 0 if manifest.followed is None else manifest.followed.written
-    if output.is_json:
-        output.json({"manifest_file": str(run.manifest_path), "manifest": manifest.model_dump(mode="json")})
-        return
-    output.lines(
-        f"{manifest.records_written:,} records copied, {written:,} mirrored since; nothing follows the source now",
-        f"next: stop the source's workers, then connect-share-migrate cutover {run.plan_path} (apply --follow continues)",
+    return Result(
+        {"manifest_file": str(run.manifest_path), "manifest": manifest.model_dump(mode="json")},
+        [
+            f"{manifest.records_written:,} records copied, {written:,} mirrored since; nothing follows the source now",
+            f"next: stop the source's workers, then connect-share-migrate cutover {run.plan_path} (apply --follow continues)",
+        ],
     )
 
 
@@ -143,3 +129,59 @@ def _stop_signals() -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _add_apply(parser: Parser) -> None:
+    add_plan(parser)
+    add_engine(parser)
+    parser.add_argument("--follow", action="store_true", help="mirror until Ctrl-C or the cut-over")
+    parser.add_argument(
+        "--isolation-proof",
+        action="store_true",
+        help="first note the records of other groups at the destination, for verify --isolation",
+    )
+    parser.add_argument("--no-backup", action="store_true", help="write no backup first: nothing can be restored then")
+    add_evidence(parser)
+
+
+def _add_resume(parser: Parser) -> None:
+    add_plan(parser)
+    add_engine(parser)
+    parser.add_argument("--yes", action="store_true", help="as for apply, which has asked: resume asks nothing")
+    add_evidence(parser)
+
+
+def _interrupted(arguments: argparse.Namespace) -> str:
+    if getattr(arguments, "dry_run", False):
+        return NOTHING_WRITTEN
+    try:
+        path = manifest_path(arguments.plan)
+        status = Manifest.load(path).status if path.exists() else None
+    except ConnectShareError:
+        status = MigrationStatus.PLANNED
+    if status is None:
+        return f"nothing was copied; {command_line(arguments.verb, arguments.plan)} begins again"
+    verb = "resume" if status is MigrationStatus.PLANNED else "verify"
+    return f"what was copied so far stays; next: {command_line(verb, arguments.plan)}"
+
+
+APPLY: Final = Command(
+    "apply",
+    _apply,
+    examples=[
+        "connect-share-migrate apply move.json --dry-run",
+        "connect-share-migrate apply move.json --engine spark --yes",
+        "connect-share-migrate apply move.json --follow",
+    ],
+    options=_add_apply,
+    changes="check everything, write nothing",
+    after_interruption=_interrupted,
+)
+RESUME: Final = Command(
+    "resume",
+    _resume,
+    examples=["connect-share-migrate resume move.json", "connect-share-migrate resume move.json --engine spark"],
+    options=_add_resume,
+    after_interruption=_interrupted,
+)
+COMMANDS: Final = [APPLY, RESUME]

@@ -1,27 +1,27 @@
-"""The commands ``cutover`` and ``rollback``: preview, ask, act."""
+"""``cutover``, ``rollback``, ``seal`` and ``unseal``: preview, ask, act. A plan is locked while they do."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
+from typing import Final
 
-from connect_share.console import Output, ProgressLine, show_preview
-from migrator.cli.text import cutover_lines, preview_json, result_json, rollback_lines
-from migrator.cutover import TIMEOUT_S, cut_over, preview_cutover
+from connect_share.console import Command, Output, Parser, Preview, ProgressLine, Result, Steps, seconds
+from migrator.cli.options import add_evidence, add_plan, continues
+from migrator.cutover import TIMEOUT_S, CutoverPreview, CutoverResult, cut_over, preview_cutover
 from migrator.report import evidence_of
 from migrator.rollback import Rollback, roll_back, used_since
 from migrator.run import MigrationRun, locked_run
+from migrator.seal import preview_seal, seal_plan, unseal_plan
 
 
-def cutover_command(arguments: argparse.Namespace) -> int:
+def _cutover(arguments: argparse.Namespace, _: Output) -> Steps:
     """Copy what is left, verify, fence, seal. The plan is locked after the question: a process may be following it."""
-    output = Output("cutover", arguments.output)
     run = MigrationRun.load(arguments.plan)
     with ProgressLine(sys.stderr) as progress:
         shown = preview_cutover(run, arguments.seal, progress)
-    code = show_preview(arguments, output, cutover_lines(shown), preview_json(shown), "cut over?")
-    if code is not None:
-        return code
+    yield Preview(_cutover_lines(shown), _preview_json(shown), "cut over?")
     with evidence_of(run, arguments.evidence, "cutover") as evidence, ProgressLine(sys.stderr) as progress:
         result = cut_over(
             run,
@@ -30,40 +30,129 @@ def cutover_command(arguments: argparse.Namespace) -> int:
             progress=progress,
         )
         evidence.verification = result.verification
-    if output.is_json:
-        output.json(result_json(run, result))
-        return 0
     sealed = result.manifest.sealed
     done = "the source was not sealed" if sealed is None else f"sealed with {sealed.records} records"
-    output.lines(
-        f"both sides are equal, {result.fenced} transactional ids fenced, {done}",
-        "start the new workers now",
+    yield Result(
+        _result_json(run, result),
+        [
+            f"both sides are equal, {result.fenced} transactional ids fenced, {done}",
+            "start the new workers now",
+        ],
     )
-    return 0
 
 
-def rollback_command(arguments: argparse.Namespace) -> int:
+def _seal(arguments: argparse.Namespace, _: Output) -> Steps:
+    """Fence what is not fenced, seal."""
+    with locked_run(arguments.plan) as run:
+        with ProgressLine(sys.stderr) as progress:
+            shown = preview_seal(run, arguments.seal, progress)
+        yield Preview(_cutover_lines(shown), _preview_json(shown), "seal?")
+        with evidence_of(run, arguments.evidence, "seal"), ProgressLine(sys.stderr) as progress:
+            result = seal_plan(run, arguments.seal, progress)
+    sealed = result.manifest.sealed
+    records = 0 if sealed is None else sealed.records
+    yield Result(
+        _result_json(run, result),
+        [
+            f"{result.fenced} transactional ids fenced, sealed with {records} records",
+            "do not start the old workers any more",
+        ],
+    )
+
+
+def _cutover_lines(shown: CutoverPreview) -> list[str]:
+    """Return what a cut-over is about to do."""
+    lines = [
+        f"{group}: {_alive(count, same=group in shown.same_members)}" for group, count in shown.live_workers.items()
+    ]
+    lines += [f"fence {transactional_id}" for transactional_id in shown.transactional_ids]
+    what = {
+        "stop": "seal the source: target state STOPPED for each connector",
+        "remove": "remove the originals: a tombstone for each record that was moved",
+        "none": "seal nothing: a worker started at the source by mistake runs everything a second time",
+    }[shown.how]
+    lines.append(what)
+    lines += [f"  {topic}: {count:,} record(s)" for topic, count in sorted(shown.seal.topics.items())]
+    return lines
+
+
+def _alive(count: int, *, same: bool) -> str:
+    if not count:
+        return "0 worker(s) alive"
+    return f"{count} worker(s) alive, {'make sure that they are the new ones' if same else 'stop them first'}"
+
+
+def _preview_json(shown: CutoverPreview) -> dict[str, object]:
+    """Return what a cut-over or a seal would do, as JSON."""
+    return {
+        "live_workers": shown.live_workers,
+        "seal": shown.how,
+        "seal_records": shown.seal.topics,
+        "connectors": list(shown.seal.connectors),
+        "transactional_ids": list(shown.transactional_ids),
+    }
+
+
+def _result_json(run: MigrationRun, result: CutoverResult) -> dict[str, object]:
+    """Return what a cut-over or a seal has done, as JSON."""
+    return {
+        "dry_run": False,
+        "manifest_file": str(run.manifest_path),
+        "manifest": result.manifest.model_dump(mode="json"),
+        "fenced": result.fenced,
+    }
+
+
+def _unseal(arguments: argparse.Namespace, _: Output) -> Steps:
+    """Put the target states back."""
+    with locked_run(arguments.plan) as run:
+        with ProgressLine(sys.stderr) as progress:
+            found = unseal_plan(run, dry_run=True, progress=progress)
+        lines = [f"{found.connectors} connector(s) at the source get back the target state they had"]
+        if found.used:
+            lines.append(f"new workers have written since: {found.used}; needs --although-used")
+        members = {"connectors": found.connectors, "new_workers_have_written": bool(found.used)}
+        yield Preview(lines, members, "unseal?")
+        with evidence_of(run, arguments.evidence, "unseal"), ProgressLine(sys.stderr) as progress:
+            unseal_plan(run, although_used=arguments.although_used, progress=progress)
+    done = "unsealed: the old workers may be started again; keep the new ones stopped"
+    yield Result({"dry_run": False, **members}, [done])
+
+
+def _rollback(arguments: argparse.Namespace, _: Output) -> Steps:
     """Remove what the plan wrote."""
-    output = Output("rollback", arguments.output)
     with locked_run(arguments.plan) as run:
         with ProgressLine(sys.stderr) as progress:
             found = roll_back(run, dry_run=True, progress=progress)
         refusal = used_since(found) if found.newer and not arguments.although_used else None
-        code = show_preview(
-            arguments, output, rollback_lines(found), _rollback_json(found), "remove these?", refusal=refusal
-        )
-        if code is not None:
-            return code
+        yield Preview(_rollback_lines(found), _rollback_json(found), "remove these?", refusal)
         with evidence_of(run, arguments.evidence, "rollback"), ProgressLine(sys.stderr) as progress:
             found = roll_back(run, although_used=arguments.although_used, progress=progress)
-    if output.is_json:
-        output.json({"dry_run": False, **_rollback_json(found)})
-    else:
-        output.lines(
+    yield Result(
+        {"dry_run": False, **_rollback_json(found)},
+        [
             f"{found.records:,} keys removed, {found.unsealed} target states put back at the source",
             "the old workers may be started again",
+        ],
+    )
+
+
+def _rollback_lines(found: Rollback) -> list[str]:
+    """Return what a rollback removes and what it leaves, by connector."""
+    lines = [f"{found.records:,} key(s) whose newest record this plan wrote are removed:"]
+    lines += [
+        f"  {topic_type.value:6}  {'-' if name is None else repr(name)}: {count:,}"
+        for (topic_type, name), count in sorted(found.by_connector.items(), key=str)
+    ]
+    if found.newer:
+        lines.append(
+            f"{sum(found.newer.values()):,} key(s) were written by others since and stay; needs --although-used:"
         )
-    return 0
+        lines += [
+            f"  {topic_type.value:6}  {'-' if name is None else repr(name)}: {count:,}"
+            for (topic_type, name), count in sorted(found.newer.items(), key=str)
+        ]
+    return lines
 
 
 def _rollback_json(found: Rollback) -> dict[str, object]:
@@ -77,3 +166,76 @@ def _rollback_json(found: Rollback) -> dict[str, object]:
         "needs_although_used": bool(found.newer),
         "unsealed": found.unsealed,
     }
+
+
+def _add_cutover(parser: Parser) -> None:
+    add_plan(parser)
+    parser.add_argument(
+        "--seal",
+        choices=("stop", "remove", "none"),
+        help="stop: every connector at the source gets the target state STOPPED; remove: the originals are removed; "
+        "none. Default: remove if originals and copies are in the same topics, else stop",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=partial(seconds, most=86_400),
+        metavar="SECONDS",
+        help="for copying what is left",
+    )
+    add_evidence(parser)
+
+
+def _add_seal(parser: Parser) -> None:
+    add_plan(parser)
+    parser.add_argument(
+        "--seal",
+        choices=("stop", "remove"),
+        help="stop: every connector at the source gets the target state STOPPED; remove: the originals are removed. "
+        "Default: as it was sealed before, else as cutover does",
+    )
+    add_evidence(parser)
+
+
+def _add_undo(parser: Parser, *, stays: str) -> None:
+    add_plan(parser)
+    parser.add_argument(
+        "--although-used", action="store_true", help=f"go on although new workers have written; {stays}"
+    )
+    add_evidence(parser)
+
+
+_Change = partial(Command, after_interruption=continues)
+
+COMMANDS: Final = [
+    _Change(
+        "cutover",
+        _cutover,
+        examples=[
+            "connect-share-migrate cutover move.json --dry-run",
+            "connect-share-migrate cutover move.json --seal none",
+        ],
+        options=_add_cutover,
+        changes="show what would be done, write nothing",
+    ),
+    _Change(
+        "rollback",
+        _rollback,
+        examples=["connect-share-migrate rollback move.json --dry-run", "connect-share-migrate rollback move.json"],
+        options=partial(_add_undo, stays="that stays"),
+        changes="show what would be removed, write nothing",
+    ),
+    _Change(
+        "seal",
+        _seal,
+        examples=["connect-share-migrate seal move.json --dry-run", "connect-share-migrate seal move.json"],
+        options=_add_seal,
+        changes="show what would be done, write nothing",
+    ),
+    _Change(
+        "unseal",
+        _unseal,
+        examples=["connect-share-migrate unseal move.json --dry-run", "connect-share-migrate unseal move.json --yes"],
+        options=partial(_add_undo, stays="the copies stay"),
+        changes="show what would be done, write nothing",
+    ),
+]

@@ -1,45 +1,43 @@
-"""The command ``reseal``: preview, ask, write a group's values again."""
+"""``reseal`` and ``restore``: preview, ask, write a group's values again, or those of a backup."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
 
 from connect_share.backup.backup_file import new_backup_path
-from connect_share.console import Output, ProgressLine, show_preview
+from connect_share.backup.restore_command import restore_command
+from connect_share.console import Command, Output, Parser, Preview, ProgressLine, Result, Steps, add_worker_file
 from connect_share.model.records import TopicType
+from migrator.cli.options import NOTHING_WRITTEN
 from migrator.reseal import Reseal, ResealTopic, refused_plain
 
 _Topics = Mapping[TopicType, ResealTopic]
 
 
-def reseal_command(arguments: argparse.Namespace) -> int:
+def _reseal(arguments: argparse.Namespace, _: Output) -> Steps:
     """Show what each value is sealed with, ask, seal it with the first key."""
-    output = Output("reseal", arguments.output)
     reseal = Reseal.of(arguments.worker_config, plain=arguments.plain)
     with ProgressLine(sys.stderr) as progress:
         topics = reseal.look(progress)
     members = {"group": str(reseal.group), "key_id": None if reseal.plain else reseal.keys.sealing_id}
     before = {"topics": _json(topics)}
     if arguments.dry_run or any(topic.outgoing for topic in topics.values()):
-        code = show_preview(arguments, output, _preview(reseal, topics), {**members, **before}, "write these?")
-        if code is not None:
-            return code
+        yield Preview(_preview(reseal, topics), {**members, **before}, "write these?")
         path = arguments.backup or new_backup_path(arguments.worker_config, f"{arguments.worker_config.stem}.reseal")
         with ProgressLine(sys.stderr) as progress:
             done = reseal.write(path, progress)
         after, backup = done.topics, str(path)
     else:
         after, backup = topics, None
-    if output.is_json:
-        output.json({"dry_run": False, **members, "backup": backup, **before, "after": _json(after)})
-        return 0
-    if backup is None:
-        output.lines(*_lines(after), "nothing to do")
-    else:
-        output.lines(*_lines(after), f"backup: {backup}", "the workers may be started")
-    return 0
+    end = ["nothing to do"] if backup is None else [f"backup: {backup}", "the workers may be started"]
+    yield Result(
+        {"dry_run": False, **members, "backup": backup, **before, "after": _json(after)}, [*_lines(after), *end]
+    )
 
 
 def _preview(reseal: Reseal, topics: _Topics) -> list[str]:
@@ -75,3 +73,35 @@ def _json(topics: _Topics) -> dict[str, object]:
         }
         for topic_type, topic in topics.items()
     }
+
+
+def _add_options(parser: Parser) -> None:
+    add_worker_file(parser, "worker file of the group, with its keys")
+    parser.add_argument(
+        "--plain", action="store_true", help="make the values plain instead, to take the keys away afterwards"
+    )
+    parser.add_argument(
+        "--backup", metavar="FILE", type=Path, help="the backup that is written first; default: beside the worker file"
+    )
+
+
+def _interrupted(done: str, arguments: argparse.Namespace) -> str:
+    return NOTHING_WRITTEN if arguments.dry_run else f"what was {done}"
+
+
+COMMANDS: Final = [
+    Command(
+        "reseal",
+        _reseal,
+        examples=[
+            "connect-share-migrate reseal -w orders.properties --dry-run",
+            "connect-share-migrate reseal -w orders.properties --plain",
+        ],
+        options=_add_options,
+        changes="show what would be written, write nothing",
+        after_interruption=partial(_interrupted, "written so far stays; the same command completes it"),
+    ),
+    restore_command(
+        "connect-share-migrate", partial(_interrupted, "restored so far stays; the same command continues")
+    ),
+]

@@ -4,51 +4,51 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Final
 
-from connect_share.console import Output, ProgressLine
+from connect_share.console import Command, Output, ProgressLine, Result, Table
 from connect_share.model.records import TopicType
 from connect_share.transform.rules import PLAIN_KEYS
+from connect_share.worker_config.worker import files_in_folders
+from migrator.cli.options import NOTHING_WRITTEN, add_files
 from migrator.survey import GroupSurvey, MoveSurvey, Survey, TopicSurvey, survey
 
 
-def survey_command(arguments: argparse.Namespace) -> int:
-    """Ask, print; 1 when something could not be asked, or a source's topic is not there."""
+def _survey(arguments: argparse.Namespace, _: Output) -> Result:
+    """Ask; 1 when something could not be asked, or a source's topic is not there."""
+    files, destinations = files_in_folders(arguments.sources, arguments.destinations)
     with ProgressLine(sys.stderr) as progress:
-        found = survey(arguments.sources, arguments.destinations, progress=progress, timeout_s=arguments.timeout)
-    sources = {str(path.resolve()) for path in arguments.sources}
+        found = survey(files, destinations, progress=progress, timeout_s=arguments.timeout)
+    sources = {str(path.resolve()) for path in files}
     missing = [topic for topic in found.topics if not topic.exists and not sources.isdisjoint(topic.named_by)]
-    output = Output("survey", arguments.output)
-    if output.is_json:
-        output.json(found.model_dump(mode="json"))
-    else:
-        _show(output, found)
-        output.lines(*(["", "NOT THERE"] if missing else []), *map(_not_there, missing))
-    return 1 if found.unanswered or missing else 0
+    lines = [*_lines(found), *(["", "NOT THERE"] if missing else []), *map(_not_there, missing)]
+    return Result(found.model_dump(mode="json"), lines, 1 if found.unanswered or missing else 0)
 
 
-def _show(output: Output, found: Survey) -> None:
-    output.lines("TOPICS")
-    output.table(
+def _lines(found: Survey) -> Iterator[str | Table]:
+    yield "TOPICS"
+    yield Table(
         ("topic", "type", "partitions", "replicas", "offsets", "policy", "max.message.bytes", "in sync", "topic id"),
         [_topic_row(topic) for topic in found.topics],
     )
-    output.lines("", "GROUPS")
-    output.table(
+    yield from ("", "GROUPS")
+    yield Table(
         ("group", "config topic", "side", "workers", "connectors", "tasks", "records", "bytes", "exactly once"),
         [_group_row(group) for group in found.groups],
     )
     if found.moves:
-        output.lines("", "MOVES")
-        output.table(
+        yield from ("", "MOVES")
+        yield Table(
             ("group.id", "becomes", "Kafka cluster", "largest record", "of at most", "already there", "workers there"),
             [_move_row(move) for move in found.moves],
         )
     notes = [*_topic_notes(found.topics), *_group_notes(found.groups), *_move_notes(found.moves), *_collisions(found)]
     if notes:
-        output.lines("", "TO KNOW", *notes)
+        yield from ("", "TO KNOW", *notes)
     if found.unanswered:
-        output.lines("", "NOT ANSWERED", *found.unanswered)
+        yield from ("", "NOT ANSWERED", *found.unanswered)
 
 
 def _not_there(topic: TopicSurvey) -> str:
@@ -204,3 +204,18 @@ def _collisions(found: Survey) -> list[str]:
         )
         for each in found.collisions
     ]
+
+
+COMMANDS: Final = [
+    Command(
+        "survey",
+        _survey,
+        examples=[
+            "connect-share-migrate survey -w orders.properties billing.properties",
+            "connect-share-migrate survey -w orders.properties --to-worker-config orders-shared.properties --output json",
+        ],
+        options=partial(add_files, destination_required=False),
+        timeout_s=30.0,
+        after_interruption=lambda _: NOTHING_WRITTEN,
+    )
+]

@@ -1,4 +1,4 @@
-"""The command ``verify``: compare both sides, or prove that no other group was touched."""
+"""``verify``: compare both sides, or prove that no other group was touched."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import argparse
 import sys
 from typing import Final
 
-from connect_share.console import Output, ProgressLine
+from connect_share.console import Command, Output, Parser, ProgressLine, Result
 from migrator.bystander_check import BystanderGroup, BystanderReport, BystanderVerdict, check_bystanders
-from migrator.cli.engines import spark_job
-from migrator.cli.text import verification_lines
+from migrator.cli.options import ENGINES, NOTHING_WRITTEN, add_engine, add_evidence, add_plan
 from migrator.report import evidence_of
 from migrator.run import MigrationRun
-from migrator.verify.verification import verify_plan
+from migrator.verify.verification import Verification, verify_plan
 
 SHOWN_DIFFERENCES: Final = 50
 
@@ -25,33 +24,36 @@ _VERDICTS: Final = {
 """The worst first."""
 
 
-def verify_command(arguments: argparse.Namespace) -> int:
+def _verify(arguments: argparse.Namespace, _: Output) -> Result:
     """Compare both sides; 1 when they differ."""
     run = MigrationRun.load(arguments.plan)
-    output = Output("verify", arguments.output)
     if arguments.isolation:
-        return _verify_isolation(run, output)
+        return _isolation(run)
     with evidence_of(run, arguments.evidence, "verify") as evidence:
         with ProgressLine(sys.stderr) as progress:
-            engine = spark_job("verify_plan").verify_engine(progress) if arguments.engine == "spark" else None
-            verification = verify_plan(run, engine=engine, progress=progress)
+            verification = verify_plan(run, engine=ENGINES[arguments.engine].verify(progress), progress=progress)
         evidence.verification = verification
-        if output.is_json:
-            output.json(verification.model_dump(mode="json"))
-        else:
-            output.lines(*verification_lines(verification, SHOWN_DIFFERENCES))
-    return 0 if verification.equal else 1
+    lines = verification_lines(verification, SHOWN_DIFFERENCES)
+    return Result(verification.model_dump(mode="json"), lines, 0 if verification.equal else 1)
 
 
-def _verify_isolation(run: MigrationRun, output: Output) -> int:
-    """Print what was found; 1 unless isolation was proven for every group, whichever engine has copied."""
+def _isolation(run: MigrationRun) -> Result:
+    """Return what was found; 1 unless isolation was proven for every group, whichever engine has copied."""
     with ProgressLine(sys.stderr) as progress:
         report = check_bystanders(run, progress=progress)
-    if output.is_json:
-        output.json(report.model_dump(mode="json"))
-    else:
-        output.lines(*isolation_lines(report))
-    return 0 if report.isolated else 1
+    return Result(report.model_dump(mode="json"), isolation_lines(report), 0 if report.isolated else 1)
+
+
+def verification_lines(verification: Verification, shown: int) -> list[str]:
+    """Return the first ``shown`` differences, and in the last line whether both sides are equal."""
+    lines = [f"warning: {warning}" for warning in verification.warnings]
+    if verification.equal:
+        return [*lines, f"equal: {verification.compared} comparisons, no difference"]
+    total = len(verification.differences)
+    lines += [f"  {difference}" for difference in verification.differences[:shown]]
+    if total > shown:
+        lines.append(f"  and {total - shown} more: --output json shows all")
+    return [*lines, f"different: {total} difference{'' if total == 1 else 's'}"]
 
 
 def isolation_lines(report: BystanderReport) -> list[str]:
@@ -83,3 +85,27 @@ def _group_line(group: BystanderGroup) -> str:
     if group.written_since:
         line += f", {group.written_since:,} newer record(s), {group.among_written:,} of them among those of this plan"
     return line
+
+
+def _add_options(parser: Parser) -> None:
+    add_plan(parser)
+    add_engine(parser)
+    parser.add_argument(
+        "--isolation",
+        action="store_true",
+        help="instead: prove that no key of another group was touched; needs apply --isolation-proof",
+    )
+    add_evidence(parser)
+
+
+VERIFY: Final = Command(
+    "verify",
+    _verify,
+    examples=[
+        "connect-share-migrate verify move.json",
+        "connect-share-migrate verify move.json --isolation --output json",
+    ],
+    options=_add_options,
+    after_interruption=lambda _: NOTHING_WRITTEN,
+)
+COMMANDS: Final = [VERIFY]

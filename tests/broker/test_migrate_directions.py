@@ -11,7 +11,7 @@ from connect_share.errors import ConfigError, DestinationNotEmptyError, InvalidC
 from connect_share.model.config_state import TargetState
 from connect_share.model.records import Record, TopicType
 from connect_share.replay import replay_config, replay_offsets, replay_status
-from migrator.cli.text import plan_lines
+from migrator.cli.options import plan_lines
 from migrator.moves import Intent
 from migrator.plan import MigrationPlan
 from migrator.planner import make_plan

@@ -16,9 +16,7 @@ from typing import Any
 import pytest
 
 from connect_share.cli.__main__ import build_parser
-from connect_share.cli.check_topics import check_topics
-from connect_share.cli.create_topics import create_topics
-from connect_share.console import Output
+from connect_share.console import Output, run_command
 from connect_share.errors import ReplicationFactorError
 from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
@@ -49,9 +47,8 @@ def console(*words: object) -> Done:
     """Run a command as the entry point does, on any thread."""
     arguments = build_parser().parse_args([str(word) for word in words])
     stdout, stderr = io.StringIO(), io.StringIO()
-    command = {"check": check_topics, "create": create_topics}[arguments.verb]
-    out = Output(f"{arguments.verb} topics", arguments.output, stdout=stdout, stderr=stderr)
-    return Done(command(arguments, out), stdout.getvalue(), stderr.getvalue())
+    out = Output(arguments.command.name, arguments.output, stdout=stdout, stderr=stderr)
+    return Done(run_command(arguments.command, arguments, out), stdout.getvalue(), stderr.getvalue())
 
 
 def worker_file(path: Path, cluster: LocalCluster, prefix: str) -> Path:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from connect_share.console import (
     DEFAULT_TIMEOUT_S,
+    Command,
     Output,
     Parser,
+    Result,
+    Table,
     add_client_settings,
-    add_examples,
-    add_output,
+    add_worker_file,
     client_settings_of,
     plural,
 )
@@ -33,32 +35,6 @@ from connect_share.worker_config import TopicSet
 
 _AUTHORITIES: Final = ("--zookeeper", "--zookeeper-dump", "--metadata-dump", "-B or -w")
 _CLIENT_ID: Final = "connect-share-check-topic-ids"
-
-Nouns: TypeAlias = "argparse._SubParsersAction[Parser]"  # noqa: SLF001 - there is no public name
-
-
-def add_check_to(nouns: Nouns) -> None:
-    """Add ``check topic-ids``."""
-    parser = nouns.add_parser(
-        "topic-ids",
-        help="do all replicas on disk have the topic ids that the cluster has?",
-        description="Compare the topic ids in the brokers' log dirs with those of ZooKeeper or KRaft, and show per topic "
-        "what is wrong and why. Reads only. Any finding, directories that wait for their deletion included, is exit code 1.",
-    )
-    add_examples(
-        parser,
-        "connect-share check topic-ids --print-scanner > scanner.py   # run it on each broker",
-        "connect-share check topic-ids --scan broker-1.scan --scan broker-2.scan --zookeeper zk:2181",
-        "connect-share check topic-ids --scan broker-1.scan -B broker:9092",
-    )
-    add_sources(parser)
-    parser.add_argument(
-        "--print-scanner",
-        action="store_true",
-        help="print the scanner (one file, Python 3.8 or later, no dependencies) and do nothing else",
-    )
-    add_output(parser, DEFAULT_TIMEOUT_S)
-    parser.set_defaults(run=check_topic_ids)
 
 
 def add_sources(parser: Parser) -> None:
@@ -91,9 +67,7 @@ def add_sources(parser: Parser) -> None:
         help="KRaft's metadata log as kafka-dump-log --cluster-metadata-decoder prints it",
     )
     authority.add_argument("-B", "--bootstrap-servers", metavar="HOST:PORT,...", help="KRaft brokers, asked now")
-    authority.add_argument(
-        "-w", "--worker-config", metavar="FILE", type=Path, help="worker file with the settings to reach them"
-    )
+    add_worker_file(authority, "worker file with the settings to reach them", required=False)
     how = parser.add_argument_group("how to reach it")
     add_client_settings(how, "client setting for -B and -w")
     how.add_argument(
@@ -105,19 +79,18 @@ def add_sources(parser: Parser) -> None:
     )
 
 
-def check_topic_ids(arguments: argparse.Namespace, out: Output) -> int:
-    """Run ``check topic-ids``; return the exit code."""
+def _check_topic_ids(arguments: argparse.Namespace, out: Output) -> Result | int:
     if arguments.print_scanner:
         sys.stdout.write(Path(scanner.__file__).read_text("utf-8"))
         return 0
     found = compared(arguments, out)
     reports = topic_reports(found)
-    if out.is_json:
-        findings = [finding.to_dict() for finding in found.findings]
-        out.json({**summary(found), "findings": findings, "topics": [report.to_dict() for report in reports]})
-    else:
-        _print_findings(found, reports, out)
-    return 1 if found.findings else 0
+    findings = [finding.to_dict() for finding in found.findings]
+    return Result(
+        {**summary(found), "findings": findings, "topics": [report.to_dict() for report in reports]},
+        _lines(found, reports),
+        1 if found.findings else 0,
+    )
 
 
 def compared(arguments: argparse.Namespace, out: Output, local: ScannedBroker | None = None) -> Comparison:
@@ -195,9 +168,9 @@ def summary(found: Comparison) -> dict[str, object]:
     }
 
 
-def _print_findings(found: Comparison, reports: Sequence[TopicReport], out: Output) -> None:
+def _lines(found: Comparison, reports: Sequence[TopicReport]) -> Iterator[str | Table]:
     if found.findings:
-        out.table(
+        yield Table(
             ("KIND", "TOPIC", "PARTITION", "BROKER", "LOG DIR", "ID ON DISK", "ID OF AUTHORITY", "DIRECTORY"),
             [
                 (
@@ -214,28 +187,53 @@ def _print_findings(found: Comparison, reports: Sequence[TopicReport], out: Outp
             ],
         )
     for report in reports:
-        out.lines(
-            "", f"{report.topic}: {report.cause.value}; data path {report.data_path.value}", f"  {report.meaning}"
-        )
+        yield ""
+        yield f"{report.topic}: {report.cause.value}; data path {report.data_path.value}"
+        yield f"  {report.meaning}"
         for one in report.partitions:
             leader = "no leader" if one.leader is None else f"leader {one.leader}"
-            out.lines(
+            yield (
                 f"  partition {one.partition}: {leader}, in sync {_numbers(one.isr)} of {_numbers(one.replicas)}, "
                 f"findings on {_numbers(one.differing)}; {one.data_path.value}"
             )
-        out.lines(*(f"  {reason}" for reason in report.reasons))
+        yield from (f"  {reason}" for reason in report.reasons)
     count = len(found.findings)
     findings = plural(count, "finding") if count else "no findings"
     topics = f" in {plural(len(reports), 'topic')}" if reports else ""
-    out.lines(
-        *([""] if count else []),
+    yield from ([""] if count else [])
+    yield (
         f"{findings}{topics}; "
         f"{len(found.scans.directories):,} directories on {plural(len(found.scans.brokers), 'broker')} compared with "
-        f"{len(found.authority.topics):,} topics of {found.authority.source}",
+        f"{len(found.authority.topics):,} topics of {found.authority.source}"
     )
     if count:
-        out.lines("repair topic-ids --dry-run with the same options shows what can be done")
+        yield "repair topic-ids --dry-run with the same options shows what can be done"
 
 
 def _numbers(brokers: Sequence[int]) -> str:
     return ",".join(map(str, brokers)) or "none"
+
+
+def _add_options(parser: Parser) -> None:
+    add_sources(parser)
+    parser.add_argument(
+        "--print-scanner",
+        action="store_true",
+        help="print the scanner (one file, Python 3.8 or later, no dependencies) and do nothing else",
+    )
+
+
+CHECK: Final = Command(
+    "check topic-ids",
+    _check_topic_ids,
+    "do all replicas on disk have the topic ids that the cluster has?",
+    about="Compare the topic ids in the brokers' log dirs with those of ZooKeeper or KRaft, and show per topic "
+    "what is wrong and why. Reads only. Any finding, directories that wait for their deletion included, is exit code 1.",
+    examples=[
+        "connect-share check topic-ids --print-scanner > scanner.py   # run it on each broker",
+        "connect-share check topic-ids --scan broker-1.scan --scan broker-2.scan --zookeeper zk:2181",
+        "connect-share check topic-ids --scan broker-1.scan -B broker:9092",
+    ],
+    options=_add_options,
+    timeout_s=DEFAULT_TIMEOUT_S,
+)

@@ -7,11 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from connect_share.console import DEFAULT_TIMEOUT_S, Output, add_examples, add_output, plural
+from connect_share.console import DEFAULT_TIMEOUT_S, NOTHING_CHANGED, STAYS, Command, Output, Parser, plural
 from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.zookeeper import ZooKeeper
 from connect_share.topic_ids.cli.broker_steps import BrokerSteps, StepLog, agreed
-from connect_share.topic_ids.cli.check import Nouns, add_sources, compared, summary, zookeeper_session
+from connect_share.topic_ids.cli.check import add_sources, compared, summary, zookeeper_session
 from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair.backup import RepairState
 from connect_share.topic_ids.repair.broker_repair import is_broker_backup
@@ -28,54 +28,7 @@ from connect_share.topic_ids.repair.zookeeper_repair import (
 WAIT_S: Final = 30.0
 
 
-def add_repair_to(nouns: Nouns) -> None:
-    """Add ``repair topic-ids``."""
-    parser = nouns.add_parser(
-        "topic-ids",
-        help="repair topic ids that differ, or plan it",
-        description="Show the least dangerous way back to equal topic ids, step by step, with what must hold before each "
-        "step. With --zookeeper znodes are written after a prompt: everything is checked and kept in --backup before the "
-        "first write. What has to be done to files is done on each broker's machine with --step. Exit code 1 if something "
-        "cannot be repaired safely.",
-    )
-    add_examples(
-        parser,
-        "connect-share repair topic-ids --scan broker-1.scan --scan broker-2.scan --zookeeper zk:2181 --dry-run",
-        "connect-share repair topic-ids --scan broker-1.scan --scan broker-2.scan --zookeeper zk:2181",
-    )
-    add_sources(parser)
-    parser.add_argument("--dry-run", action="store_true", help="show the plan, change nothing")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument(
-        "--backup",
-        metavar="DIR",
-        type=Path,
-        default=Path("topic-ids-backup"),
-        help="new folder for what is written over; one of a repair that was interrupted: go on with it "
-        "(default: %(default)s)",
-    )
-    parser.add_argument(
-        "--undo",
-        metavar="BACKUP",
-        type=Path,
-        help="take a repair back; needs --zookeeper, and --server-properties for the backup of a broker's files",
-    )
-    files = parser.add_argument_group("files, on the machine of each broker")
-    files.add_argument(
-        "--step",
-        choices=("prepare", "write", "check"),
-        help="prepare: check whether its turn has come, and keep what is touched; write: while it is stopped; check: "
-        "that it serves again",
-    )
-    files.add_argument(
-        "--server-properties", metavar="FILE", type=Path, help="of the broker; its log dirs are scanned now"
-    )
-    add_output(parser, DEFAULT_TIMEOUT_S)
-    parser.set_defaults(run=repair_topic_ids)
-
-
-def repair_topic_ids(arguments: argparse.Namespace, out: Output) -> int:
-    """Run ``repair topic-ids``; return the exit code."""
+def _repair_topic_ids(arguments: argparse.Namespace, out: Output) -> int:
     if arguments.undo is not None:
         if arguments.step is not None:
             raise UsageError("--step and --undo do not go together")
@@ -194,3 +147,55 @@ def _print_plan(plan: RepairPlan, out: Output, end: str) -> None:
         *([""] if plan.steps or plan.refused or plan.left else []),
         f"{steps}, {len(plan.refused) or 'nothing'} refused; {end}",
     )
+
+
+def _add_options(parser: Parser) -> None:
+    add_sources(parser)
+    parser.add_argument("--dry-run", action="store_true", help="show the plan, change nothing")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument(
+        "--backup",
+        metavar="DIR",
+        type=Path,
+        default=Path("topic-ids-backup"),
+        help="new folder for what is written over; one of a repair that was interrupted: go on with it "
+        "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "--undo",
+        metavar="BACKUP",
+        type=Path,
+        help="take a repair back; needs --zookeeper, and --server-properties for the backup of a broker's files",
+    )
+    files = parser.add_argument_group("files, on the machine of each broker")
+    files.add_argument(
+        "--step",
+        choices=("prepare", "write", "check"),
+        help="prepare: check whether its turn has come, and keep what is touched; write: while it is stopped; check: "
+        "that it serves again",
+    )
+    files.add_argument(
+        "--server-properties", metavar="FILE", type=Path, help="of the broker; its log dirs are scanned now"
+    )
+
+
+def _interrupted(arguments: argparse.Namespace) -> str:
+    return NOTHING_CHANGED if arguments.dry_run else STAYS
+
+
+REPAIR: Final = Command(
+    "repair topic-ids",
+    _repair_topic_ids,
+    "repair topic ids that differ, or plan it",
+    about="Show the least dangerous way back to equal topic ids, step by step, with what must hold before each "
+    "step. With --zookeeper znodes are written after a prompt: everything is checked and kept in --backup before the "
+    "first write. What has to be done to files is done on each broker's machine with --step. Exit code 1 if something "
+    "cannot be repaired safely.",
+    examples=[
+        "connect-share repair topic-ids --scan broker-1.scan --scan broker-2.scan --zookeeper zk:2181 --dry-run",
+        "connect-share repair topic-ids --scan broker-1.scan --scan broker-2.scan --zookeeper zk:2181",
+    ],
+    options=_add_options,
+    timeout_s=DEFAULT_TIMEOUT_S,
+    after_interruption=_interrupted,
+)

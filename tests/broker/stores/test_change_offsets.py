@@ -213,7 +213,7 @@ def test_offsets_are_copied_between_clusters(shared: Any, run: Any, tmp_path: Pa
 HELD = """
 import sys
 from connect_share.cli.__main__ import main
-from connect_share.cli.change_offsets import ConnectorPlan
+from connect_share.cli.offsets import ConnectorPlan
 write, begun = ConnectorPlan.write, []
 def held(plan, **options):
     if len(begun) == 2:

@@ -26,7 +26,8 @@ from connect_share.console import Output
 from connect_share.errors import ConnectShareError
 from connect_share.jar.java_runtime import java_command, java_version
 from connect_share.kafka.client import library_versions
-from migrator.cli.text import plan_lines, verification_lines
+from migrator.cli.options import plan_lines
+from migrator.cli.verify import verification_lines
 from spark_jobs.benchmark.results import describe_machine
 from spark_jobs.session import spark_session
 from tests.lab.demo.clusters import CLUSTERS

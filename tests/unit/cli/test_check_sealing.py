@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from connect_share.cli.check_sealing import find
-from connect_share.cli.findings import Finding, show_findings
+from connect_share.cli.findings import Finding, counted, finding_lines
 from connect_share.console import Output
 from connect_share.contents.groups import Contents
 from connect_share.model.keys import prefix_key
@@ -185,6 +185,7 @@ def test_no_value_is_shown(form: str) -> None:
         members = json.loads(stream.getvalue())["findings"]
         assert [set(each) for each in members] == [set(Finding.__dataclass_fields__)] * 4
     else:
-        assert show_findings(findings, out) == "3 errors, 1 note"
+        out.lines(*finding_lines(findings))
+        assert counted(findings) == "3 errors, 1 note"
     assert "zebra" not in stream.getvalue()
     assert all(line.isprintable() for line in stream.getvalue().split("\n"))

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from connect_share.cli.listings import Listing, list_connectors, list_offsets, list_tasks
+from connect_share.cli.get import list_connectors, list_offsets, list_tasks
+from connect_share.console import Result, Table
 from connect_share.contents.groups import Contents, TopicContents, WriteTimes
 from connect_share.model.config import connector_config_record, task_commit_record, task_config_record
 from connect_share.model.keys import ClusterGroupId, StatusKey, prefix_key
@@ -72,15 +73,21 @@ def states() -> Contents:
     )
 
 
-def names(listing: Listing) -> list[str]:
-    return [row["connector"] for row in listing.rows]
+def names(listing: Result) -> list[str]:
+    return [row["connector"] for row in listing.members["connectors"]]
 
 
 def test_failures_come_first_then_what_does_not_run() -> None:
     listing = list_connectors(states(), asked())
     assert names(listing) == ["d", "e", "b", "c", "a"]
-    assert [cells[4] for cells in listing.cells()] == ["3 (1 FAILED)", 1, "2 (1 UNASSIGNED)", "2 (inconsistent)", 1]
-    rows = {row["connector"]: row["task_states"] for row in listing.rows}
+    assert [cells[4] for table in listing.lines if isinstance(table, Table) for cells in table.rows] == [
+        "3 (1 FAILED)",
+        1,
+        "2 (1 UNASSIGNED)",
+        "2 (inconsistent)",
+        1,
+    ]
+    rows = {row["connector"]: row["task_states"] for row in listing.members["connectors"]}
     assert rows["d"] == {"FAILED": 1, "UNKNOWN": 2}
     assert rows["e"] == {"RUNNING": 1}  # the failure is that of a task that there is no longer
     assert listing.members["states"] == {"FAILED": 1, "RUNNING": 4}
@@ -100,7 +107,10 @@ def test_a_connector_is_in_the_states_of_its_tasks(wanted: tuple[str, ...], foun
 
 def test_tasks_without_a_status_are_unknown() -> None:
     listing = list_tasks(states(), asked(states=("UNKNOWN",)))
-    assert [(row["connector"], row["task"], row["state"]) for row in listing.rows] == [("d", 1, None), ("d", 2, None)]
+    assert [(row["connector"], row["task"], row["state"]) for row in listing.members["tasks"]] == [
+        ("d", 1, None),
+        ("d", 2, None),
+    ]
 
 
 def test_an_empty_list_says_why() -> None:
@@ -129,7 +139,7 @@ def test_offsets_that_a_worker_would_take_for_removals_are_left_out() -> None:
     assert listing.notes == ["1 offset left out, for the value is no object"]
     ((pair,),) = listing.members.values()
     assert list(pair["partition"]) == ["z", "a"]  # the order is part of the key
-    rows = list_offsets(read(offset=pairs), asked()).rows
+    rows = list_offsets(read(offset=pairs), asked()).members["offsets"]
     assert [(row["offset"], row["written_ms"]) for row in rows] == [(None, 1_001), ({"position": 7}, 1_000)]
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from connect_share.cli.__main__ import PROGRAM
+from connect_share.console.options import choose_worker_files
 from connect_share.errors import ConfigError
 from connect_share.worker_config.worker import choose_worker_file, files_in_folders, worker_files_in
 
@@ -28,6 +30,15 @@ def test_only_worker_files_count(folder: Path) -> None:
 
 def test_the_group_says_which_file(folder: Path) -> None:
     assert choose_worker_file(folder, "orders", any_of_one_set=False).name == "orders.properties"
+
+
+@pytest.mark.parametrize(
+    "words", [["get", "tasks", "--group", "orders"], ["describe", "group", "orders"], ["delete", "group", "orders"]]
+)
+def test_the_group_of_a_command_line_says_which_file(folder: Path, words: list[str]) -> None:
+    arguments = PROGRAM.parser(words[0]).parse_args([*words, "-w", str(folder)])
+    choose_worker_files(arguments.parser, arguments)
+    assert arguments.worker_config == folder / "orders.properties"
 
 
 def test_any_file_will_do_where_all_have_the_same_topics(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""``describe connector``: everything the topics say of one connector."""
+"""``describe``: what the topics hold of one group, and everything they say of one connector."""
 
 from __future__ import annotations
 
@@ -7,20 +7,31 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any, Final
 
-from connect_share.cli.get import add_contents_options
-from connect_share.cli.options import Nouns
-from connect_share.cli.question import Question
+from connect_share.cli.get import Reading, add_contents_options
+from connect_share.cli.options import add_topics
 from connect_share.cli.rows import (
     SEALED,
     connector_row,
     connectors_of,
+    failures_first,
     json_text_of,
     offset_rows,
     shown_time,
     task_rows,
     task_statuses,
 )
-from connect_share.console import Group, HelpFormatter, Output, plural, shown_group
+from connect_share.console import (
+    DEFAULT_TIMEOUT_S,
+    PLAIN,
+    Command,
+    Group,
+    Output,
+    Parser,
+    Result,
+    groups_of,
+    plural,
+    shown_group,
+)
 from connect_share.contents.groups import Contents
 from connect_share.errors import ConnectShareError
 from connect_share.model.config_state import ClusterConfigState
@@ -28,34 +39,83 @@ from connect_share.model.records import ConnectorTaskId, TopicType
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.worker_config.secret_values import is_to_be_hidden
 
-HIDDEN: Final = "[hidden]"
-OPENS: Final = f"opens with:    {KEYS_PROPERTY} in the worker file of the group; give it with -w FILE"
+_HIDDEN: Final = "[hidden]"
+_OPENS: Final = f"opens with:    {KEYS_PROPERTY} in the worker file of the group; give it with -w FILE"
+_CLAIMS: Final = "              the ids are what the records claim: without the keys it is not known who wrote them"
 _INDENT: Final = "  "
 
 
-def add_to(nouns: Nouns) -> None:
-    """Add ``describe connector``."""
-    parser = nouns.add_parser(
-        "connector",
-        help="configuration, statuses, active topics and offsets of a connector",
-        epilog="examples:\n  connect-share describe connector orders.sink -w worker.properties\n"
-        "  connect-share describe connector orders.sink -w worker.properties --show-values",
-        formatter_class=HelpFormatter,
-    )
+def _add_group(parser: Parser) -> None:
+    parser.add_argument("group", metavar="ID", help=f"the cluster group; {PLAIN} is the cluster with plain keys")
+    add_topics(parser)
+    parser.set_defaults(all_groups=False)
+
+
+def _describe_group(arguments: argparse.Namespace, out: Output) -> Result:
+    """Describe a group."""
+    arguments.groups = [arguments.group]
+    contents = Reading(arguments, also=tuple(TopicType)).once(out)
+    (group,) = groups_of(arguments.groups) or ()
+    described = _group_members(contents, group)
+    return Result(described, _group_lines(contents, described))
+
+
+def _group_members(contents: Contents, group: Group) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "group": group,
+        "topics": [
+            {
+                "type": topic_type.value,
+                "topic": topic.topic,
+                "last_written_ms": contents.last_written_ms(topic_type, group),
+                **topic.seals[group].members(),
+            }
+            for topic_type, topic in contents.topics.items()
+            if group in topic.seals
+        ],
+    }
+    if TopicType.CONFIG in contents.topics:
+        described["connectors"] = failures_first(
+            connector_row(contents, *found) for found in connectors_of(contents, None)
+        )
+    if any(group in topic.sealed for topic in contents.topics.values()):
+        described["opens_with"] = KEYS_PROPERTY
+    return described
+
+
+def _group_lines(contents: Contents, described: dict[str, Any]) -> Iterator[str]:
+    group = described["group"]
+    yield f"group:         {shown_group(group)}"
+    for topic_type, topic in contents.topics.items():
+        if group in topic.seals:
+            count = topic.seals[group]
+            title = f"{topic_type.value} topic:"
+            yield f"{title:<15}{topic.topic}, {plural(count.records, 'record')}: {count.detail()}"
+            if group in topic.sealed:
+                yield _CLAIMS
+            yield f"               last written {shown_time(contents.last_written_ms(topic_type, group)) or 'unknown'}"
+    if "connectors" in described:
+        yield f"connectors:    {len(described['connectors'])}"
+        for row in described["connectors"]:
+            yield f"  {row['connector']}: {row['state'] or 'unknown'}"
+    if "opens_with" in described:
+        yield _OPENS
+
+
+def _add_connector(parser: Parser) -> None:
     parser.add_argument("connector", metavar="NAME", help="name of the connector")
     add_contents_options(parser, "connector")
-    parser.set_defaults(run=describe_connector)
 
 
-def describe_connector(arguments: argparse.Namespace, out: Output) -> int:
+def _describe_connector(arguments: argparse.Namespace, out: Output) -> Result:
     """Describe the connector in every group asked for that has it.
 
     Raises:
         ConnectShareError: no group has it.
     """
-    contents = Question.of(arguments, (TopicType.CONFIG,), (TopicType.STATUS, TopicType.OFFSET)).answer(out)
+    contents = Reading(arguments, (TopicType.CONFIG,), (TopicType.STATUS, TopicType.OFFSET)).once(out)
     found = [
-        _description(contents, group, connector, state, show_values=arguments.show_values)
+        _connector_members(contents, group, connector, state, show_values=arguments.show_values)
         for group, connector, state in connectors_of(contents, arguments.connector)
     ]
     if not found:
@@ -63,14 +123,8 @@ def describe_connector(arguments: argparse.Namespace, out: Output) -> int:
         raise ConnectShareError(
             f"no connector {arguments.connector!r} (groups checked: {known}); get connectors lists all connectors"
         )
-    if out.is_json:
-        out.json({"connectors": found})
-        return 0
-    for number, description in enumerate(found):
-        if number:
-            out.lines("")
-        out.lines(*_description_lines(description))
-    return 0
+    lines = [line for each in found for line in ("", *_connector_lines(each))]
+    return Result({"connectors": found}, lines[1:])
 
 
 def _shown(config: dict[str, str] | None, show_values: bool, *, sealed: bool) -> dict[str, Any] | str | None:
@@ -78,12 +132,12 @@ def _shown(config: dict[str, str] | None, show_values: bool, *, sealed: bool) ->
     if sealed or config is None:
         return SEALED if sealed else None
     return {
-        name: value if show_values or not is_to_be_hidden(name, value) else HIDDEN
+        name: value if show_values or not is_to_be_hidden(name, value) else _HIDDEN
         for name, value in sorted(config.items())
     }
 
 
-def _description(
+def _connector_members(
     contents: Contents, group: Group, connector: str, state: ClusterConfigState, *, show_values: bool
 ) -> dict[str, Any]:
     snapshot = contents.status_of(group)
@@ -117,7 +171,7 @@ def _description(
         described["offsets"] = [
             {
                 "partition": row["partition"],
-                "offset": row["offset"] if show_values or row["offset"] == SEALED else HIDDEN,
+                "offset": row["offset"] if show_values or row["offset"] == SEALED else _HIDDEN,
                 "written_ms": row["written_ms"],
             }
             for row in offset_rows(contents, group, connector)
@@ -139,7 +193,7 @@ def _newest_records(contents: Contents, group: Group, connector: str) -> Iterato
                 }
 
 
-def _description_lines(described: dict[str, Any]) -> Iterator[str]:
+def _connector_lines(described: dict[str, Any]) -> Iterator[str]:
     yield f"connector:     {described['connector']}"
     yield f"group:         {shown_group(described['group'])}"
     yield f"target state:  {described['target_state']}"
@@ -165,14 +219,14 @@ def _description_lines(described: dict[str, Any]) -> Iterator[str]:
         yield f"offsets:       {len(described['offsets'])}"
         for row in described["offsets"]:
             offset = row["offset"]
-            shown = offset if offset in (HIDDEN, SEALED) else json_text_of(offset)
+            shown = offset if offset in (_HIDDEN, SEALED) else json_text_of(offset)
             yield f"{_INDENT}{json_text_of(row['partition'])} -> {shown}{_written(row['written_ms'])}"
     if "opens_with" in described:
         yield "newest records:"
         for record in described["newest_records"]:
             part = "" if record["of"] is None else f" {record['of']}"
             yield f"{_INDENT}{record['kind']}{part}: {plural(record['size'], 'byte')}, {shown_time(record['timestamp_ms'])}"
-        yield OPENS
+        yield _OPENS
 
 
 def _written_lines(described: dict[str, Any]) -> Iterator[str]:
@@ -218,3 +272,26 @@ def _trace_lines(row: dict[str, Any], indent: str) -> Iterator[str]:
         yield f"{indent}trace:"
         for line in str(row["trace"]).splitlines():
             yield f"{indent}{_INDENT}{line}"
+
+
+COMMANDS: Final = [
+    Command(
+        "describe group",
+        _describe_group,
+        "records, keys and connectors of a group",
+        examples=["connect-share describe group com.acme.orders -w worker.properties"],
+        options=_add_group,
+        timeout_s=DEFAULT_TIMEOUT_S,
+    ),
+    Command(
+        "describe connector",
+        _describe_connector,
+        "configuration, statuses, active topics and offsets of a connector",
+        examples=[
+            "connect-share describe connector orders.sink -w worker.properties",
+            "connect-share describe connector orders.sink -w worker.properties --show-values",
+        ],
+        options=_add_connector,
+        timeout_s=DEFAULT_TIMEOUT_S,
+    ),
+]

@@ -1,11 +1,10 @@
-"""``export``: groups, whole or by connector, to one file that ``restore`` puts back, or again and again to a folder."""
+"""``export`` and ``restore``: groups, whole or by connector, to one file and back; or again and again to a folder."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import time
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -13,14 +12,15 @@ from typing import Final
 from connect_share.backup.backup_file import shown_time
 from connect_share.backup.export import Export, Exported
 from connect_share.backup.follow import Follower, Limits, Written, locked_folder
-from connect_share.cli.options import Nouns, add_topics, topic_set_of
+from connect_share.backup.restore_command import restore_command
+from connect_share.cli.options import add_groups, add_topics, topic_set_of
 from connect_share.console import (
     DEFAULT_TIMEOUT_S,
-    PLAIN,
+    Command,
     Output,
     Parser,
     ProgressLine,
-    add_output,
+    Result,
     groups_of,
     plural,
     seconds,
@@ -31,39 +31,14 @@ from connect_share.kafka.admin import Admin
 from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.sealing import KEYS_PROPERTY
 
-_EXAMPLES: Final = """\
-examples:
-  connect-share export -w orders.properties -o orders.avro
-  connect-share export -w orders.properties --connector jdbc-sink -o sink.avro
-  connect-share export -w orders.properties --all-groups -o all.avro
-  connect-share restore all.avro -w orders.properties --dry-run
-  connect-share export -w orders.properties --follow /backups/orders --keep 30
-  connect-share restore /backups/orders -w orders.properties --at 2026-01-31T12:00:00Z
-"""
 _MOST: Final = 100_000
 _HOUR_MS: Final = 3_600_000
 
 
-def add_to(verbs: Nouns) -> None:
-    """Add ``export``, which is a verb without nouns."""
-    parser = verbs.add_parser(
-        "export",
-        help="write groups, whole or by connector, to one file",
-        description="Write every record that groups have on the topics to one Avro file, which restore puts back exactly.\n"
-        "Reads only; workers may run. The file holds secrets and has mode 0600.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def _add_options(parser: Parser) -> None:
     add_topics(parser)
     what = parser.add_argument_group("what is exported")
-    what.add_argument(
-        "--group",
-        dest="groups",
-        metavar="ID",
-        action="append",
-        help=f"this cluster group, may be repeated; {PLAIN} is the cluster with plain keys; "
-        "with a worker file: its own group by default",
-    )
+    add_groups(what, "", "; with a worker file: its own group by default")
     what.add_argument("--all-groups", action="store_true", help="every group, also with a worker file")
     what.add_argument(
         "--connector",
@@ -86,8 +61,6 @@ def add_to(verbs: Nouns) -> None:
         help="write what is new to this folder until Ctrl-C: restore DIR --at TIME",
     )
     _add_follow(parser)
-    add_output(parser, DEFAULT_TIMEOUT_S)
-    parser.set_defaults(noun="", run=export)
 
 
 def _add_follow(parser: Parser) -> None:
@@ -116,7 +89,7 @@ def _add_follow(parser: Parser) -> None:
     follow.add_argument("--once", action="store_true", help="write what is new now, and end")
 
 
-def export(arguments: argparse.Namespace, out: Output) -> int:
+def _export(arguments: argparse.Namespace, out: Output) -> Result | int:
     """Write one file, or follow."""
     asked = _asked(arguments)
     if arguments.follow is not None:
@@ -130,8 +103,7 @@ def export(arguments: argparse.Namespace, out: Output) -> int:
         out.note(note)
     with ProgressLine(sys.stderr) as progress:
         done = asked.write(arguments.file, cluster, ranges, progress)
-    _show(out, arguments.file, done, encrypted=arguments.encrypt)
-    return 0
+    return _result(arguments.file, done, encrypted=arguments.encrypt)
 
 
 def _number(least: float, text: str) -> float:
@@ -151,7 +123,8 @@ def _follow(arguments: argparse.Namespace, asked: Export, out: Output) -> int:
         try:
             while True:
                 try:
-                    _show_written(out, follower.round())
+                    for written in follower.round():
+                        out.show(_written(written))
                     trouble = ""
                 except ConnectShareError as error:
                     if arguments.once or not error.retriable:
@@ -167,16 +140,15 @@ def _follow(arguments: argparse.Namespace, asked: Export, out: Output) -> int:
             return 0
 
 
-def _show_written(out: Output, written: Sequence[Written]) -> None:
-    for each in written:
-        file = each.file
-        at = shown_time(file.at_ms) if file.is_point else None
-        if out.is_json:
-            out.json({"file": str(file.path), "records": each.records, "at": at, "removed": each.removed})
-        else:
-            state = "" if at is None else f", state of {at}"
-            removed = f"; {plural(each.removed, 'old file')} deleted" if each.removed else ""
-            out.lines(f"{file.path}: {plural(each.records, 'record')}{state}{removed}")
+def _written(written: Written) -> Result:
+    file = written.file
+    at = shown_time(file.at_ms) if file.is_point else None
+    state = "" if at is None else f", state of {at}"
+    removed = f"; {plural(written.removed, 'old file')} deleted" if written.removed else ""
+    return Result(
+        {"file": str(file.path), "records": written.records, "at": at, "removed": written.removed},
+        [f"{file.path}: {plural(written.records, 'record')}{state}{removed}"],
+    )
 
 
 def _asked(arguments: argparse.Namespace) -> Export:
@@ -201,12 +173,9 @@ def _asked(arguments: argparse.Namespace) -> Export:
     )
 
 
-def _show(out: Output, path: Path, done: Exported, *, encrypted: bool) -> None:
+def _result(path: Path, done: Exported, *, encrypted: bool) -> Result:
     file = done.file
-    if out.is_json:
-        out.json({**file.model_dump(mode="json"), "file": str(path), "groups": list(done.groups)})
-        return
-    out.lines(
+    lines = [
         f"{path}: {plural(file.records, 'record')} of {plural(len(done.groups), 'group')}, {file.size_bytes:,} bytes",
         *(f"  {topic}: {plural(count, 'record')}" for topic, count in file.topics.items()),
         *([f"  group {shown_group(done.groups[0])}"] if len(done.groups) == 1 else []),
@@ -217,4 +186,26 @@ def _show(out: Output, path: Path, done: Exported, *, encrypted: bool) -> None:
         "the values are encrypted: keep the key as long as the file"
         if encrypted
         else "it holds secrets: keep it where worker files may be kept",
-    )
+    ]
+    return Result({**file.model_dump(mode="json"), "file": str(path), "groups": list(done.groups)}, lines)
+
+
+COMMANDS: Final = [
+    Command(
+        "export",
+        _export,
+        about="Write every record that groups have on the topics to one Avro file, which restore puts back exactly.\n"
+        "Reads only; workers may run. The file holds secrets and has mode 0600.",
+        examples=[
+            "connect-share export -w orders.properties -o orders.avro",
+            "connect-share export -w orders.properties --connector jdbc-sink -o sink.avro",
+            "connect-share export -w orders.properties --all-groups -o all.avro",
+            "connect-share restore all.avro -w orders.properties --dry-run",
+            "connect-share export -w orders.properties --follow /backups/orders --keep 30",
+            "connect-share restore /backups/orders -w orders.properties --at 2026-01-31T12:00:00Z",
+        ],
+        options=_add_options,
+        timeout_s=DEFAULT_TIMEOUT_S,
+    ),
+    restore_command("connect-share"),
+]

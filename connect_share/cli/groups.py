@@ -1,0 +1,206 @@
+"""``delete group``, ``repair order`` and ``repair orphans``: what a stopped group has on the topics, behind a backup."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from connect_share.backup.backup_file import new_backup_path
+from connect_share.backup.delete_group import GroupDeletion, TopicContent
+from connect_share.backup.repair_records import Mending, Plan, Repair, plan_order, plan_orphans
+from connect_share.checks.finding import named
+from connect_share.console import (
+    PLAIN,
+    Command,
+    Output,
+    Parser,
+    Preview,
+    ProgressLine,
+    Result,
+    Steps,
+    add_worker_file,
+    plural,
+    shown_group,
+)
+from connect_share.model.records import TopicType
+from connect_share.worker_config import WorkerConfig
+
+_SHOWN: Final = 20
+_ORDER: Final = (
+    "Write the task configurations and the commit of connectors once more, behind the connector, so that workers take them: "
+    "what check order calls dropped, or lost by compaction. "
+)
+_ORPHANS: Final = (
+    "Remove what belongs to no connector any more: statuses, topics in use, target states, task configurations, commits and "
+    "task counts; source offsets only with --offsets, for a connector that is made again continues there. "
+)
+_HOW: Final = (
+    "The workers of the group have to be stopped. All the group has on the topics is written to a backup first; afterwards "
+    "the topics are replayed and compared. Records of other groups are not touched. May be repeated."
+)
+
+_Topics = Mapping[TopicType, TopicContent]
+
+
+def _delete_group(arguments: argparse.Namespace, _: Output) -> Steps:
+    """Remove one group."""
+    deletion = GroupDeletion.of(arguments.worker_config, arguments.group)
+    with ProgressLine(sys.stderr) as progress:
+        topics = deletion.look(progress)
+    members = _deletion_members(deletion, topics)
+    due = any(topic.due for topic in topics.values())
+    if due or arguments.dry_run:
+        yield Preview(_deletion_lines(deletion, topics), members, "remove these?")
+    backup = None
+    counts = {"removed": 0, "others": 0, "others_wrote": 0}
+    if due:
+        path = arguments.backup or new_backup_path(arguments.worker_config, f"{deletion.group or 'plain-keys'}.deleted")
+        with ProgressLine(sys.stderr) as progress:
+            done = deletion.delete(path, progress)
+        backup = str(path)
+        counts = {"removed": sum(done.removed.values()), "others": done.others, "others_wrote": done.others_wrote}
+    others = f"{plural(counts['others'], 'key')} of other groups unchanged"
+    lines = [
+        f"{deletion.shown}: {plural(counts['removed'], 'key')} removed; backup: {backup}",
+        f"checked: {others}, {counts['others_wrote']:,} written by themselves meanwhile",
+    ]
+    if backup is None:
+        lines = [f"{deletion.shown}: everything was removed before, nothing to do"]
+    yield Result({"dry_run": False, **members, "backup": backup, **counts}, lines)
+
+
+def _deletion_members(deletion: GroupDeletion, topics: _Topics) -> dict[str, Any]:
+    return {
+        "group": deletion.group,
+        "topics": {
+            topic_type.value: {"topic": topic.facts.topic, "keys": len(topic.keys), "to_remove": len(topic.due)}
+            for topic_type, topic in topics.items()
+        },
+        "connectors": _connectors(topics),
+        "other_groups": len({group for topic in topics.values() for group in topic.others.groups}),
+    }
+
+
+def _connectors(topics: _Topics) -> list[str]:
+    return sorted({name for topic in topics.values() for name in topic.connectors})
+
+
+def _deletion_lines(deletion: GroupDeletion, topics: _Topics) -> list[str]:
+    names, members = _connectors(topics), _deletion_members(deletion, topics)
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return [
+        f"all that {deletion.shown} has is removed:",
+        *(
+            f"  {topic_type.value:6}  {topic.facts.topic}: {len(topic.due):,} of {plural(len(topic.keys), 'key')}"
+            for topic_type, topic in topics.items()
+        ),
+        f"  connectors: {', '.join(map(repr, names[:_SHOWN])) or 'none'}{more}",
+        f"{plural(members['other_groups'], 'other group')} on these topics: not touched",
+    ]
+
+
+def _repair(noun: str, arguments: argparse.Namespace, _: Output) -> Steps:
+    plan: Plan = plan_order if noun == "order" else partial(plan_orphans, with_offsets=arguments.offsets)
+    repair = Repair(WorkerConfig.from_file(arguments.worker_config), plan)
+    with ProgressLine(sys.stderr) as progress:
+        mending = repair.look(progress).mending
+    members = _repair_members(repair, mending)
+    backup: Path | None = None
+    if arguments.dry_run or mending.records:
+        yield Preview(_repair_lines(noun, repair, mending), members, "write these?")
+        backup = arguments.backup or new_backup_path(arguments.worker_config, f"{arguments.worker_config.stem}.repair")
+        with ProgressLine(sys.stderr) as progress:
+            mending = repair.write(backup, progress)
+    lines = [f"{shown_group(repair.worker.cluster_group_id)}: nothing to repair"]
+    if backup is not None:
+        written = plural(len(mending.records), "record")
+        lines = [
+            f"{written} written, and the topics replayed: it is as it should be",
+            f"backup: {backup}",
+            "the workers may be started",
+        ]
+    shown = None if backup is None else str(backup)
+    yield Result({"dry_run": False, **_repair_members(repair, mending), "backup": shown}, lines)
+
+
+def _repair_members(repair: Repair, mending: Mending) -> dict[str, Any]:
+    counts = Counter(record.topic for record in mending.records)
+    return {
+        "group": repair.worker.cluster_group_id,
+        "connectors": list(mending.connectors),
+        "topics": {topic_type.value: topic for topic_type, topic in repair.topics.items()},
+        "records": {topic_type.value: counts[topic] for topic_type, topic in repair.topics.items()},
+    }
+
+
+def _repair_lines(noun: str, repair: Repair, mending: Mending) -> list[str]:
+    counts = Counter(record.topic for record in mending.records)
+    verb = "written" if noun == "order" else "removed"
+    lines = [f"group {shown_group(repair.worker.cluster_group_id)}: {plural(len(mending.connectors), 'connector')}"]
+    lines += [f"  {named(mending.connectors)}"] if mending.connectors else []
+    lines += [f"  {topic}: {plural(count, 'record')} to be {verb}" for topic, count in sorted(counts.items())]
+    return [*lines, *([] if mending.records else ["  nothing to repair"])]
+
+
+def _add_group(parser: Parser) -> None:
+    parser.add_argument("group", metavar="ID", help=f"the cluster group; {PLAIN} is the cluster with plain keys")
+    add_worker_file(
+        parser, "worker file with these topics; for a sealed group and for plain keys that of the group itself"
+    )
+    parser.add_argument(
+        "--backup", metavar="FILE", type=Path, help="the backup that is written first; default: beside -w"
+    )
+
+
+def _add_repaired(parser: Parser) -> None:
+    add_worker_file(parser, "worker file of the group")
+    parser.add_argument(
+        "--backup", metavar="FILE", type=Path, help="the backup to write; beside the worker file by default"
+    )
+
+
+def _add_orphans(parser: Parser) -> None:
+    parser.add_argument("--offsets", action="store_true", help="remove their source offsets, too")
+
+
+def _repairs(noun: str, text: str, does: str, last: Callable[[Parser], None] | None = None) -> Command:
+    return Command(
+        f"repair {noun}",
+        partial(_repair, noun),
+        text,
+        about=f"{does}{_HOW}",
+        examples=[
+            f"connect-share check {noun} -w worker.properties",
+            f"connect-share repair {noun} -w worker.properties --dry-run",
+            f"connect-share repair {noun} -w worker.properties --backup before.avro --yes",
+        ],
+        options=_add_repaired,
+        changes="show what would be written, write nothing",
+        last=last,
+    )
+
+
+COMMANDS: Final = [
+    Command(
+        "delete group",
+        _delete_group,
+        "remove all that a stopped group has on the topics, behind a backup",
+        about="Write what a group has on the topics to a backup, remove it there, and check that no other group was\n"
+        "touched. "
+        "Workers of the group have to be stopped for good. A run that was killed is completed by the next one.",
+        examples=[
+            "connect-share delete group orders -w orders.properties --dry-run",
+            "connect-share delete group orders -w orders.properties --backup /backups/orders.avro",
+            "connect-share restore /backups/orders.avro -w orders.properties    # the way back",
+        ],
+        options=_add_group,
+        changes="show what would be removed, write nothing",
+    ),
+    _repairs("order", "give connectors back the tasks that the order of their records took", _ORDER),
+    _repairs("orphans", "remove what is left of connectors that are gone", _ORPHANS, _add_orphans),
+]

@@ -1,0 +1,152 @@
+"""What several commands have: the plan and how it is shown, engines, evidence, and what to do after Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import shlex
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from connect_share.console import Parser
+from connect_share.errors import UsageError
+from connect_share.files import Progress
+from connect_share.model.records import TopicType
+from migrator.advice import named_connectors
+from migrator.plan import MigrationPlan, SourceCluster
+
+if TYPE_CHECKING:
+    from migrator.copy.local_engine import Engine
+    from migrator.verify.verification import VerifyEngine
+
+NOTHING_WRITTEN: Final = "nothing was written to Kafka; the same command begins again"
+
+
+class _Engines(NamedTuple):
+    """What copies and what verifies; ``None`` is what this process does by itself."""
+
+    copy: Callable[[Progress], Engine | None]
+    verify: Callable[[Progress], VerifyEngine | None]
+
+
+def _spark_job(name: str) -> Any:
+    """Return a module of the Spark jobs, an extra that is imported only when it is asked for.
+
+    Raises:
+        UsageError: the extra ``spark`` is not installed.
+    """
+    if importlib.util.find_spec("pyspark") is None or importlib.util.find_spec("spark_jobs") is None:
+        raise UsageError("--engine spark needs Spark: pip install 'connect-share[spark]', or use --engine local")
+    return importlib.import_module(f"spark_jobs.{name}")
+
+
+ENGINES: Final[Mapping[str, _Engines]] = {
+    "local": _Engines(lambda _: None, lambda _: None),
+    "spark": _Engines(
+        lambda progress: _spark_job("apply_plan").copy_engine(progress),
+        lambda progress: _spark_job("verify_plan").verify_engine(progress),
+    ),
+}
+"""By the names that ``--engine`` takes; the first is the default."""
+
+
+def add_plan(parser: Parser) -> None:
+    """Add the plan."""
+    parser.add_argument("plan", metavar="PLAN", type=Path)
+
+
+def add_engine(parser: Parser) -> None:
+    """Add ``--engine``."""
+    parser.add_argument("--engine", choices=tuple(ENGINES), default=next(iter(ENGINES)))
+
+
+def add_evidence(parser: Parser) -> None:
+    """Add ``--evidence``."""
+    parser.add_argument(
+        "--evidence",
+        metavar="DIR",
+        type=Path,
+        help="folder for the evidence; default: <plan>.evidence beside the plan",
+    )
+
+
+def add_files(parser: Parser, *, destination_required: bool = True) -> None:
+    """Add the worker files of both sides."""
+    parser.add_argument(
+        "-w",
+        "--source-worker-config",
+        "--worker-config",
+        dest="sources",
+        metavar="FILE",
+        type=Path,
+        nargs="+",
+        action="extend",
+        required=True,
+        help="worker file of a cluster that is moved, or a folder of them; may be repeated",
+    )
+    parser.add_argument(
+        "--to-worker-config",
+        "--destination-worker-config",
+        dest="destinations",
+        metavar="FILE",
+        type=Path,
+        nargs="+",
+        action="extend",
+        default=None if destination_required else [],
+        required=destination_required,
+        help="worker file of where it goes: one for all sources, one for each in the same order, or a folder with one for "
+        "each group.id",
+    )
+
+
+def command_line(verb: str, plan: Path) -> str:
+    """Return a command with a plan, ready for a shell."""
+    return f"connect-share-migrate {verb} {shlex.quote(str(plan))}"
+
+
+def continues(arguments: argparse.Namespace) -> str:
+    """Say after Ctrl-C that the same command goes on."""
+    if arguments.dry_run:
+        return NOTHING_WRITTEN
+    return f"what was done so far stays; {command_line(arguments.verb, arguments.plan)} continues"
+
+
+def plan_lines(plan: MigrationPlan) -> list[str]:
+    """Return a plan as text: what goes where, what stays behind, warnings, steps."""
+    lines = [f"run {plan.run_id}, mode {plan.mode}"]
+    for source in plan.sources:
+        whose = f"{source.connectors} connector{'' if source.connectors == 1 else 's'}"
+        if source.only_connectors is not None:
+            whose = f"only {named_connectors(source.only_connectors)}"
+        keys = "gets plain keys" if source.cluster_group_id is None else f"becomes {source.cluster_group_id}"
+        lines += ["", f"{source.group_id} {keys} ({whose}), {source.worker_config_file}"]
+        lines += _sealing_lines(source)
+        for topic_type in TopicType:
+            topic, shared = source.topics[topic_type], plan.destination.topics[topic_type]
+            counts = topic.counts
+            lines.append(
+                f"  {topic_type.value:6}  {topic.topic} -> {shared.topic}"
+                f"{' (to be created)' if shared.create else ''}: {counts.to_write:,} of {counts.read:,} records, "
+                f"{counts.bytes_to_write:,} bytes, {topic.isolation.value}"
+            )
+            lines += [f"          left behind: {n:,} {reason.value}" for reason, n in counts.skipped.items()]
+    if plan.warnings:
+        lines.append("")
+        lines += [f"warning: {warning}" for warning in plan.warnings]
+    lines.append("")
+    lines += [
+        f"{number}. {'you' if step.who == 'operator' else 'this tool'}: {step.what}"
+        for number, step in enumerate(plan.steps, 1)
+    ]
+    return lines
+
+
+def _sealing_lines(source: SourceCluster) -> list[str]:
+    """Return what happens to values if one of both sides is sealed."""
+    if source.sealed_as_is:
+        return ["  values  sealed, copied as they are"]
+    sides = (source.sealing, source.destination_sealing)
+    shown = ["plain" if each is None else f"sealed with key {each.key_ids[0]}" for each in sides]
+    return [] if sides == (None, None) else [f"  values  {' -> '.join(shown)}"]
