@@ -26,6 +26,7 @@ from connect_share.errors import ConfigError, InvalidClusterGroupIdError
 from connect_share.model.keys import ClusterGroupId
 from connect_share.stores.given_group import NOT_GIVEN, GivenGroup, agreed_group, group_of_worker
 from connect_share.worker_config import SHARING_PROPERTY
+from tests.support.worker_files import SHARING, WORKER
 
 STORES = pytest.mark.parametrize("kind", [KafkaConfigBackingStore, KafkaStatusBackingStore, KafkaOffsetBackingStore])
 OVER_STORES = pytest.mark.parametrize("kind", [OffsetStorageReader, OffsetStorageWriter])
@@ -34,16 +35,7 @@ GIVEN = st.just(NOT_GIVEN) | st.none() | st.sampled_from(["group-a", "b", "a.b",
 
 
 def worker(group: str = "group-a", *, sharing: bool = True) -> WorkerConfig:
-    return WorkerConfig.from_properties(
-        {
-            "bootstrap.servers": "127.0.0.1:1",
-            "group.id": group,
-            "config.storage.topic": "configs",
-            "offset.storage.topic": "offsets",
-            "status.storage.topic": "statuses",
-            SHARING_PROPERTY: "enabled" if sharing else "disabled",
-        }
-    )
+    return WorkerConfig.from_properties(WORKER | {"group.id": group} | (SHARING if sharing else {}))
 
 
 @given(own=OWN, told=GIVEN)

@@ -14,6 +14,7 @@ from connect_share.model.records import TopicType
 from connect_share.stores import connector_offsets as own_offsets_topic
 from connect_share.stores.connector_offsets import own_offsets_worker_config
 from connect_share.worker_config import WorkerConfig
+from tests.support import worker_files
 from tests.support.java_tests import classes_of, run_java
 
 pytestmark = pytest.mark.xdist_group("worker_plugin")
@@ -24,11 +25,7 @@ POLICY = "connector.client.config.override.policy"
 ENDING = "ConnectorClientConfigOverridePolicy"
 PACKAGE = "org.apache.kafka.connect.connector.policy."
 WORKER = {
-    "bootstrap.servers": "kafka:9092",
-    "group.id": "group-a",
-    "config.storage.topic": "configs",
-    "offset.storage.topic": "offsets",
-    "status.storage.topic": "statuses",
+    **worker_files.WORKER,
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
 }

@@ -12,6 +12,7 @@ import pytest
 from connect_share import ConnectorTaskId, WorkerConfig, WorkerConfigTransformer, replay_config, task_configs_changed
 from connect_share.model.config import connector_config_record, task_commit_record, task_config_record
 from connect_share.model.records import Record
+from tests.support import worker_files
 from tests.support.java_tests import classes_of, run_java
 
 pytestmark = pytest.mark.xdist_group("worker_plugin")
@@ -19,11 +20,7 @@ pytestmark = pytest.mark.xdist_group("worker_plugin")
 SOURCES = Path(__file__).with_name("transformer")
 PACKAGE = "org.apache.kafka.common.config.provider."
 WORKER = {
-    "bootstrap.servers": "kafka:9092",
-    "group.id": "group-a",
-    "config.storage.topic": "configs",
-    "offset.storage.topic": "offsets",
-    "status.storage.topic": "statuses",
+    **worker_files.WORKER,
     "config.providers": "f,d",
     "config.providers.f.class": PACKAGE + "FileConfigProvider",
     "config.providers.d.class": PACKAGE + "DirectoryConfigProvider",

@@ -26,6 +26,7 @@ from tests.support.flushes import done
 from tests.support.kafka import skip_where_brokers_stay
 from tests.support.long_forms import LONG
 from tests.support.waiting import await_that
+from tests.support.worker_files import SHARING, WORKER
 
 # A cluster costs ten seconds and more: not beside the other one.
 pytestmark = [pytest.mark.kills_broker, pytest.mark.xdist_group("cluster")]
@@ -46,17 +47,9 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 def worker(cluster: LocalCluster, group: str) -> WorkerConfig:
+    partitions = {f"{kind}.storage.partitions": "3" for kind in ("offset", "status")}
     return WorkerConfig.from_properties(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": group,
-            "config.storage.topic": "configs",
-            "offset.storage.topic": "offsets",
-            "offset.storage.partitions": "3",
-            "status.storage.topic": "statuses",
-            "status.storage.partitions": "3",
-            "connect.management.topic.sharing.support": "enabled",
-        }
+        {**WORKER, "bootstrap.servers": cluster.bootstrap_servers, "group.id": group, **partitions, **SHARING}
     )
 
 

@@ -42,19 +42,6 @@ def test_records_are_whole(bench: Any) -> None:
     assert [(record.key, record.value) for record in bench.read()] == pairs
 
 
-def test_several_topics_at_once(bench: Any) -> None:
-    other = f"{bench.unique}-other"
-    bench.create()
-    bench.create(topic=other)
-    bench.write([(b"k", b"1")])
-    bench.write([(b"k", b"2")], topic=other)
-    ranges = [OffsetRange(bench.topic, 0, 0, 1), OffsetRange(other, 0, 0, 1)]
-    found = read_ranges(
-        bench.settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id=bench.unique, idle_timeout_s=30.0
-    )
-    assert {(record.topic, record.value) for record in found} == {(bench.topic, b"1"), (other, b"2")}
-
-
 def test_one_range_for_each_partition(bench: Any) -> None:
     with pytest.raises(ValueError, match="one range"):
         read(bench, OffsetRange(bench.topic, 0, 0, 1), OffsetRange(bench.topic, 0, 1, 2))

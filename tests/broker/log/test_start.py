@@ -11,15 +11,12 @@ import pytest
 
 from connect_share.errors import (
     AuthorizationError,
-    PartitionCountError,
     StoreClosedError,
     TopicMissingError,
-    TopicNotCompactedError,
 )
 from connect_share.kafka.client import TopicPartition
 from connect_share.kafka.facts import TopicFacts, gather_facts
 from connect_share.log.first_read import StartContext
-from connect_share.model.records import TopicType
 from connect_share.worker_config.client_settings import Isolation
 from tests.support.deadlines import error_at_deadline
 from tests.support.topics import COMPACT_NOW
@@ -66,18 +63,6 @@ def test_creates_its_topic_and_starts_empty(bench: Any, collected: Any) -> None:
     assert log.topic_id == bench.admin.describe_topics([bench.topic])[bench.topic].topic_id
 
 
-def test_reads_every_partition_in_order(bench: Any, collected: Any) -> None:
-    bench.create(5)
-    for partition in range(4):  # one stays empty
-        bench.write([(b"k%d" % i, b"%d" % i) for i in range(500)], partition=partition)
-    sink = collected()
-    log = bench.started(sink)
-    for partition in range(4):
-        offsets = [record.offset for record in sink.records if record.partition == partition]
-        assert offsets == list(range(500))
-    assert dict(log.positions()) == {0: 500, 1: 500, 2: 500, 3: 500, 4: 0}
-
-
 @pytest.mark.parametrize("isolation", BOTH)
 def test_holes_of_compaction(
     bench: Any, collected: Any, isolation: Isolation
@@ -122,34 +107,17 @@ def test_start_of_the_log_was_deleted(
 
 
 @pytest.mark.parametrize("isolation", BOTH)
-def test_trailing_commit_marker(bench: Any, collected: Any, isolation: Isolation) -> None:
+@pytest.mark.parametrize("before", [[], [(b"a", b"0")]], ids=["nothing else", "more"])
+@pytest.mark.parametrize("commit", [True, False], ids=["committed", "aborted"])
+def test_a_marker_at_the_end(bench: Any, collected: Any, isolation: Isolation, before: Any, commit: bool) -> None:
     bench.create()
-    bench.transact([(b"a", b"1"), (b"b", b"2")])
+    bench.write(before)
+    bench.transact([(b"a", b"1")], commit=commit)
     sink = collected()
     log = bench.started(sink, isolation=isolation)
-    assert bench.end() == 3
-    assert log.positions()[0] == 3
-    assert sink.values == [b"1", b"2"]
-
-
-@pytest.mark.parametrize(("isolation", "values"), [(BOTH[0], [b"0", b"1"]), (BOTH[1], [b"0"])])
-def test_aborted_tail(bench: Any, collected: Any, isolation: Isolation, values: list[bytes]) -> None:
-    bench.create()
-    bench.write([(b"a", b"0")])
-    bench.transact([(b"a", b"1")], commit=False)
-    sink = collected()
-    log = bench.started(sink, isolation=isolation)
-    assert bench.end() == 3
-    assert log.positions()[0] == 3
-    assert sink.values == values
-
-
-@pytest.mark.parametrize("isolation", BOTH)
-def test_nothing_but_an_aborted_transaction(bench: Any, collected: Any, isolation: Isolation) -> None:
-    bench.create()
-    bench.transact([(b"a", b"1")], commit=False)
-    log = bench.started(collected(), isolation=isolation)
-    assert log.positions()[0] == 2
+    assert log.positions()[0] == bench.end() == len(before) + 2
+    seen = commit or isolation is Isolation.READ_UNCOMMITTED
+    assert sink.values == [b"0"] * len(before) + [b"1"] * seen
 
 
 def test_open_transaction_ends_at_the_deadline(bench: Any, collected: Any) -> None:
@@ -222,18 +190,6 @@ def test_foreign_garbage_null_and_empty_keys(bench: Any, collected: Any) -> None
     assert unprefixed.foreign_records == 0
 
 
-def test_large_values(bench: Any, collected: Any) -> None:
-    bench.create(configs={"max.message.bytes": "5000000"})
-    large = bytes(range(256)) * 8192  # 2 MiB
-    bench.write([(b"a", large), (b"b", b"small")])
-    sink = collected()
-    log = bench.started(sink)
-    assert sink.values == [large, b"small"]
-    assert log.send(b"c", large).result(30).offset == 2
-    log.read_to_end(30)
-    assert sink.values == [large, b"small", large]
-
-
 def test_headers_and_timestamps_arrive(bench: Any, collected: Any) -> None:
     bench.create()
     bench.write([(b"a", b"1")])
@@ -277,26 +233,6 @@ def test_ends_handed_in_may_be_old(bench: Any, collected: Any) -> None:
         log.stop()
 
 
-def test_wrong_cleanup_policy_is_refused(bench: Any, collected: Any) -> None:  # case 59
-    for policy in ("delete", "compact,delete"):
-        topic = f"{bench.unique}-{policy.replace(',', '-')}"
-        bench.create(topic=topic, configs={"cleanup.policy": policy})
-        with pytest.raises(TopicNotCompactedError) as caught:
-            bench.log(collected(), spec=bench.spec(topic=topic)).start()
-        for word in (topic, "status.storage.topic", "cleanup.policy=compact", policy):
-            assert word in str(caught.value)
-
-
-def test_config_topic_with_three_partitions_is_refused(bench: Any, collected: Any) -> None:
-    bench.create(3)
-    spec = bench.spec(kind=TopicType.CONFIG)
-    for known in (None, context_of(bench)):
-        with pytest.raises(PartitionCountError, match="3 partitions") as caught:
-            bench.log(collected(), spec=spec, context=known).start()
-        assert bench.topic in str(caught.value)
-        assert "config.storage.topic" in str(caught.value)
-
-
 def test_stop_while_the_first_read_waits(bench: Any, collected: Any) -> None:
     bench.create()
     with bench.transaction([(b"a", b"1")]), ThreadPoolExecutor(1) as threads:
@@ -336,15 +272,6 @@ def test_stop_while_a_thread_is_made(name: str, bench: Any, collected: Any, monk
     with pytest.raises(StoreClosedError):
         log.start()
     await_that(threading.active_count, lambda now: now <= threads, what="no thread left")
-
-
-def test_a_log_starts_once(bench: Any, collected: Any) -> None:
-    log = bench.started(collected())
-    with pytest.raises(StoreClosedError):
-        log.start()
-    log.stop()
-    with pytest.raises(StoreClosedError):
-        log.start()
 
 
 def test_facts_of_missing_topics_are_absent(bench: Any) -> None:

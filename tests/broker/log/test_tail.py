@@ -26,7 +26,6 @@ from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import RecordMetadata
 from connect_share.model.murmur2 import partition_for
 from connect_share.worker_config.client_settings import Isolation
-from tests.broker.log.test_identity import recreate
 from tests.support.deadlines import error_at_deadline
 from tests.support.waiting import await_that
 
@@ -316,18 +315,6 @@ def test_topic_deleted_under_a_running_log(bench: Any, collected: Any) -> None:
     for call in both(log):
         with pytest.raises(TopicRecreatedError, match=bench.topic):
             call()
-
-
-def test_topic_created_again_is_noticed(bench: Any, collected: Any) -> None:
-    log = bench.started(collected())
-    old_id, new_id = log.topic_id, recreate(bench, log)
-    log._identity.seen_s = -1_000.0  # the next check is due now
-    with pytest.raises((TopicRecreatedError, LogFailedError)) as caught:
-        log.read_to_end(30)
-    if isinstance(caught.value, TopicRecreatedError):
-        assert (caught.value.old_id, caught.value.new_id) == (old_id, new_id)
-    with pytest.raises(ConnectShareError, match=bench.topic):
-        log.read_to_end(1)
 
 
 def test_ends_that_cannot_be_learnt_fail_one_call_only(bench: Any, collected: Any) -> None:  # case 58

@@ -21,9 +21,9 @@ from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from tests.support.topics import create_known, pairs_of, read_topic, send
+from tests.support.worker_files import SHARING, properties_of
 
 Pair = tuple[bytes, bytes | None]
-SHARING = {"connect.management.topic.sharing.support": "enabled"}
 AnyStore = TypeVar("AnyStore", KafkaConfigBackingStore, KafkaOffsetBackingStore, KafkaStatusBackingStore)
 
 
@@ -53,15 +53,6 @@ class Listener(ConfigUpdateListener):
 
     def on_logging_level_update(self, namespace: str, level: str) -> None:
         self.events.append(("level", namespace, level))
-
-
-def properties_of(bootstrap_servers: str, group: str, prefix: str = "", /, **more: str) -> dict[str, str]:
-    """Return a worker file whose topics have one partition and one replica; underscores in names are dots."""
-    properties = {"bootstrap.servers": bootstrap_servers, "group.id": group}
-    for kind in ("config", "offset", "status"):
-        properties |= {f"{kind}.storage.topic": f"{prefix}{kind}s", f"{kind}.storage.replication.factor": "1"}
-    properties |= {"offset.storage.partitions": "1", "status.storage.partitions": "1"}
-    return properties | {name.replace("__", "-").replace("_", "."): value for name, value in more.items()}
 
 
 class Shared:

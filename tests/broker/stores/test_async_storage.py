@@ -14,8 +14,8 @@ from connect_share.errors import FencedError, StoreError, TopicRecreatedError
 from connect_share.storage import ConfigEvents, ConnectorConfigRemoved, ConnectorConfigUpdated, TargetStateChanged
 from connect_share.storage.config_events import MOST_PENDING
 from connect_share.worker_config import WorkerConfig
-from tests.broker.stores.conftest import properties_of
 from tests.lab.embedded.broker import LocalBroker
+from tests.support.worker_files import properties_of
 
 SOURCE = {"connector.class": "X", "tasks.max": "1"}
 PARTITION = {"file": "in.txt"}

@@ -27,13 +27,13 @@ from connect_share.storage import ConnectStorage
 from connect_share.stores import config as config_stores
 from connect_share.stores.alter_offsets import alter_offsets
 from connect_share.worker_config import WorkerConfig
-from tests.broker.stores.conftest import SHARING, properties_of
 from tests.lab.embedded.broker import LocalBroker
 from tests.support.flushes import flush_offsets
 from tests.support.kafka import ONE_SEGMENT_EACH, skip_where_brokers_stay
 from tests.support.long_forms import LONG
 from tests.support.topics import read_topic
 from tests.support.waiting import await_that
+from tests.support.worker_files import SHARING, properties_of
 
 pytestmark = [pytest.mark.kills_broker, pytest.mark.xdist_group("broker-restart")]
 

@@ -21,10 +21,10 @@ from connect_share.model.status import ConnectorStatus, State, TaskStatus
 from connect_share.storage import ConnectStorage
 from connect_share.storage.checkpoint import read_checkpoint
 from connect_share.worker_config import WorkerConfig
-from tests.broker.stores.conftest import SHARING, properties_of
 from tests.lab.embedded.broker import LocalBroker
 from tests.support.flushes import flush_offsets
 from tests.support.waiting import await_that
+from tests.support.worker_files import SHARING, properties_of
 
 SECRET = "s3cret-of-a-connector"
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 from typing import Any
 
 import pytest
 
-from connect_share.errors import PartitionCountError, StoreClosedError, TopicNotCompactedError, WriteError
+from connect_share.errors import PartitionCountError, WriteError
 from connect_share.model.config_state import RestartRequest, SessionKey, TargetState
-from tests.support.waiting import await_that
 
 CONFIG = {"connector.class": "C", "tasks.max": "1", "name": "foo", "nul": None}
 
@@ -99,17 +97,6 @@ def test_two_partitions_are_refused(shared: Any) -> None:  # case 24
     assert refused.value.topic == topic
     assert topic in str(refused.value)
     assert "config.storage.topic" in str(refused.value)
-
-
-def test_store_that_did_not_start_leaves_nothing_behind(shared: Any) -> None:
-    shared.create(shared.topics["config"], cleanup_policy="delete")
-    threads = threading.active_count()
-    store = shared.config_store(start=False)
-    with pytest.raises(TopicNotCompactedError, match="compact"):
-        store.start()
-    await_that(threading.active_count, lambda now: now <= threads, what="no thread left")
-    with pytest.raises(StoreClosedError):
-        store.refresh()
 
 
 def test_value_the_topic_does_not_take(shared: Any) -> None:

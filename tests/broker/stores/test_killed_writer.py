@@ -13,8 +13,8 @@ import pytest
 
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
-from tests.broker.stores.conftest import SHARING
 from tests.support.long_forms import LONG
+from tests.support.worker_files import SHARING
 
 # It ends by the kill alone. Acknowledgements are printed only after the put has returned; the pipe survives the process.
 WRITER = """

@@ -20,10 +20,10 @@ from connect_share.kafka.admin import Admin
 from connect_share.storage import ConnectStorage
 from connect_share.stores import offsets
 from connect_share.worker_config import WorkerConfig
-from tests.broker.stores.conftest import properties_of
 from tests.lab.embedded.broker import LocalBroker
 from tests.support.hanging import hanging, patient_broker
 from tests.support.long_forms import LONG
+from tests.support.worker_files import properties_of
 
 pytestmark = pytest.mark.kills_broker
 

@@ -19,11 +19,11 @@ from connect_share.sealing import KEYS_PROPERTY
 from connect_share.sealing.cipher import is_sealed, key_id
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
-from tests.broker.stores.conftest import SHARING
 from tests.support.connect_member import ConnectMember
 from tests.support.flushes import flush_offsets
 from tests.support.migration_site import run
 from tests.support.sealed import key_text
+from tests.support.worker_files import SHARING
 
 pytestmark = pytest.mark.broker
 

@@ -25,14 +25,8 @@ from connect_share.runtime import (
 )
 from connect_share.stores.memory import MemoryConfigBackingStore
 from connect_share.worker_config.override_policy import OverridePolicy
+from tests.support.worker_files import WORKER
 
-WORKER = {
-    "bootstrap.servers": "kafka:9092",
-    "group.id": "g",
-    "config.storage.topic": "configs",
-    "offset.storage.topic": "offsets",
-    "status.storage.topic": "statuses",
-}
 DAY_MS = 86_400_000
 
 

@@ -18,17 +18,10 @@ from connect_share.model.writable import status_record
 from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.worker_config import WorkerConfig
+from tests.support import worker_files
 
-PLAIN = WorkerConfig.from_properties(
-    {
-        "bootstrap.servers": "127.0.0.1:1",
-        "group.id": "group-a",
-        "config.storage.topic": "configs",
-        "offset.storage.topic": "offsets",
-        "status.storage.topic": "statuses",
-    }
-)
-SHARING = WorkerConfig.from_properties({**PLAIN.originals, "connect.management.topic.sharing.support": "enabled"})
+PLAIN = WorkerConfig.from_properties(worker_files.WORKER)
+SHARING = WorkerConfig.from_properties(worker_files.WORKER | worker_files.SHARING)
 T = TypeVar("T")
 SENT_TWICE = 2
 

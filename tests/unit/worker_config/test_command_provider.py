@@ -19,6 +19,7 @@ from connect_share.sealing import KEYS_PROPERTY
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config import config_providers as command_provider
 from connect_share.worker_config.config_providers import COMMAND_PROVIDER_CLASS, command_line, resolve_variables
+from tests.support import worker_files
 from tests.support.sealed import KEYS, key_text
 
 SECRET = "hunter2-zebra"
@@ -26,12 +27,9 @@ CLASS = "config.providers.command.class"
 PROVIDER = {"config.providers": "command", CLASS: COMMAND_PROVIDER_CLASS}
 WORKER = {
     **PROVIDER,
-    "bootstrap.servers": "a:9092",
+    **worker_files.WORKER,
+    **worker_files.SHARING,
     "group.id": "orders",
-    "config.storage.topic": "c",
-    "offset.storage.topic": "o",
-    "status.storage.topic": "s",
-    "connect.management.topic.sharing.support": "enabled",
     "interceptor.classes": INTERCEPTOR_CLASS,
     KEYS_PROPERTY: "${command:keys}",
 }

@@ -29,14 +29,11 @@ from connect_share import (
 from connect_share.model.config import connector_config_record, task_commit_record, task_config_record
 from connect_share.model.records import Record
 from connect_share.worker_config.config_providers import has_reference
+from tests.support import worker_files
 
 PACKAGE = "org.apache.kafka.common.config.provider."
 WORKER = {
-    "bootstrap.servers": "kafka:9092",
-    "group.id": "group-a",
-    "config.storage.topic": "configs",
-    "offset.storage.topic": "offsets",
-    "status.storage.topic": "statuses",
+    **worker_files.WORKER,
     "config.providers": "file,directory,env,vault,java",
     "config.providers.file.class": PACKAGE + "FileConfigProvider",
     "config.providers.directory.class": PACKAGE + "DirectoryConfigProvider",

@@ -14,18 +14,15 @@ from connect_share.sealing import KEYS_PROPERTY
 from connect_share.stores.connector_offsets import OwnOffsetsConfig, own_offsets_worker_config
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
 from connect_share.worker_config.override_policy import OverridePolicy
+from tests.support import worker_files
 from tests.support.sealed import key_text
 
 POLICY = "connector.client.config.override.policy"
 PACKAGE = "org.apache.kafka.connect.connector.policy."
 WORKER = {
-    "bootstrap.servers": "kafka:9092",
-    "group.id": "group-a",
-    "config.storage.topic": "configs",
-    "offset.storage.topic": "offsets",
+    **worker_files.WORKER,
     "offset.storage.partitions": "7",
     "offset.storage.segment.bytes": "1048576",
-    "status.storage.topic": "statuses",
 }
 JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required username='{}' password='{}-secret';"
 

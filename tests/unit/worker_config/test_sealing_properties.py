@@ -16,17 +16,15 @@ from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY, SealingMode
 from connect_share.worker_config import TopicSet, WorkerConfig
 from connect_share.worker_config.client_settings import is_secret_property
+from tests.support import worker_files
 from tests.support.sealed import KEYS, key_text
 
 MODE = KEYS_PROPERTY.removesuffix(".keys")
 SHARING = "connect.management.topic.sharing.support"
 TEXT = key_text(7)
 WORKER = {
-    "bootstrap.servers": "a:9092",
+    **worker_files.WORKER,
     "group.id": "orders",
-    "config.storage.topic": "c",
-    "offset.storage.topic": "o",
-    "status.storage.topic": "s",
     SHARING: "enabled",
 }
 MATERIAL = b64encode(bytes([7]) * 32).decode()[:16]

@@ -14,14 +14,8 @@ from connect_share.errors import ConfigError
 from connect_share.kafka.client import admin_client, consumer, producer
 from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig
 from connect_share.worker_config.client_translation import IGNORED, is_java_client_property
+from tests.support.worker_files import WORKER
 
-WORKER = {
-    "bootstrap.servers": "127.0.0.1:1",
-    "group.id": "orders",
-    "config.storage.topic": "connect-configs",
-    "offset.storage.topic": "connect-offsets",
-    "status.storage.topic": "connect-status",
-}
 MODULES = "org.apache.kafka.common.security."
 PASSWORD = "changeit;='\"\\"
 
