@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
 from connect_share.replay import replay_config, replay_offsets, replay_status
 from tests.support.captures import VERSIONS, captured, prefixed, rest_view
-from tests.support.records import at_offset
 
 # None: as captured. The others: hostile but legal ids.
 GROUPS = (None, "com.acme.orders", "connect-cluster", "session-key", "42.-.x..", "a.connectorx")
@@ -120,34 +118,6 @@ def test_keys_are_legal_and_lie_where_murmur2_puts_them(version: str) -> None:
             if not key.startswith(b"B."):
                 assert is_original_key(topic_type, key)
                 assert split_key(topic_type, key) == (None, key)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_groups_in_one_topic_do_not_see_each_other(seed: int) -> None:
-    """Captures of all versions under look-alike ids, mixed at random with the order inside each kept."""
-    chance = random.Random(seed)
-    owners: list[tuple[str | None, str]] = [
-        (None, "3.9.2"),
-        ("com.acme", "4.3.1"),
-        ("com.acme.orders", "4.1.2"),
-        ("com", "2.8.2"),
-        ("com.acme-orders", "4.3.1-eos"),
-    ]
-    for topic in ("configs", "offsets", "status"):
-        queues = [_records(version, topic, group) for group, version in owners]
-        mixed: list[Record] = []
-        while any(queues):
-            queue = chance.choices(queues, [len(queue) for queue in queues])[0]
-            mixed.append(replace(queue.pop(0), offset=len(mixed)))
-        for group, version in owners:
-            if topic == "configs":
-                alone, together = replay_config(_records(version, "configs", group), group), replay_config(mixed, group)
-                assert at_offset(together, 0) == at_offset(alone, 0)
-                assert together.task_count_records() == alone.task_count_records()
-            elif topic == "status":
-                assert replay_status(mixed, group) == replay_status(_records(version, "status", group), group)
-            else:
-                assert replay_offsets(mixed, group) == replay_offsets(_records(version, "offsets", group), group)
 
 
 def test_the_order_of_partitions_does_not_matter() -> None:

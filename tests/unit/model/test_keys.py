@@ -26,7 +26,7 @@ from connect_share.model.keys import (
     split_key,
     task_id_of,
 )
-from connect_share.model.murmur2 import murmur2, partition_for
+from connect_share.model.murmur2 import murmur2
 from connect_share.model.offsets import offset_key
 from connect_share.model.records import ConnectorTaskId, TopicType
 
@@ -251,47 +251,10 @@ def test_everything_the_kips_rule_reads_is_read_the_same(group: str, typed: tupl
         assert split_key(topic_type, prefix_key(group, key)) == (group, parts[1])
 
 
-@pytest.mark.parametrize("prefix", [prefix.decode() for prefix in KEY_PREFIXES])
-@pytest.mark.parametrize("shape", ["{}x", "a.{}x", "a..{}", "a.b.{}-.c"])
-def test_ids_that_look_like_keys_are_refused_with_the_reason(prefix: str, shape: str) -> None:
-    with pytest.raises(InvalidClusterGroupIdError, match=prefix):
-        ClusterGroupId(shape.format(prefix))
-
-
-@pytest.mark.parametrize("text", ["", " ", "a b", "a/b", "a:b", "ä", "a\n", "a\x00", "[", "a\u0660"])
-def test_ids_with_other_characters_are_refused(text: str) -> None:
-    with pytest.raises(InvalidClusterGroupIdError):
-        ClusterGroupId(text)
-
-
 def test_an_illegal_id_is_a_value_error_and_one_of_ours() -> None:
     with pytest.raises(ValueError, match="cannot be a cluster group id"):
         ClusterGroupId("connector-cluster-1")
     assert issubclass(InvalidClusterGroupIdError, ConnectShareError)
-
-
-@pytest.mark.parametrize(
-    "text", ["connect-cluster", "session-key", "x.session-key", "a-connector-b", "..", ".", "-", "a.", "task"]
-)
-def test_plausible_ids_are_accepted(text: str) -> None:
-    assert ClusterGroupId(text) == text
-    assert isinstance(ClusterGroupId(text), str)
-
-
-MURMUR2_VECTORS = [
-    ("status-connector-foo", 5, 3),
-    ("status-task-foo-0", 5, 1),
-    ("status-topic-tp:connector-foo", 5, 1),
-    ("B.status-connector-foo", 5, 2),
-    ("B.status-task-foo-0", 5, 2),
-    ('["foo",{"filename":"x.txt"}]', 25, 0),
-    ('B.["foo",{"filename":"x.txt"}]', 25, 10),
-]
-
-
-@pytest.mark.parametrize(("key", "partitions", "partition"), MURMUR2_VECTORS)
-def test_keys_lie_where_java_puts_them(key: str, partitions: int, partition: int) -> None:
-    assert partition_for(key.encode(), partitions) == partition
 
 
 @pytest.mark.parametrize(
