@@ -1,14 +1,18 @@
-"""The config store on a real broker: its bytes, what was there before, what topics refuse; the rest is in tests/contract."""
+"""The config store on a real broker: its bytes, its position, what topics refuse; the rest is in tests/contract."""
 
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any
 
 import pytest
 
-from connect_share.errors import PartitionCountError, WriteError
+from connect_share.errors import InvalidClusterGroupIdError, PartitionCountError, WriteError
 from connect_share.model.config_state import RestartRequest, SessionKey, TargetState
+from connect_share.stores.config import KafkaConfigBackingStore
+from tests.support.topics import COMPACT_NOW
+from tests.support.waiting import await_that
 
 CONFIG = {"connector.class": "C", "tasks.max": "1", "name": "foo", "nul": None}
 
@@ -107,3 +111,194 @@ def test_value_the_topic_does_not_take(shared: Any) -> None:
     assert refused.value.__cause__ is not None
     assert "s3cret" not in str(refused.value)
     store.put_connector_config("c1", {"a": "b"})
+
+
+NAMED = {"name": "a"}
+CONNECTOR = (b"connector-a", b'{"properties":{"name":"a"}}')
+
+
+def foreign(count: Any, group: Any = b"group-b") -> Any:
+    return [(b"%s.connector-%d" % (group, number), b'{"properties":{}}') for number in range(count)]
+
+
+def test_nothing_and_only_foreign_records(shared: Any) -> None:  # case 1
+    store = shared.config_store()
+    assert store.snapshot().offset == -1
+    assert store.positions() == {0: 0}
+    shared.write("config", foreign(100))
+    store.refresh(30)
+    assert store.snapshot().offset == -1
+    assert store.positions() == {0: 100}
+    fresh = shared.config_store()
+    assert fresh.snapshot().offset == -1
+    assert fresh.positions() == {0: 100}
+
+
+def test_foreign_records_behind_an_own_one(shared: Any, listener: Any, caplog: Any) -> None:  # cases 2 and 3
+    caplog.set_level(logging.INFO)
+    store = shared.config_store(update_listener=listener)
+    caplog.clear()
+    shared.write("config", [CONNECTOR], group="group-a")
+    shared.write("config", foreign(50))
+    store.refresh(30)
+    assert store.snapshot().offset == 1
+    assert listener.events == [("updated", "a")]
+    assert [record for record in caplog.records if record.name.startswith("connect_share")] == []
+    shared.write("config", foreign(500))
+    store.refresh(30)
+    assert store.snapshot().offset == 1
+    assert store.positions() == {0: 551}
+    fresh = shared.config_store()  # case 4: batches of another size
+    assert fresh.snapshot() == store.snapshot()
+    assert fresh.snapshot().offset == 1
+
+
+def test_removal_moves_the_position_behind_its_second_record(shared: Any, listener: Any) -> None:  # case 9
+    store = shared.config_store(update_listener=listener)
+    store.put_connector_config("a", NAMED)
+    shared.write("config", foreign(3))
+    store.remove_connector_config("a")
+    shared.write("config", foreign(3))
+    store.refresh(30)
+    assert store.snapshot().offset == 6
+    assert shared.read("config")[4:6] == [(b"group-a.connector-a", b"null"), (b"group-a.target-state-a", b"null")]
+    assert listener.events == [("updated", "a"), ("removed", "a")]
+
+
+def test_removal_without_sharing_writes_tombstones(shared: Any) -> None:  # case 10
+    store = shared.config_store(None)
+    store.put_connector_config("a", NAMED)
+    store.remove_connector_config("a")
+    assert shared.read("config")[1:] == [(b"connector-a", None), (b"target-state-a", None)]
+    assert store.snapshot().offset == 3
+
+
+def compacting(shared: Any) -> None:
+    shared.create(shared.topics["config"], **COMPACT_NOW)
+
+
+def force_compaction(shared: Any, gone: Any) -> None:
+    """Let foreign writes roll segments until ``gone(keys and values)`` is true of what is left."""
+
+    def cleaned() -> Any:
+        shared.write("config", [(b"group-b.target-state-x", b'{"state":"PAUSED"}')])
+        return gone(shared.read("config"))
+
+    await_that(cleaned, what="the cleaner's work", timeout_s=120)
+
+
+def test_fresh_store_agrees_after_compaction(shared: Any) -> None:  # case 12
+    compacting(shared)
+    live = shared.config_store()
+    live.put_connector_config("keep", {"name": "keep"})
+    live.put_connector_config("gone", {"name": "gone"})
+    live.put_target_state("gone", TargetState.PAUSED)
+    live.remove_connector_config("gone")
+    # Superseded records are gone, the removals are not.
+    force_compaction(
+        shared,
+        lambda left: (
+            len([key for key, _ in left if key == b"group-a.connector-gone"]) == 1
+            and len([key for key, _ in left if key == b"group-a.target-state-gone"]) == 1
+        ),
+    )
+    left = shared.read("config")
+    assert (b"group-a.connector-gone", b"null") in left
+    assert (b"group-a.target-state-gone", b"null") in left
+    fresh = shared.config_store()
+    live.refresh(30)
+    assert fresh.snapshot().offset == live.snapshot().offset == 5
+    assert fresh.snapshot() == live.snapshot()
+
+
+def test_real_tombstones_set_a_trap(shared: Any) -> None:  # case 13: why removals are JSON null
+    compacting(shared)
+    live = shared.config_store()
+    shared.write("config", [(b"connector-keep", b'{"properties":{}}'), CONNECTOR], group="group-a")
+    shared.write("config", [(b"connector-a", None), (b"target-state-a", None)], group="group-a")
+    live.refresh(30)
+    assert live.snapshot().offset == 4
+    force_compaction(shared, lambda left: not [key for key, value in left if value is None])
+    fresh = shared.config_store()
+    assert fresh.snapshot().connectors() == live.snapshot().connectors() == {"keep"}
+    assert fresh.snapshot().offset == 1
+
+
+def test_marker_is_written_once_behind_a_tombstone(shared: Any, listener: Any, caplog: Any) -> None:  # cases 14 and 15
+    caplog.set_level(logging.INFO)
+    live = shared.config_store(update_listener=listener)
+    shared.write("config", [CONNECTOR, (b"connector-a", None)], group="group-a")
+    shared.write("config", foreign(5))
+    live.refresh(30)
+    assert live.snapshot().offset == 2
+    listener.events.clear()
+    first = shared.config_store()
+    assert first.snapshot().offset == 8
+    assert shared.read("config")[7:] == [(b"group-a.target-state-", b"null")]
+    second = shared.config_store()
+    assert second.snapshot().offset == 8
+    assert len(shared.read("config")) == 8
+    caplog.clear()
+    live.refresh(30)
+    assert live.snapshot().offset == 8
+    assert live.snapshot().connectors() == frozenset()
+    assert "" not in live.snapshot().target_states()
+    assert listener.events == []
+    assert [record for record in caplog.records if record.name.startswith("connect_share")] == []
+
+
+def test_no_marker_where_none_is_needed(shared: Any) -> None:
+    for group, records in (
+        ("group-a", [CONNECTOR]),
+        ("group-c", [(b"connector-a", b"null")]),
+        ("group-d", [(b"connector-a", None), (b"session-key", b"{}")]),
+    ):
+        shared.config_store(group).stop()
+        shared.write("config", records, group=group)
+        shared.config_store(group)
+    assert not [key for key, _ in shared.read("config") if key.endswith(b".target-state-")]
+
+
+def test_no_marker_without_sharing(shared: Any) -> None:
+    shared.config_store(None).stop()
+    shared.write("config", [CONNECTOR, (b"connector-a", None)])
+    assert shared.config_store(None).snapshot().offset == 2
+    assert len(shared.read("config")) == 2
+
+
+def test_aborted_own_record_at_the_end(shared: Any) -> None:  # case 16
+    shared.config_store(shared.group).stop()
+    shared.write("config", [CONNECTOR], group=shared.group)
+    shared.write(
+        "config",
+        [(b"connector-b", b'{"properties":{}}')],
+        group=shared.group,
+        transactional_id=f"{shared.unique}-t",
+        commit=False,
+    )
+    await_that(lambda: shared.end_offset("config") == 3, what="the marker there")  # it follows the answer to the abort
+    uncommitted = shared.config_store(shared.group)
+    assert uncommitted.snapshot().offset == 2
+    assert uncommitted.snapshot().connectors() == {"a", "b"}
+    committed = shared.config_store(worker=shared.sharing(shared.group, exactly_once_source_support="enabled"))
+    assert committed.snapshot().offset == 1
+    assert committed.snapshot().connectors() == {"a"}
+    assert committed.positions() == uncommitted.positions() == {0: 3}
+
+
+@pytest.mark.parametrize("mode", ["disabled", "preparing", "enabled"])
+def test_transaction_marker_last_in_the_log(shared: Any, mode: Any) -> None:  # case 17
+    shared.config_store(shared.group).stop()
+    shared.write("config", [CONNECTOR], group=shared.group, transactional_id=f"{shared.unique}-t")
+    await_that(lambda: shared.end_offset("config") == 2, what="the marker there")  # it follows the answer to the commit
+    store = shared.config_store(worker=shared.sharing(shared.group, exactly_once_source_support=mode))
+    assert store.snapshot().offset == 1
+    assert store.positions() == {0: 2}
+    store.refresh(30)
+
+
+def test_lookalike_ids_are_refused(shared: Any) -> None:
+    for group in ("connector-x", "a.connector-b", "task-runner", "", "a b", "ä"):
+        with pytest.raises(InvalidClusterGroupIdError):
+            KafkaConfigBackingStore(shared.worker(), cluster_group_id=group)
+    assert shared.admin.describe_topics([shared.topics["config"]]) == {}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import faulthandler
+import logging
+from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,7 @@ import pytest
 from connect_share.errors import ConfigError
 from connect_share.model.config_state import RestartRequest, SessionKey
 from connect_share.model.keys import prefix_key
-from connect_share.model.records import ConnectorTaskId, Record
+from connect_share.model.records import ConnectorTaskId, Record, TopicType
 from connect_share.model.status import ConnectorStatus, State, TaskStatus
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.sealing.cipher import key_id
@@ -18,8 +21,28 @@ from connect_share.storage import ConnectStorage
 from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
+from connect_share.worker_config import WorkerConfig
+from tests.lab.embedded.broker import LocalBroker
+from tests.lab.embedded.worker import write_properties
+from tests.support.console import console
+from tests.support.migration_site import run as migrate
 from tests.support.sealed import key_text, sealed
-from tests.support.sealed_stores import FILE, KINDS, SECRET, believed, fresh, opened, put, refused, worker, write_offset
+from tests.support.sealed_attacks import ATTACKS, Attack, Attacked, Late
+from tests.support.sealed_stores import (
+    FILE,
+    KINDS,
+    MODE,
+    SECRET,
+    SHARING,
+    believed,
+    fresh,
+    opened,
+    put,
+    refused,
+    worker,
+    write_offset,
+)
+from tests.support.topics import COMPACT_NOW
 from tests.support.waiting import await_that
 
 pytestmark = pytest.mark.broker
@@ -146,3 +169,186 @@ def test_a_connectors_own_offsets_topic_is_not_sealed(shared: Any) -> None:
         write_offset(storage, "d", 6)
         assert storage.offset_reader("d").offset(FILE) == {"position": 6, "x": SECRET.decode()}
     assert len(opened(shared, KeyRing.parse(key_text(7)))) == 4
+
+
+PLAIN = b"hunter2-plain"
+"""The secret of a cluster that does not share and does not seal: what looks for secrets has to find this one."""
+KEYS = [entry.partition(":")[2] for entry in key_text(7, 8).split(",")]
+OF_KEYS = [each.encode() for key in KEYS for each in (key, key.rstrip("="), b64decode(key).hex(), str(b64decode(key)))]
+OF_KEYS += map(b64decode, KEYS)
+WHATS = ("groups", "connectors", "tasks", "offsets", "statuses")
+OF_VALUES = [SECRET, b64encode(SECRET), SECRET.hex().encode()]
+
+
+@pytest.fixture
+def broker(own_broker: LocalBroker) -> LocalBroker:
+    """A broker whose disk can be read."""
+    return own_broker
+
+
+def test_secrets_of_a_sealed_group_are_nowhere(
+    shared: Any,
+    broker: LocalBroker,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    checkpoint = tmp_path / "checkpoint"
+    own = shared.properties("own") | {f"{kind}.storage.topic": f"{shared.unique}-own-{kind}" for kind in shared.topics}
+    with ConnectStorage(WorkerConfig.from_properties(own)) as plain:
+        plain.config.put_connector_config("p", {"name": "p", "password": PLAIN.decode()})
+    shown = []
+    with ConnectStorage(worker(shared, key_text(7, 8)), checkpoint=checkpoint) as storage:
+        put(storage)
+        storage.config.put_session_key(SessionKey(SECRET, "HmacSHA256", 1))
+        stores = (storage.config, storage.status, storage.offsets)
+        shown += [repr(each) for each in (storage, *stores, *believed(storage), worker(shared, key_text(7, 8)))]
+        shown += [repr(vars(each)) for each in stores]
+        with (tmp_path / "dump").open("w") as dump:
+            faulthandler.dump_traceback(dump)
+        shown += [(tmp_path / "dump").read_text()]
+        assert "Thread" in shown[-1]
+    shared.write("config", [(b"group-a.connector-c", b"\1garbage"), (b"group-a.session-key", None)])
+    fresh(shared, keys=key_text(7, 8))
+    for keys, words in ((key_text(8), "is sealed with key 7"), (key_text(8)[:-2] + "*", "entry 1 of the keys")):
+        with pytest.raises(ConfigError, match=words) as caught:
+            fresh(shared, keys=keys)
+        shown += [str(caught.value), repr(caught.value)]
+    files = worker_files(shared, tmp_path, own)
+    shown += printed(files["none"], capsys)
+    everything = "".join((*shown, caplog.text)).encode()
+    assert_nowhere(everything, OF_VALUES)
+    # Who has the keys may be shown values, and never a key.
+    planned = ("--source-worker-config", files["own"], "--destination-worker-config", files["accept"])
+    code, out, err = migrate("plan", *planned, "-o", tmp_path / "plan.json")
+    assert code == 0, err
+    everything += "".join((*printed(files["sealed"], capsys), out, err, caplog.text)).encode()
+    assert_nowhere(everything, OF_KEYS)
+    assert PLAIN not in everything
+
+    remembered = checkpoint.read_bytes()
+    assert SECRET in remembered  # opened, as a checkpoint always is, and for its owner only
+    assert checkpoint.stat().st_mode & 0o077 == 0
+    assert_nowhere(remembered, OF_KEYS)
+    assert_nowhere((tmp_path / "plan.json").read_bytes(), [*OF_KEYS, PLAIN])
+    on_disk = [path.read_bytes() for path in broker.folder.rglob("*") if path.is_file()]
+    assert any(PLAIN in data for data in on_disk)
+    for data in on_disk:
+        assert_nowhere(data, OF_VALUES + OF_KEYS)
+
+
+def assert_nowhere(data: bytes, secrets: list[bytes]) -> None:
+    """Do not show the data when it fails."""
+    assert [number for number, secret in enumerate(secrets) if secret in data] == []
+
+
+def worker_files(shared: Any, folder: Path, own: dict[str, str]) -> dict[str, Path]:
+    properties = shared.properties("group-a") | SHARING
+    sealed = properties | {KEYS_PROPERTY: key_text(7, 8)}
+    accept = sealed | {MODE: "accept", "group.id": "group-new"}
+    forms = {"none": properties, "sealed": sealed, "accept": accept, "own": own}
+    return {name: write_properties(folder / f"{name}.properties", lines) for name, lines in forms.items()}
+
+
+def printed(file: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What the command line says."""
+    run = console(capsys)
+    found = [run("get", what, "-w", file, "--all-groups") for what in WHATS]
+    assert [ran.code for ran in found] == [0] * len(WHATS)
+    assert "group-a" in found[0].out
+    found += [run("describe", "connector", "c", "-w", file), run("check", "worker-config", file)]
+    return [ran.out + ran.err for ran in found]
+
+
+NAMES = {
+    TopicType.CONFIG: b"group-a.connector-%s",
+    TopicType.STATUS: b"group-a.status-connector-%s",
+    TopicType.OFFSET: b'group-a.["%s",{"filename":"x.txt"}]',
+}
+ONE_PARTITION = {"offset_storage_partitions": "1", "status_storage_partitions": "1"}
+
+
+def attacked(shared: Any) -> list[Attacked]:
+    """The records of the connector ``c``; nothing on the topics can be read by others."""
+    found = []
+    for topic_type, name in NAMES.items():
+        values = dict(shared.read(topic_type.value))
+        assert not any(SECRET in value for value in values.values())
+        found.append(Attacked(topic_type, name % b"c", name % b"evil", values[name % b"c"], values[name % b"d"]))
+    return found
+
+
+def cleaned(shared: Any, good: list[Attacked]) -> bool:
+    """Give the cleaner something to do; return whether it has taken the good records."""
+    for at in good:
+        shared.write(at.topic_type.value, [(b"group-b.target-state-x", b"{}")])
+    return not any((at.key, at.good) in shared.read(at.topic_type.value) for at in good)
+
+
+@pytest.mark.parametrize("row", ATTACKS)
+def test_what_others_write_is_never_believed(
+    shared: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, row: str
+) -> None:
+    """Who was there, or has a checkpoint, has everything; who comes after the cleaner has nothing that is not the group's."""
+    attack, path = ATTACKS[row], tmp_path / "checkpoint"
+    for topic in shared.topics.values():
+        shared.create(topic, **COMPACT_NOW | {"delete.retention.ms": "86400000"})
+    with ConnectStorage(worker(shared, **ONE_PARTITION), checkpoint=path) as storage:
+        put(storage)
+        put(storage, "d")
+        config, status, offsets = believed(storage)
+        good = attacked(shared)
+        for at in good:
+            shared.write(at.topic_type.value, attack.records(at))
+        count = len(attack.records(good[0]))
+        await_that(lambda: believed(storage) and refused(storage), lambda found: found == [count] * 3, what="refused")
+        after = believed(storage)
+        # A reader that remembers less would believe a replay, and move: all have to.
+        moved = config.offset + 1 if attack.late is Late.OLD else config.offset
+        assert after[0].offset == moved
+        assert same(after, (config, status, offsets))
+        assert SECRET.decode() not in caplog.text
+        lines = [each for each in caplog.records if each.getMessage().startswith("Refused the record at ")]
+        assert len(lines) == 3 * min(count, 100)
+        if attack.late is Late.NO_START:
+            late(shared, attack)
+            put(storage)  # nobody can start any more, and who runs can write over it
+    if attack.late in {Late.MISSING, Late.OLD}:
+        await_that(lambda: cleaned(shared, good), what="the cleaner's work", timeout_s=120)
+    if attack.late is not Late.NO_START:
+        late(shared, attack)
+    with ConnectStorage(worker(shared, **ONE_PARTITION), checkpoint=path) as storage:
+        assert storage.startup.from_checkpoint
+        assert same(believed(storage), (config, status, offsets))
+        # The owner writes it again, and that is that.
+        put(storage)
+    assert same(fresh(shared, **ONE_PARTITION), (config, status, offsets))
+
+
+def same(found: Any, before: Any) -> bool:
+    """Compare all but the position of the config topic."""
+    configs = [{name: each[0].connector_config(name) for name in each[0].connectors()} for each in (found, before)]
+    return configs[0] == configs[1] and found[1:] == before[1:]
+
+
+def late(shared: Any, attack: Attack) -> None:
+    """A reader that begins after the attack, without any memory."""
+    if attack.late is Late.NO_START:
+        with pytest.raises(ConfigError, match=r"is sealed with key 9, but .* has only 7"):
+            fresh(shared, **ONE_PARTITION)
+        return
+    config, status, offsets = fresh(shared, **ONE_PARTITION)
+    found = (config.connector_config("c"), status.connector_status("c"), offsets.offset("c", FILE))
+    match attack.late:
+        case Late.MISSING:
+            assert found == (None, None, None)
+        case Late.OLD:
+            assert found[0] == {"connector.class": "FileStreamSource", "name": "old"}
+            assert found[1].state is State.UNASSIGNED
+            assert found[2] == {"position": 0}
+        case _:
+            assert found[0] is not None
+    assert config.connectors() == {"d"} if found[0] is None else {"c", "d"}
+    assert status.connector_status("evil") is None
+    assert offsets.connectors() <= {"c", "d"}

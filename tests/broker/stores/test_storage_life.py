@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import queue
 import random
+import signal
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import NoneType
 from typing import Any
 
@@ -25,16 +29,24 @@ from connect_share.errors import (
     TopicRecreatedError,
     UsageError,
 )
-from connect_share.kafka.facts import with_ends
+from connect_share.exporter import followed_topic
+from connect_share.exporter.followed_topic import FollowedTopic
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import topic_spec
+from connect_share.kafka.facts import gather_facts, with_ends
 from connect_share.model.config_state import TargetState
-from connect_share.model.records import ConnectorTaskId
+from connect_share.model.records import ConnectorTaskId, TopicType
 from connect_share.model.status import ConnectorStatus, State, TaskStatus
-from connect_share.storage import ConnectStorage
+from connect_share.storage import ConnectStorage, live_members
 from connect_share.storage import start as storage_start
+from connect_share.storage.checkpoint import read_checkpoint
 from connect_share.storage.start import PlainTopicsCheck
 from connect_share.stores.offsets import KafkaOffsetBackingStore
+from connect_share.worker_config import WorkerConfig
 from tests.broker.stores.test_storage import fill
+from tests.support.long_forms import LONG
 from tests.support.waiting import await_that
+from tests.support.worker_files import SHARING
 
 TOO_LARGE = b"x" * 2_000_000
 """A value that the broker refuses, whatever the key."""
@@ -357,3 +369,116 @@ def test_a_start_that_failed_is_tried_again(shared: Any) -> None:
     for _ in range(2):
         with pytest.raises(TopicNotCompactedError):
             storage.start()
+
+
+SECRET = "s3cret-in-an-error"
+
+
+def fails_once(call: Callable[..., Any]) -> tuple[Callable[..., Any], list[str]]:
+    """Return the call, which fails the first time, and what it did."""
+    done: list[str] = []
+
+    def failing(*arguments: Any, **named: Any) -> Any:
+        done.append("failed" if not done else "answered")
+        if len(done) == 1:
+            raise RuntimeError(SECRET)
+        return call(*arguments, **named)
+
+    return failing, done
+
+
+def test_live_members_are_asked_for_again(shared: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_members, "LIVE_MEMBERS_CACHE_S", 0.0)
+    with ConnectStorage(shared.sharing(), allow_empty=True) as storage:
+        failing, done = fails_once(Admin.connect_members)
+        monkeypatch.setattr(Admin, "connect_members", failing)
+        storage.config.put_connector_config("c", {})
+        storage.config.put_connector_config("d", {})
+        assert done[:2] == ["failed", "answered"]
+
+
+def test_a_checkpoint_is_written_later(shared: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "checkpoint"
+    with pytest.MonkeyPatch.context() as meanwhile:
+        failing, done = fails_once(Admin.start_offsets)
+        meanwhile.setattr(Admin, "start_offsets", failing)
+        with ConnectStorage(shared.sharing(), allow_empty=True, checkpoint=path):
+            await_that(lambda: done, what="tried")
+    assert f"Checkpoint {path} was not written: RuntimeError" in caplog.text
+    assert SECRET not in caplog.text
+    assert read_checkpoint(path) is not None
+
+
+def test_a_topic_is_followed_again(
+    shared: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ConnectStorage(shared.sharing(), allow_empty=True):
+        worker = shared.sharing()
+    failing, _ = fails_once(gather_facts)
+    monkeypatch.setattr(followed_topic, "gather_facts", failing)
+    monkeypatch.setattr(followed_topic, "_AGAIN_S", 0.1)
+    with Admin(worker.admin_settings(), client_id="tests") as admin:
+        spec = topic_spec(worker, TopicType.STATUS)
+        followed = FollowedTopic(spec, worker.consumer_settings(), worker.isolation(TopicType.STATUS), admin)
+        followed.start()
+        await_that(lambda: followed.is_up, what="followed")
+        followed.stop()
+    assert f"Reading topic {spec.topic} begins anew: RuntimeError" in caplog.text
+    assert SECRET not in caplog.text
+
+
+# It ends by the kill alone. Acknowledgements are printed only after the put has returned; the pipe survives the process.
+WRITER = """
+import itertools, json, os, sys
+from connect_share import ConnectorStatus, State
+from connect_share.storage import ConnectStorage
+from connect_share.worker_config import WorkerConfig
+
+def acknowledged(kind, number):
+    os.write(1, f"{kind} {number}\\n".encode())
+
+with ConnectStorage(WorkerConfig.from_properties(json.loads(sys.argv[1]))) as storage:
+    writer = storage.offset_writer("foo")
+    for number in itertools.count():
+        storage.config.put_connector_config(f"c{number}", {"number": str(number)})
+        acknowledged("config", number)
+        writer.offset({"n": number}, {"position": number})
+        if writer.begin_flush(30):
+            writer.do_flush().result(30)
+            acknowledged("offset", number)
+        storage.status.put(ConnectorStatus(f"c{number}", State.RUNNING, "w:1", 1))
+        storage.status.flush()
+        acknowledged("status", number)
+"""
+
+
+@pytest.mark.parametrize("kill_after", [400, *([7, 2_995] if LONG else [])])
+def test_acknowledged_puts_survive_kill_9(shared: Any, kill_after: Any) -> None:
+    properties = shared.properties() | SHARING
+    process = subprocess.Popen([sys.executable, "-c", WRITER, json.dumps(properties)], stdout=subprocess.PIPE)
+    output = process.stdout
+    assert output is not None
+    try:
+        lines: list[bytes] = []
+        while len(lines) < kill_after and (line := output.readline()):
+            lines.append(line)
+        os.kill(process.pid, signal.SIGKILL)
+        lines += output.readlines()
+    finally:
+        process.kill()
+        process.wait(30)
+        output.close()
+    assert process.returncode == -signal.SIGKILL
+    assert len(lines) >= kill_after
+    acknowledged = [(kind, int(number)) for kind, number in (line.decode().split() for line in lines)]
+    with ConnectStorage(WorkerConfig.from_properties(properties)) as storage:
+        state = storage.config.snapshot()
+        offsets = storage.offsets.snapshot()
+        for kind, number in acknowledged:
+            if kind == "config":
+                assert state.connector_config(f"c{number}") == {"number": str(number)}
+            elif kind == "offset":
+                assert offsets.offset("foo", {"n": number}) == {"position": number}
+            else:
+                assert storage.status.get(f"c{number}") is not None
+        storage.config.put_connector_config("after", {})

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,13 @@ from connect_share.topic_ids.cli import broker_steps
 from connect_share.topic_ids.compare.compare import compare
 from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair.broker_checks import refuse_unclean
+from connect_share.topic_ids.repair.broker_lock import broker_stopped, is_stopped
 from connect_share.topic_ids.repair.broker_repair import BrokerBackup
 from connect_share.topic_ids.repair.plan import plan_repair
 from connect_share.topic_ids.repair.steps import RepairMethod, StepAction
 from connect_share.topic_ids.scan.scans import Scans, read_scan
 from tests.support.waiting import await_that
-from tests.topic_ids.brokers import Brokers, batch, killed
+from tests.topic_ids.brokers import Brokers, batch, holding, killed
 from tests.topic_ids.trees import Tree
 from tests.topic_ids.zookeeper import zookeeper_client
 
@@ -198,3 +201,29 @@ def test_an_original_id_that_cannot_be_used(tmp_path: Path) -> None:
     found = planned()
     assert found.steps == []
     assert "its replicas have the id that orders has too" in found.refused[0].reason
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_broker_that_starts_while_its_lock_is_taken(
+    restarted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the file that was made for the lock, or the one before it was removed as it stopped."""
+    (tmp_path / "meta.properties").touch()
+    lock, real = tmp_path / ".lock", fcntl.lockf
+    if restarted:
+        lock.touch()
+    with ExitStack() as stack:
+
+        def late(handle: int, how: int) -> None:
+            monkeypatch.undo()
+            if restarted:
+                lock.unlink()
+                lock.touch()
+            stack.enter_context(holding([lock]))
+            real(handle, how)
+
+        monkeypatch.setattr(fcntl, "lockf", late)
+        with pytest.raises(TopicIdRepairError, match="the broker runs"), broker_stopped([str(tmp_path)]):
+            pytest.fail("the broker runs")
+        assert not is_stopped([str(tmp_path)])  # its lock file is still there
+    assert is_stopped([str(tmp_path)])

@@ -7,13 +7,18 @@ import random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from connect_share.model.connect_json import dumps, loads
-from connect_share.model.keys import is_original_key, split_key
+from connect_share.model.keys import ClusterGroupId, is_original_key, split_key
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
+from connect_share.model.status import StatusFold
 from connect_share.replay import replay_config, replay_offsets, replay_status
 from tests.support.captures import VERSIONS, captured, prefixed, rest_view
+from tests.support.histories import History, histories
+from tests.support.records import FOLDS
 
 # None: as captured. The others: hostile but legal ids.
 GROUPS = (None, "com.acme.orders", "connect-cluster", "session-key", "42.-.x..", "a.connectorx")
@@ -130,3 +135,63 @@ def test_the_order_of_partitions_does_not_matter() -> None:
         while any(queues):
             mixed.append(chance.choice([queue for queue in queues if queue]).pop(0))
         assert replay_status(mixed) == expected
+
+
+GROUP = ClusterGroupId("g.h")
+
+
+@pytest.mark.parametrize("topic_type", TopicType)
+@given(history=histories(), cut=st.integers(0, 60), shared=st.booleans())
+def test_going_on_from_what_was_saved(topic_type: TopicType, history: History, cut: int, *, shared: bool) -> None:
+    group = GROUP if shared else None
+    records = history.records(topic_type, group, 1 if topic_type is TopicType.CONFIG else 3)
+    whole, first, second = (FOLDS[topic_type](group) for _ in range(3))
+    for record in records:
+        whole.apply(record)
+    for record in records[:cut]:
+        first.apply(record)
+    before = json.dumps(first.saved())
+    second.restore(json.loads(before))
+    assert json.dumps(second.saved()) == before
+    assert second.snapshot() == first.snapshot()
+    for record in records[cut:]:
+        second.apply(record)
+    # What was saved is of its moment, whatever comes afterwards.
+    kept = first.saved()
+    for record in records[cut:]:
+        first.apply(record)
+    assert json.dumps(kept) == before
+    assert second.saved() == whole.saved()
+    assert second.snapshot() == whole.snapshot()
+
+
+def test_what_is_gone_leaves_no_trace_in_a_saved_state() -> None:
+    """Not even in the order: names of connectors come and go, and would stay for ever."""
+    whole, restored = StatusFold(), StatusFold()
+    status = b'{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":1}'
+    topic = b'{"topic":{"name":"t","connector":"a","task":0,"discoverTimestamp":1}}'
+    written: list[tuple[str, bytes | None]] = [
+        *(("status-task-a-0", status), ("status-task-b-0", status), ("status-connector-a", None)),
+        *(("status-topic-t:connector-a", topic), ("status-topic-t:connector-b", topic)),
+        ("status-topic-t:connector-a", None),
+    ]
+    for offset, (key, value) in enumerate(written):
+        whole.apply(Record("status", 0, offset, offset, key.encode(), value))
+    restored.restore(whole.saved())
+    for fold in (whole, restored):
+        fold.apply(Record("status", 0, 9, 9, b"status-task-a-0", status))
+        fold.apply(Record("status", 0, 10, 10, b"status-topic-t:connector-a", topic))
+    assert [name for name, *_ in whole.saved()["tasks"]] == ["b", "a"]
+    assert restored.saved() == whole.saved()
+
+
+@pytest.mark.parametrize("topic_type", TopicType)
+@pytest.mark.parametrize("saved", [None, {}, [], {"offset": 1}, [["a"]], "x", 7])
+def test_something_else_is_no_state(topic_type: TopicType, saved: Any) -> None:
+    fold = FOLDS[topic_type](None)
+    if topic_type is TopicType.OFFSET and not saved and saved is not None:
+        fold.restore(saved)
+        assert fold.saved() == []
+        return
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        fold.restore(saved)

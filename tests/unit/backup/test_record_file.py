@@ -87,7 +87,7 @@ def test_any_avro_reader_reads_it(tmp_path: Path) -> None:
 
 
 def test_the_documented_schema_is_the_files() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "backup-format.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "backup-format.md").read_text()
     told = json.loads(page.split("```json\n")[1].split("```")[0])
     canonical = fastavro.schema.to_parsing_canonical_form
     assert canonical(told) == canonical(SCHEMA)
@@ -215,7 +215,7 @@ def test_a_changed_byte_is_refused_before_anything_is_used(tmp_path: Path) -> No
 
 
 def test_files_of_the_first_format_are_read(tmp_path: Path) -> None:
-    path = Path(__file__).parents[1] / "vectors" / "records-1.avro"
+    path = Path(__file__).parents[2] / "vectors" / "records-1.avro"
     file = RecordFile(path)
     file.check()
     assert (file.about, file.sections) == ({"what": "of version 0.2.0"}, (1, 1))
