@@ -145,17 +145,17 @@ class ConnectStorage:
     @property
     def config(self) -> KafkaConfigBackingStore:
         """Connectors, their tasks and target states."""
-        return self._running.config
+        return self._running.stores.config
 
     @property
     def status(self) -> KafkaStatusBackingStore:
         """How connectors and tasks are doing."""
-        return self._running.status
+        return self._running.stores.status
 
     @property
     def offsets(self) -> KafkaOffsetBackingStore:
         """Offsets of source connectors in the worker's topic."""
-        return self._running.offsets
+        return self._running.stores.offsets
 
     @property
     def startup(self) -> StorageStartup:
@@ -298,7 +298,7 @@ class ConnectStorage:
 
     @property
     def _running(self) -> RunningStorage:
-        self._life.check_process()
+        self._life.process.check()
         parts = self._parts  # another thread may close at any moment
         if parts is None:
             raise NotStartedError("ConnectStorage is not running; call start(), or use it in a with statement")

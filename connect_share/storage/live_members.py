@@ -7,6 +7,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from functools import partial
 from typing import Final
 
@@ -29,17 +30,18 @@ _FIRST_ANSWER_S: Final = 10.0
 
 
 class LiveMembersGuard:
-    """Called before each write; a thread of its own asks the cluster, and one answer serves all who write.
+    """What is called before each write; a thread of its own asks the cluster, and one answer serves all who write.
 
-    ``group_id`` ``None``: it asks for all Connect groups at once, and :meth:`of` is called before the writes of each.
+    ``group_id`` ``None``: it asks for all Connect groups at once. ``policies`` ends when the topics have been checked: until
+    then nothing is written, for a topic may be refused.
 
     While the cluster does not answer, the last answer counts for those who do not wait: what Java would queue is queued.
     """
 
-    def __init__(self, admin: Admin, group_id: str | None, allowed: AllowLiveMembers = False) -> None:
+    def __init__(self, admin: Admin, group_id: str | None, policies: Future[None]) -> None:
         self._admin = admin
         self._group_id = group_id
-        self._allowed = allowed
+        self._policies = policies
         self._changed = threading.Condition()
         self._members: Mapping[str, tuple[GroupMember, ...]] = {}
         self._asked_s = -math.inf  # when the newest answer was asked for, by the monotonic clock
@@ -61,17 +63,11 @@ class LiveMembersGuard:
             self._stopping = True
             self._changed.notify_all()
 
-    def __call__(self, within_s: float = 0.0, *, at_once: bool = False) -> None:
-        """Refuse if workers are alive, by an answer that is a few seconds old at most; arguments as of ``WriteGuard``.
-
-        Raises:
-            LiveMembersError: they are.
-            BrokerError: that could not be learnt within ``within_s``.
-        """
-        self._check(self._group_id or "", self._allowed, within_s, at_once=at_once)
-
     def of(self, group_id: str, allowed: AllowLiveMembers) -> WriteGuard:
-        """Return the guard of one of many groups."""
+        """Return the guard of a group: it refuses if workers are alive, by an answer that is a few seconds old at most.
+
+        It raises ``LiveMembersError`` if they are, ``BrokerError`` if that could not be learnt in time.
+        """
         return partial(self._check, group_id, allowed)
 
     @property
@@ -79,6 +75,9 @@ class LiveMembersGuard:
         return "any group" if self._group_id is None else f"group {self._group_id}"
 
     def _check(self, group_id: str, allowed: AllowLiveMembers, within_s: float = 0.0, *, at_once: bool = False) -> None:
+        self._policies.result()
+        if allowed is True:
+            return
         if within_s > 0:
             self._await_answer(within_s, time.monotonic() - (0.0 if at_once else LIVE_MEMBERS_CACHE_S))
         live = self._members.get(group_id, ())

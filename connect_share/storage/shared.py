@@ -9,15 +9,13 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol, Self
+from typing import Self
 
 from connect_share.errors import ConfigError, ConnectShareError, NotStartedError
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.create import check_known_policy, topic_spec
-from connect_share.kafka.facts import with_ends
-from connect_share.log.first_read import StartContext
+from connect_share.kafka.deadline import Deadline
 from connect_share.log.hub import RoutedLog, Router, TopicHub
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordSink
 from connect_share.log.tail import OnFailed
@@ -31,22 +29,12 @@ from connect_share.storage.start import (
     RunningStorage,
     StorageLife,
     StorageStartup,
+    Stores,
     StoreStartup,
-    run_together,
-    shared_reader,
-    source_parts,
+    TopicsStart,
 )
-from connect_share.stores.base import (
-    ConfigUpdateListener,
-    KafkaTopicBasedBackingStore,
-    StoreOptions,
-    WriteGuard,
-    kafka_based_log,
-)
-from connect_share.stores.config import KafkaConfigBackingStore
+from connect_share.stores.base import ConfigUpdateListener, WriteGuard
 from connect_share.stores.given_group import group_of_worker
-from connect_share.stores.offsets import KafkaOffsetBackingStore
-from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 
 
@@ -60,22 +48,12 @@ class ReadTopics:
     plain_topics: PlainTopicsCheck
 
 
-class Topics(Protocol):
-    """What a storage needs of ``SharedTopics``."""
-
-    def read(self, storage: GroupStorage) -> ReadTopics:
-        """Return the topics, read to their ends for all groups that were asked for so far."""
-
-    def forget(self, storage: GroupStorage) -> None:
-        """Take note that a storage was stopped."""
-
-
 class GroupStorage(ConnectStorage):
     """The storage of one of many groups; see ``SharedTopics.storage``."""
 
     def __init__(
         self,
-        topics: Topics,
+        topics: SharedTopics,
         worker: WorkerConfig,
         *,
         allow_empty: bool,
@@ -83,13 +61,17 @@ class GroupStorage(ConnectStorage):
         update_listener: ConfigUpdateListener | None,
         on_failed: OnFailed | None,
     ) -> None:
-        super().__init__(worker, allow_empty=allow_empty, allow_live_members=allow_live_members, on_failed=on_failed)
+        super().__init__(
+            worker,
+            allow_empty=allow_empty,
+            allow_live_members=allow_live_members,
+            update_listener=update_listener,
+            on_failed=on_failed,
+        )
         self._topics = topics
-        self._listener = update_listener
         self._listener_thread: ListenerThread | None = None
-        self._stores: tuple[KafkaConfigBackingStore, KafkaStatusBackingStore, KafkaOffsetBackingStore] | None = None
-        self._routed: dict[TopicType, RoutedLog] = {}
-        self._guard: WriteGuard = _no_guard
+        self._stores: Stores | None = None
+        self._logs: dict[TopicType, RoutedLog] = {}
 
     def __enter__(self) -> Self:
         return self  # started when it is used: until then other groups can join the read
@@ -102,28 +84,16 @@ class GroupStorage(ConnectStorage):
         """Make the stores; they take records from now on."""
         if self._stores is not None:
             return
-        worker = self._worker_config
-        if self._options.allow_live_members is not True:
-            self._guard = topics.guard.of(worker.group_id, self._options.allow_live_members)
-
-        def options(topic_type: TopicType) -> StoreOptions:
-            return {
-                "log": partial(self._log_of, topics.hubs[topic_type], topic_type),
-                "admin": topics.admin,
-                "write_guard": self._guard,
-            }
-
-        self._listener_thread = None if self._listener is None else ListenerThread(self._listener, worker.group_id)
-        self._stores = (
-            KafkaConfigBackingStore(worker, update_listener=self._listener_thread, **options(TopicType.CONFIG)),
-            KafkaStatusBackingStore(worker, **options(TopicType.STATUS)),
-            KafkaOffsetBackingStore(worker, **options(TopicType.OFFSET)),
-        )
-        for store in self._stores:
+        options = self._options
+        if options.update_listener is not None:
+            self._listener_thread = ListenerThread(options.update_listener, self._worker_config.group_id)
+            options = replace(options, update_listener=self._listener_thread)
+        self._stores = Stores.over(partial(self._log_of, topics), options, topics.admin, self._write_guard(topics))
+        for store in self._stores.by_topic().values():
             store.prepare()
 
     @property
-    def stores(self) -> tuple[KafkaConfigBackingStore, KafkaStatusBackingStore, KafkaOffsetBackingStore]:
+    def stores(self) -> Stores:
         """The stores that were made, started or not.
 
         Raises:
@@ -133,8 +103,11 @@ class GroupStorage(ConnectStorage):
             raise NotStartedError(f"the storage of group {self._worker_config.group_id} has no stores; call start()")
         return self._stores
 
-    def _log_of(self, hub: TopicHub, topic_type: TopicType, sink: RecordSink) -> RoutedLog:
-        log = self._routed[topic_type] = hub.log_of(sink, self._life.fail)
+    def _write_guard(self, topics: ReadTopics) -> WriteGuard:
+        return topics.guard.of(self._worker_config.group_id, self._options.allow_live_members)
+
+    def _log_of(self, topics: ReadTopics, topic_type: TopicType, sink: RecordSink) -> RoutedLog:
+        log = self._logs[topic_type] = topics.hubs[topic_type].log_of(sink, self._life.fail)
         return log
 
     def _start_parts(self, life: StorageLife, stack: ExitStack) -> RunningStorage:
@@ -142,47 +115,48 @@ class GroupStorage(ConnectStorage):
         stack.callback(self._let_go)
         topics = self._topics.read(self)
         self.prepare(topics)
-        config, status, offsets = self.stores
-        stores: tuple[KafkaTopicBasedBackingStore, ...] = self.stores
-        for store in stores:
+        stores = self.stores
+        for store in stores.by_topic().values():
             stack.callback(lambda store: store.stop(life.left_s()), store)
         if self._listener_thread is not None:
             self._listener_thread.start()
             stack.callback(self._listener_thread.stop)
-        for store in stores:
+        for store in stores.by_topic().values():
             store.start()
         if not self._options.allow_empty:
             topics.plain_topics.refuse(self._worker_config)
-        connector_offsets, source_tasks = source_parts(
-            self._worker_config, config=config, offsets=offsets, write_guard=self._guard, life=life, stack=stack
-        )
-        startup = self._startup(topics, time.monotonic() - began)
-        return RunningStorage(config, status, offsets, connector_offsets, source_tasks, None, startup)
-
-    def _startup(self, topics: ReadTopics, seconds: float) -> StorageStartup:
-        of = {
+        seconds = time.monotonic() - began
+        found = {
             topic_type: StoreStartup(
                 topic=hub.log.topic,
                 partitions=hub.log.partition_count,
                 seconds=seconds,
-                own_records=self._routed[topic_type].own,
-                foreign_records=self._routed[topic_type].foreign_records,
+                own_records=self._logs[topic_type].own,
+                foreign_records=self._logs[topic_type].foreign_records,
             )
             for topic_type, hub in topics.hubs.items()
         }
-        return StorageStartup(
+        startup = StorageStartup(
             seconds=seconds,
             admin_seconds=None,
-            config=of[TopicType.CONFIG],
-            status=of[TopicType.STATUS],
-            offsets=of[TopicType.OFFSET],
+            config=found[TopicType.CONFIG],
+            status=found[TopicType.STATUS],
+            offsets=found[TopicType.OFFSET],
+        )
+        return RunningStorage.of(
+            stores,
+            self._worker_config,
+            write_guard=self._write_guard(topics),
+            life=life,
+            stack=stack,
+            startup=startup,
         )
 
     def _let_go(self) -> None:
         """Take no more records; a start after this makes other stores."""
-        for log in self._routed.values():
+        for log in self._logs.values():
             log.stop(0.0)
-        self._stores, self._routed = None, {}
+        self._stores, self._logs = None, {}
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Send what was put and stop these stores; the other groups go on."""
@@ -197,10 +171,6 @@ class GroupStorage(ConnectStorage):
         if self._parts is None and self._life.is_new:
             self.start()
         return super()._running
-
-
-def _no_guard(within_s: float = 0.0, *, at_once: bool = False) -> None:
-    """Let every write through."""
 
 
 class SharedTopics:
@@ -283,12 +253,12 @@ class SharedTopics:
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Stop every storage, then the reader; may be called twice."""
-        deadline_s = time.monotonic() + timeout_s
+        deadline = Deadline.after(timeout_s)
         with self._lock:
             self._closed = True
             storages, self._storages = self._storages, []
         for storage in storages:
-            storage.stop(max(0.0, deadline_s - time.monotonic()))
+            storage.stop(deadline.remaining_s())
         with self._lock:
             self._stack.close()
 
@@ -333,47 +303,25 @@ class SharedTopics:
                 self._storages.remove(storage)
 
     def _read(self, stack: ExitStack) -> ReadTopics:
-        worker, asked_s = self._worker, time.monotonic()
+        worker, began_s = self._worker, time.monotonic()
         admin = stack.enter_context(Admin(worker.admin_settings(), client_id=worker.client_id("shared-admin")))
-        descriptions = admin.describe_topics(worker.topic(topic_type) for topic_type in TopicType)
-        settings = admin.settings_of_topics(descriptions)
-        for spec in (topic_spec(worker, topic_type) for topic_type in TopicType):
-            if spec.topic in descriptions:
-                check_known_policy(spec, settings[spec.topic], admin.bootstrap_servers)
-        starts = {topic: {part.id: 0 for part in found.partitions} for topic, found in descriptions.items()}
-        reader, all_read = shared_reader(worker, starts, stack), threading.Event()
-        stack.callback(all_read.set)
-        context = StartContext(with_ends(admin, descriptions, asked_s), reader, all_read)
-        plain_topics, guard = PlainTopicsCheck(), LiveMembersGuard(admin, None)
-        stack.callback(guard.stop)
-        hubs = {topic_type: self._hub(topic_type, context, admin, plain_topics) for topic_type in TopicType}
-        topics = ReadTopics(hubs, admin, guard, plain_topics)
+        start = TopicsStart(worker, admin, stack, group_id=None, began_s=began_s)
+        start.find()
+        plain_topics = PlainTopicsCheck()
+        hubs = {topic_type: self._hub(topic_type, start, plain_topics) for topic_type in TopicType}
+        topics = ReadTopics(hubs, admin, start.guard, plain_topics)
         for storage in self._storages:
             storage.prepare(topics)
         for hub in hubs.values():
             stack.callback(hub.log.stop)
-
-        def stop_all() -> None:
-            for hub in hubs.values():
-                hub.log.stop()
-
-        run_together(
-            [*(hub.log.start for hub in hubs.values()), guard.start],
-            stop=stop_all,
-        )
-        if reader is not None:
-            reader.release()
-        all_read.set()
+        start.read({topic_type: hub.log for topic_type, hub in hubs.items()}, asks_for_members=True)
+        start.follow()
         return topics
 
-    def _hub(
-        self, topic_type: TopicType, context: StartContext, admin: Admin, plain_topics: PlainTopicsCheck
-    ) -> TopicHub:
-        worker, router = self._worker, Router(plain_topics.watch(topic_type))
-        log = kafka_based_log(
-            worker, topic_type, sink=router.nothing, admin=admin, context=context, feed=router, on_failed=self._fail
-        )
-        return TopicHub(log, router, worker.consumer_settings(), worker.isolation(topic_type))
+    def _hub(self, topic_type: TopicType, start: TopicsStart, plain_topics: PlainTopicsCheck) -> TopicHub:
+        router = Router(plain_topics.watch(topic_type))
+        log = start.log_of(topic_type, router.nothing, on_failed=self._fail, feed=router)
+        return TopicHub(log, router, self._worker.consumer_settings(), self._worker.isolation(topic_type))
 
     def _fail(self, error: ConnectShareError) -> None:
         for storage in list(self._storages):

@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from connect_share.errors import (
     BrokerError,
@@ -32,9 +32,9 @@ from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import check_known_policy, topic_spec
 from connect_share.kafka.deadline import Deadline
 from connect_share.kafka.facts import TopicFacts, gather_facts, with_ends
-from connect_share.log.first_read import KeyWatch, SharedReader, StartContext
+from connect_share.log.first_read import KeyWatch, RecordFeed, SharedReader, StartContext
 from connect_share.log.kafka_based_log import KafkaBasedLog
-from connect_share.log.protocol import STOP_TIMEOUT_S, RecordSink
+from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, RecordSink
 from connect_share.log.tail import OnFailed, OwnerProcess
 from connect_share.model.keys import split_key
 from connect_share.model.records import TopicType
@@ -64,12 +64,13 @@ class StorageLife:
     ``on_failed`` is called once, in a thread of its own, when the log of a store has failed.
 
     Attributes:
+        process: the one that made the storage.
         ended: everything that ran was stopped: another start has a life of its own.
     """
 
     def __init__(self, on_failed: OnFailed | None) -> None:
         self._on_failed = on_failed
-        self._process = OwnerProcess("this ConnectStorage")
+        self.process = OwnerProcess("this ConnectStorage")
         self._lock = threading.Lock()
         self._starter: int | None = None
         self._start_ended = threading.Event()
@@ -82,7 +83,7 @@ class StorageLife:
     def failure(self) -> ConnectShareError | None:
         """What ended the first log that ended; in a forked process, that it is one."""
         try:
-            self.check_process()
+            self.process.check()
         except StoreClosedError as error:
             return error
         return self._failure
@@ -100,7 +101,7 @@ class StorageLife:
             NotStartedError: there was one before.
             StoreClosedError: it was closed meanwhile.
         """
-        self.check_process()
+        self.process.check()
         with self._lock:
             if self._starter is not None:
                 raise NotStartedError("this ConnectStorage was started before, and not stopped since")
@@ -129,13 +130,9 @@ class StorageLife:
         if self._close_by is not None:
             raise _closed_meanwhile()
 
-    def check_process(self) -> None:
-        """Raise ``StoreClosedError`` in a process that was forked from the one that made the storage."""
-        self._process.check()
-
     def close(self, timeout_s: float) -> bool:
         """Begin to close, and end a start that is under way. Return whether there is anything to be closed here."""
-        if self._process.forked:
+        if self.process.forked:
             return False  # threads and clients are the other process's
         with self._lock:
             if self._starter is None:
@@ -184,10 +181,10 @@ class PlainTopicsCheck:
         self._plain_topics: set[TopicType] = set()
 
     def watch(self, topic_type: TopicType) -> KeyWatch:
-        """Return what looks at the keys of one topic."""
-        return partial(self._look, topic_type)
+        """Return what notes the keys of one topic."""
+        return partial(self._note, topic_type)
 
-    def _look(self, topic_type: TopicType, keys: Sequence[bytes | None]) -> bool:
+    def _note(self, topic_type: TopicType, keys: Sequence[bytes | None]) -> bool:
         for key in keys:
             if self._prefixed_seen:
                 break
@@ -278,72 +275,238 @@ class StorageOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class RunningStorage:
-    """What is there while a storage runs."""
+class Stores:
+    """The three stores of one group."""
 
     config: KafkaConfigBackingStore
     status: KafkaStatusBackingStore
     offsets: KafkaOffsetBackingStore
+
+    @classmethod
+    def over(
+        cls,
+        log_of: Callable[[TopicType, RecordSink], CompactedLog],
+        options: StorageOptions,
+        admin: Admin,
+        write_guard: WriteGuard,
+    ) -> Self:
+        """Make the stores over logs, which are made when the stores start."""
+
+        def common(topic_type: TopicType) -> StoreOptions:
+            return {"log": partial(log_of, topic_type), "admin": admin, "write_guard": write_guard}
+
+        return cls(
+            KafkaConfigBackingStore(
+                options.worker,
+                update_listener=options.update_listener,
+                config_transformer=options.config_transformer,
+                **common(TopicType.CONFIG),
+            ),
+            KafkaStatusBackingStore(options.worker, **common(TopicType.STATUS)),
+            KafkaOffsetBackingStore(options.worker, **common(TopicType.OFFSET)),
+        )
+
+    def by_topic(self) -> dict[TopicType, KafkaTopicBasedBackingStore]:
+        """Return the stores by the type of their topics."""
+        return {TopicType.CONFIG: self.config, TopicType.STATUS: self.status, TopicType.OFFSET: self.offsets}
+
+
+@dataclass(frozen=True, slots=True)
+class RunningStorage:
+    """What is there while a storage runs."""
+
+    stores: Stores
     connector_offsets: ConnectorOffsetStores
     source_tasks: SourceTasks
     checkpoint_writer: CheckpointWriter | None
     startup: StorageStartup
 
+    @classmethod
+    def of(
+        cls,
+        stores: Stores,
+        worker: WorkerConfig,
+        *,
+        write_guard: WriteGuard,
+        life: StorageLife,
+        stack: ExitStack,
+        startup: StorageStartup,
+        checkpoint_writer: CheckpointWriter | None = None,
+    ) -> Self:
+        """Make what source connectors need beside the stores; ``stack`` closes it."""
+        connector_offsets = ConnectorOffsetStores(
+            worker,
+            config=stores.config,
+            offsets=stores.offsets,
+            write_guard=write_guard,
+            stack=stack.enter_context(ExitStack()),
+            left_s=life.left_s,
+        )
+        source_tasks = SourceTasks(
+            worker,
+            config=stores.config,
+            connector_offsets=connector_offsets,
+            write_guard=write_guard,
+            stack=stack,
+            left_s=life.left_s,
+        )
+        return cls(stores, connector_offsets, source_tasks, checkpoint_writer, startup)
 
-def shared_reader(
-    worker: WorkerConfig,
-    starts: Mapping[str, Mapping[int, int]],
-    stack: ExitStack,
-    *,
-    from_the_beginning: bool = True,
-) -> SharedReader | None:
-    """Make a reader of those topics that exist and are read with the same isolation; the others are read alone."""
-    alike: dict[Isolation, dict[str, Mapping[int, int]]] = {}
-    for topic_type in TopicType:
-        topic = worker.topic(topic_type)
-        if topic in starts:
-            alike.setdefault(worker.isolation(topic_type), {})[topic] = starts[topic]
-    if not alike:
-        return None
-    isolation, most = max(alike.items(), key=lambda item: len(item[1]))
-    reader = SharedReader(
-        most,
-        worker.consumer_settings(),
-        client_id=worker.client_id("shared-start"),
-        isolation=isolation,
-        from_the_beginning=from_the_beginning,
-    )
-    stack.callback(reader.close)
-    return reader
 
+class TopicsStart:
+    """The start of the logs of the three topics, which one client reads: of one worker's stores, or of many groups.
 
-def source_parts(
-    worker: WorkerConfig,
-    *,
-    config: KafkaConfigBackingStore,
-    offsets: KafkaOffsetBackingStore,
-    write_guard: WriteGuard,
-    life: StorageLife,
-    stack: ExitStack,
-) -> tuple[ConnectorOffsetStores, SourceTasks]:
-    """Make what source connectors need beside the stores; ``stack`` closes it."""
-    connector_offsets = ConnectorOffsetStores(
-        worker,
-        config=config,
-        offsets=offsets,
-        write_guard=write_guard,
-        stack=stack.enter_context(ExitStack()),
-        left_s=life.left_s,
-    )
-    source_tasks = SourceTasks(
-        worker,
-        config=config,
-        connector_offsets=connector_offsets,
-        write_guard=write_guard,
-        stack=stack,
-        left_s=life.left_s,
-    )
-    return connector_offsets, source_tasks
+    The topics are found, by their ids, and fetching begins; then their ends are asked for, the logs are made, and
+    :meth:`read`. In this order, records of a topic that is deleted at that moment are not taken for those of its successor.
+
+    Args:
+        worker: names the topics, and how to reach them.
+        stack: closes what is made here.
+        group_id: whose live members are asked for; ``None``: those of all groups.
+        began_s: when the start began, by the monotonic clock.
+
+    Attributes:
+        guard: refuses writes while members of a group are alive, and to topics that are refused.
+        connect_s: in which the client was made that reads.
+    """
+
+    def __init__(
+        self, worker: WorkerConfig, admin: Admin, stack: ExitStack, *, group_id: str | None, began_s: float
+    ) -> None:
+        self._worker = worker
+        self._admin = admin
+        self._stack = stack
+        self._began_s = began_s
+        self._context = StartContext()
+        self._settings: _Settings | None = None
+        self._policies: Future[None] = Future()
+        self.guard = LiveMembersGuard(admin, group_id, self._policies)
+        self.connect_s = 0.0
+        stack.callback(self.guard.stop)
+
+    def find(self) -> None:
+        """Find the topics and begin to fetch them from the beginning; their ends are asked for meanwhile."""
+        asked_s = time.monotonic()
+        descriptions = self._admin.describe_topics(self._worker.topic(topic_type) for topic_type in TopicType)
+        starts = {
+            topic: {partition.id: 0 for partition in description.partitions}
+            for topic, description in descriptions.items()
+        }
+        reader = self._reader(starts, from_the_beginning=True)
+        self._set_context(with_ends(self._admin, descriptions, asked_s), reader)
+
+    def find_since(self, checkpoint: Checkpoint) -> None:
+        """Begin to fetch what is new since a checkpoint, while it is proven that this is as good as reading everything.
+
+        Raises:
+            CheckpointRejected: it is not.
+            BrokerError: not reachable, or not allowed to describe a topic.
+        """
+        starts = {self._worker.topic(topic_type): checkpoint.of(topic_type).positions for topic_type in TopicType}
+        reader = self._reader(starts, from_the_beginning=False)
+        facts, self._settings = proven(checkpoint, self._worker, self._admin, gather_facts(self._admin, starts))
+        self._set_context(facts, reader)
+
+    def _reader(self, starts: Mapping[str, Mapping[int, int]], *, from_the_beginning: bool) -> SharedReader | None:
+        """Make a reader of those topics that exist and are read with the same isolation; the others are read alone."""
+        alike: dict[Isolation, dict[str, Mapping[int, int]]] = {}
+        for topic_type in TopicType:
+            topic = self._worker.topic(topic_type)
+            if topic in starts:
+                alike.setdefault(self._worker.isolation(topic_type), {})[topic] = starts[topic]
+        if not alike:
+            return None
+        isolation, most = max(alike.items(), key=lambda item: len(item[1]))
+        reader = SharedReader(
+            most,
+            self._worker.consumer_settings(),
+            client_id=self._worker.client_id("shared-start"),
+            isolation=isolation,
+            from_the_beginning=from_the_beginning,
+        )
+        self._stack.callback(reader.close)
+        self.connect_s = reader.connect_s
+        return reader
+
+    def _set_context(self, facts: Mapping[str, TopicFacts], reader: SharedReader | None) -> None:
+        self._context = StartContext(facts, reader, threading.Event())
+        self._stack.callback(self._context.all_read.set)
+
+    def log_of(
+        self,
+        topic_type: TopicType,
+        sink: RecordSink,
+        *,
+        on_failed: OnFailed,
+        key_watch: KeyWatch | None = None,
+        feed: RecordFeed | None = None,
+    ) -> KafkaBasedLog:
+        """Make the log of a topic, of those that are read together."""
+        return kafka_based_log(
+            self._worker,
+            topic_type,
+            sink=sink,
+            admin=self._admin,
+            context=self._context,
+            key_watch=key_watch,
+            feed=feed,
+            on_failed=on_failed,
+        )
+
+    def read(
+        self,
+        logs: Mapping[TopicType, KafkaTopicBasedBackingStore | KafkaBasedLog],
+        *,
+        asks_for_members: bool,
+        on_abort: Callable[[Callable[[], object]], None] = lambda _stop: None,
+    ) -> dict[TopicType, float]:
+        """Start logs, or stores over them, each in a thread; return how many seconds after the begin each was ready.
+
+        ``on_abort`` is given what stops them before they are ready.
+
+        Raises:
+            ConnectShareError: as entering a ``ConnectStorage``; all of them were stopped.
+        """
+        seconds: dict[TopicType, float] = {}
+
+        def stop_all() -> None:
+            """Also when one of them is interrupted: the others would read on, and be waited for."""
+            with ExitStack() as each:
+                for log in logs.values():
+                    each.callback(log.stop)
+                each.callback(self.guard.stop)
+
+        def start(topic_type: TopicType) -> None:
+            logs[topic_type].start()
+            seconds[topic_type] = time.monotonic() - self._began_s
+
+        on_abort(stop_all)
+        # The check first: a store may wait for it, and whether all of them begin is not certain.
+        tasks: list[Callable[[], None]] = [self._check_policies, *(partial(start, topic_type) for topic_type in logs)]
+        if asks_for_members:
+            tasks.append(self.guard.start)
+        run_together(tasks, stop=stop_all)
+        return seconds
+
+    def _check_policies(self) -> None:
+        """Runs beside the reads; the policy of a topic that is made now is right."""
+        found = self._context.facts
+        try:
+            known = self._admin.settings_of_topics(found) if self._settings is None else self._settings
+            for spec in [topic_spec(self._worker, topic_type) for topic_type in TopicType]:
+                if spec.topic in found:
+                    check_known_policy(spec, known[spec.topic], self._admin.bootstrap_servers)
+        except BaseException as error:
+            self._policies.set_exception(error)
+            raise
+        self._policies.set_result(None)
+
+    def follow(self) -> None:
+        """Let go of the client that has read, and let the logs be followed."""
+        if self._context.reader is not None:
+            self._context.reader.release()
+        # Last: those who follow make their clients now, and each keeps this thread waiting for a millisecond or two.
+        self._context.all_read.set()
 
 
 def start_storage(options: StorageOptions, life: StorageLife, stack: ExitStack) -> RunningStorage:
@@ -352,7 +515,7 @@ def start_storage(options: StorageOptions, life: StorageLife, stack: ExitStack) 
     Raises:
         ConnectShareError: as entering a ``ConnectStorage``.
     """
-    began, worker = time.monotonic(), options.worker
+    began_s, worker = time.monotonic(), options.worker
     if worker.sealing_keys is not None:
         # Beside the first answers of the brokers, which take about as long.
         threading.Thread(target=load_library, name="connect-storage-sealing", daemon=True).start()
@@ -362,8 +525,7 @@ def start_storage(options: StorageOptions, life: StorageLife, stack: ExitStack) 
     if options.checkpoint is not None:
         try:
             with ExitStack() as attempt:
-                start = StorageStart(options, life, attempt, admin, began)
-                running = start.from_checkpoint(options.checkpoint)
+                running = StorageStart(options, life, attempt, admin, began_s).from_checkpoint(options.checkpoint)
                 stack.enter_context(attempt.pop_all())
                 return running
         except CheckpointRejected as rejected:
@@ -371,213 +533,105 @@ def start_storage(options: StorageOptions, life: StorageLife, stack: ExitStack) 
             _logger.info(
                 "Reading everything instead of restarting from checkpoint %s: %s", options.checkpoint, full_read_reason
             )
-    return StorageStart(options, life, stack, admin, began).from_the_beginning(full_read_reason)
+    return StorageStart(options, life, stack, admin, began_s).from_the_beginning(full_read_reason)
 
 
 class StorageStart:
-    """One try to start the stores; ``stack`` closes what is started, ``began``: when the storage was entered."""
+    """One try to start the stores of one worker; ``stack`` closes what is started."""
 
     def __init__(
-        self, options: StorageOptions, life: StorageLife, stack: ExitStack, admin: Admin, began: float
+        self, options: StorageOptions, life: StorageLife, stack: ExitStack, admin: Admin, began_s: float
     ) -> None:
         self._options = options
         self._worker = options.worker
         self._life = life
         self._stack = stack
         self._admin = admin
-        self._began = began
-        self._policies: Future[None] = Future()
-        self._all_read = threading.Event()
+        self._began_s = began_s
+        self._topics = TopicsStart(self._worker, admin, stack, group_id=self._worker.group_id, began_s=began_s)
         self._plain_topics: PlainTopicsCheck | None = None
-        self._live_members: LiveMembersGuard | None = None
         self._logs: dict[TopicType, KafkaBasedLog] = {}
-        self._seconds: dict[TopicType, float] = {}
-        self._context = StartContext()
 
     def from_the_beginning(self, full_read_reason: str | None) -> RunningStorage:
-        """Find the topics and begin to fetch them; their ends are asked for meanwhile.
-
-        First it is learnt which topic it is, by its id, then fetching begins: the other way round, records of one that is
-        deleted at that moment could be taken for those of its successor.
-
-        ``full_read_reason``: why a checkpoint is not used.
-        """
-        worker, asked_s = self._worker, time.monotonic()
-        descriptions = self._admin.describe_topics(worker.topic(topic_type) for topic_type in TopicType)
-        starts = {
-            topic: {partition.id: 0 for partition in description.partitions}
-            for topic, description in descriptions.items()
-        }
-        reader = shared_reader(self._worker, starts, self._stack)
-        facts = with_ends(self._admin, descriptions, asked_s)
-        if worker.cluster_group_id is not None and not self._options.allow_empty:
+        """Read everything; ``full_read_reason``: why a checkpoint is not used."""
+        self._topics.find()
+        if self._worker.cluster_group_id is not None and not self._options.allow_empty:
             self._plain_topics = PlainTopicsCheck()
-        return self._run(facts, reader, full_read_reason=full_read_reason)
+        return self._run(None, full_read_reason)
 
     def from_checkpoint(self, path: Path) -> RunningStorage:
-        """Begin to fetch what is new since a checkpoint, while it is proven that this is as good as reading everything.
+        """Read what is new since a checkpoint.
 
-        Nothing that comes is looked at until that is known. A checkpoint comes from a start that was not refused, so keys
-        are not looked at again.
+        Nothing that comes is applied until it is known that this is as good as reading everything. A checkpoint comes from a
+        start that was not refused, so whether keys are plain is not asked again.
 
         Raises:
             CheckpointRejected: it is not, or going on from it failed: reading everything does without it, or says why not.
             BrokerError: not reachable, or not allowed to describe a topic.
         """
         checkpoint = own_checkpoint(path, self._worker)
-        starts = {self._worker.topic(topic_type): checkpoint.of(topic_type).positions for topic_type in TopicType}
-        reader = shared_reader(self._worker, starts, self._stack, from_the_beginning=False)
-        facts, settings = proven(checkpoint, self._worker, self._admin, gather_facts(self._admin, starts))
+        self._topics.find_since(checkpoint)
         try:
-            return self._run(facts, reader, settings=settings, checkpoint=checkpoint)
+            return self._run(checkpoint, None)
         except (BrokerError, LookupError, TypeError, ValueError, AttributeError) as error:
             _logger.warning("Reading everything, restarting from checkpoint %s failed: %s", path, safe_text(error))
             raise CheckpointRejected("restarting from it failed") from error
 
-    def _run(
-        self,
-        facts: Mapping[str, TopicFacts],
-        reader: SharedReader | None,
-        *,
-        settings: _Settings | None = None,
-        checkpoint: Checkpoint | None = None,
-        full_read_reason: str | None = None,
-    ) -> RunningStorage:
-        connect_s = 0.0 if reader is None else reader.connect_s
-        admin_s = time.monotonic() - self._began - connect_s
-        self._context = StartContext(facts, reader, self._all_read)
-        self._stack.callback(self._all_read.set)
-        allowed = self._options.allow_live_members
-        if allowed is not True:
-            self._live_members = LiveMembersGuard(self._admin, self._worker.group_id, allowed)
-            self._stack.callback(self._live_members.stop)
-        config, status, offsets = self._stores()
-        stores: dict[TopicType, KafkaTopicBasedBackingStore] = {
-            TopicType.CONFIG: config,
-            TopicType.STATUS: status,
-            TopicType.OFFSET: offsets,
-        }
-        for topic_type, store in stores.items():
-            self._stack.callback(lambda store: store.stop(self._life.left_s()), store)
+    def _run(self, checkpoint: Checkpoint | None, full_read_reason: str | None) -> RunningStorage:
+        admin_s = time.monotonic() - self._began_s - self._topics.connect_s
+        allowed, life, stack = self._options.allow_live_members, self._life, self._stack
+        write_guard = self._topics.guard.of(self._worker.group_id, allowed)
+        stores = Stores.over(self._log_of, self._options, self._admin, write_guard)
+        for topic_type, store in stores.by_topic().items():
+            stack.callback(lambda store: store.stop(life.left_s()), store)
             if checkpoint is not None:
                 store.restore(checkpoint.of(topic_type).state)
-        self._start_all(stores, settings)
+        seconds = self._topics.read(stores.by_topic(), asks_for_members=allowed is not True, on_abort=life.on_abort)
         if self._plain_topics is not None:
             self._plain_topics.refuse(self._worker)
-        startup = self._startup(admin_s, connect_s, checkpoint is not None, full_read_reason)
-        checkpoint_writer = self._checkpoint_writer(stores)
-        connector_offsets, source_tasks = source_parts(
+        found = {topic_type: self._store_startup(topic_type, seconds[topic_type]) for topic_type in TopicType}
+        startup = StorageStartup(
+            seconds=time.monotonic() - self._began_s,
+            admin_seconds=admin_s,
+            config=found[TopicType.CONFIG],
+            status=found[TopicType.STATUS],
+            offsets=found[TopicType.OFFSET],
+            connect_seconds=self._topics.connect_s,
+            read_seconds=max(log.caught_up.wait_s for log in self._logs.values() if log.caught_up is not None),
+            from_checkpoint=checkpoint is not None,
+            full_read_reason=full_read_reason,
+        )
+        writer = self._checkpoint_writer(stores.by_topic())
+        running = RunningStorage.of(
+            stores,
             self._worker,
-            config=config,
-            offsets=offsets,
-            write_guard=self._check_write,
-            life=self._life,
-            stack=self._stack,
+            write_guard=write_guard,
+            life=life,
+            stack=stack,
+            startup=startup,
+            checkpoint_writer=writer,
         )
-        if reader is not None:
-            reader.release()
-        # Last: those who follow make their clients now, and each keeps this thread waiting for a millisecond or two.
-        self._all_read.set()
-        return RunningStorage(config, status, offsets, connector_offsets, source_tasks, checkpoint_writer, startup)
-
-    def _stores(self) -> tuple[KafkaConfigBackingStore, KafkaStatusBackingStore, KafkaOffsetBackingStore]:
-        def options(topic_type: TopicType) -> StoreOptions:
-            return {
-                "log": partial(self._log_of, topic_type),
-                "admin": self._admin,
-                "write_guard": self._check_write,
-            }
-
-        return (
-            KafkaConfigBackingStore(
-                self._worker,
-                update_listener=self._options.update_listener,
-                config_transformer=self._options.config_transformer,
-                **options(TopicType.CONFIG),
-            ),
-            KafkaStatusBackingStore(self._worker, **options(TopicType.STATUS)),
-            KafkaOffsetBackingStore(self._worker, **options(TopicType.OFFSET)),
-        )
+        self._topics.follow()
+        return running
 
     def _log_of(self, topic_type: TopicType, sink: RecordSink) -> KafkaBasedLog:
-        log = self._logs[topic_type] = kafka_based_log(
-            self._worker,
-            topic_type,
-            sink=sink,
-            admin=self._admin,
-            context=self._context,
-            key_watch=None if self._plain_topics is None else self._plain_topics.watch(topic_type),
-            on_failed=self._life.fail,
-        )
+        key_watch = None if self._plain_topics is None else self._plain_topics.watch(topic_type)
+        log = self._topics.log_of(topic_type, sink, on_failed=self._life.fail, key_watch=key_watch)
+        self._logs[topic_type] = log
         return log
 
-    def _start_all(self, stores: Mapping[TopicType, KafkaTopicBasedBackingStore], settings: _Settings | None) -> None:
-        def stop_all() -> None:
-            """Also when one of them is interrupted: the others would read on, and be waited for."""
-            with ExitStack() as each:
-                for store in stores.values():
-                    each.callback(store.stop)
-                if self._live_members is not None:
-                    each.callback(self._live_members.stop)
-
-        def start(topic_type: TopicType) -> None:
-            stores[topic_type].start()
-            self._seconds[topic_type] = time.monotonic() - self._began
-
-        self._life.on_abort(stop_all)
-        # The check first: a store may wait for it, and whether all of them begin is not certain.
-        tasks: list[Callable[[], None]] = [partial(self._check_policies, settings)]
-        tasks += [partial(start, topic_type) for topic_type in stores]
-        if self._live_members is not None:
-            tasks.append(self._live_members.start)
-        run_together(tasks, stop=stop_all)
-
-    def _check_policies(self, settings: _Settings | None) -> None:
-        """Runs beside the reads; a topic that is made now needs no look."""
-        found = self._context.facts
-        try:
-            known = self._admin.settings_of_topics(found) if settings is None else settings
-            for spec in [topic_spec(self._worker, topic_type) for topic_type in TopicType]:
-                if spec.topic in found:
-                    check_known_policy(spec, known[spec.topic], self._admin.bootstrap_servers)
-        except BaseException as error:
-            self._policies.set_exception(error)
-            raise
-        self._policies.set_result(None)
-
-    def _check_write(self, within_s: float = 0.0, *, at_once: bool = False) -> None:
-        self._policies.result()  # nothing is written to a topic that will be refused
-        if self._live_members is not None:
-            self._live_members(within_s, at_once=at_once)
-
-    def _startup(
-        self, admin_s: float, connect_s: float, from_checkpoint: bool, full_read_reason: str | None
-    ) -> StorageStartup:
-        of: dict[TopicType, StoreStartup] = {}
-        read_s = 0.0
-        for topic_type, log in self._logs.items():
-            found = log.caught_up
-            assert found is not None  # noqa: S101 - the log has started
-            read_s = max(read_s, found.wait_s)
-            of[topic_type] = StoreStartup(
-                topic=log.topic,
-                partitions=log.partition_count,
-                seconds=self._seconds[topic_type],
-                own_records=found.own,
-                foreign_records=found.foreign,
-                first_record_seconds=found.first_record_s,
-                apply_seconds=found.apply_s,
-            )
-        return StorageStartup(
-            seconds=time.monotonic() - self._began,
-            admin_seconds=admin_s,
-            config=of[TopicType.CONFIG],
-            status=of[TopicType.STATUS],
-            offsets=of[TopicType.OFFSET],
-            connect_seconds=connect_s,
-            read_seconds=read_s,
-            from_checkpoint=from_checkpoint,
-            full_read_reason=full_read_reason,
+    def _store_startup(self, topic_type: TopicType, seconds: float) -> StoreStartup:
+        log = self._logs[topic_type]
+        found = log.caught_up
+        assert found is not None  # noqa: S101 - the log has started
+        return StoreStartup(
+            topic=log.topic,
+            partitions=log.partition_count,
+            seconds=seconds,
+            own_records=found.own,
+            foreign_records=found.foreign,
+            first_record_seconds=found.first_record_s,
+            apply_seconds=found.apply_s,
         )
 
     def _checkpoint_writer(self, stores: Mapping[TopicType, KafkaTopicBasedBackingStore]) -> CheckpointWriter | None:

@@ -115,11 +115,11 @@ def of_many_groups(servers: str, name: str, stack: ExitStack) -> Stores:
         return storage
 
     def config(listener: ConfigUpdateListener | None = None) -> ConfigBackingStore:
-        store = prepared().stores[0]
+        store = prepared().stores.config
         store.set_update_listener(listener)
         return store
 
-    return Stores(config, lambda: prepared().stores[1], lambda: prepared().stores[2])
+    return Stores(config, lambda: prepared().stores.status, lambda: prepared().stores.offsets)
 
 
 class Blocking:
