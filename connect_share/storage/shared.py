@@ -112,7 +112,7 @@ class GroupStorage(ConnectStorage):
 
     def _start_parts(self, life: StorageLife, stack: ExitStack) -> RunningStorage:
         began = time.monotonic()
-        stack.callback(self._let_go)
+        stack.callback(self.let_go)
         topics = self._topics.read(self)
         self.prepare(topics)
         stores = self.stores
@@ -152,7 +152,7 @@ class GroupStorage(ConnectStorage):
             startup=startup,
         )
 
-    def _let_go(self) -> None:
+    def let_go(self) -> None:
         """Take no more records; a start after this makes other stores."""
         for log in self._logs.values():
             log.stop(0.0)
@@ -161,7 +161,7 @@ class GroupStorage(ConnectStorage):
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Send what was put and stop these stores; the other groups go on."""
         super().stop(timeout_s)
-        self._let_go()  # where it was prepared for the read, and never started
+        self.let_go()  # where it was prepared for the read, and never started
         self._topics.forget(self)
 
     close = stop
@@ -291,9 +291,14 @@ class SharedTopics:
             if storage not in self._storages:  # it was stopped before
                 self._storages.append(storage)
             if self._topics is None:
-                with ExitStack() as stack:
-                    self._topics = self._read(stack)
-                    self._stack = stack.pop_all()
+                try:
+                    with ExitStack() as stack:
+                        self._topics = self._read(stack)
+                        self._stack = stack.pop_all()
+                except BaseException:
+                    for each in self._storages:
+                        each.let_go()  # also those that were prepared for this read and wait to be used
+                    raise
             return self._topics
 
     def forget(self, storage: GroupStorage) -> None:

@@ -19,6 +19,7 @@ from connect_share.errors import (
     NotStartedError,
     PlainTopicsError,
     StoreClosedError,
+    TopicNotCompactedError,
     TopicRecreatedError,
 )
 from connect_share.log.first_read import SharedReader
@@ -271,3 +272,18 @@ def test_plain_topics_are_refused(shared: Any) -> None:
         with pytest.raises(PlainTopicsError):
             topics.storage("a").start()
         assert topics.storage("b", allow_empty=True).config.snapshot().connectors() == frozenset()
+
+
+def test_a_read_that_failed_is_tried_again_for_all(shared: Any) -> None:
+    config = shared.topics["config"]
+    shared.create(config, cleanup_policy="delete")
+    with SharedTopics(shared.sharing()) as topics:
+        storages = [topics.storage(f"{shared.unique}{group}") for group in ("a", "b")]
+        with pytest.raises(TopicNotCompactedError):
+            storages[0].start()
+        shared.admin.delete_topics([config])
+        await_that(lambda: config not in shared.admin.describe_topics([config]), what="the topic is gone")
+        for storage in storages:
+            storage.start()
+            storage.config.put_connector_config("c", {"name": "c"})
+            assert storage.config.contains("c")
