@@ -8,17 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from connect_share.model.config import (
-    ConfigEvent,
-    ConfigFold,
-    ConnectorConfigRemoved,
-    ConnectorConfigUpdated,
-    LoggerLevelUpdated,
-    RestartRequested,
-    SessionKeyUpdated,
-    TargetStateChanged,
-    TaskConfigsUpdated,
-)
+from connect_share.model import config as model
+from connect_share.model.config import ConfigEvent, ConfigFold
 from connect_share.model.config_state import SessionKey
 from connect_share.model.keys import ClusterGroupId, SkipKind
 from connect_share.model.offsets import OffsetFold
@@ -115,19 +106,19 @@ def _properties(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _event(event: ConfigEvent) -> list[Any]:
     match event:
-        case ConnectorConfigUpdated(connector):
+        case model.ConnectorConfigUpdated(connector):
             return ["updated", connector]
-        case ConnectorConfigRemoved(connector):
+        case model.ConnectorConfigRemoved(connector):
             return ["removed", connector]
-        case TaskConfigsUpdated(tasks):
+        case model.TaskConfigsUpdated(tasks):
             return ["tasks", [str(task) for task in tasks]]
-        case TargetStateChanged(connector):
+        case model.TargetStateChanged(connector):
             return ["target state", connector]
-        case SessionKeyUpdated(key):
+        case model.SessionKeyUpdated(key):
             return ["session key", _key(key)]
-        case RestartRequested(request):
+        case model.RestartRequested(request):
             return ["restart", request.connector, request.only_failed, request.include_tasks]
-        case LoggerLevelUpdated(namespace, level):
+        case model.LoggerLevelUpdated(namespace, level):
             return ["level", namespace, level]
     raise AssertionError(event)
 
