@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import logging
 import signal
-import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Final
 
 from connect_share.cli.options import add_topics, topic_set_of
-from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Parser
+from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Parser, stopped_by
 from connect_share.errors import BrokerError, ConfigError, TopicMissingError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import topic_specs
@@ -61,7 +60,7 @@ def _export_metrics(arguments: argparse.Namespace, out: Output) -> int:
     topic_set = topic_set_of(arguments)
     host, port = arguments.listen
     with ExitStack() as stack:
-        stopping = stack.enter_context(_SigTerm()).came
+        stopped = stack.enter_context(stopped_by(signal.SIGTERM))
         admin = stack.enter_context(Admin(topic_set.settings, client_id=CLIENT_ID, timeout_s=arguments.timeout))
         _require_topics(admin, topic_set)
         topics = []
@@ -76,7 +75,7 @@ def _export_metrics(arguments: argparse.Namespace, out: Output) -> int:
         stack.callback(server.close)
         shown = f"[{host}]" if ":" in host else host
         out.note(f"metrics of {', '.join(sorted(topic_set.topics.values()))} on http://{shown}:{server.port}/metrics")
-        while not stopping.wait(1.0):
+        while not stopped.wait(1.0):
             members.look()
     return 0
 
@@ -113,23 +112,6 @@ class LiveMembers:
             self._members = None
             _log.warning("The live members of the groups are not known: %s", error)
         self._next_s = time.monotonic() + _MEMBERS_EVERY_S
-
-
-class _SigTerm:
-    """SIGTERM as an event while the block runs, for a daemon that is stopped by its manager."""
-
-    def __init__(self) -> None:
-        self.came = threading.Event()
-        self._before: Callable[..., object] | int | None = None
-
-    def __enter__(self) -> _SigTerm:
-        if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGTERM, lambda *_: self.came.set())
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGTERM, self._before)
 
 
 COMMANDS: Final = [

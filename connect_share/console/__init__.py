@@ -29,5 +29,5 @@ from connect_share.console.output import (
     text_width,
     truncated,
 )
-from connect_share.console.program import NEEDS_YES, InterruptionError, Program, confirmed, run_command
+from connect_share.console.program import NEEDS_YES, InterruptionError, Program, confirmed, run_command, stopped_by
 from connect_share.console.progress_line import ProgressLine

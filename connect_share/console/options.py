@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Collection, Iterator, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -38,12 +37,6 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise ``UsageError``."""
         raise UsageError(f"{message}; {self.prog} --help shows what there is")
-
-
-def add_version(parser: argparse.ArgumentParser) -> None:
-    """Add ``--version``."""
-    shown = f"{parser.prog} {version('connect-share')}"
-    parser.add_argument("--version", action="version", version=shown, help="show the version and exit")
 
 
 class _PrintCompletion(argparse.Action):
@@ -150,7 +143,7 @@ def choose_worker_files(parser: Parser, arguments: argparse.Namespace) -> None:
     group = named[0] if len(named) == 1 else None
     # What shows all groups, or none in particular, needs the topics only.
     any_of_one_set = getattr(arguments, "all_groups", False) or hasattr(arguments, "bootstrap_servers")
-    for action in _actions(parser):
+    for action in parser._actions:  # noqa: SLF001 - argparse has no public name for it
         if action.type is not worker_file:
             continue
         given: Path | Sequence[Path] | None = getattr(arguments, action.dest)

@@ -12,12 +12,13 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 from typing import ClassVar, Final
 
 from connect_share.console.command import Command, Preview, Verb
-from connect_share.console.options import EXIT_CODES, Parser, add_completion, add_version, choose_worker_files
+from connect_share.console.options import EXIT_CODES, Parser, add_completion, choose_worker_files
 from connect_share.console.output import Output, Result, printable, unwritable
 from connect_share.errors import ConnectShareError, UsageError
 from connect_share.kafka.callbacks import is_in_callback
@@ -63,7 +64,8 @@ class Program:
             epilog=f"{self.examples}\n{EXIT_CODES}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        add_version(parser)
+        shown = f"{self.name} {version('connect-share')}"
+        parser.add_argument("--version", action="version", version=shown, help="show the version and exit")
         add_completion(parser, self.parser)
         verbs = parser.add_subparsers(dest="verb", metavar=self.metavar, required=True)
         for name, verb in self.verbs.items():
@@ -132,13 +134,14 @@ def run_command(command: Command, arguments: argparse.Namespace, out: Output) ->
         return found
     if isinstance(found, Result):
         return out.show(found)
-    code: int | None = 0
+    code = 0
     with closing(found) as steps:
         for step in steps:
-            code = _ended_by(step, arguments, out) if isinstance(step, Preview) else out.show(step)
-            if code is not None and isinstance(step, Preview):
-                return code
-    return code or 0
+            if isinstance(step, Result):
+                code = out.show(step)
+            elif (ended := _ended_by(step, arguments, out)) is not None:
+                return ended
+    return code
 
 
 def _ended_by(preview: Preview, arguments: argparse.Namespace, out: Output) -> int | None:
@@ -204,6 +207,20 @@ class _Interruption:
         # The Kafka library forgets what its callbacks raise, so the exception waits for the end of the callback.
         signal.signal(signal.SIGALRM, self._take)
         signal.setitimer(signal.ITIMER_REAL, _CALLBACK_S)
+
+
+@contextmanager
+def stopped_by(*numbers: signal.Signals) -> Iterator[threading.Event]:
+    """Let these signals set an event while the block runs, so that what it does ends in order."""
+    stopped = threading.Event()
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {number: signal.signal(number, lambda *_: stopped.set()) for number in numbers}
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class _EscapingFormatter(logging.Formatter):

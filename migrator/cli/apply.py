@@ -7,11 +7,9 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
-from connect_share.console import Command, Output, Parser, Preview, ProgressLine, Result, Steps
+from connect_share.console import Command, Output, Parser, Preview, ProgressLine, Result, Steps, stopped_by
 from connect_share.errors import ConnectShareError
 from migrator.apply import Lag, apply_plan, follow_plan, require_made_to_follow, resume_plan
 from migrator.checks import check_all
@@ -81,8 +79,8 @@ def _applied(run: MigrationRun) -> Result:
 
 def _follow(run: MigrationRun) -> Result:
     """Mirror until Ctrl-C, SIGTERM or a cut-over."""
-    with _stop_signals() as seen, ProgressLine(sys.stderr) as progress:
-        manifest = follow_plan(run, stopped=lambda: bool(seen), report=_LagLine(), progress=progress)
+    with stopped_by(signal.SIGINT, signal.SIGTERM) as stopped, ProgressLine(sys.stderr) as progress:
+        manifest = follow_plan(run, stopped=stopped.is_set, report=_LagLine(), progress=progress)
     if sys.stderr.isatty():
         print(file=sys.stderr)
     written = 0 if manifest.followed is None else manifest.followed.written
@@ -113,22 +111,6 @@ class _LagLine:
         else:
             line = {"phase": "following", "offsets_behind": lag.offsets, "records": lag.written}
             print(json.dumps(line), file=sys.stderr, flush=True)
-
-
-@contextmanager
-def _stop_signals() -> Iterator[list[int]]:
-    """Collect Ctrl-C and SIGTERM, so that the current round ends in order."""
-    seen: list[int] = []
-
-    def note(number: int, _frame: object) -> None:
-        seen.append(number)
-
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield seen
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _add_apply(parser: Parser) -> None:
