@@ -6,14 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from connect_share.checks.worker_file import (
-    CLIENT_KINDS,
-    INTERCEPTORS,
-    Severity,
-    WorkerFinding,
-    check_properties,
-    class_names,
-)
+from connect_share.checks.finding import Finding, Severity
+from connect_share.checks.worker_file import CLIENT_KINDS, INTERCEPTORS, check_properties, class_names, with_remedy
 from connect_share.errors import PlanRejectedError
 from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.kafka.facts import TopicFacts, read_records
@@ -40,13 +34,13 @@ def check_sharing_lines(files: Iterable[Path]) -> list[str]:
         errors = [finding for finding in checked.findings if finding.severity is Severity.ERROR]
         if checked.sharing_enabled:
             warnings += [
-                f"{path}: {_with_remedy(finding)} (Java workers need it; a Python runtime does not)"
+                f"{path}: {with_remedy(finding)} (Java workers need it; a Python runtime does not)"
                 for finding in errors
             ]
         elif not properties.get(SHARING_PROPERTY, "").strip() and _has_interceptor(properties):
             (missing,) = _about_sharing(errors)
             raise PlanRejectedError(
-                f"{path} has the interceptor, but {_with_remedy(missing)}; if its workers are not to share, say "
+                f"{path} has the interceptor, but {with_remedy(missing)}; if its workers are not to share, say "
                 f"{SHARING_PROPERTY}=disabled"
             )
     return warnings
@@ -68,23 +62,19 @@ def warn_about_shared_topics(path: Path, worker: WorkerConfig, config_topic: Top
     names = [*list(groups)[:_SHOWN_GROUPS], *(["others"] if len(groups) > _SHOWN_GROUPS else [])]
     findings = _about_sharing(check_properties(load_worker_file(path)).findings)
     return [
-        f"{path}: {_with_remedy(finding)}, unless this is to be the one cluster with plain keys in {config_topic.topic}, "
+        f"{path}: {with_remedy(finding)}, unless this is to be the one cluster with plain keys in {config_topic.topic}, "
         f"where {', '.join(names)} share under their prefixes"
         for finding in findings
     ]
 
 
-def _about_sharing(findings: Iterable[WorkerFinding]) -> list[WorkerFinding]:
+def _about_sharing(findings: Iterable[Finding]) -> list[Finding]:
     return [finding for finding in findings if finding.property_name == SHARING_PROPERTY]
 
 
 def _has_interceptor(properties: dict[str, str]) -> bool:
     names = (INTERCEPTORS, *(f"{kind}.{INTERCEPTORS}" for kind in CLIENT_KINDS))
     return any(INTERCEPTOR_CLASS in class_names(properties.get(name, "")) for name in names)
-
-
-def _with_remedy(finding: WorkerFinding) -> str:
-    return f"{finding.message}; add {' and '.join(finding.add)}" if finding.add else finding.message
 
 
 OWN_OFFSETS_TOPIC: Final = "offsets.storage.topic"

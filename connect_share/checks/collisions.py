@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from connect_share.checks.finding import Finding, limited, named, place
+from connect_share.checks.finding import Finding, Severity, limited, named, place
 from connect_share.checks.state import GroupState, TopicsState
-from connect_share.checks.worker_file import Severity
 from connect_share.console import Group, group_order, shown_group
 from connect_share.model.config_state import TargetState
 from connect_share.model.keys import connector_of

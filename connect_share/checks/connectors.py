@@ -14,15 +14,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
+from connect_share.checks.finding import Finding, Severity
 from connect_share.checks.worker_file import (
     CLIENT_KINDS,
     INTERCEPTORS,
     WORKER_ONLY,
-    Severity,
-    WorkerFinding,
     class_names,
     has_policy_of_jar,
     refuses_overrides,
+    worker_finding,
 )
 from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.model.records import TopicType
@@ -36,7 +36,7 @@ _TOPICS: Final = ("topics", "topics.regex")
 
 def check_connectors(
     config: WorkerConfig, connectors: Mapping[str, Mapping[str, Any]], *, sources: Collection[str] = ()
-) -> tuple[WorkerFinding, ...]:
+) -> tuple[Finding, ...]:
     """Check the configurations of a group's connectors.
 
     ``sources`` are the names of those that are known to be sources.
@@ -56,7 +56,7 @@ class _Connector:
         self._sure = is_source or bool(self._text(OWN_OFFSETS)) or not any(self._text(topics) for topics in _TOPICS)
         self._exactly_once = config.exactly_once_source_support == "enabled"
 
-    def findings(self) -> Iterable[WorkerFinding]:
+    def findings(self) -> Iterable[Finding]:
         topic = self._text(OWN_OFFSETS)
         for other in (TopicType.CONFIG, TopicType.STATUS):
             if topic == self._config.topic(other):
@@ -73,7 +73,7 @@ class _Connector:
                 for kind in CLIENT_KINDS:
                     yield from self._overrides(kind)
 
-    def _missing_lines(self) -> Iterable[WorkerFinding]:
+    def _missing_lines(self) -> Iterable[Finding]:
         # A list that the connector overrides is reported there.
         lines = tuple(
             f"{kind}.{INTERCEPTORS}={','.join([*others, INTERCEPTOR_CLASS])}"
@@ -90,7 +90,7 @@ class _Connector:
                 add=lines,
             )
 
-    def _overrides(self, kind: str) -> Iterable[WorkerFinding]:
+    def _overrides(self, kind: str) -> Iterable[Finding]:
         name = f"{kind}.override.{INTERCEPTORS}"
         if name in self._properties:
             value = self._text(name)
@@ -112,13 +112,13 @@ class _Connector:
                     "makes the interceptor treat this client as one of the worker's own; remove it",
                 )
 
-    def _finding(self, property_name: str, text: str, *, add: tuple[str, ...] = (), sure: bool = True) -> WorkerFinding:
+    def _finding(self, property_name: str, text: str, *, add: tuple[str, ...] = (), sure: bool = True) -> Finding:
         doubt = ""
         if not self._sure:
             doubt = " (if this is a source connector; a sink is not concerned)"
         elif not sure:
             doubt = " (its value is a reference, which is not followed here)"
-        return WorkerFinding(
+        return worker_finding(
             Severity.WARNING if doubt else Severity.ERROR,
             property_name,
             f"connector '{self._name}': {property_name} {text}{doubt}",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+import enum
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
-from connect_share.checks.worker_file import Severity
 from connect_share.console import Group, plural, shown_group
 
 MOST_FINDINGS: Final = 100
@@ -15,14 +15,31 @@ _MOST_NAMES: Final = 10
 _LONGEST_NAME: Final = 100
 
 
+class Severity(enum.Enum):
+    """The severity of a finding; only errors make a check fail."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+    @property
+    def rank(self) -> int:
+        """Place among all severities, the worst one first."""
+        return list(Severity).index(self)
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding; only errors make a check fail.
+    """One finding of any check.
 
     Attributes:
         id: of the kind of finding; public.
         where: a topic, a group or a file.
         command: that helps, ready for a shell; ``None`` if none does.
+        partition: of the topic; ``None``: the whole topic, or no topic.
+        property_name: of a worker file, or of a connector; empty: none in particular.
+        connector: whose configuration it is about; ``None``: none.
+        add: lines for the end of a worker file; of several lines for one name the last one counts.
     """
 
     id: str
@@ -32,10 +49,27 @@ class Finding:
     why: str
     remedy: str
     command: str | None = None
+    partition: int | None = None
+    property_name: str = ""
+    connector: str | None = None
+    add: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the members for JSON."""
-        return {**asdict(self), "severity": self.severity.value}
+        """Return the members for JSON that findings of all checks have."""
+        return {
+            "id": self.id,
+            "severity": self.severity.value,
+            "where": self.where,
+            "what": self.what,
+            "why": self.why,
+            "remedy": self.remedy,
+            "command": self.command,
+        }
+
+
+def errors_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings by severity, else in their order."""
+    return sorted(findings, key=lambda finding: finding.severity.rank)
 
 
 def named(names: Sequence[str]) -> str:

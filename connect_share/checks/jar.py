@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from connect_share.checks.worker_file import INTERCEPTORS, Severity, WorkerFinding
+from connect_share.checks.finding import Finding, Severity
+from connect_share.checks.worker_file import INTERCEPTORS, worker_finding
 from connect_share.jar.jar_file import UNKNOWN_VERSION, JarFile
 
 PLUGIN_PATH: Final = "plugin.path"
@@ -31,31 +32,31 @@ class JarSearch:
     plugin_path: tuple[JarFile, ...]
 
 
-def check_jars(search: JarSearch, ours: JarFile) -> Iterator[WorkerFinding]:
+def check_jars(search: JarSearch, ours: JarFile) -> Iterator[Finding]:
     """Check the jars that were found against the jar of this installation."""
     found = search.class_path
     if not search.looked_in:
         text = (
             "the jar was not looked for: neither --libs, KAFKA_HOME nor CLASSPATH says what the worker's class path is"
         )
-        yield WorkerFinding(Severity.WARNING, INTERCEPTORS, f"{text}; {_REMEDY}")
+        yield worker_finding(Severity.WARNING, INTERCEPTORS, f"{text}; {_REMEDY}")
     elif not found:
         severity = Severity.ERROR if search.complete else Severity.WARNING
         text = f"no jar in {' and '.join(search.looked_in)} has the interceptor; {_REMEDY}"
-        yield WorkerFinding(severity, INTERCEPTORS, text)
+        yield worker_finding(severity, INTERCEPTORS, text)
     elif len(found) > 1:
         text = f"{len(found)} jars on the class path have the interceptor, and one hides the others: {_paths(found)}"
-        yield WorkerFinding(Severity.ERROR, INTERCEPTORS, f"{text}; keep one")
+        yield worker_finding(Severity.ERROR, INTERCEPTORS, f"{text}; keep one")
     for jar in found:
         if jar.sha256 != ours.sha256:
             text = f"{jar.path} is {compared(jar, ours)}; {_REMEDY}, for all workers of the group at once"
-            yield WorkerFinding(Severity.WARNING, INTERCEPTORS, text)
+            yield worker_finding(Severity.WARNING, INTERCEPTORS, text)
     if search.plugin_path:
         text = (
             f"{PLUGIN_PATH} has the jar ({_paths(search.plugin_path)}), where a worker does not look for interceptors; "
             f"it belongs on the worker's own class path, such as the libs folder of Kafka"
         )
-        yield WorkerFinding(Severity.WARNING, PLUGIN_PATH, text)
+        yield worker_finding(Severity.WARNING, PLUGIN_PATH, text)
 
 
 def _paths(jars: Sequence[JarFile]) -> str:

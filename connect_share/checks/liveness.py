@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from connect_share.checks.finding import Finding, limited, named, place
+from connect_share.checks.finding import Finding, Severity, limited, named, place
 from connect_share.checks.state import GroupState
-from connect_share.checks.worker_file import Severity
 from connect_share.model.config_state import TargetState
 from connect_share.model.keys import ConfigKey, StatusKey
 from connect_share.model.records import TopicType

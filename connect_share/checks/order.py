@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from connect_share.checks.finding import Finding, limited, place
+from connect_share.checks.finding import Finding, Severity, limited, place
 from connect_share.checks.state import GroupState
-from connect_share.checks.worker_file import Severity
 from connect_share.console import plural
 from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.keys import ConfigKey, parse

@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from connect_share.checks.finding import Finding, named, place
+from connect_share.checks.finding import Finding, Severity, named, place
 from connect_share.checks.state import GroupState
-from connect_share.checks.worker_file import Severity
 from connect_share.console import plural
 from connect_share.model.keys import ConfigKey, StatusKey, connector_of, parse
 from connect_share.model.records import TopicType

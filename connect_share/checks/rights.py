@@ -7,8 +7,7 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from connect_share.checks.finding import Finding
-from connect_share.checks.worker_file import Severity
+from connect_share.checks.finding import Finding, Severity
 from connect_share.kafka.descriptions import HeldRights
 
 _DATA: Final = "configurations, statuses, offsets"

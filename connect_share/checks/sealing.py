@@ -12,7 +12,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Final
 
-from connect_share.checks.worker_file import CheckedFile, Severity, WorkerFinding
+from connect_share.checks.finding import Finding, Severity
+from connect_share.checks.worker_file import CheckedFile, worker_finding
 from connect_share.sealing import KEYS_PROPERTY, SealingMode
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.config_providers import references
@@ -22,13 +23,13 @@ _PROVIDERS: Final = "org.apache.kafka.common.config.provider."
 _BY_OTHERS, _BY_GROUP = stat.S_IROTH | stat.S_IWOTH, stat.S_IRGRP | stat.S_IWGRP
 
 
-def check_sealing(path: Path, properties: Mapping[str, str], config: WorkerConfig | None) -> Iterator[WorkerFinding]:
+def check_sealing(path: Path, properties: Mapping[str, str], config: WorkerConfig | None) -> Iterator[Finding]:
     """Check the sealing lines of one file; ``properties`` are as in the file, config providers not yet resolved."""
     text = properties.get(KEYS_PROPERTY, "").strip()
     if not text:
         return
     if _has_keys_itself(text):
-        yield WorkerFinding(
+        yield worker_finding(
             Severity.WARNING,
             KEYS_PROPERTY,
             f"{KEYS_PROPERTY} has the keys themselves: who reads the worker file reads and forges the group's records; keep "
@@ -38,7 +39,7 @@ def check_sealing(path: Path, properties: Mapping[str, str], config: WorkerConfi
     if config is None:
         return
     if config.sealing_mode is SealingMode.OFF:
-        yield WorkerFinding(
+        yield worker_finding(
             Severity.WARNING,
             SEALING_PROPERTY,
             f"{SEALING_PROPERTY} is off, but there are keys: nothing is sealed, and what is sealed is refused; remove both "
@@ -46,13 +47,13 @@ def check_sealing(path: Path, properties: Mapping[str, str], config: WorkerConfi
         )
         return
     if config.sealing_mode is SealingMode.ACCEPT:
-        yield WorkerFinding(
+        yield worker_finding(
             Severity.NOTE,
             SEALING_PROPERTY,
             f"{SEALING_PROPERTY} is accept: plain records are believed, whoever wrote them. It is for the time of a change; "
             "when connect-share check sealing finds no plain value, remove the line on all workers",
         )
-    yield WorkerFinding(
+    yield worker_finding(
         Severity.NOTE,
         KEYS_PROPERTY,
         f"all workers of {config.group_id} need the same keys (in any order, but all have to know the first of each), "
@@ -68,7 +69,7 @@ def _has_keys_itself(text: str) -> bool:
     return bool(text.strip(", \t\r\n\f"))
 
 
-def _modes_of_files(path: Path, text: str, properties: Mapping[str, str]) -> Iterator[WorkerFinding]:
+def _modes_of_files(path: Path, text: str, properties: Mapping[str, str]) -> Iterator[Finding]:
     """Check who may read the files that hold the keys."""
     for file in dict.fromkeys(_files_with_keys(path, text, properties)):
         try:
@@ -79,7 +80,7 @@ def _modes_of_files(path: Path, text: str, properties: Mapping[str, str]) -> Ite
             by, severity = ("its group (fine if only the worker is in it)", Severity.NOTE)
             if mode & _BY_OTHERS:
                 by, severity = "everybody on this machine", Severity.WARNING
-            yield WorkerFinding(
+            yield worker_finding(
                 severity,
                 KEYS_PROPERTY,
                 f"{KEYS_PROPERTY}: {file}, which holds keys, can be read or changed by {by}: its mode is {mode:04o}; "
@@ -98,7 +99,7 @@ def _files_with_keys(path: Path, text: str, properties: Mapping[str, str]) -> It
             yield Path(one.path) / one.key
 
 
-def compare_files(files: Sequence[tuple[Path, CheckedFile]]) -> Iterator[WorkerFinding]:
+def compare_files(files: Sequence[tuple[Path, CheckedFile]]) -> Iterator[Finding]:
     """Compare the files of workers of one group, each with each."""
     for (path, checked), (other_path, other) in combinations(files, 2):
         one, two = checked.config, other.config
@@ -106,7 +107,7 @@ def compare_files(files: Sequence[tuple[Path, CheckedFile]]) -> Iterator[WorkerF
             continue
         wrong = {finding.property_name for each in (checked, other) for finding in each.findings}
         if wrong & {"group.id", KEYS_PROPERTY, SEALING_PROPERTY}:
-            yield WorkerFinding(
+            yield worker_finding(
                 Severity.NOTE,
                 KEYS_PROPERTY,
                 f"{KEYS_PROPERTY} was not compared in {path} and {other_path}: see what was found in each",
@@ -114,7 +115,7 @@ def compare_files(files: Sequence[tuple[Path, CheckedFile]]) -> Iterator[WorkerF
         else:
             for severity, name, what in _differences(one, two):
                 text = f"{name} {what}: {path} and {other_path}, both of group {one.group_id}"
-                yield WorkerFinding(severity, name, text)
+                yield worker_finding(severity, name, text)
 
 
 def _differences(one: WorkerConfig, two: WorkerConfig) -> Iterator[tuple[Severity, str, str]]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from connect_share.checks.finding import Finding, limited, named, place
+from connect_share.checks.finding import Finding, Severity, limited, named, place
 from connect_share.checks.state import GroupState
-from connect_share.checks.worker_file import Severity
 from connect_share.errors import ValueFormatError
 from connect_share.model.connect_json import loads
 from connect_share.model.keys import ConfigKey, parse

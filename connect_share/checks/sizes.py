@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
-from connect_share.checks.finding import Finding, limited, place
-from connect_share.checks.worker_file import Severity
+from connect_share.checks.finding import Finding, Severity, limited, place
 from connect_share.console import Group, group_order
 from connect_share.contents.advice import MIB
 from connect_share.contents.compaction import CleanerSettings

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from connect_share.checks.finding import Finding
-from connect_share.checks.worker_file import Severity
+from connect_share.checks.finding import Finding, Severity
 from connect_share.console import shown_group
 from connect_share.contents.startup import StartupProfile, members
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from connect_share.checks.finding import Finding, Severity
 from connect_share.errors import AuthorizationError, BrokerError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import (
@@ -111,31 +112,44 @@ class FindingKind(enum.Enum):
     PARTITION_COUNT = "partition-count"
 
 
-@dataclass(frozen=True, slots=True)
-class TopicFinding:
-    """A fault of a topic, or of one of its partitions.
+_STOPS: Final = "workers cannot start, or cannot read and write"
+_ONE_FAILURE: Final = "the failure of one broker, or of one rack, stops the groups, or takes records with it"
+_WHY: Final = {
+    FindingKind.MISSING: _STOPS,
+    FindingKind.CANNOT_BE_CREATED: _STOPS,
+    FindingKind.NO_LEADER: _STOPS,
+    FindingKind.PARTITION_COUNT: _STOPS,
+    FindingKind.CLEANUP_POLICY: "what Connect needs is deleted by age or size, and workers refuse to start on such a topic",
+    FindingKind.UNCLEAN_ELECTION: "workers continue from an older state, without an error",
+    FindingKind.MIN_INSYNC_REPLICAS: _ONE_FAILURE,
+    FindingKind.TOO_FEW_REPLICAS: _ONE_FAILURE,
+    FindingKind.ONE_RACK: _ONE_FAILURE,
+    FindingKind.UNDER_REPLICATED: _ONE_FAILURE,
+}
+_ERRORS: Final = (
+    *(FindingKind.MISSING, FindingKind.CANNOT_BE_CREATED, FindingKind.NO_LEADER),
+    *(FindingKind.PARTITION_COUNT, FindingKind.CLEANUP_POLICY),
+)
+_MAKES: Final = (
+    FindingKind.MISSING,
+    FindingKind.CLEANUP_POLICY,
+    FindingKind.UNCLEAN_ELECTION,
+    FindingKind.MIN_INSYNC_REPLICAS,
+)
+"""Their remedy is a command."""
 
-    Attributes:
-        partition: ``None`` if it concerns the topic as a whole.
-        what: without topic and partition: findings that differ in the partition only are shown together.
-    """
 
-    kind: FindingKind
-    topic: str
-    partition: int | None
-    what: str
-    remedy: str
+_ID: Final = "topics-"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the members for JSON."""
-        where = self.topic if self.partition is None else f"{self.topic}[{self.partition}]"
-        return {
-            "kind": self.kind.value,
-            "topic": self.topic,
-            "partition": self.partition,
-            "message": f"{where} {self.what}",
-            "remedy": self.remedy,
-        }
+
+def kind_of(finding: Finding) -> str:
+    """Return the kind of a finding about a topic, as :class:`FindingKind` writes it."""
+    return finding.id.removeprefix(_ID)
+
+
+def topic_of(finding: Finding) -> str:
+    """Return the topic of a finding; findings that differ in the partition only are shown together."""
+    return finding.where.removesuffix(f"[{finding.partition}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +173,12 @@ class WatchedTopic:
     single_partition: bool = False
     unclean_wanted: bool = False
 
-    def finding(self, kind: FindingKind, what: str, remedy: str, partition: int | None = None) -> TopicFinding:
-        """Return a finding about this topic."""
-        return TopicFinding(kind, self.topic, partition, what, remedy)
+    def finding(self, kind: FindingKind, what: str, remedy: str, partition: int | None = None) -> Finding:
+        """Return a finding about this topic; ``what`` is without its name."""
+        where = self.topic if partition is None else f"{self.topic}[{partition}]"
+        severity = Severity.ERROR if kind in _ERRORS else Severity.WARNING
+        command = remedy if kind in _MAKES else None
+        return Finding(f"{_ID}{kind.value}", severity, where, what, _WHY[kind], remedy, command, partition)
 
 
 @dataclass(frozen=True)
@@ -177,7 +194,7 @@ class ClusterFacts:
     bootstrap_servers: str = "HOST:PORT"
 
 
-def find(facts: ClusterFacts, watched: Sequence[WatchedTopic]) -> tuple[TopicFinding, ...]:
+def find(facts: ClusterFacts, watched: Sequence[WatchedTopic]) -> tuple[Finding, ...]:
     """Return the findings, topics in the order given, partitions in order."""
     return tuple(finding for topic in watched for finding in _of_topic(facts, topic))
 
@@ -194,7 +211,7 @@ def plan_replicas(facts: ClusterFacts, watched: Sequence[WatchedTopic]) -> tuple
     return reassigned(partitions, wanted, facts.brokers)
 
 
-def _of_topic(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[TopicFinding]:
+def _of_topic(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[Finding]:
     description = facts.topics.get(watched.topic)
     if description is None:
         yield from _missing(facts, watched)
@@ -233,7 +250,7 @@ def _of_topic(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[TopicFindi
         yield from _of_partition(facts, watched, partition, racks)
 
 
-def _missing(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[TopicFinding]:
+def _missing(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[Finding]:
     up = len(facts.brokers)
     if watched.replicas is not None and watched.replicas > up:
         yield watched.finding(
@@ -248,7 +265,7 @@ def _missing(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[TopicFindin
 
 def _of_partition(
     facts: ClusterFacts, watched: WatchedTopic, partition: PartitionDescription, racks: Mapping[int, str | None]
-) -> Iterator[TopicFinding]:
+) -> Iterator[Finding]:
     if partition.leader is None:
         what = f"has no leader: nothing can be read or written; replicas on brokers {_list(partition.replicas)}"
         remedy = f"start {_of(partition.isr or partition.replicas)}"
@@ -307,7 +324,7 @@ class Inspection:
     """
 
     topics: tuple[str, ...]
-    findings: tuple[TopicFinding, ...]
+    findings: tuple[Finding, ...]
     reassignment: tuple[PartitionReplicas, ...]
     differences: tuple[tuple[str, TopicDifference], ...] = ()
     notes: tuple[str, ...] = ()

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Final
 
-from connect_share.checks.finding import Finding
-from connect_share.checks.worker_file import Severity
+from connect_share.checks.finding import Finding, Severity
 from connect_share.kafka.read import OpenTransaction
 
 LONGEST_MS: Final = 900_000

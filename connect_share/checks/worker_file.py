@@ -6,12 +6,13 @@ jar cannot see. Values are never in a finding, names of classes and topics apart
 
 from __future__ import annotations
 
-import enum
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
 
+from connect_share.checks.finding import Finding, Severity
 from connect_share.errors import ConfigError, InvalidClusterGroupIdError
 from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.model.records import TopicType
@@ -49,45 +50,41 @@ _SECURITY: Final = ("sasl.", "ssl.", "security.")
 _CLASS_NAME: Final = re.compile(r"[\w$]+(?:\.[\w$]+)*")
 
 
-class Severity(enum.Enum):
-    """The severity of a finding; only errors make a file wrong."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    NOTE = "note"
-
-    @property
-    def rank(self) -> int:
-        """Place among all severities, the worst one first."""
-        return list(Severity).index(self)
+_WHY: Final = {
+    Severity.ERROR: "with this file topics are not shared as they should be, or the worker does not start",
+    Severity.WARNING: "the worker starts; what it does may not be what is wanted",
+    Severity.NOTE: "nothing is wrong; it is good to know",
+}
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerFinding:
-    """A finding about a worker file or a connector.
+def worker_finding(
+    severity: Severity, property_name: str, what: str, add: tuple[str, ...] = (), connector: str | None = None
+) -> Finding:
+    """Return a finding about a worker file or a connector; :func:`in_file` says which file it is.
 
-    Attributes:
-        property_name: of the worker, or of the connector if there is one; empty: the whole file.
-        message: begins with what it is about, and says what to do.
-        add: lines for the end of the worker file; of several lines for one name the last one counts.
-        connector: whose configuration it is about; ``None``: the worker file.
+    ``what`` begins with what it is about, and says what to do.
     """
+    return Finding(
+        "worker-config" if connector is None else "worker-config-connector",
+        severity,
+        "the worker file",
+        what,
+        _WHY[severity],
+        f"add {' and '.join(add)}" if add else "see the text of the finding",
+        property_name=property_name,
+        connector=connector,
+        add=add,
+    )
 
-    severity: Severity
-    property_name: str
-    message: str
-    add: tuple[str, ...] = ()
-    connector: str | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the members for JSON."""
-        return {
-            "severity": self.severity.value,
-            "property": self.property_name or None,
-            "message": self.message,
-            "add": list(self.add),
-            "connector": self.connector,
-        }
+def in_file(finding: Finding, file: Path) -> Finding:
+    """Return a finding with the file it was found in."""
+    return replace(finding, where=str(file) if finding.connector is None else f"{file}, connector {finding.connector}")
+
+
+def with_remedy(finding: Finding) -> str:
+    """Return what was found, and the lines to add."""
+    return f"{finding.what}; {finding.remedy}" if finding.add else finding.what
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,7 @@ class CheckedFile:
         reachable: group, config topic and the way to the brokers are not among the findings.
     """
 
-    findings: tuple[WorkerFinding, ...]
+    findings: tuple[Finding, ...]
     config: WorkerConfig | None
     sharing_enabled: bool
     reachable: bool
@@ -145,7 +142,9 @@ def check_properties(properties: Mapping[str, str]) -> CheckedFile:
     word = given.get(SHARING_PROPERTY, "").strip().lower()
     if word != "enabled" and SHARING_PROPERTY not in reported:
         trouble = "is missing" if not word else "is disabled" if word == "disabled" else "has to be enabled or disabled"
-        found.append(WorkerFinding(Severity.ERROR, SHARING_PROPERTY, f"{SHARING_PROPERTY} {trouble}", (_SHARING_LINE,)))
+        found.append(
+            worker_finding(Severity.ERROR, SHARING_PROPERTY, f"{SHARING_PROPERTY} {trouble}", (_SHARING_LINE,))
+        )
     exactly_once = "disabled" if config is None else config.exactly_once_source_support
     found += [
         finding for finding in _interceptors(properties, given, exactly_once) if finding.property_name not in reported
@@ -154,7 +153,7 @@ def check_properties(properties: Mapping[str, str]) -> CheckedFile:
     found += _providers_of_python(properties)
     if exactly_once == "enabled" and not refuses_overrides(given):
         found.append(
-            WorkerFinding(
+            worker_finding(
                 Severity.WARNING,
                 POLICY_PROPERTY,
                 f"{POLICY_PROPERTY} lets connectors replace the interceptor, and the offsets of one that does get plain "
@@ -170,10 +169,10 @@ def check_properties(properties: Mapping[str, str]) -> CheckedFile:
     return CheckedFile(tuple(found), config, word == "enabled", reachable)
 
 
-def _validated(properties: Mapping[str, str]) -> tuple[WorkerConfig | None, list[WorkerFinding]]:
+def _validated(properties: Mapping[str, str]) -> tuple[WorkerConfig | None, list[Finding]]:
     """Return all errors, not only the first: a wrong property gets a legal value, and the file is read again."""
     given = {**properties, SHARING_PROPERTY: "enabled"}
-    found: list[WorkerFinding] = []
+    found: list[Finding] = []
     while True:
         try:
             return WorkerConfig.from_properties(given), found
@@ -183,7 +182,7 @@ def _validated(properties: Mapping[str, str]) -> tuple[WorkerConfig | None, list
             name, message = exc.property_name or "", str(exc)
         if not name or any(finding.property_name == name for finding in found):
             if not name:
-                found.append(WorkerFinding(Severity.ERROR, name, message))
+                found.append(worker_finding(Severity.ERROR, name, message))
             return None, found
         found.append(_invalid(name, message, properties))
         if name in (_GROUP_ID, *TOPIC_PROPERTIES.values()):
@@ -198,15 +197,15 @@ def _validated(properties: Mapping[str, str]) -> tuple[WorkerConfig | None, list
             given.pop(name, None)
 
 
-def _invalid(name: str, message: str, properties: Mapping[str, str]) -> WorkerFinding:
+def _invalid(name: str, message: str, properties: Mapping[str, str]) -> Finding:
     text = message if message.startswith(name) else f"{name}: {message}"
     elsewhere = name not in _DECIDING and (has_reference(properties.get(name, "")) or name.startswith(_SECURITY))
     if elsewhere:
-        return WorkerFinding(Severity.WARNING, name, f"{text} (this command cannot follow it; the worker may)")
-    return WorkerFinding(Severity.ERROR, name, text)
+        return worker_finding(Severity.WARNING, name, f"{text} (this command cannot follow it; the worker may)")
+    return worker_finding(Severity.ERROR, name, text)
 
 
-def _interceptors(raw: Mapping[str, str], given: Mapping[str, str], exactly_once: str) -> Iterable[WorkerFinding]:
+def _interceptors(raw: Mapping[str, str], given: Mapping[str, str], exactly_once: str) -> Iterable[Finding]:
     yield from _one_list(INTERCEPTORS, raw, given, Severity.ERROR, "keys would be written without the group's prefix")
     yield from _neighbours(given)
     for kind, does in (("producer", "write"), ("consumer", "read")):
@@ -224,12 +223,12 @@ def _interceptors(raw: Mapping[str, str], given: Mapping[str, str], exactly_once
 
 def _one_list(
     name: str, raw: Mapping[str, str], given: Mapping[str, str], missing: Severity | None, why: str
-) -> Iterable[WorkerFinding]:
+) -> Iterable[Finding]:
     times = class_names(given.get(name, "")).count(INTERCEPTOR_CLASS)
     if times == 0 and missing is not None:
-        yield WorkerFinding(missing, name, f"{name} does not have {INTERCEPTOR_CLASS}: {why}", add=(_line(name, raw),))
+        yield worker_finding(missing, name, f"{name} does not have {INTERCEPTOR_CLASS}: {why}", add=(_line(name, raw),))
     elif times > 1:
-        yield WorkerFinding(
+        yield worker_finding(
             Severity.ERROR,
             name,
             f"{name} has {INTERCEPTOR_CLASS} {times} times: keys would get the prefix again, and the worker does not start",
@@ -245,7 +244,7 @@ def _line(name: str, raw: Mapping[str, str]) -> str:
     return f"{name}={','.join([*kept, INTERCEPTOR_CLASS])}"
 
 
-def _neighbours(given: Mapping[str, str]) -> Iterable[WorkerFinding]:
+def _neighbours(given: Mapping[str, str]) -> Iterable[Finding]:
     names = class_names(given.get(INTERCEPTORS, ""))
     if names.count(INTERCEPTOR_CLASS) != 1 or len(names) == 1:
         return
@@ -263,19 +262,19 @@ def _neighbours(given: Mapping[str, str]) -> Iterable[WorkerFinding]:
             f"the {behind} after it see{'' if behind > 1 else 's'} prefixed keys when sending, and only the plain keys of "
             f"this group when reading"
         )
-    yield WorkerFinding(
+    yield worker_finding(
         Severity.NOTE,
         INTERCEPTORS,
         f"{INTERCEPTORS} has other interceptors too: {'; '.join(parts)}; none of them may change keys",
     )
 
 
-def _worker_only_lines(given: Mapping[str, str]) -> Iterable[WorkerFinding]:
+def _worker_only_lines(given: Mapping[str, str]) -> Iterable[Finding]:
     for kind in CLIENT_KINDS:
         if INTERCEPTOR_CLASS in class_names(given.get(f"{kind}.{INTERCEPTORS}", "")):
             for name in WORKER_ONLY:
                 if f"{kind}.{name}" in given:
-                    yield WorkerFinding(
+                    yield worker_finding(
                         Severity.ERROR,
                         f"{kind}.{name}",
                         f"{kind}.{name} makes the interceptor treat the clients of connectors as the worker's own; "
@@ -283,11 +282,11 @@ def _worker_only_lines(given: Mapping[str, str]) -> Iterable[WorkerFinding]:
                     )
 
 
-def _providers_of_python(raw: Mapping[str, str]) -> Iterable[WorkerFinding]:
+def _providers_of_python(raw: Mapping[str, str]) -> Iterable[Finding]:
     for provider in class_names(raw.get("config.providers", "")):
         name = f"config.providers.{provider}.class"
         if raw.get(name, "").strip() == COMMAND_PROVIDER_CLASS:
-            yield WorkerFinding(
+            yield worker_finding(
                 Severity.ERROR,
                 name,
                 f"{name} is a config provider of the Python stores and tools: a Java worker does not know it, and does not "
@@ -295,6 +294,6 @@ def _providers_of_python(raw: Mapping[str, str]) -> Iterable[WorkerFinding]:
             )
 
 
-def lines_to_add(findings: Sequence[WorkerFinding]) -> tuple[str, ...]:
+def lines_to_add(findings: Sequence[Finding]) -> tuple[str, ...]:
     """Return the lines of all findings, each once."""
     return tuple(dict.fromkeys(line for finding in findings for line in finding.add))

@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from connect_share.checks import admission, secrets, sizes, transactions
 from connect_share.checks.admission import NewGroup, StartupEffect
-from connect_share.checks.finding import Finding
+from connect_share.checks.finding import Finding, Severity
 from connect_share.checks.state import GroupState
-from connect_share.checks.worker_file import Severity
 from connect_share.cli import check_rights, check_worker_config
 from connect_share.cli.check_sealing import sealed_groups
 from connect_share.cli.check_sources import CheckSources

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from connect_share.checks.finding import Finding
 from connect_share.checks.startup import findings_of as startup_findings_of
-from connect_share.checks.topics import inspect_topics
-from connect_share.cli import check_rights, check_sealing, check_topics, check_worker_config
+from connect_share.checks.topics import inspect_topics, topic_of
+from connect_share.cli import check_rights, check_sealing, check_worker_config
 from connect_share.cli.check_contents import CHECKS, Check, add_check_options, missing_topics
 from connect_share.cli.check_sources import CheckSources
 from connect_share.cli.findings import counted, exit_code, finding_lines, wanted
@@ -73,7 +73,7 @@ def _topics(sources: CheckSources, _: Output) -> Iterator[Finding]:
         inspection = inspect_topics(admin, topic_specs(sources.topic_set))
     sources.note(inspection.notes)
     # Partitions that differ in nothing else are one finding here; check topics names each.
-    yield from {(each.topic, each.kind): check_topics.finding_of(each) for each in inspection.findings}.values()
+    yield from {(topic_of(each), each.id): each for each in inspection.findings}.values()
 
 
 def _rights(sources: CheckSources, _: Output) -> list[Finding]:

@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from connect_share.checks.finding import Finding
 from connect_share.checks.rights import NEEDS, Missing, On, Resource, find, missing, resources
-from connect_share.cli.findings import Finding, counted, exit_code, finding_lines, wanted
+from connect_share.cli.findings import counted, exit_code, finding_lines, wanted
 from connect_share.cli.options import add_topics, topic_set_of
 from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Parser, Result, Table
 from connect_share.kafka.descriptions import HeldRights

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from connect_share.checks.worker_file import Severity
-from connect_share.cli.findings import Finding, counted, exit_code, finding_lines
+from connect_share.checks.finding import Finding, Severity, errors_first
+from connect_share.cli.findings import counted, exit_code, finding_lines
 from connect_share.cli.options import add_topics, topic_set_of
 from connect_share.console import (
     DEFAULT_TIMEOUT_S,
@@ -74,7 +74,7 @@ def find(
         findings += _plain_groups(contents)
     if sealed_groups(contents) and (at_most := _values_at_most(contents)) >= _MANY_VALUES:
         findings.append(_many_values(contents, at_most))
-    return sorted(findings, key=lambda finding: finding.severity.rank)
+    return errors_first(findings)
 
 
 def _values_at_most(contents: Contents) -> int:

@@ -10,9 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from connect_share.checks.topics import FindingKind, Inspection, TopicFinding, inspect_topics, reassignment_json
-from connect_share.checks.worker_file import Severity
-from connect_share.cli.findings import Finding
+from connect_share.checks.finding import Finding
+from connect_share.checks.topics import Inspection, inspect_topics, kind_of, reassignment_json, topic_of
 from connect_share.cli.options import add_replication_factor, add_topics, topic_set_of
 from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Parser, Result, plural
 from connect_share.errors import UsageError
@@ -20,32 +19,6 @@ from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import topic_specs
 from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.worker_config import ClientSettings
-
-_STOPS: Final = "workers cannot start, or cannot read and write"
-_ONE_FAILURE: Final = "the failure of one broker, or of one rack, stops the groups, or takes records with it"
-_WHY: Final = {
-    FindingKind.MISSING: _STOPS,
-    FindingKind.CANNOT_BE_CREATED: _STOPS,
-    FindingKind.NO_LEADER: _STOPS,
-    FindingKind.PARTITION_COUNT: _STOPS,
-    FindingKind.CLEANUP_POLICY: "what Connect needs is deleted by age or size, and workers refuse to start on such a topic",
-    FindingKind.UNCLEAN_ELECTION: "workers continue from an older state, without an error",
-    FindingKind.MIN_INSYNC_REPLICAS: _ONE_FAILURE,
-    FindingKind.TOO_FEW_REPLICAS: _ONE_FAILURE,
-    FindingKind.ONE_RACK: _ONE_FAILURE,
-    FindingKind.UNDER_REPLICATED: _ONE_FAILURE,
-}
-_ERRORS: Final = (
-    *(FindingKind.MISSING, FindingKind.CANNOT_BE_CREATED, FindingKind.NO_LEADER),
-    *(FindingKind.PARTITION_COUNT, FindingKind.CLEANUP_POLICY),
-)
-_MAKES: Final = (
-    FindingKind.MISSING,
-    FindingKind.CLEANUP_POLICY,
-    FindingKind.UNCLEAN_ELECTION,
-    FindingKind.MIN_INSYNC_REPLICAS,
-)
-"""Their remedy is a command."""
 
 
 def _add_options(parser: Parser) -> None:
@@ -75,7 +48,7 @@ def _check_topics(arguments: argparse.Namespace, out: Output) -> Result:
     members = {
         "topics": list(inspection.topics),
         "differences": [{"topic": topic, **asdict(found)} for topic, found in inspection.differences],
-        "findings": [{**finding.to_dict(), **finding_of(finding).to_dict()} for finding in inspection.findings],
+        "findings": [_members(finding) for finding in inspection.findings],
         "reassignment": plan,
         "reassignment_file": None if written is None else str(written),
         "reassignment_command": None if plan is None else command,
@@ -83,22 +56,19 @@ def _check_topics(arguments: argparse.Namespace, out: Output) -> Result:
     return Result(members, _lines(inspection, written, command), 1 if inspection.findings else 0)
 
 
-def finding_of(finding: TopicFinding) -> Finding:
-    """Return a fault of a topic in the form of all checks."""
-    return Finding(
-        f"topics-{finding.kind.value}",
-        Severity.ERROR if finding.kind in _ERRORS else Severity.WARNING,
-        finding.topic if finding.partition is None else f"{finding.topic}[{finding.partition}]",
-        finding.what,
-        _WHY[finding.kind],
-        finding.remedy,
-        finding.remedy if finding.kind in _MAKES else None,
-    )
+def _members(finding: Finding) -> dict[str, Any]:
+    return {
+        "kind": kind_of(finding),
+        "topic": topic_of(finding),
+        "partition": finding.partition,
+        "message": f"{finding.where} {finding.what}",
+        **finding.to_dict(),
+    }
 
 
 def _lines(inspection: Inspection, written: Path | None, command: str) -> Iterator[str]:
     for where, finding in _grouped(inspection.findings):
-        yield f"{where}: {finding.what} ({finding.kind.value})"
+        yield f"{where}: {finding.what} ({kind_of(finding)})"
         yield f"    {finding.remedy}"
     if inspection.reassignment:
         partitions = plural(len(inspection.reassignment), "partition")
@@ -120,11 +90,11 @@ def _lines(inspection: Inspection, written: Path | None, command: str) -> Iterat
     yield f"{', '.join(inspection.topics)}: {verdict}"
 
 
-def _grouped(findings: Sequence[TopicFinding]) -> list[tuple[str, TopicFinding]]:
+def _grouped(findings: Sequence[Finding]) -> list[tuple[str, Finding]]:
     """Merge findings that differ in the partition only; return ``topic[0-24]`` and one of them."""
-    groups: dict[tuple[str, str, str], list[TopicFinding]] = {}
+    groups: dict[tuple[str, str, str], list[Finding]] = {}
     for finding in findings:
-        groups.setdefault((finding.topic, finding.what, finding.remedy), []).append(finding)
+        groups.setdefault((topic_of(finding), finding.what, finding.remedy), []).append(finding)
     return [
         (
             topic

@@ -5,16 +5,23 @@ from __future__ import annotations
 import argparse
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from connect_share.checks.connectors import check_connectors
+from connect_share.checks.finding import Finding, Severity, errors_first
 from connect_share.checks.jar import PLUGIN_PATH, JarSearch, check_jars
 from connect_share.checks.sealing import check_sealing, compare_files
-from connect_share.checks.worker_file import CheckedFile, Severity, WorkerFinding, check_properties, lines_to_add
-from connect_share.cli.findings import Finding
+from connect_share.checks.worker_file import (
+    CheckedFile,
+    check_properties,
+    in_file,
+    lines_to_add,
+    with_remedy,
+    worker_finding,
+)
 from connect_share.console import Command, Group, Output, Parser, Result, plural, worker_file
 from connect_share.contents.groups import TopicContents, read_topics
 from connect_share.errors import BrokerError, ConfigError, StoreError, TopicError, TopicMissingError, UsageError
@@ -25,11 +32,6 @@ from connect_share.model.records import TopicType
 from connect_share.worker_config import TOPIC_PROPERTIES, TopicSet, WorkerConfig, load_worker_file
 
 _TIMEOUT_S: Final = 5.0
-_WHY: Final = {
-    Severity.ERROR: "with this file topics are not shared as they should be, or the worker does not start",
-    Severity.WARNING: "the worker starts; what it does may not be what is wanted",
-    Severity.NOTE: "nothing is wrong; it is good to know",
-}
 
 
 class _Asked(NamedTuple):
@@ -46,7 +48,7 @@ class _Checked:
     """What was found in one file; ``connectors`` is ``None`` if they were not read."""
 
     file: Path
-    findings: Sequence[WorkerFinding]
+    findings: Sequence[Finding]
     checked: CheckedFile | None = None
     connectors: int | None = None
     search: JarSearch | None = None
@@ -83,61 +85,52 @@ def _check_worker_config(arguments: argparse.Namespace, out: Output) -> Result:
     files = list(dict.fromkeys(arguments.files))
     asked = _Asked(arguments.libs, arguments.offline, arguments.timeout, several=len(files) > 1)
     results = [_check(file, asked, out) for file in files]
-    compared = _ordered(compare_files([(each.file, each.checked) for each in results if each.checked is not None]))
+    compared = errors_first(compare_files([(each.file, each.checked) for each in results if each.checked is not None]))
     ok = all(each.ok for each in results) and not any(finding.severity is Severity.ERROR for finding in compared)
     members = results[0].members()
     if len(results) > 1:
         shown = [_members(files[0], finding) for finding in compared]
         members = {"files": [result.members() for result in results], "findings": shown, "ok": ok}
     lines = [line for result in results for line in _lines(result)]
-    lines += [f"{finding.severity.value}: {finding.message}" for finding in compared]
+    lines += [f"{finding.severity.value}: {finding.what}" for finding in compared]
     return Result(members, lines, 0 if ok else 1)
 
 
 def findings_of(file: Path, timeout_s: float, out: Output) -> list[Finding]:
     """Return what is found in one worker file, in the form of all checks."""
-    return [_finding_of(file, finding) for finding in _check(file, _Asked((), False, timeout_s), out).findings]
+    return [in_file(finding, file) for finding in _check(file, _Asked((), False, timeout_s), out).findings]
 
 
-def _finding_of(file: Path, finding: WorkerFinding) -> Finding:
-    of_connector = finding.connector is not None
-    return Finding(
-        "worker-config-connector" if of_connector else "worker-config",
-        finding.severity,
-        f"{file}, connector {finding.connector}" if of_connector else str(file),
-        finding.message,
-        _WHY[finding.severity],
-        f"add {' and '.join(finding.add)}" if finding.add else "see the text of the finding",
-    )
-
-
-def _members(file: Path, finding: WorkerFinding) -> dict[str, Any]:
-    return {**finding.to_dict(), **_finding_of(file, finding).to_dict()}
+def _members(file: Path, finding: Finding) -> dict[str, Any]:
+    return {
+        "severity": finding.severity.value,
+        "property": finding.property_name or None,
+        "message": finding.what,
+        "add": list(finding.add),
+        "connector": finding.connector,
+        **in_file(finding, file).to_dict(),
+    }
 
 
 def _check(file: Path, asked: _Asked, out: Output) -> _Checked:
     properties = _properties(file)
-    if isinstance(properties, WorkerFinding):
+    if isinstance(properties, Finding):
         return _Checked(file, [properties])
     checked = check_properties(properties)
     search = _search(asked.libs, os.environ, properties.get(PLUGIN_PATH, ""))
     of_connectors, connectors = _connectors(file, asked, checked, out)
     sealing = check_sealing(file, properties, checked.config)
-    findings = _ordered([*checked.findings, *sealing, *check_jars(search, own_jar()), *of_connectors])
+    findings = errors_first([*checked.findings, *sealing, *check_jars(search, own_jar()), *of_connectors])
     return _Checked(file, findings, checked, connectors, search)
 
 
-def _ordered(findings: Iterable[WorkerFinding]) -> list[WorkerFinding]:
-    return sorted(findings, key=lambda finding: finding.severity.rank)
-
-
-def _properties(path: Path) -> dict[str, str] | WorkerFinding:
+def _properties(path: Path) -> dict[str, str] | Finding:
     try:
         return load_worker_file(path)
     except ConfigError as exc:
         if isinstance(exc.__cause__, OSError):
             raise  # there is no worker file to check
-        return WorkerFinding(Severity.ERROR, "", str(exc))
+        return worker_finding(Severity.ERROR, "", str(exc))
 
 
 def _search(libs: Sequence[Path], environment: Mapping[str, str], plugin_path: str) -> JarSearch:
@@ -153,9 +146,7 @@ def _search(libs: Sequence[Path], environment: Mapping[str, str], plugin_path: s
     )
 
 
-def _connectors(
-    file: Path, asked: _Asked, checked: CheckedFile, out: Output
-) -> tuple[Sequence[WorkerFinding], int | None]:
+def _connectors(file: Path, asked: _Asked, checked: CheckedFile, out: Output) -> tuple[Sequence[Finding], int | None]:
     """Return the findings and the number of connectors, ``None`` if the cluster was not asked, or did not answer."""
     if asked.offline:
         return (), None
@@ -170,7 +161,7 @@ def _connectors(
     except (BrokerError, StoreError, TopicError) as exc:
         out.note(f"connectors{of_file} were not checked: {exc}")
         return (), None
-    found: list[WorkerFinding] = []
+    found: list[Finding] = []
     for state in states:
         configs = {name: state.connector_config(name) or {} for name in state.connectors()}
         # Only sources are ever fenced.
@@ -192,7 +183,7 @@ def _states(
     return tuple(topic.groups[group] for group in wanted if group in topic.groups)
 
 
-def _two_plain_clusters(config: WorkerConfig, timeout_s: float) -> list[WorkerFinding]:
+def _two_plain_clusters(config: WorkerConfig, timeout_s: float) -> list[Finding]:
     """Return a finding if two clusters with plain keys use the topics; no worker file shows that."""
     try:
         topic = _read(config, TopicType.STATUS, (None,), timeout_s)
@@ -200,7 +191,7 @@ def _two_plain_clusters(config: WorkerConfig, timeout_s: float) -> list[WorkerFi
         return []  # a worker creates it
     if topic.two_clusters is None:
         return []
-    return [WorkerFinding(Severity.WARNING, TOPIC_PROPERTIES[TopicType.STATUS], topic.two_clusters)]
+    return [worker_finding(Severity.WARNING, TOPIC_PROPERTIES[TopicType.STATUS], topic.two_clusters)]
 
 
 def _read(config: WorkerConfig, topic_type: TopicType, groups: Sequence[Group], timeout_s: float) -> TopicContents:
@@ -215,8 +206,7 @@ def _read(config: WorkerConfig, topic_type: TopicType, groups: Sequence[Group], 
 
 def _lines(result: _Checked) -> Iterator[str]:
     for finding in result.findings:
-        more = f"; add {' and '.join(finding.add)}" if finding.add else ""
-        yield f"{finding.severity.value}: {finding.message}{more}"
+        yield f"{finding.severity.value}: {with_remedy(finding)}"
     if lines := lines_to_add(result.findings):
         yield ""
         yield f"add to {result.file} (at its end: of several lines for one name the last one counts):"

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any, Final
 
-from connect_share.checks.worker_file import Severity
+from connect_share.checks.finding import Severity
 from connect_share.console import (
     DEFAULT_TIMEOUT_S,
     Command,

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from connect_share.checks.finding import Finding
-from connect_share.checks.worker_file import Severity
+from connect_share.checks.finding import Finding, Severity, errors_first
 from connect_share.console import plural
-
-__all__ = ["Finding", "counted", "exit_code", "finding_lines", "wanted"]
 
 
 def finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
@@ -28,7 +25,7 @@ def counted(findings: Iterable[Finding]) -> str:
 
 def wanted(findings: Sequence[Finding], ignored: Collection[str]) -> list[Finding]:
     """Return findings without those of ignored kinds, errors first."""
-    return sorted((each for each in findings if each.id not in ignored), key=lambda each: each.severity.rank)
+    return errors_first(each for each in findings if each.id not in ignored)
 
 
 def exit_code(findings: Sequence[Finding]) -> int:

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from connect_share.checks.finding import Finding, named
-from connect_share.checks.worker_file import Severity
+from connect_share.checks.finding import Finding, Severity, errors_first, named
 from connect_share.console import Group
 from connect_share.discover.joining import Cluster
 from connect_share.errors import InvalidClusterGroupIdError
@@ -62,7 +61,7 @@ def problems_of(cluster: Cluster, around: Surroundings) -> list[Finding]:
         *_missing(cluster, around),
         *_guessed(cluster),
     ]
-    return sorted(found, key=lambda finding: finding.severity.rank)
+    return errors_first(found)
 
 
 def _of_settings(cluster: Cluster, around: Surroundings) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from connect_share.checks.topics import (
     PartitionReplicas,
     WatchedTopic,
     find,
+    kind_of,
     one_rack,
     plan_replicas,
     reassigned,
@@ -101,11 +102,10 @@ def found_in(
     facts = ClusterFacts(BROKERS, {} if description is None else {"t": description}, {"t": configs or {}})
     findings = find(facts, [watched])
     for finding in findings:
-        result = finding.to_dict()
-        assert result["message"].startswith("t " if finding.partition is None else f"t[{finding.partition}] ")
-        assert result["remedy"]
+        assert finding.where == ("t" if finding.partition is None else f"t[{finding.partition}]")
+        assert finding.remedy
     plan_replicas(facts, [watched])
-    return [(finding.kind.value, finding.partition) for finding in findings]
+    return [(kind_of(finding), finding.partition) for finding in findings]
 
 
 def test_what_is_found() -> None:

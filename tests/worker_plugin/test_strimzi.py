@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from connect_share.checks.worker_file import Severity, check_properties
+from connect_share.checks.finding import Severity
+from connect_share.checks.worker_file import check_properties
 from connect_share.jar.java_runtime import java_command
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.worker_config import TOPIC_PROPERTIES

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from connect_share.checks import collisions, order, orphans, secrets, sizes
-from connect_share.checks.finding import MOST_FINDINGS, Finding
+from connect_share.checks.finding import MOST_FINDINGS, Finding, Severity
 from connect_share.checks.state import TopicsState
-from connect_share.checks.worker_file import Severity
 from connect_share.contents.profile import PartitionCounter, TopicProfile
 from connect_share.contents.startup import ProfiledTopic
 from connect_share.model.records import Record, TopicType

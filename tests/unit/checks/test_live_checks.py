@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from connect_share.checks import transactions
 from connect_share.checks.admission import NewGroup, StartupEffect, find_slow
 from connect_share.checks.admission import find as find_admission
+from connect_share.checks.finding import Severity
 from connect_share.checks.liveness import LONG_MS, LiveWorkers, find, live_workers
-from connect_share.checks.worker_file import Severity
 from connect_share.kafka.descriptions import worker_id_of
 from connect_share.kafka.read import OpenTransaction
 from connect_share.model.keys import ClusterGroupId

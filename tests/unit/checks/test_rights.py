@@ -6,8 +6,8 @@ import shlex
 
 import pytest
 
+from connect_share.checks.finding import Severity
 from connect_share.checks.rights import NEEDS, Resource, When, find, missing
-from connect_share.checks.worker_file import Severity
 from connect_share.kafka.descriptions import HeldRights
 from tests.support.rights import PAGE, table
 

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.checks.worker_file import Severity, check_properties
+from connect_share.checks.finding import Severity
+from connect_share.checks.worker_file import check_properties
 from connect_share.errors import ConfigError
 from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.sealing import KEYS_PROPERTY
@@ -140,7 +141,7 @@ def test_any_text_is_a_command_line_or_refused_without_being_shown(text: str) ->
 def test_check_says_that_a_java_worker_does_not_know_it() -> None:
     checked = check_properties({**WORKER, "config.providers.command.param.keys": shlex.join(["echo", key_text(7)])})
     assert [(one.severity, one.property_name) for one in checked.findings] == [(Severity.ERROR, CLASS)]
-    assert "a Java worker does not know it" in checked.findings[0].message
+    assert "a Java worker does not know it" in checked.findings[0].what
     unused = check_properties(
         {name: value for name, value in WORKER.items() if name != KEYS_PROPERTY} | {"config.providers": ""}
     )

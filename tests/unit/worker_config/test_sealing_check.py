@@ -25,7 +25,7 @@ def found(properties: dict[str, str], path: Path = Path("/nowhere/w")) -> list[t
     checked = check_properties(properties)
     findings = list(check_sealing(path, properties, checked.config))
     assert MATERIAL not in str(findings)
-    return [(one.severity.value, one.property_name, one.message) for one in findings]
+    return [(one.severity.value, one.property_name, one.what) for one in findings]
 
 
 def assert_found(actual: list[tuple[str, str, str]], *expected: tuple[str, str, str]) -> None:
@@ -131,8 +131,8 @@ def test_files_of_one_group_are_compared(
     for pair in permutations(files):
         compared = list(compare_files(pair))
         assert [(finding.severity.value, finding.property_name) for finding in compared] == expected
-        assert all("a.properties" in finding.message and "b.properties" in finding.message for finding in compared)
-        assert all(MATERIAL not in finding.message for finding in compared)
+        assert all("a.properties" in finding.what and "b.properties" in finding.what for finding in compared)
+        assert all(MATERIAL not in finding.what for finding in compared)
         assert b64encode(bytes([8]) * 32).decode()[:16] not in str(compared)
 
 

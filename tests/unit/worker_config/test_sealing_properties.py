@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.checks.worker_file import Severity, check_properties
+from connect_share.checks.finding import Severity
+from connect_share.checks.worker_file import check_properties
 from connect_share.errors import ConfigError
 from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.model.records import TopicType
@@ -109,7 +110,7 @@ def test_check_of_keys_that_only_the_worker_can_reach() -> None:
     for mode in ({}, {MODE: "required"}, {MODE: "accept"}):
         checked = check_properties({**RIGHT, **vault, **mode, KEYS_PROPERTY: "${vault:a:keys}"})
         assert [(one.severity, one.property_name) for one in checked.findings] == [(Severity.WARNING, KEYS_PROPERTY)]
-        assert "this command cannot follow it; the worker may" in checked.findings[0].message
+        assert "this command cannot follow it; the worker may" in checked.findings[0].what
         assert checked.config is not None
 
 

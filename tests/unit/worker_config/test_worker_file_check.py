@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from connect_share.checks.connectors import check_connectors
+from connect_share.checks.finding import Finding, Severity
 from connect_share.checks.jar import JarSearch, check_jars
-from connect_share.checks.worker_file import Severity, WorkerFinding, check_properties, lines_to_add, worker_lines
+from connect_share.checks.worker_file import check_properties, lines_to_add, worker_lines
 from connect_share.errors import ConfigError, WorkerPluginError
 from connect_share.jar import INTERCEPTOR_CLASS, JAR_NAME, jar_path
 from connect_share.jar.jar_file import (
@@ -208,8 +209,8 @@ def test_no_value_is_shown() -> None:
 def test_what_other_interceptors_see_is_shown(names: list[str], words: list[str]) -> None:
     (note,) = check_properties({**RIGHT, LIST: ",".join(names)}).findings
     assert note.severity is Severity.NOTE
-    assert all(word in note.message for word in words)
-    assert ("after it" in note.message) == (names[-1] != INTERCEPTOR_CLASS)
+    assert all(word in note.what for word in words)
+    assert ("after it" in note.what) == (names[-1] != INTERCEPTOR_CLASS)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +242,7 @@ def of_connector(
     config = WorkerConfig.from_properties({**RIGHT, **worker})
     found = check_connectors(config, {"one": properties, "fine": SOURCE}, **options)
     assert {finding.connector for finding in found} <= {"one"}
-    assert all(finding.message.startswith(f"connector 'one': {finding.property_name} ") for finding in found)
+    assert all(finding.what.startswith(f"connector 'one': {finding.property_name} ") for finding in found)
     return [(finding.severity.value, finding.property_name, finding.add) for finding in found]
 
 
@@ -353,7 +354,7 @@ def test_jars_under_plugin_path(tmp_path: Path) -> None:
 
 def of_jars(
     ours: JarFile, *class_path: JarFile, looked_in: tuple[str, ...] = ("/libs",), complete: bool = True, **more: Any
-) -> list[WorkerFinding]:
+) -> list[Finding]:
     return list(check_jars(JarSearch(looked_in, complete, class_path, more.get("plugin_path", ())), ours))
 
 
@@ -366,7 +367,7 @@ def test_the_jar_on_the_class_path(tmp_path: Path) -> None:
         return jar
 
     def checked(*class_path: JarFile, **more: Any) -> list[tuple[str, str]]:
-        return [(finding.severity.value, finding.message) for finding in of_jars(ours, *class_path, **more)]
+        return [(finding.severity.value, finding.what) for finding in of_jars(ours, *class_path, **more)]
 
     assert checked(ours) == []
     (missing,) = checked()
