@@ -7,6 +7,7 @@ context is keyword-only with defaults, so every error survives pickling (Spark s
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 
@@ -259,6 +260,13 @@ class RecordFileError(ConnectShareError):
 
 class WorkerPluginError(ConnectShareError):
     """The jar for Java workers is missing from this installation, or cannot be written where it is wanted."""
+
+
+def listed(texts: Iterable[str], most: int, *, separator: str = ", ", last: str = " and ") -> str:
+    """Return texts for people; of more than ``most`` the first ones, and how many more there are."""
+    every = list(texts)
+    more = f"{last}{len(every) - most:,} more" if len(every) > most else ""
+    return separator.join(every[:most]) + more
 
 
 def safe_text(error: BaseException) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 
 from connect_share.checks.finding import Finding, Severity
 from connect_share.checks.worker_file import CLIENT_KINDS, INTERCEPTORS, check_properties, class_names, with_remedy
-from connect_share.errors import PlanRejectedError
+from connect_share.errors import PlanRejectedError, listed
 from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.kafka.facts import TopicFacts, read_records
 from connect_share.model.keys import split_key
@@ -257,9 +257,8 @@ def _end_of(moves: Sequence[PlannedMove], destination: Destination) -> str:
 
 def named_connectors(names: Collection[str]) -> str:
     """Return the connectors that are moved, for people."""
-    shown = ", ".join(map(repr, sorted(names)[:_NAMED]))
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"connector{'' if len(names) == 1 else 's'} {shown}{more}" if names else "no connector"
+    shown = listed(map(repr, sorted(names)), _NAMED)
+    return f"connector{'' if len(names) == 1 else 's'} {shown}" if names else "no connector"
 
 
 def _keys_of(move: PlannedMove) -> str:

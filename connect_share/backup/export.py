@@ -24,7 +24,7 @@ from connect_share.backup.backup_file import (
     write_backup,
 )
 from connect_share.contents.groups import MOST_GROUPS
-from connect_share.errors import ConnectShareError
+from connect_share.errors import ConnectShareError, listed
 from connect_share.files import Progress
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.facts import topic_ranges
@@ -179,8 +179,7 @@ class Export:
         missing = [each or "plain keys" for each in (self.groups or frozenset()) - present.groups]
         missing += [repr(each) for each in (self.connectors or frozenset()) - present.connectors]
         if missing:
-            more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
             raise ConnectShareError(
-                f"{', '.join(self.topic_set.topics.values())} have no record of {', '.join(sorted(missing)[:_SHOWN])}{more}: "
+                f"{', '.join(self.topic_set.topics.values())} have no record of {listed(sorted(missing), _SHOWN)}: "
                 "names are exact, dots, dashes and case included"
             )

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from connect_share.backup.backup_file import BackupContents, BackupFiles, Origin
-from connect_share.errors import CopyError, RestoreRejectedError
+from connect_share.errors import CopyError, RestoreRejectedError, listed
 from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.create import ensure_topic, topic_spec
 from connect_share.kafka.facts import (
@@ -298,20 +298,19 @@ def choose_origin(
         or any(contents.topics[number].section in filled for number in origin.topics.values())
     ]
     texts = list(dict.fromkeys(describe_origin(origin) for origin in present))
-    more = f"; and {len(texts) - _SHOWN_ORIGINS:,} more" if len(texts) > _SHOWN_ORIGINS else ""
-    listed = "; ".join(texts[:_SHOWN_ORIGINS]) + more or "nothing"
+    there = listed(texts, _SHOWN_ORIGINS, separator="; ", last="; and ") or "nothing"
     matching = [
         origin
         for origin in present
         if request.from_group in {None, origin.group_id} and (origin.plain or not request.from_plain)
     ]
     if not matching:
-        raise RestoreRejectedError(f"the backup has no such records; it holds: {listed}")
+        raise RestoreRejectedError(f"the backup has no such records; it holds: {there}")
     if request.from_group is None and not (request.from_plain and len(matching) == 1):
         matching = [origin for origin in matching if worker.group_id in {origin.group_id, origin.becomes}]
         if not matching:
             raise RestoreRejectedError(
-                f"the worker file is that of group {worker.group_id}, the backup holds: {listed}; choose with "
+                f"the worker file is that of group {worker.group_id}, the backup holds: {there}; choose with "
                 "--from-group GROUP whose records are restored under this group, or with --from-plain"
             )
     # First what was at the source, then what has the form of the worker file's own keys.
@@ -322,7 +321,7 @@ def choose_origin(
         matching = [origin for origin in matching if origin in preferred] or matching
     if len(matching) > 1:
         raise RestoreRejectedError(
-            f"it is not clear whose records are meant, the backup holds: {listed}; say --from-group GROUP, --from-plain, "
+            f"it is not clear whose records are meant, the backup holds: {there}; say --from-group GROUP, --from-plain, "
             "or both"
         )
     return matching[0]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from connect_share.console import Group, plural, shown_group
+from connect_share.errors import listed
 
 MOST_FINDINGS: Final = 100
 """A limit for each kind: any writer of a topic can make up connectors."""
@@ -74,9 +75,8 @@ def errors_first(findings: Iterable[Finding]) -> list[Finding]:
 
 def named(names: Sequence[str]) -> str:
     """Return the first of many names for people, each cut; they come from a topic."""
-    shown = [name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..." for name in names[:_MOST_NAMES]]
-    more = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
+    shown = [name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..." for name in names]
+    return listed(shown, _MOST_NAMES)
 
 
 def place(topic: str, group: Group, connector: str | None = None) -> str:

@@ -24,6 +24,7 @@ from connect_share.console import (
 )
 from connect_share.contents.groups import Contents, TopicContents, read_topics
 from connect_share.contents.seal_counts import How, Newest, SealCount, ids_text
+from connect_share.errors import listed
 from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY, Refusal, SealingMode
 from connect_share.worker_config import WorkerConfig
@@ -242,9 +243,7 @@ def _many_values(contents: Contents, at_most: int) -> Finding:
 
 
 def _shown(groups: Sequence[Group]) -> str:
-    names = [shown_group(group) for group in sorted(groups, key=group_order)]
-    more = len(names) - _SHOWN_GROUPS
-    return ", ".join(names[:_SHOWN_GROUPS]) + (f" and {more:,} more" if more > 0 else "")
+    return listed(map(shown_group, sorted(groups, key=group_order)), _SHOWN_GROUPS)
 
 
 COMMANDS: Final = [

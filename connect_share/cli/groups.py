@@ -27,6 +27,7 @@ from connect_share.console import (
     plural,
     shown_group,
 )
+from connect_share.errors import listed
 from connect_share.model.records import TopicType
 from connect_share.worker_config import WorkerConfig
 
@@ -92,14 +93,13 @@ def _connectors(topics: _Topics) -> list[str]:
 
 def _deletion_lines(deletion: GroupDeletion, topics: _Topics) -> list[str]:
     names, members = _connectors(topics), _deletion_members(deletion, topics)
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     return [
         f"all that {deletion.shown} has is removed:",
         *(
             f"  {topic_type.value:6}  {topic.facts.topic}: {len(topic.due):,} of {plural(len(topic.keys), 'key')}"
             for topic_type, topic in topics.items()
         ),
-        f"  connectors: {', '.join(map(repr, names[:_SHOWN])) or 'none'}{more}",
+        f"  connectors: {listed(map(repr, names), _SHOWN) or 'none'}",
         f"{plural(members['other_groups'], 'other group')} on these topics: not touched",
     ]
 

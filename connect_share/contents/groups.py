@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from connect_share.console import Group, group_order, plural, shown_group
 from connect_share.contents.seal_counts import Newest, SealCount
-from connect_share.errors import TopicRecreatedError
+from connect_share.errors import TopicRecreatedError, listed
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import to_record
 from connect_share.kafka.facts import topic_ranges
@@ -457,10 +457,9 @@ class TopicFold:
 
 def _notes_of_sealed(contents: TopicContents, folds: Mapping[Group, GroupFold]) -> Iterator[str]:
     if contents.sealed:
-        named = [shown_group(group) for group in sorted(contents.sealed, key=group_order)]
-        more = f" and {len(named) - _NAMED_GROUPS} more" if len(named) > _NAMED_GROUPS else ""
+        named = map(shown_group, sorted(contents.sealed, key=group_order))
         yield (
-            f"{contents.topic} has sealed values of {', '.join(named[:_NAMED_GROUPS])}{more}: only what the keys of such "
+            f"{contents.topic} has sealed values of {listed(named, _NAMED_GROUPS)}: only what the keys of such "
             "records say is shown, and anybody may have written it; -w with the worker file of a group opens that group"
         )
     for group, each in folds.items():

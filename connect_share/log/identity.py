@@ -21,6 +21,7 @@ from connect_share.errors import (
     StoreClosedError,
     StoreError,
     TopicRecreatedError,
+    listed,
 )
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.deadline import Deadline
@@ -243,10 +244,9 @@ def _with_names(error: TopicRecreatedError, passed: list[RecordMetadata]) -> Top
     """Add what was acknowledged since the topic was seen last: it may lie in the new one."""
     if not passed:
         return error
-    named = ", ".join(f"[{record.partition}]@{record.offset}" for record in passed[:_NAMED])
-    more = f" and {len(passed) - _NAMED} more" if len(passed) > _NAMED else ""
+    named = listed((f"[{record.partition}]@{record.offset}" for record in passed), _NAMED)
     return TopicRecreatedError(
-        f"{error}. Acknowledged after it was last seen, so perhaps written to the new one: {named}{more}",
+        f"{error}. Acknowledged after it was last seen, so perhaps written to the new one: {named}",
         topic=error.topic,
         old_id=error.old_id,
         new_id=error.new_id,

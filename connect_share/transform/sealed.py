@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
-from connect_share.errors import ConfigError
+from connect_share.errors import ConfigError, listed
 from connect_share.model.keys import prefix_of
 from connect_share.model.records import Record
 from connect_share.model.removal import removal_value
@@ -242,6 +242,4 @@ class Passage:
 
 
 def _named(ids: Iterable[int]) -> str:
-    numbers = sorted(ids)
-    more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
-    return f"key {', '.join(map(str, numbers[:_NAMED]))}{more}"
+    return f"key {listed(map(str, sorted(ids)), _NAMED)}"

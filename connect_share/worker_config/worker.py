@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
-from connect_share.errors import ConfigError, InvalidClusterGroupIdError
+from connect_share.errors import ConfigError, InvalidClusterGroupIdError, listed
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode, TopicSeals
@@ -461,11 +461,8 @@ def choose_worker_file(folder: Path, group: str | None, *, any_of_one_set: bool)
         return next(iter(found))
     if any_of_one_set and not wanted and len({_topics(properties) for properties in found.values()}) == 1:
         return next(iter(found))
-    listed = [f"{path.name} ({properties.get('group.id', '').strip()})" for path, properties in found.items()]
-    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
-    raise ConfigError(
-        f"folder {folder} has {len(found)} worker files: {', '.join(listed[:_SHOWN])}{more}; give one of them"
-    )
+    files = [f"{path.name} ({properties.get('group.id', '').strip()})" for path, properties in found.items()]
+    raise ConfigError(f"folder {folder} has {len(found)} worker files: {listed(files, _SHOWN)}; give one of them")
 
 
 def files_in_folders(sources: Sequence[Path], destinations: Sequence[Path]) -> tuple[list[Path], list[Path]]:

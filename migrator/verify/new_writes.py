@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from connect_share.errors import DestinationUsedError
+from connect_share.errors import DestinationUsedError, listed
 from connect_share.kafka.facts import admin_of, read_facts, read_records, require_topic
 from connect_share.model.keys import connector_of, split_key
 from connect_share.model.records import Record, TopicType
@@ -111,8 +111,7 @@ def require_unused(run: MigrationRun) -> None:
 def describe_written(written: Written) -> str:
     """Return the names of the connectors, for people."""
     names = sorted({name for _, _, name in written if name is not None})
-    shown = ", ".join(map(repr, names[:_NAMED])) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-    return f"records of {shown}" if names else "records that belong to no connector"
+    return f"records of {listed(map(repr, names), _NAMED)}" if names else "records that belong to no connector"
 
 
 def without_new_writes(

@@ -10,7 +10,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
-from connect_share.errors import AlreadyAppliedError, PlanRejectedError
+from connect_share.errors import AlreadyAppliedError, PlanRejectedError, listed
 from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Message
@@ -315,11 +315,10 @@ def local_verify_engine(progress: Progress) -> VerifyEngine:
 
     def run(jobs: Sequence[VerifyJob]) -> Iterator[list[StateDifference]]:
         for together in _by_destination(jobs):
-            groups = ", ".join(job.cluster_group_id or PLAIN_KEYS for job in together[:_NAMED])
-            more = f" and {len(together) - _NAMED} more" if len(together) > _NAMED else ""
+            groups = listed((job.cluster_group_id or PLAIN_KEYS for job in together), _NAMED)
             there = sum(job.source.offsets for job in together)
             first = together[0]
-            progress.phase(f"comparing {first.topic_type.value} of {groups}{more}", there + first.destination.offsets)
+            progress.phase(f"comparing {first.topic_type.value} of {groups}", there + first.destination.offsets)
             if first.may_be_quick:
                 yield from run_together(together, progress.advance)
             else:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Final
 
-from connect_share.errors import UsageError
+from connect_share.errors import UsageError, listed
 from connect_share.topic_ids.authority.authority import Authority
 from connect_share.topic_ids.authority.zookeeper import ZooKeeper
 from connect_share.topic_ids.errors import TopicIdRepairError
@@ -66,8 +66,8 @@ def check_others_serve(backup: BrokerBackup, now: Authority, session: ZooKeeper)
     short = _out_of_sync(now, backup.wrong_replicas, {backup.broker, *backup.dark})
     if short:
         raise TopicIdRepairError(
-            f"not all other replicas are in sync: {_some(short)}. The ISR has to be full before the next broker is stopped; "
-            "nothing was changed"
+            f"not all other replicas are in sync: {listed(short, _SHOWN)}. The ISR has to be full before the next "
+            "broker is stopped; nothing was changed"
         )
 
 
@@ -146,7 +146,7 @@ def await_in_sync(
             return
         if time.monotonic() > deadline_s:
             raise TopicIdRepairError(
-                f"{wait_s:g} s later not all replicas are in sync: {_some(short)}"
+                f"{wait_s:g} s later not all replicas are in sync: {listed(short, _SHOWN)}"
                 if up
                 else f"broker {backup.broker} is not up after {wait_s:g} s: start it, and look into its log"
             )
@@ -159,7 +159,3 @@ def _config(session: ZooKeeper, path: str) -> dict[str, str]:
     if not isinstance(config, dict):
         return {}
     return {str(name): str(value).strip().lower() for name, value in config.items()}
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
