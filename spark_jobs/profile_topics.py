@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from connect_share.checks.startup import startup_members
-from connect_share.checks.usage import DEFAULT_WINDOW_S, measured_usage
 from connect_share.console import DEFAULT_TIMEOUT_S, Output, ProgressLine, groups_of, json_text
 from connect_share.contents.cost_model import load_model
 from connect_share.contents.startup import SHIPPED_NAME, CountJob, CountPlan, show_text, startup_profile
-from connect_share.contents.usage import usage_members
+from connect_share.contents.usage import DEFAULT_WINDOW_S, measured_usage, usage_members
 from connect_share.model.records import TopicType
 from connect_share.worker_config import TopicSet
 from spark_jobs import command_line

@@ -13,7 +13,7 @@ from pathlib import Path
 from connect_share.backup.export import Export
 from connect_share.checks.order import Order
 from connect_share.checks.orphans import orphans_of
-from connect_share.checks.state import GroupRecords, GroupState
+from connect_share.checks.sources import GroupRecords, GroupState
 from connect_share.console import Group
 from connect_share.contents.groups import GroupFold
 from connect_share.errors import CopyError

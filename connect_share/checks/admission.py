@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from connect_share.checks import collisions
 from connect_share.checks.finding import Finding, Severity, named
-from connect_share.checks.state import GroupState, TopicsState
+from connect_share.checks.sources import GroupState, TopicsState
 from connect_share.console import Group, plural, shown_group
 from connect_share.contents.cost_model import StartSize
 from connect_share.contents.startup import StartupProfile

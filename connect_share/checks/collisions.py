@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
+from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity, limited, named, place
-from connect_share.checks.state import GroupState, TopicsState
+from connect_share.checks.sources import GroupState, TopicsState
 from connect_share.console import Group, group_order, shown_group
 from connect_share.model.config_state import TargetState
 from connect_share.model.keys import connector_of
@@ -147,3 +149,13 @@ def _same_sources(state: TopicsState, where: str) -> Iterator[Finding]:
 def _shown(places: Iterable[tuple[Group, str]]) -> str:
     ordered = sorted(places, key=lambda each: (group_order(each[0]), each[1]))
     return named([f"{connector} of {shown_group(group)}" for group, connector in ordered])
+
+
+CHECK: Final = Check(
+    "collisions",
+    "are groups or connectors in each other's way?",
+    "Look for two clusters with plain keys, ids and names that are read in two ways, transactional ids and consumer "
+    "groups that connectors of two groups share, and sources that two groups read.",
+    lambda sources: find(sources.state),
+    place=30,
+)

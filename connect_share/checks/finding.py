@@ -1,9 +1,10 @@
-"""The form of what a check finds: what, where, why it matters, and what to do."""
+"""The form of what a check finds: what, where, why it matters, and what to do; how findings are chosen and shown."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -103,3 +104,27 @@ def limited(findings: Iterator[Finding]) -> Iterator[Finding]:
             last.remedy,
             last.command,
         )
+
+
+def finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
+    """Yield findings as text."""
+    for finding in findings:
+        yield f"{finding.severity.value}: {finding.where}: {finding.what}"
+        yield from (f"    {line}" for line in (finding.why, finding.remedy, finding.command) if line)
+
+
+def counted(findings: Iterable[Finding]) -> str:
+    """Return how many findings there are, for people."""
+    counts = Counter(finding.severity for finding in findings)
+    found = ", ".join(plural(counts[severity], severity.value) for severity in Severity if counts[severity])
+    return found or "nothing found"
+
+
+def wanted(findings: Sequence[Finding], ignored: Collection[str]) -> list[Finding]:
+    """Return findings without those of ignored kinds, errors first."""
+    return errors_first(each for each in findings if each.id not in ignored)
+
+
+def exit_code(findings: Sequence[Finding]) -> int:
+    """Return 1 if a finding is an error."""
+    return 1 if any(finding.severity is Severity.ERROR for finding in findings) else 0

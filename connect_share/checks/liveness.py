@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity, limited, named, place
-from connect_share.checks.state import GroupState
+from connect_share.checks.sources import CheckSources, GroupState
 from connect_share.model.config_state import TargetState
 from connect_share.model.keys import ConfigKey, StatusKey
 from connect_share.model.records import TopicType
@@ -178,3 +179,23 @@ def _configured_ms(state: GroupState, name: str) -> int | None:
     latest = state.kept.history.latest
     records = [latest.get(kind.key(name)) for kind in (ConfigKey.CONNECTOR, ConfigKey.COMMIT, ConfigKey.TARGET_STATE)]
     return max((record.timestamp_ms for record in records if record is not None), default=None)
+
+
+def _in_groups(sources: CheckSources) -> Iterator[Finding]:
+    others = [str(each.group) for each in sources.state.groups if each.group is not None]
+    for state in sources.groups:
+        if TopicType.STATUS not in state.sealed:
+            workers = live_workers(state, sources.members, others=others, plain_group_id=sources.plain_group_id)
+            yield from find(sources.state.topics, state, workers, sources.now_ms)
+
+
+CHECK: Final = Check(
+    "liveness",
+    "do the statuses agree with the workers that live?",
+    "Compare statuses with the live members of each group: RUNNING without any worker, workers that are no members, "
+    "UNASSIGNED for more than ten minutes, and connectors that nobody ever said to run.",
+    _in_groups,
+    needs=(TopicType.STATUS,),
+    reads=(TopicType.CONFIG, TopicType.STATUS),
+    place=70,
+)

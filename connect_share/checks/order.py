@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from connect_share.checks.check import Check, in_each_group
 from connect_share.checks.finding import Finding, Severity, limited, place
-from connect_share.checks.state import GroupState
+from connect_share.checks.sources import GroupState
 from connect_share.console import plural
 from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.keys import ConfigKey, parse
@@ -121,3 +122,16 @@ def find(topic: str, state: GroupState) -> Iterator[Finding]:
         for name, number in order.half.items()
         if name not in order.doomed
     )
+
+
+CHECK: Final = Check(
+    "order",
+    "does a connector lose its tasks because of the order of its records?",
+    "Look for task configurations that workers do not take, or will not take once the topic was compacted "
+    "(KAFKA-17719): a commit before its connector or its tasks, a commit of more tasks than there are, half a "
+    "reconfiguration.",
+    in_each_group(find, TopicType.CONFIG),
+    needs=(TopicType.CONFIG,),
+    reads=(TopicType.CONFIG,),
+    place=10,
+)

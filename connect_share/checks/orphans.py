@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity, named, place
-from connect_share.checks.state import GroupState
+from connect_share.checks.sources import CheckSources, GroupState
 from connect_share.console import plural
 from connect_share.model.keys import ConfigKey, StatusKey, connector_of, parse
 from connect_share.model.records import TopicType
@@ -156,3 +157,19 @@ def find(topics: Mapping[TopicType, str], state: GroupState, members: int | None
             "if the cluster is gone for good, remove what is left of it",
             None if state.group is None else f"connect-share delete group {shlex.quote(state.group)} -w FILE --dry-run",
         )
+
+
+def _in_groups(sources: CheckSources) -> Iterator[Finding]:
+    for state in sources.groups:
+        yield from find(sources.state.topics, state, sources.members_of(state.group))
+
+
+CHECK: Final = Check(
+    "orphans",
+    "what is left of connectors and groups that are gone?",
+    "Look for statuses, topics in use, target states, task configurations and offsets of connectors without a "
+    "configuration, for statuses of tasks above the number of tasks, and for groups without any connector.",
+    _in_groups,
+    needs=(_CONFIG,),
+    place=20,
+)

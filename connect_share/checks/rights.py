@@ -1,14 +1,25 @@
-"""Which rights each use of the topics needs, and what is missing; docs/access-rights.md is tested against this table."""
+"""``check rights``: which rights each use of the topics needs, and what is missing.
+
+docs/access-rights.md is tested against the table here.
+"""
 
 from __future__ import annotations
 
+import argparse
 import enum
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from connect_share.checks.finding import Finding, Severity
+from connect_share.checks.check import Check
+from connect_share.checks.finding import Finding, Severity, counted, exit_code, finding_lines, wanted
+from connect_share.checks.sources import CheckSources
+from connect_share.console import Output, Parser, Result, Table
+from connect_share.console.topic_options import add_topics, topic_set_of
 from connect_share.kafka.descriptions import HeldRights
+from connect_share.kafka.read import CONSOLE_CLIENT_ID
+from connect_share.kafka.rights import RightsAdmin
+from connect_share.worker_config import TopicSet
 
 _DATA: Final = "configurations, statuses, offsets"
 _INCLUDES_DESCRIBE: Final = frozenset({"READ", "WRITE", "ALTER", "DELETE"})
@@ -194,3 +205,95 @@ def _allow(tool: Sequence[str], resource: Resource, found: Collection[Missing]) 
     pattern = ["--resource-pattern-type", "prefixed"] if resource.prefixed else []
     named = [f"--{resource.kind}", resource.name, *pattern]
     return shlex.join([*tool, "--add", "--allow-principal", "User:NAME", *operations, *named])
+
+
+_DEFAULT: Final = ("worker", "stores", "console")
+
+
+def _add_options(parser: Parser) -> None:
+    add_topics(parser)
+    parser.add_argument(
+        "--for",
+        dest="uses",
+        metavar="USE",
+        choices=tuple(NEEDS),
+        action="append",
+        help=f"{', '.join(NEEDS)}; may be repeated; {', '.join(_DEFAULT)} by default",
+    )
+
+
+def _check_rights(arguments: argparse.Namespace, out: Output) -> Result:
+    """Check rights; 1 if one is missing for what is asked for."""
+    topic_set = topic_set_of(arguments)
+    if topic_set.worker is None:
+        out.note("without -w FILE no group is known: only rights on the topics were checked")
+    uses, topics = list(dict.fromkeys(arguments.uses or _DEFAULT)), topic_set.topics.values()
+    findings, lacking = findings_of(topic_set, uses, arguments.timeout)
+    members = {use: _members(found) for use, found in lacking.items()}
+    return Result(
+        {"findings": [finding.to_dict() for finding in findings], "uses": members, "checked": uses},
+        [
+            *finding_lines(findings),
+            Table(("USE", "CHECKED", "MISSING"), [_row(use, found, uses) for use, found in lacking.items()]),
+            f"{', '.join(topics)}: {counted(findings)}",
+        ],
+        exit_code(findings),
+    )
+
+
+def findings_of(
+    topic_set: TopicSet, uses: Sequence[str], timeout_s: float
+) -> tuple[list[Finding], dict[str, list[Missing]]]:
+    """Return what is found for these uses, errors first, and what is missing for each use there is."""
+    worker, topics = topic_set.worker, list(topic_set.topics.values())
+    group_id = None if worker is None else worker.group_id
+    with RightsAdmin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=timeout_s) as admin:
+        held = _held(admin, topics, group_id)
+    exactly_once = worker is not None and worker.uses_transactional_leader
+    lacking = {use: list(missing(use, held, topics, group_id, exactly_once=exactly_once)) for use in NEEDS}
+    secure = topic_set.settings.properties.get("security.protocol", "plaintext").lower() != "plaintext"
+    tool = ["kafka-acls", "--bootstrap-server", topic_set.settings.bootstrap_servers]
+    tool += ["--command-config", "admin.properties"] if secure else []
+    return wanted(list(find([each for use in uses for each in lacking[use]], held, tool)), ()), lacking
+
+
+def _held(admin: RightsAdmin, topics: list[str], group_id: str | None) -> Mapping[Resource, HeldRights]:
+    held = {Resource("topic", topic): rights for topic, rights in admin.topic_rights(topics).items()}
+    if group_id is not None:
+        (group,) = resources(On.GROUP, topics, group_id)
+        held[group] = admin.group_rights(group_id)
+    return held
+
+
+def _members(found: list[Missing]) -> dict[str, object]:
+    return {
+        name: [{"right": each.right, "on": str(each.on)} for each in found if each.unknown is unknown]
+        for name, unknown in (("missing", False), ("unknown", True))
+    }
+
+
+def _row(use: str, found: list[Missing], uses: list[str]) -> tuple[str, str, str]:
+    texts = [f"{each.right} on {each.on}{' (cannot be seen)' if each.unknown else ''}" for each in found]
+    return use, "yes" if use in uses else "no", "; ".join(texts) or "nothing"
+
+
+def _find_all(sources: CheckSources) -> list[Finding]:
+    uses = ("console",) if sources.topic_set.worker is None else ("worker", "console")
+    return findings_of(sources.topic_set, uses, sources.timeout_s)[0]
+
+
+CHECK: Final = Check(
+    "rights",
+    "may the principal do what is needed?",
+    "Ask Kafka what the principal of the worker file may do with the topics and the group, and compare that "
+    "with what each use needs: a Java worker, the Python stores, the console, create topics, the migrator. Reads only; "
+    "exit code 1 if something is missing for what is asked for with --for.",
+    _find_all,
+    place=110,
+    run=_check_rights,
+    options=_add_options,
+    examples=(
+        "-w worker.properties",
+        "-w worker.properties --for stores --for migrator --output json",
+    ),
+)

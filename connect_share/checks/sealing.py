@@ -1,10 +1,12 @@
-"""Checks of the lines of worker files for sealed sharing, of who may read the keys, and whether the files of a group agree.
+"""``check sealing``: what of sealed groups is plain or refused, and which keys are in use; sealing lines of worker files.
 
 Ids of keys may be in a finding; keys never are.
 """
 
 from __future__ import annotations
 
+import argparse
+import shlex
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
@@ -12,9 +14,24 @@ from itertools import combinations
 from pathlib import Path
 from typing import Final
 
-from connect_share.checks.finding import Finding, Severity
+from connect_share.checks.check import Check
+from connect_share.checks.finding import Finding, Severity, counted, errors_first, exit_code, finding_lines
 from connect_share.checks.worker_file import CheckedFile, worker_finding
-from connect_share.sealing import KEYS_PROPERTY, SealingMode
+from connect_share.console import (
+    Group,
+    Output,
+    Parser,
+    Result,
+    group_order,
+    plural,
+    shown_group,
+)
+from connect_share.console.topic_options import add_topics, topic_set_of
+from connect_share.contents.groups import Contents, TopicContents, read_topics
+from connect_share.contents.seal_counts import How, Newest, SealCount, ids_text
+from connect_share.errors import listed
+from connect_share.model.records import TopicType
+from connect_share.sealing import KEYS_PROPERTY, Refusal, SealingMode
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.config_providers import references
 from connect_share.worker_config.worker import SEALING_PROPERTY
@@ -135,3 +152,236 @@ def _differences(one: WorkerConfig, two: WorkerConfig) -> Iterator[tuple[Severit
         yield Severity.ERROR, KEYS_PROPERTY, "seals in one with a key that the other does not have"
     elif mine != theirs:
         yield Severity.WARNING, KEYS_PROPERTY, "is not the same; right only while keys are being changed"
+
+
+_SHOWN_PLACES: Final = 3
+_SHOWN_GROUPS: Final = 20
+_MANY_VALUES: Final = 2**31
+"""Half of what a key may seal with random IVs. Source: NIST SP 800-38D, 8.3."""
+_NOT_OWN: Final = (Refusal.FORGED, Refusal.MALFORMED, Refusal.REPLAYED)
+
+
+def _add_options(parser: Parser) -> None:
+    add_topics(parser)
+    parser.add_argument(
+        "--all-groups-sealed",
+        action="store_true",
+        help="every group on these topics has to be sealed: a plain one is an error",
+    )
+
+
+def _check_sealing(arguments: argparse.Namespace, out: Output) -> Result:
+    """Check what is sealed; 1 if a finding is an error."""
+    topic_set = topic_set_of(arguments)
+    worker, group = topic_set.worker, None if topic_set.worker is None else topic_set.worker.cluster_group_id
+    only = None if group is None or arguments.all_groups_sealed else (group,)
+    contents = read_topics(topic_set, list(topic_set.topics), groups=only, timeout_s=arguments.timeout)
+    for topic in contents.topics.values():
+        for note in topic.notes:
+            out.note(note)
+    findings = find(contents, worker, arguments.worker_config, all_groups_sealed=arguments.all_groups_sealed)
+    return Result(
+        {"findings": [finding.to_dict() for finding in findings], "values_at_most": _values_at_most(contents)},
+        [*finding_lines(findings), f"{_names(contents)}: {counted(findings)}"],
+        exit_code(findings),
+    )
+
+
+def find(
+    contents: Contents, worker: WorkerConfig | None, file: Path | None, *, all_groups_sealed: bool
+) -> list[Finding]:
+    """Return what is found in the topics, errors first; ``file`` is that of the worker."""
+    findings: list[Finding] = []
+    group = None if worker is None else worker.cluster_group_id
+    if worker is not None and group is not None:
+        findings += _of_own_group(contents, group, worker, str(file))
+    findings += _plain_beside_sealed(contents, [each for each in contents.groups() if group is None or each != group])
+    if all_groups_sealed:
+        findings += _plain_groups(contents)
+    if sealed_groups(contents) and (at_most := _values_at_most(contents)) >= _MANY_VALUES:
+        findings.append(_many_values(contents, at_most))
+    return errors_first(findings)
+
+
+def _values_at_most(contents: Contents) -> int:
+    """Return how many records were ever written: no key has sealed more values there."""
+    return sum(topic.end for topic in contents.topics.values())
+
+
+def sealed_groups(contents: Contents) -> set[Group]:
+    """Return the groups that have sealed values."""
+    return {group for topic in contents.topics.values() for group, count in topic.seals.items() if count.any_sealed}
+
+
+def _names(contents: Contents) -> str:
+    return ", ".join(topic.topic for topic in contents.topics.values())
+
+
+def _of_own_group(contents: Contents, group: Group, worker: WorkerConfig, file: str) -> Iterator[Finding]:
+    """Check the group whose worker file is known, as its workers see it."""
+    for topic in contents.topics.values():
+        count = topic.seals.get(group)
+        if count is None:
+            continue
+        if worker.sealing_mode is not SealingMode.OFF:
+            yield from _plain_values(topic, count, worker.sealing_mode, file)
+        yield from _refused_values(topic, count)
+        yield from _unknown_keys(topic, count, worker, file)
+    keys = worker.keys_in_use
+    if keys is None or len(contents.topics) < len(TopicType):
+        return
+    counts = [topic.seals[group] for topic in contents.topics.values() if group in topic.seals]
+    used = {number for count in counts for number in (*count.sealed.counts, *count.refused_ids.counts)}
+    unused = [str(number) for number in keys.ids[1:] if number not in used]
+    if unused:
+        yield Finding(
+            "sealing-unused-keys",
+            Severity.NOTE,
+            file,
+            f"no record of {group} is sealed with key {', '.join(unused)}",
+            f"{KEYS_PROPERTY} still has it, and nothing on these topics needs it",
+            "remove it from all workers, unless it is about to become the first, or backups and mirrors are to be opened",
+        )
+
+
+def _plain_values(topic: TopicContents, count: SealCount, mode: SealingMode, file: str) -> Iterator[Finding]:
+    newest = count.newest_of(How.PLAIN)
+    replaced = count.plain - len(newest)
+    if newest:
+        required = mode is SealingMode.REQUIRED
+        yield Finding(
+            "sealing-plain-values",
+            Severity.ERROR if required else Severity.WARNING,
+            topic.topic,
+            f"the newest record of {plural(len(newest), 'key')} is plain, or a tombstone: {_places(topic, newest)}",
+            "workers refuse it in this mode, required, and the cleaner removes what is under it"
+            if required
+            else "workers believe it in this mode, accept, whoever wrote it; in required they refuse it",
+            "if the group wrote it before it was sealed: stop all workers, set accept and seal it; otherwise find the writer "
+            "and remove its right",
+            shlex.join(["connect-share-migrate", "reseal", "--worker-config", file]),
+        )
+    if replaced:
+        yield Finding(
+            "sealing-plain-replaced",
+            Severity.NOTE,
+            topic.topic,
+            f"{plural(replaced, 'plain record')} that newer ones have replaced",
+            "who may read the topic reads what is in them until the cleaner takes them; no worker needs them",
+            "wait for the cleaner, and change the secrets that are in them",
+        )
+
+
+def _refused_values(topic: TopicContents, count: SealCount) -> Iterator[Finding]:
+    reasons = {reason: count.reasons[reason] for reason in _NOT_OWN if count.reasons[reason]}
+    if reasons:
+        newest = count.newest_of(How.REFUSED)
+        yield Finding(
+            "sealing-refused-values",
+            Severity.ERROR if newest else Severity.WARNING,
+            topic.topic,
+            ", ".join(f"{plural(number, 'record')} refused: {reason.value}" for reason, number in reasons.items())
+            + (f"; the newest of {plural(len(newest), 'key')}: {_places(topic, newest)}" if newest else ""),
+            "another writer uses keys of the group, and the cleaner removes the good records under it",
+            "find the writer and remove its right, then write the values of those keys again",
+        )
+
+
+def _unknown_keys(topic: TopicContents, count: SealCount, worker: WorkerConfig, file: str) -> Iterator[Finding]:
+    off = worker.sealing_mode is SealingMode.OFF
+    unknown, newest = count.refused_ids.without(count.known), count.newest_of(How.UNKNOWN)
+    if unknown.counts:
+        yield Finding(
+            "sealing-unknown-keys",
+            Severity.WARNING if off and not newest else Severity.ERROR,
+            topic.topic,
+            f"records that claim to be sealed with keys {file} does not {'use' if off else 'have'}: "
+            f"{', '.join(ids_text(unknown))}"
+            + (f"; the newest of {plural(len(newest), 'key')}: {_places(topic, newest)}" if newest else ""),
+            "workers without keys refuse them"
+            if off
+            else "no worker starts while such a record is the newest of its key, and no Java worker before the cleaner has "
+            "taken it",
+            f"if it is a key of the group, put it behind the others of {KEYS_PROPERTY}; if not, find the writer and remove "
+            "its right, then write the values of those keys again",
+        )
+
+
+def _plain_beside_sealed(contents: Contents, groups: Sequence[Group]) -> Iterator[Finding]:
+    sealed = sealed_groups(contents)
+    for topic in contents.topics.values():
+        mixed = [
+            group for group in groups if group in sealed and group in topic.seals and _is_plain(topic.seals[group])
+        ]
+        if mixed:
+            yield Finding(
+                "sealing-plain-beside-sealed",
+                Severity.WARNING,
+                topic.topic,
+                f"plain values, as the newest of their keys, of groups that have sealed ones, too: {_shown(mixed)}",
+                "such a value is of before the group was sealed, or of another writer. Without keys it is known which values "
+                "claim to be sealed, and not who sealed them",
+                "run this with the worker file of the group, which opens its values",
+                "connect-share check sealing -w FILE",
+            )
+
+
+def _is_plain(count: SealCount) -> bool:
+    """Return whether the newest value of a key is plain; of a group with nothing sealed the newest records are not kept."""
+    return count.plain > 0 and (not count.any_sealed or bool(count.newest_of(How.PLAIN)))
+
+
+def _plain_groups(contents: Contents) -> Iterator[Finding]:
+    sealed = sealed_groups(contents)
+    plain = [group for group in contents.groups() if group not in sealed]
+    beyond = max((topic.others for topic in contents.topics.values()), default=0)
+    if plain or beyond:
+        yield Finding(
+            "sealing-plain-groups",
+            Severity.ERROR,
+            _names(contents),
+            f"nothing of {plural(len(plain), 'group')} is sealed: {_shown(plain)}"
+            + (f"; {plural(beyond, 'record')} of further groups not checked" if beyond else ""),
+            "all groups on these topics are to be sealed; who may write there controls a plain group, and who may read there "
+            "sees its values",
+            "give its workers keys, and seal what is there; if there is no such group, find the writer and remove its right",
+        )
+
+
+def _places(topic: TopicContents, newest: Sequence[Newest]) -> str:
+    shown = [
+        f"{topic.topic}[{each.partition}]@{each.offset} ({plural(each.size, 'byte')})"
+        for each in newest[:_SHOWN_PLACES]
+    ]
+    return ", ".join(shown) + (" and more" if len(newest) > _SHOWN_PLACES else "")
+
+
+def _many_values(contents: Contents, at_most: int) -> Finding:
+    return Finding(
+        "sealing-many-values",
+        Severity.WARNING,
+        _names(contents),
+        f"one key may have sealed up to {at_most:,} values: so many records of all groups were ever written there",
+        "a key may seal 4,294,967,296 values at most: the IVs are random, and two that are the same break it",
+        "change the key of each group that writes much; what the topics tell does not change by that",
+    )
+
+
+def _shown(groups: Sequence[Group]) -> str:
+    return listed(map(shown_group, sorted(groups, key=group_order)), _SHOWN_GROUPS)
+
+
+CHECK: Final = Check(
+    "sealing",
+    "is all sealed that should be, and with which keys?",
+    "Check the values of sealed groups: with a worker file those of its group, which are opened; without one "
+    "those of all groups, as far as that is possible without keys. Reads only; exit code 1 if a finding is an error.",
+    lambda sources: find(sources.contents, sources.topic_set.worker, sources.worker_file, all_groups_sealed=False),
+    place=100,
+    run=_check_sealing,
+    options=_add_options,
+    examples=(
+        "-w worker.properties",
+        "-w worker.properties --all-groups-sealed --output json",
+    ),
+)

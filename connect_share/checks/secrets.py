@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
+from connect_share.checks.check import Check, in_each_group
 from connect_share.checks.finding import Finding, Severity, limited, named, place
-from connect_share.checks.state import GroupState
+from connect_share.checks.sources import GroupState
 from connect_share.errors import ValueFormatError
 from connect_share.model.connect_json import loads
 from connect_share.model.keys import ConfigKey, parse
@@ -44,3 +46,15 @@ def _properties(value: bytes | None) -> dict[str, object]:
         return {}
     properties = parsed.get("properties") if isinstance(parsed, dict) else None
     return properties if isinstance(properties, dict) else {}
+
+
+CHECK: Final = Check(
+    "secrets",
+    "are there secrets in clear text?",
+    "Look for secrets in clear text in configurations of connectors and tasks. Judged by the name of the property and "
+    "the form of the value; a reference such as ${file:...} is fine. Values are never shown.",
+    in_each_group(find, TopicType.CONFIG),
+    needs=(TopicType.CONFIG,),
+    reads=(TopicType.CONFIG,),
+    place=40,
+)

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
+from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity, limited, place
 from connect_share.console import Group, group_order
-from connect_share.contents.advice import MIB
-from connect_share.contents.compaction import CleanerSettings
+from connect_share.contents.advice import MIB, CleanerSettings
 from connect_share.contents.profile import Count
 from connect_share.contents.startup import ProfiledTopic
 from connect_share.model.records import TopicType
 
-REQUEST_SIZE: Final = 1_048_576
-"""Default of a producer's ``max.request.size``."""
 _NEAR: Final = 0.75
 _OVERHEAD: Final = 70
 """Bytes of a batch with one record beside its key and value, at most. Source: ``DefaultRecordBatch``, ``DefaultRecord``."""
@@ -96,3 +94,15 @@ def _outgrown(topic: ProfiledTopic) -> Iterator[Finding]:
             "see which settings would help; if these are right, look whether the brokers' cleaner runs (log-cleaner.log)",
             "connect-share check startup -w FILE",
         )
+
+
+CHECK: Final = Check(
+    "sizes",
+    "are records nearly too large, or topics larger than they should be?",
+    "Compare the largest records with max.message.bytes of the topic and max.request.size of the worker, and look for "
+    "topics that are not compacted as they should be.",
+    lambda sources: find(sources.profile.topics, sources.request_size),
+    needs=tuple(TopicType),
+    members={"largest": lambda sources: largest(sources.profile.topics)},
+    place=50,
+)

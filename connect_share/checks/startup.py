@@ -1,12 +1,46 @@
-"""What the start-up profile finds, in the form of all checks. Pure."""
+"""``check startup``: what a start costs on the user's own topics, and which settings would make it cheaper."""
 
 from __future__ import annotations
 
-from typing import Any
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
 
+from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity
-from connect_share.console import shown_group
-from connect_share.contents.startup import StartupProfile, members
+from connect_share.console import (
+    NOTHING_CHANGED,
+    STAYS,
+    Output,
+    Parser,
+    confirmed,
+    groups_of,
+    plural,
+    seconds,
+    shown_group,
+)
+from connect_share.console.topic_options import add_groups, add_topics, topic_set_of
+from connect_share.contents.advice import SettingChange
+from connect_share.contents.cost_model import load_model
+from connect_share.contents.startup import (
+    SHIPPED_NAME,
+    CountPlan,
+    StartupProfile,
+    change_line,
+    count_topics,
+    members,
+    show_text,
+    startup_profile,
+)
+from connect_share.errors import ConnectShareError, UsageError
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import alter_command, topic_specs
+from connect_share.kafka.read import CONSOLE_CLIENT_ID
+from connect_share.kafka.shared_set import setting_differences
+from connect_share.model.records import TopicType
+from connect_share.worker_config import TopicSet
 
 
 def findings_of(found: StartupProfile) -> list[Finding]:
@@ -51,3 +85,136 @@ def findings_of(found: StartupProfile) -> list[Finding]:
 def startup_members(found: StartupProfile) -> dict[str, Any]:
     """Return the whole profile for JSON, with its findings."""
     return {**members(found), "findings": [finding.to_dict() for finding in findings_of(found)]}
+
+
+_UNASKED: Final = "nothing was changed: give --yes to go on without a prompt"
+
+
+def _add_options(parser: Parser) -> None:
+    add_topics(parser)
+    add_groups(parser, "show only ")
+    parser.add_argument(
+        "--model",
+        metavar="FILE",
+        type=Path,
+        help="result of python -m spark_jobs.benchmark_startup on your own machine, for seconds that hold there",
+    )
+    parser.add_argument("--limit", metavar="SECONDS", type=seconds, help="longest start that is fine; none by default")
+    parser.add_argument("--apply", action="store_true", help="change the settings, after a preview")
+    parser.add_argument("--yes", action="store_true", help="with --apply: do not ask")
+    parser.add_argument("--dry-run", action="store_true", help="with --apply: show what would change, change nothing")
+
+
+def _check_startup(arguments: argparse.Namespace, out: Output) -> int:
+    """Profile the topics; 1 if there are findings that this call has not corrected."""
+    if arguments.yes and not arguments.apply:
+        raise UsageError("--yes goes with --apply; without it nothing is changed")
+    fitted = load_model(arguments.model)
+    topic_set = topic_set_of(arguments, tuple(TopicType))
+    groups = groups_of(arguments.groups)
+    plan = CountPlan.of(topic_set, timeout_s=arguments.timeout)
+    for note in plan.notes:
+        out.note(note)
+    found = startup_profile(
+        count_topics(plan, out),
+        fitted,
+        now_ms=plan.now_ms,
+        model_name=SHIPPED_NAME if arguments.model is None else str(arguments.model),
+        limit_s=arguments.limit,
+        groups=groups,
+    )
+    if arguments.apply and found.advice.changes:
+        with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=arguments.timeout) as admin:
+            return _apply(arguments, found, admin, out)
+    if out.is_json:
+        out.json(startup_members(found))
+    else:
+        show_text(found, out)
+    _note_differences(topic_set, plan, out)
+    return 1 if found.findings else 0
+
+
+def _note_differences(topic_set: TopicSet, plan: CountPlan, out: Output) -> None:
+    """Print where a topic is not as ``create topics`` makes it: that may matter when the topic has grown."""
+    for spec in topic_specs(topic_set):
+        actual = plan.configs[spec.topic_type]
+        for difference in () if actual is None else setting_differences(spec, None, actual):
+            out.note(
+                f"{spec.topic} is not as create topics would make it: {difference.what} is {difference.actual}, "
+                f"wanted {difference.wanted}"
+            )
+
+
+def _apply(arguments: argparse.Namespace, found: StartupProfile, admin: Admin, out: Output) -> int:
+    """Preview the advised changes, ask, and make them."""
+    changes: dict[str, list[SettingChange]] = {}
+    for change in found.advice.changes:
+        changes.setdefault(change.topic, []).append(change)
+    # The old values; None where the topic had no value of its own.
+    own = {topic: admin.own_topic_configs(topic) for topic in changes}
+    before = {topic: {each.setting: own[topic].get(each.setting) for each in changes[topic]} for topic in changes}
+    undo_commands = [alter_command(admin.bootstrap_servers, topic, settings) for topic, settings in before.items()]
+    undo_lines = [f"  {command}" for command in undo_commands]
+    dry_run = bool(arguments.dry_run)
+    if not out.is_json:
+        show_text(found, out)
+        out.lines("")
+    if not (dry_run and out.is_json):
+        # The preview and the undo commands appear on the terminal also if stdout is redirected.
+        preview = out if dry_run else Output(out.command, stdout=sys.stderr)
+        preview.lines("to be changed:", *(f"  {change_line(change)}" for change in found.advice.changes))
+        preview.lines("to undo it:", *undo_lines)
+    if not dry_run:
+        if not arguments.yes and not confirmed("change these settings?", otherwise=_UNASKED):
+            return 1
+        _change(admin, changes, out)
+    if out.is_json:
+        undo = [
+            {"topic": topic, "setting": setting, "value": value}
+            for topic, settings in before.items()
+            for setting, value in settings.items()
+        ]
+        result = {"applied": not dry_run, "dry_run": dry_run, "undo": undo, "undo_commands": undo_commands}
+        out.json({**startup_members(found), **result})
+    elif dry_run:
+        out.lines("", "dry run: nothing was changed")
+    else:
+        out.lines(f"{plural(len(found.advice.changes), 'setting')} changed; to undo it:", *undo_lines)
+    return 1 if dry_run or found.advice.problems or found.too_slow else 0
+
+
+def _change(admin: Admin, changes: Mapping[str, list[SettingChange]], out: Output) -> None:
+    for topic, wanted in changes.items():
+        now = admin.topic_configs(topic)
+        for change in wanted:
+            if now.get(change.setting, change.old) != change.old:
+                raise ConnectShareError(
+                    f"{topic}: {change.setting} changed to {now[change.setting]} since it was read; run this again"
+                )
+    for topic, wanted in changes.items():
+        admin.alter_topic_configs(topic, {change.setting: change.new for change in wanted})
+        out.note(f"{topic}: changed")
+
+
+def _interrupted(arguments: argparse.Namespace) -> str:
+    return STAYS if arguments.apply and not arguments.dry_run else NOTHING_CHANGED
+
+
+CHECK: Final = Check(
+    "startup",
+    "what does a start cost, and which topic settings make it cheaper?",
+    "Read the three topics once and tell what is in them by group and kind of record, how long a start of "
+    "each group is predicted to take, and which topic settings would make it shorter. "
+    "Exit code 1 if a setting is worth changing, something is wrong in a topic, or a start takes longer than --limit.",
+    lambda sources: findings_of(sources.profile),
+    needs=tuple(TopicType),
+    after_interruption=_interrupted,
+    place=120,
+    run=_check_startup,
+    options=_add_options,
+    examples=(
+        "-w worker.properties",
+        "-w worker.properties --limit 5",
+        "-w worker.properties --apply --dry-run",
+    ),
+)

@@ -52,16 +52,7 @@ PROGRAM: Final = Program(
         "check": Verb(
             "check what is on the topics, the topics, worker files, what is sealed, rights, start-up, topic ids, or all of "
             "it",
-            [
-                f"{_CLI}.check_all",
-                f"{_CLI}.check_contents",
-                f"{_CLI}.check_worker_config",
-                f"{_CLI}.check_topics",
-                f"{_CLI}.check_sealing",
-                f"{_CLI}.check_rights",
-                f"{_CLI}.check_startup",
-                _TOPIC_IDS,
-            ],
+            [f"{_CLI}.check", _TOPIC_IDS],
         ),
         "delete": Verb("retire a group that is shut down", [f"{_CLI}.groups"]),
         "create": Verb("create the topics of a worker", [f"{_CLI}.create_topics"]),

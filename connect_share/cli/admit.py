@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from connect_share.checks import admission, secrets, sizes, transactions
+from connect_share.checks import rights as check_rights
+from connect_share.checks import worker_config as check_worker_config
 from connect_share.checks.admission import NewGroup, StartupEffect
-from connect_share.checks.finding import Finding, Severity
-from connect_share.checks.state import GroupState
-from connect_share.cli import check_rights, check_worker_config
-from connect_share.cli.check_sealing import sealed_groups
-from connect_share.cli.check_sources import CheckSources
-from connect_share.cli.findings import counted, exit_code, finding_lines, wanted
-from connect_share.cli.options import add_ignore
+from connect_share.checks.finding import Finding, Severity, counted, exit_code, finding_lines, wanted
+from connect_share.checks.sealing import sealed_groups
+from connect_share.checks.sources import CheckSources, GroupState
 from connect_share.console import (
     DEFAULT_TIMEOUT_S,
     Command,
@@ -28,6 +26,7 @@ from connect_share.console import (
     seconds,
     worker_file,
 )
+from connect_share.console.topic_options import add_ignore
 from connect_share.contents.startup import ProfiledTopic
 from connect_share.errors import AuthorizationError, InvalidClusterGroupIdError
 from connect_share.model.records import TopicType
@@ -59,7 +58,7 @@ def _admit(arguments: argparse.Namespace, out: Output) -> Result:
     effect = _effect(sources, source, added)
     findings = [
         *admission.find(new, sources.state, sealed_groups(sources.contents)),
-        *map(_as_warning, check_worker_config.findings_of(arguments.worker_config, arguments.timeout, out)),
+        *map(_as_warning, check_worker_config.findings_of(arguments.worker_config, arguments.timeout, out.note)),
         *_open_transactions(sources),
         *_rights(sources, out),
         *(_brought(sources, source, moves, added) if source is not None else ()),

@@ -13,7 +13,6 @@ from connect_share.backup.backup_file import shown_time
 from connect_share.backup.export import Export, Exported
 from connect_share.backup.follow import Follower, Limits, Written, locked_folder
 from connect_share.backup.restore_command import restore_command
-from connect_share.cli.options import add_groups, add_topics, topic_set_of
 from connect_share.console import (
     DEFAULT_TIMEOUT_S,
     Command,
@@ -26,6 +25,7 @@ from connect_share.console import (
     seconds,
     shown_group,
 )
+from connect_share.console.topic_options import add_groups, add_topics, topic_set_of
 from connect_share.errors import ConfigError, ConnectShareError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.read import CONSOLE_CLIENT_ID

@@ -8,7 +8,6 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from connect_share.cli.get import Reading, add_contents_options
-from connect_share.cli.options import add_topics
 from connect_share.cli.rows import (
     SEALED,
     connector_row,
@@ -32,6 +31,7 @@ from connect_share.console import (
     plural,
     shown_group,
 )
+from connect_share.console.topic_options import add_topics
 from connect_share.contents.groups import Contents
 from connect_share.errors import ConnectShareError
 from connect_share.model.config_state import ClusterConfigState

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Final
 
-from connect_share.cli.options import add_topics, topic_set_of
 from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Parser, stopped_by
+from connect_share.console.topic_options import add_topics, topic_set_of
 from connect_share.errors import BrokerError, ConfigError, TopicMissingError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import topic_specs

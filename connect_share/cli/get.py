@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from connect_share.cli.options import add_groups, add_topics, topic_set_of
 from connect_share.cli.rows import (
     SEALED,
     UNKNOWN,
@@ -42,6 +41,7 @@ from connect_share.console import (
     seconds,
     shown_group,
 )
+from connect_share.console.topic_options import add_groups, add_topics, topic_set_of
 from connect_share.contents.groups import Contents, TopicReading, WriteTimes, read_topics
 from connect_share.contents.seal_counts import SealCount, total
 from connect_share.errors import ConnectShareError, TopicRecreatedError

@@ -8,18 +8,18 @@ import io
 from collections.abc import Iterator
 from typing import Final
 
-from connect_share.checks.usage import DEFAULT_WINDOW_S, measured_usage
-from connect_share.cli.check_startup import count_topics
-from connect_share.cli.options import add_topics, topic_set_of
 from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Parser, Result, Table, seconds, shown_group
+from connect_share.console.topic_options import add_topics, topic_set_of
 from connect_share.contents.cost_model import load_model
-from connect_share.contents.startup import CountPlan
+from connect_share.contents.startup import CountPlan, count_topics
 from connect_share.contents.usage import (
     DEFAULT_EGRESS_BYTES,
     DEFAULT_START_S,
+    DEFAULT_WINDOW_S,
     GroupUsage,
     Limits,
     Usage,
+    measured_usage,
     usage_members,
 )
 from connect_share.model.records import TopicType

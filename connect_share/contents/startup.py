@@ -16,8 +16,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from connect_share.console import Group, Output, shown_group
-from connect_share.contents.advice import Advice, SettingChange, advise
-from connect_share.contents.compaction import SHOWN_SETTINGS, CleanerSettings, Hidden, hidden
+from connect_share.contents.advice import SHOWN_SETTINGS, Advice, CleanerSettings, Hidden, SettingChange, advise, hidden
 from connect_share.contents.cost_model import FittedModel, StartSize
 from connect_share.contents.profile import Count, PartitionCounter, PartitionProfile, TopicProfile, total
 from connect_share.errors import AuthorizationError
@@ -459,3 +458,29 @@ class CountPlan:
         """Return the profile of a topic whose partitions were counted."""
         topic = self.topic_set.topics[topic_type]
         return ProfiledTopic(TopicProfile.of(topic, topic_type, partitions), self.configs[topic_type])
+
+
+_PROGRESS_S: Final = 2.0
+
+
+def count_topics(plan: CountPlan, out: Output) -> dict[TopicType, ProfiledTopic]:
+    """Read the topics in this process, one after the other."""
+    topics = {}
+    for topic_type in TopicType:
+        advance = _progress(out, plan.topic_set.topics[topic_type], plan.records_at_most(topic_type))
+        partitions = [profile for job in plan.jobs(topic_type) for profile in job.run(advance)]
+        topics[topic_type] = plan.profiled(topic_type, partitions)
+    return topics
+
+
+def _progress(out: Output, topic: str, at_most: int) -> Callable[[int], None]:
+    done, shown_s = 0, time.monotonic()
+
+    def advance(records: int) -> None:
+        nonlocal done, shown_s
+        done += records
+        if time.monotonic() - shown_s >= _PROGRESS_S:
+            shown_s = time.monotonic()
+            out.note(f"{topic}: {done:,} of at most {at_most:,} records read")
+
+    return advance

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from connect_share.checks import collisions, order, orphans, secrets
 from connect_share.checks.finding import Finding
-from connect_share.checks.state import GroupRecords, TopicsState
-from connect_share.cli.check_sources import topics_state
+from connect_share.checks.sources import GroupRecords, TopicsState, topics_state
 from connect_share.console import Group
 from connect_share.contents.groups import Contents, Look, TopicContents, TopicFold
 from connect_share.model.keys import prefix_key

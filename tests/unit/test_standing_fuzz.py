@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import pytest
 
+from connect_share.checks.sealing import find
 from connect_share.cli import rows
-from connect_share.cli.check_sealing import find
 from connect_share.console import Output
 from connect_share.contents.groups import Contents
 from connect_share.errors import ConfigError, ConnectShareError, ValueFormatError

@@ -6,7 +6,7 @@ import pytest
 
 from connect_share.checks import collisions, order, orphans, secrets, sizes
 from connect_share.checks.finding import MOST_FINDINGS, Finding, Severity
-from connect_share.checks.state import TopicsState
+from connect_share.checks.sources import REQUEST_SIZE, TopicsState
 from connect_share.contents.profile import PartitionCounter, TopicProfile
 from connect_share.contents.startup import ProfiledTopic
 from connect_share.model.records import Record, TopicType
@@ -258,7 +258,7 @@ def profiled(*sizes_of: tuple[bytes, int], configs: dict[str, str] | None = None
 )
 def test_sizes(size: int, configs: dict[str, str] | None, expected: list[str]) -> None:
     topics = profiled((b"g.connector-a", size), (b"g.connector-b", 5), (b"connector-p", 7), configs=configs)
-    found = list(sizes.find(topics, sizes.REQUEST_SIZE))
+    found = list(sizes.find(topics, REQUEST_SIZE))
     assert [each.id for each in found] == expected
     assert all(each.where == "configs, group g, 0@0" for each in found)
     assert [(each["group"], each["bytes"], each["at"]) for each in sizes.largest(topics)] == [

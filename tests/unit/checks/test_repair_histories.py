@@ -15,7 +15,7 @@ from connect_share.backup.repair_records import Mending, _stays, plan_order, pla
 from connect_share.checks import collisions
 from connect_share.checks.order import Order
 from connect_share.checks.orphans import orphans_of
-from connect_share.checks.state import GroupState
+from connect_share.checks.sources import GroupState
 from connect_share.model.records import Record, TopicType
 from tests.support.checked import CONFIG, OFFSET, STATUS, findings_of, state_of
 from tests.support.histories import Life, compacted, histories

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from connect_share.cli.check_sealing import find
-from connect_share.cli.findings import counted, finding_lines
+from connect_share.checks.finding import counted, finding_lines
+from connect_share.checks.sealing import find
 from connect_share.console import Output
 from connect_share.contents.groups import Contents
 from connect_share.model.keys import prefix_key

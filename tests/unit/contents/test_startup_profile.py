@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.console import Group
-from connect_share.contents.compaction import CleanerSettings, hidden, hidden_from, remains
+from connect_share.contents.advice import CleanerSettings, hidden, hidden_from, remains
 from connect_share.contents.profile import (
     MOST_CHUNKS,
     Count,

@@ -5,15 +5,17 @@ from __future__ import annotations
 import argparse
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from connect_share.checks.check import Check
 from connect_share.checks.connectors import check_connectors
 from connect_share.checks.finding import Finding, Severity, errors_first
 from connect_share.checks.jar import PLUGIN_PATH, JarSearch, check_jars
 from connect_share.checks.sealing import check_sealing, compare_files
+from connect_share.checks.sources import CheckSources
 from connect_share.checks.worker_file import (
     CheckedFile,
     check_properties,
@@ -22,7 +24,7 @@ from connect_share.checks.worker_file import (
     with_remedy,
     worker_finding,
 )
-from connect_share.console import Command, Group, Output, Parser, Result, plural, worker_file
+from connect_share.console import Group, Output, Parser, Result, plural, worker_file
 from connect_share.contents.groups import TopicContents, read_topics
 from connect_share.errors import BrokerError, ConfigError, StoreError, TopicError, TopicMissingError, UsageError
 from connect_share.jar.jar_file import class_path_files, find_jars, folder_jars, own_jar, plugin_path_jars
@@ -32,6 +34,7 @@ from connect_share.model.records import TopicType
 from connect_share.worker_config import TOPIC_PROPERTIES, TopicSet, WorkerConfig, load_worker_file
 
 _TIMEOUT_S: Final = 5.0
+_Note = Callable[[str], object]
 
 
 class _Asked(NamedTuple):
@@ -84,7 +87,7 @@ def _check_worker_config(arguments: argparse.Namespace, out: Output) -> Result:
             raise UsageError(f"--libs: {folder} is not a folder")
     files = list(dict.fromkeys(arguments.files))
     asked = _Asked(arguments.libs, arguments.offline, arguments.timeout, several=len(files) > 1)
-    results = [_check(file, asked, out) for file in files]
+    results = [_check(file, asked, out.note) for file in files]
     compared = errors_first(compare_files([(each.file, each.checked) for each in results if each.checked is not None]))
     ok = all(each.ok for each in results) and not any(finding.severity is Severity.ERROR for finding in compared)
     members = results[0].members()
@@ -96,9 +99,9 @@ def _check_worker_config(arguments: argparse.Namespace, out: Output) -> Result:
     return Result(members, lines, 0 if ok else 1)
 
 
-def findings_of(file: Path, timeout_s: float, out: Output) -> list[Finding]:
+def findings_of(file: Path, timeout_s: float, note: _Note) -> list[Finding]:
     """Return what is found in one worker file, in the form of all checks."""
-    return [in_file(finding, file) for finding in _check(file, _Asked((), False, timeout_s), out).findings]
+    return [in_file(finding, file) for finding in _check(file, _Asked((), False, timeout_s), note).findings]
 
 
 def _members(file: Path, finding: Finding) -> dict[str, Any]:
@@ -112,13 +115,13 @@ def _members(file: Path, finding: Finding) -> dict[str, Any]:
     }
 
 
-def _check(file: Path, asked: _Asked, out: Output) -> _Checked:
+def _check(file: Path, asked: _Asked, note: _Note) -> _Checked:
     properties = _properties(file)
     if isinstance(properties, Finding):
         return _Checked(file, [properties])
     checked = check_properties(properties)
     search = _search(asked.libs, os.environ, properties.get(PLUGIN_PATH, ""))
-    of_connectors, connectors = _connectors(file, asked, checked, out)
+    of_connectors, connectors = _connectors(file, asked, checked, note)
     sealing = check_sealing(file, properties, checked.config)
     findings = errors_first([*checked.findings, *sealing, *check_jars(search, own_jar()), *of_connectors])
     return _Checked(file, findings, checked, connectors, search)
@@ -146,20 +149,20 @@ def _search(libs: Sequence[Path], environment: Mapping[str, str], plugin_path: s
     )
 
 
-def _connectors(file: Path, asked: _Asked, checked: CheckedFile, out: Output) -> tuple[Sequence[Finding], int | None]:
+def _connectors(file: Path, asked: _Asked, checked: CheckedFile, note: _Note) -> tuple[Sequence[Finding], int | None]:
     """Return the findings and the number of connectors, ``None`` if the cluster was not asked, or did not answer."""
     if asked.offline:
         return (), None
     config = checked.config
     of_file = f" of {file}" if asked.several else ""
     if config is None or not checked.reachable:
-        out.note(f"connectors{of_file} were not checked: errors in the file prevent reading the config topic")
+        note(f"connectors{of_file} were not checked: errors in the file prevent reading the config topic")
         return (), None
     try:
-        states = _states(config, asked.timeout_s, out, sharing_enabled=checked.sharing_enabled)
+        states = _states(config, asked.timeout_s, note, sharing_enabled=checked.sharing_enabled)
         two_clusters = _two_plain_clusters(config, asked.timeout_s)
     except (BrokerError, StoreError, TopicError) as exc:
-        out.note(f"connectors{of_file} were not checked: {exc}")
+        note(f"connectors{of_file} were not checked: {exc}")
         return (), None
     found: list[Finding] = []
     for state in states:
@@ -172,13 +175,13 @@ def _connectors(file: Path, asked: _Asked, checked: CheckedFile, out: Output) ->
 
 
 def _states(
-    config: WorkerConfig, timeout_s: float, out: Output, *, sharing_enabled: bool
+    config: WorkerConfig, timeout_s: float, note: _Note, *, sharing_enabled: bool
 ) -> tuple[ClusterConfigState, ...]:
     """Return the group's connectors, and those with plain keys where they can only be its own: not moved yet."""
     own: Group = ClusterGroupId(config.group_id)
     topic = _read(config, TopicType.CONFIG, (own, None), timeout_s)
-    for note in topic.notes:
-        out.note(note)
+    for text in topic.notes:
+        note(text)
     wanted = [own] if sharing_enabled and topic.others else [own, None]
     return tuple(topic.groups[group] for group in wanted if group in topic.groups)
 
@@ -234,19 +237,25 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--offline", action="store_true", help="do not ask the cluster for the group's connectors")
 
 
-COMMANDS: Final = [
-    Command(
-        "check worker-config",
-        _check_worker_config,
-        "is a Java worker's file right for topic sharing?",
-        about="Check a Java worker's file for topic sharing, and say what to add. Several files of one group are "
-        "compared with each other, too. Reads only; exit code 1 if something is wrong, warnings allowed.",
-        examples=[
-            "connect-share check worker-config worker.properties",
-            "connect-share check worker-config worker-1.properties worker-2.properties --libs /opt/kafka/libs",
-            "connect-share check worker-config connect.yaml --offline",
-        ],
-        options=_add_options,
-        timeout_s=_TIMEOUT_S,
-    )
-]
+def _find_all(sources: CheckSources) -> list[Finding]:
+    assert sources.worker_file is not None  # noqa: S101 - the check needs it
+    return findings_of(sources.worker_file, sources.timeout_s, lambda text: sources.note([text]))
+
+
+CHECK: Final = Check(
+    "worker-config",
+    "is a Java worker's file right for topic sharing?",
+    "Check a Java worker's file for topic sharing, and say what to add. Several files of one group are "
+    "compared with each other, too. Reads only; exit code 1 if something is wrong, warnings allowed.",
+    _find_all,
+    needs_file=True,
+    timeout_s=_TIMEOUT_S,
+    place=80,
+    run=_check_worker_config,
+    options=_add_options,
+    examples=(
+        "worker.properties",
+        "worker-1.properties worker-2.properties --libs /opt/kafka/libs",
+        "connect.yaml --offline",
+    ),
+)

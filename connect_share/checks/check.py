@@ -1,0 +1,124 @@
+"""What a check declares of itself: its command line, and how it finds. Each is the ``CHECK`` of a module of this package."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from connect_share import checks
+from connect_share.checks.finding import Finding, counted, exit_code, finding_lines, wanted
+from connect_share.checks.sources import CheckSources, GroupState
+from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Parser, Result
+from connect_share.console.topic_options import TOPIC_FLAGS, add_groups, add_ignore, add_topics
+from connect_share.errors import ConfigError
+from connect_share.model.records import TopicType
+
+_LAST: Final = 1_000
+
+
+def add_check_options(parser: Parser) -> None:
+    """Add where the topics are, and which findings are wanted."""
+    add_topics(parser)
+    what = parser.add_argument_group("what is checked")
+    add_groups(what, "only ", "; every group by default")
+    add_ignore(what)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check.
+
+    Attributes:
+        name: as it is typed behind ``check``.
+        question: that it answers.
+        about: for its help.
+        find: returns what it finds, in ``check all`` too.
+        needs: topics without which it cannot be run.
+        needs_file: nor without a worker file.
+        reads: topics whose contents it looks at, if they are given.
+        members: more members of its JSON, by name.
+        place: in lists of checks; those that do not say it are the last.
+        run: its command, if findings are not all that it prints.
+        options: of that command.
+        examples: of that command.
+        timeout_s: of that command.
+        after_interruption: of that command.
+    """
+
+    name: str
+    question: str
+    about: str
+    find: Callable[[CheckSources], Iterable[Finding]]
+    needs: Sequence[TopicType] = ()
+    needs_file: bool = False
+    reads: Sequence[TopicType] = tuple(TopicType)
+    members: Mapping[str, Callable[[CheckSources], Any]] = field(default_factory=dict, repr=False)
+    place: int = _LAST
+    run: Callable[[argparse.Namespace, Output], Result | int] | None = None
+    options: Callable[[Parser], object] = add_check_options
+    examples: Sequence[str] = ("-w worker.properties", "-w worker.properties --output json")
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    after_interruption: Callable[[argparse.Namespace], str] | None = None
+
+    def command(self) -> Command:
+        """Return its command."""
+        return Command(
+            f"check {self.name}",
+            self._run if self.run is None else self.run,
+            self.question,
+            about=f"{self.about} Reads only; exit code 1 if a finding is an error." if self.run is None else self.about,
+            examples=[f"connect-share check {self.name} {each}" for each in self.examples],
+            options=self.options,
+            timeout_s=self.timeout_s,
+            after_interruption=self.after_interruption,
+        )
+
+    def missing(self, sources: CheckSources) -> list[str]:
+        """Return the options that name what it needs and does not have."""
+        if self.needs_file and sources.worker_file is None:
+            return ["-w FILE"]
+        return [TOPIC_FLAGS[each] for each in self.needs if each not in sources.topic_set.topics]
+
+    def _run(self, arguments: argparse.Namespace, out: Output) -> Result:
+        sources = CheckSources.asked(arguments, out, self.reads)
+        if missing := self.missing(sources):
+            raise ConfigError(f"no worker file is given, so this needs {' and '.join(missing)}")
+        findings = wanted(list(self.find(sources)), arguments.ignore)
+        topics = sources.topic_set.topics
+        more = {name: member(sources) for name, member in self.members.items()} if out.is_json else {}
+        named = {topic_type.value: topic for topic_type, topic in topics.items()}
+        return Result(
+            {"findings": [finding.to_dict() for finding in findings], "topics": named, **more},
+            [*finding_lines(findings), f"{', '.join(topics.values())}: {counted(findings)}"],
+            exit_code(findings),
+        )
+
+
+def in_each_group(
+    find: Callable[[str, GroupState], Iterable[Finding]], topic_type: TopicType
+) -> Callable[[CheckSources], Iterator[Finding]]:
+    """Return what finds something in one topic of each group whose values there can be read."""
+    return partial(_in_each_group, find, topic_type)
+
+
+def _in_each_group(
+    find: Callable[[str, GroupState], Iterable[Finding]], topic_type: TopicType, sources: CheckSources
+) -> Iterator[Finding]:
+    topic = sources.state.topics[topic_type]
+    for state in sources.groups:
+        if topic_type not in state.sealed:
+            yield from find(topic, state)
+
+
+def all_checks() -> list[Check]:
+    """Return the checks of all modules of this package that declare one, in their places."""
+    modules = [
+        importlib.import_module(f"{checks.__name__}.{each.name}") for each in pkgutil.iter_modules(checks.__path__)
+    ]
+    found = [check for module in modules if isinstance(check := vars(module).get("CHECK"), Check)]
+    return sorted(found, key=lambda check: (check.place, check.name))
