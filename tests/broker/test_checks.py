@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -194,33 +193,20 @@ def test_no_capture_of_a_real_worker_is_called_an_error(broker: TestBroker, chec
     assert {"secrets-clear-text", "sizes-near-limit", "collision-ambiguous-key"}.isdisjoint(ids(ran))
 
 
-@pytest.fixture
-def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The check that docs/contributing.md adds, as if its file were in the package."""
+def test_a_new_check_is_one_file(site: Site, check: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that docs/contributing.md adds, as if it were in the package: nothing names it."""
     text = (Path(__file__).parents[2] / "docs" / "contributing.md").read_text("utf-8")
-    steps = text.partition("## A new check")[2].partition("\n## ")[0]
-    name, code = re.findall(r"`connect_share/checks/(\w+)\.py`, for example:\n\n```python\n(.*?)```", steps, re.DOTALL)[
-        0
-    ]
-    (tmp_path / f"{name}.py").write_text(code, "utf-8")
+    recipe = re.search(r"`connect_share/checks/classes\.py`, for example:\n\n```python\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "classes.py").write_text("" if recipe is None else recipe[1], "utf-8")
     with monkeypatch.context() as patch:
         patch.setattr(checks, "__path__", [*checks.__path__, str(tmp_path)])
-        importlib.reload(cli_check)
-        yield
+        commands = importlib.reload(cli_check).COMMANDS
+        assert commands[-1].name == "check classes"
+        alone = check("classes", *site.flags(), "--output", "json")
+        (finding,) = alone.json["findings"]
+        assert (alone.code, finding["id"]) == (1, "classes-missing")
+        assert finding["where"].endswith(f"group {site.faulty}, connector open")
+        ran = check("all", *site.flags(), "--output", "json")
+        assert ran.json["checks"]["classes"] == {"run": True, "reason": None, "findings": 1}
+        assert finding in ran.json["findings"]
     importlib.reload(cli_check)
-    sys.modules.pop(f"{checks.__name__}.{name}", None)
-
-
-@pytest.mark.usefixtures("recipe")
-def test_a_new_check_is_one_file(site: Site, check: Any) -> None:
-    """It is a command, and a part of ``check all``, without being named anywhere."""
-    listed = check("--help").out
-    assert listed.index("startup ") < listed.index("classes ") < listed.index("topic-ids ")
-    assert "do all connectors have a class?" in listed
-    alone = check("classes", *site.flags(), "--output", "json")
-    (finding,) = alone.json["findings"]
-    assert (alone.code, finding["id"]) == (1, "classes-missing")
-    assert finding["where"].endswith(f"group {site.faulty}, connector open")
-    ran = check("all", *site.flags(), "--output", "json")
-    assert ran.json["checks"]["classes"] == {"run": True, "reason": None, "findings": 1}
-    assert finding in ran.json["findings"]

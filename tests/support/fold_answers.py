@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from connect_share.contents.groups import FOLDS
 from connect_share.model import config as model
 from connect_share.model.config import ConfigEvent, ConfigFold
 from connect_share.model.config_state import SessionKey
@@ -15,7 +16,6 @@ from connect_share.model.keys import ClusterGroupId, SkipKind
 from connect_share.model.offsets import OffsetFold
 from connect_share.model.records import Record, TopicType
 from connect_share.model.status import ConnectorStatus, StatusFold, TaskStatus
-from tests.support.records import FOLDS
 
 
 @dataclass

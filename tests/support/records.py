@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
-from connect_share.model.config import ConfigFold
 from connect_share.model.config_state import ClusterConfigState
-from connect_share.model.keys import ClusterGroupId
-from connect_share.model.offsets import OffsetFold
-from connect_share.model.records import Record, TopicType
-from connect_share.model.status import StatusFold
+from connect_share.model.records import Record
 
-FOLDS: Final[dict[TopicType, Callable[[ClusterGroupId | None], Any]]] = {
-    TopicType.CONFIG: ConfigFold,
-    TopicType.STATUS: StatusFold,
-    TopicType.OFFSET: OffsetFold,
-}
 TOMBSTONE = None
 JSON_NULL = b"null"
 

@@ -21,7 +21,7 @@ import pytest
 from connect_share.checks.sealing import find
 from connect_share.cli import rows
 from connect_share.console import Output
-from connect_share.contents.groups import Contents
+from connect_share.contents.groups import FOLDS, Contents
 from connect_share.errors import ConfigError, ConnectShareError, ValueFormatError
 from connect_share.model import writable
 from connect_share.model.connect_json import dumps, loads
@@ -39,7 +39,6 @@ from migrator.verify.quick_compare import KeySpaces, digest_of
 from tests.support.checked import folded
 from tests.support.hostile_records import SECRET, SEED, HostileRecords
 from tests.support.long_forms import LONG
-from tests.support.records import FOLDS
 from tests.support.sides import Message
 from tests.unit.stores.test_stores_scripted import PLAIN
 

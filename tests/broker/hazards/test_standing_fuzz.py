@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 from connect_share.backup.backup_file import BackupFile
+from connect_share.contents.groups import FOLDS
 from connect_share.errors import ConfigError
 from connect_share.model.keys import ClusterGroupId, own_key
 from connect_share.model.records import TopicType
@@ -24,7 +25,6 @@ from tests.support.console import console
 from tests.support.hostile_records import NAMES, SECRET, SEED, TAKES_ALL, HostileRecords, write_hostile
 from tests.support.long_forms import LONG
 from tests.support.migration_site import GROUP, Site, run
-from tests.support.records import FOLDS
 
 RECORDS: Final = 4_000 if LONG else 200  # of each topic, before and while they run
 # Two keys may spell one task (-0 and -00). In two partitions they have no order, in Java as here.

@@ -70,21 +70,25 @@ def test_a_label_can_be_written_and_is_short(value: str) -> None:
 
 def test_groups_and_keys_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contents, "MOST_GROUPS", 2)
-    monkeypatch.setattr(topic_states, "MOST_KEYS", 3)
-    states = TopicStates(TopicType.CONFIG)
-    value = b'{"properties":{}}'
-    states.apply([record(f"{group}.connector-{name}", value) for name in ("one", "two") for group in ("a", "b", "c")])
+    monkeypatch.setattr(topic_states, "MOST_KEYS", 4)
+    states = TopicStates(TopicType.CONFIG, sharing_worker("own"))  # of which there is always one group more
+    value, groups = b'{"properties":{}}', ("a", "b", "c", "own")
+    states.apply([record(f"{group}.connector-{name}", value) for name in ("one", "two") for group in groups])
     states.apply([record("a.connector-one", value), record("no key", value)])
-    assert [(state.group, state.records) for state in states.groups()] == [("a", 3), ("b", 1)]
-    assert (states.left_out, states.unrecognized) == (3, 1)
+    assert [(state.group, state.records) for state in states.groups()] == [("a", 3), ("b", 1), ("own", 1)]
+    assert (states.left_out, states.unrecognized) == (4, 1)
 
 
-def test_a_sealed_group_has_counts_and_no_state() -> None:
+@pytest.mark.parametrize(
+    "worker", [None, sharing_worker("other", keys=key_text(7))], ids=["no file", "another group's"]
+)
+def test_a_sealed_group_has_counts_and_no_state(worker: WorkerConfig | None) -> None:
     sealed = bytes([1]) + bytes(60)
-    text = answer(followed((TopicType.CONFIG, [record("g.connector-a", sealed)])), {})
+    text = answer(followed((TopicType.CONFIG, [record("g.connector-a", sealed)]), worker=worker), {})
     assert 'connect_share_group_sealed{group="g",topic="config"} 1.0' in text
     assert 'connect_share_group_live_members{group="g"} 0.0' in text
     assert "kafka_connect_connectors_count{" not in text
+    assert 'reason="refused"' not in text
 
 
 SEALED_KEYS = {
@@ -106,22 +110,6 @@ def test_what_the_workers_of_a_file_refuse_is_counted_as_refused(topic_type: Top
     assert f'connect_share_group_sealed{{group="com.acme",{topic}}} 0.0' in text
     (note,) = folded(topic_type, [sealed], worker=worker).notes
     assert "com.acme were refused (1 " in note
-
-
-@pytest.mark.parametrize("topic_type", TopicType)
-def test_the_worker_file_of_another_group_opens_and_refuses_nothing(topic_type: TopicType) -> None:
-    sealed = record(SEALED_KEYS[topic_type], bytes([1, 0, 0, 0, 7]) + bytes(60))
-    text = answer(followed((topic_type, [sealed]), worker=sharing_worker("other", keys=key_text(7))))
-    assert f'connect_share_group_sealed{{group="com.acme",topic="{topic_type.value}"}} 1.0' in text
-    assert 'reason="refused"' not in text
-
-
-def test_the_group_of_the_worker_file_has_room_behind_invented_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contents, "MOST_GROUPS", 2)
-    states = TopicStates(TopicType.OFFSET, sharing_worker(GROUP))
-    states.apply([record(f'{group}.["a",{{}}]', b"{}") for group in ("a", "b", "c", GROUP)])
-    assert [state.group for state in states.groups()] == ["a", "b", GROUP]
-    assert states.left_out == 1
 
 
 def test_a_time_in_the_future_is_now_and_none_is_none() -> None:

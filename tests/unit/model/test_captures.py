@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connect_share.contents.groups import FOLDS
 from connect_share.model.connect_json import dumps, loads
 from connect_share.model.keys import ClusterGroupId, is_original_key, split_key
 from connect_share.model.murmur2 import partition_for
@@ -18,7 +19,6 @@ from connect_share.model.status import StatusFold
 from connect_share.replay import replay_config, replay_offsets, replay_status
 from tests.support.captures import VERSIONS, captured, prefixed, rest_view
 from tests.support.histories import History, histories
-from tests.support.records import FOLDS
 
 # None: as captured. The others: hostile but legal ids.
 GROUPS = (None, "com.acme.orders", "connect-cluster", "session-key", "42.-.x..", "a.connectorx")
