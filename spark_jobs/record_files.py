@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import StructType
 
 from connect_share.model.records import Record
-from spark_jobs.record_source import RecordReader, RecordSource, Row, headers_column
+from spark_jobs.sources import RecordReader, RecordSource, Row, headers_column
 
 NAME: Final = "connect_share_records"
 _BATCH: Final = 2_000
@@ -58,7 +58,7 @@ def read_record_files(spark: SparkSession, paths: Sequence[Path | str]) -> DataF
     The files have to be where the tasks run: on a shared file system, or in local mode anywhere.
 
     Columns:
-        out: :data:`spark_jobs.record_source.KAFKA_SOURCE`.
+        out: :data:`spark_jobs.sources.KAFKA_SOURCE`.
     """
     spark.dataSource.register(RecordFileSource)
     files = json.dumps([str(Path(path).absolute()) for path in paths])

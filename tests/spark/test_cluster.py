@@ -31,7 +31,7 @@ from connect_share.model.records import OffsetRange, TopicType
 from connect_share.worker_config import Isolation, WorkerConfig
 from connect_share.files import Silent
 from spark_jobs import generate_workload, profile_topics
-from spark_jobs.kafka_source import read_kafka
+from spark_jobs.sources import read_kafka
 from spark_jobs.session import spark_session
 from spark_jobs.tasks import run_as_tasks
 

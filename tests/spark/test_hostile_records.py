@@ -11,7 +11,7 @@ from connect_share.kafka.read import read_ranges
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.worker_config import Isolation
 from spark_jobs import profile_topics
-from spark_jobs.kafka_source import read_kafka
+from spark_jobs.sources import read_kafka
 from tests.spark.test_kafka_source import row_of, rows_of
 from tests.support.hostile_records import SECRET, TAKES_ALL, HostileRecords, write_hostile
 from tests.support.kafka import TestBroker

@@ -10,8 +10,7 @@ from connect_share.kafka import client
 from connect_share.kafka.read import read_ranges
 from connect_share.model.records import OffsetRange, Record
 from connect_share.worker_config import Isolation
-from spark_jobs.kafka_source import read_kafka
-from spark_jobs.record_source import KAFKA_SOURCE
+from spark_jobs.sources import KAFKA_SOURCE, read_kafka
 from tests.support.kafka import TestBroker
 from tests.support.raw_records import RawRecord, write_raw
 from tests.support.topics import create_topic, write_records

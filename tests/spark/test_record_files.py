@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from connect_share.backup.record_file import RecordFile, RecordFileWriter
 from connect_share.model.records import Record
 from spark_jobs.record_files import read_record_files
-from spark_jobs.record_source import KAFKA_SOURCE
+from spark_jobs.sources import KAFKA_SOURCE
 
 
 def _plain(value: Any) -> Any:

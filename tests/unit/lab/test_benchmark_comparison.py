@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 
 from connect_share.errors import ConfigError
 from spark_jobs.benchmark.results import Scenario, Starts, StartupResult
-from spark_jobs.benchmark.scenarios import chosen
-from spark_jobs.benchmark.topics import PREFIX, SERVERS, announcement, connection_from, is_secured
 from tests.lab.benchmarks.startup import comparison
 from tests.lab.benchmarks.startup.comparison import compare, comparison_lines
 
@@ -120,50 +118,3 @@ def test_a_comparison_that_cannot_be_printed_has_failed(tmp_path: Path, monkeypa
         patched.setattr("sys.stdout", full)
         codes.append(comparison.main([str(file), str(file)]))
     assert codes == [2]
-
-
-def test_a_worker_file_gives_the_way_to_the_cluster_and_nothing_else(tmp_path: Path) -> None:
-    comparison_lines = {
-        "bootstrap.servers": "a:1,b:2",
-        "group.id": "g",
-        "security.protocol": "SSL",
-        "consumer.ssl.truststore.location": "t.p12",
-        "config.storage.replication.factor": "3",
-        "config.storage.topic": "c",
-        "offset.storage.topic": "o",
-        "status.storage.topic": "s",
-        "consumer.fetch.max.bytes": "1",
-    }
-    file = tmp_path / "worker.properties"
-    file.write_text("".join(f"{name}={value}\n" for name, value in comparison_lines.items()))
-    found = connection_from(file, None, None)
-    replicas = {f"{kind}.storage.replication.factor": "-1" for kind in ("offset", "status")}
-    assert found == replicas | {
-        name: comparison_lines[name] for name in list(comparison_lines)[:5] if name != "group.id"
-    }
-    assert is_secured(found)
-
-
-def test_brokers_and_a_profile_lead_to_a_cluster_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "profiles.toml"
-    file.write_text('[near]\nsecurity.protocol = "SSL"\n[far]\nbootstrap.servers = "c:3"\n')
-    monkeypatch.setenv("CONNECT_SHARE_PROFILES", str(file))
-    monkeypatch.delenv("CONNECT_SHARE_PROFILE", raising=False)
-    alone, secured = connection_from(None, "a:1", None), connection_from(None, "a:1", "near")
-    assert not is_secured(alone)
-    assert is_secured(secured)
-    assert (alone[SERVERS], secured[SERVERS], connection_from(None, None, "far")[SERVERS]) == ("a:1", "a:1", "c:3")
-    for profile in (None, "near"):
-        with pytest.raises(ConfigError, match="--bootstrap-servers, or a profile"):
-            connection_from(None, None, profile)
-
-
-def test_what_is_written_to_a_cluster_is_said_first() -> None:
-    connection, plans = {SERVERS: "a:1", "sasl.jaas.config": "secret"}, chosen("kip", None)
-    text = "\n".join(announcement(connection, plans, {"python"}, [f"{PREFIX}{each}" for each in "abcd"]))
-    assert "about 24,000 made-up records, 35.7 MB, at most 35.7 MB at a time" in text
-    assert "4 such topics are there (connect-share-benchmark-a" in text
-    assert "secret" not in text
-    with_java = "\n".join(announcement(connection, plans, {"java"}, []))
-    assert "about 48,000 made-up records" in with_java
-    assert "such topics" not in with_java

@@ -7,6 +7,7 @@ from typing import Any
 from tests.lab.benchmarks.console import console_table, workload
 from tests.lab.benchmarks.migration_report import migration_report, migration_table, size_report
 from tests.lab.benchmarks.sealing import sealing_report, sealing_table
+from tests.lab.benchmarks.steady_state import Reading, steady_report, steady_table
 from tests.lab.benchmarks.workers import CELLS, workers_report, workers_table
 
 
@@ -111,3 +112,20 @@ def test_the_console_is_measured_over_whole_workloads() -> None:
     assert title == "200 groups, 5,000 connectors, 60,220 records"
     assert connectors.split() == ["get", "connectors", "1.5", "1.2", "2.0", "3.0"]
     assert groups.split() == ["get", "groups", "1.5", "1.2", "2.0"]
+
+
+def test_what_a_worker_needs_without_other_groups_is_taken_away() -> None:
+    report = steady_report(
+        [
+            Reading("java", 1, 20.0, 0.0, 0.0, 0.01, 500.0),
+            Reading("python", 1, 20.0, 0.0, 0.0, 0.02, None),
+            Reading("java", 10, 20.0, 200.0, 90.0, 0.03, 30_500.0),
+            Reading("python", 10, 20.0, 200.0, 90.0, 0.03, None),
+        ]
+    )
+    idle, _, java, python = report["windows"]
+    assert "cpu_us_per_record" not in idle
+    assert (java["cpu_us_per_record"], java["received_bytes_per_record"]) == (100.0, 150.0)
+    assert python["cpu_us_per_record"] == 50.0
+    assert "received_bytes_per_record" not in python
+    assert steady_table(report)[4] == "| java | 10 | 20 | 200 | 3.0% | 100.0 | 150.0 | 90 |"
