@@ -10,7 +10,7 @@ from pathlib import Path
 from connect_share.backup.record_file import RecordFile
 from connect_share.errors import AlreadyAppliedError, PlanRejectedError
 from connect_share.files import Progress, Silent
-from connect_share.kafka.facts import admin_of, read_facts, read_records
+from connect_share.kafka.facts import admin_of, ranges_since, read_facts, read_records
 from connect_share.kafka.write import write_records
 from connect_share.model.keys import MARKER, connector_of, prefix_of, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
@@ -20,7 +20,7 @@ from connect_share.worker_config.client_settings import Isolation
 from migrator.apply import now_ms
 from migrator.checks import check_all, copy_jobs, times_at_destination
 from migrator.copy.copy_job import CopyJob, Tally, marker, rewritten
-from migrator.copy.existing_records import identity, ranges_since
+from migrator.copy.existing_records import identity
 from migrator.moved_source import moved_sources
 from migrator.run import Manifest, MigrationRun, MigrationStatus
 from migrator.seal_records import how_to_restore, unseal

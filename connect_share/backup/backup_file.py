@@ -33,10 +33,9 @@ from connect_share.backup.record_file import RecordBlock, RecordEncoder, RecordF
 from connect_share.errors import AlreadyAppliedError, RecordFileError, RestoreRejectedError, UsageError
 from connect_share.files import Progress
 from connect_share.kafka.client import Message, headers_of, to_record
-from connect_share.kafka.facts import IDLE_TIMEOUT_S, TopicFacts
+from connect_share.kafka.facts import IDLE_TIMEOUT_S
 from connect_share.kafka.read import read_batches
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
-from connect_share.model.keys import ClusterGroupId, own_key
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.sealing import KeyRing
 from connect_share.worker_config import ClientSettings, WorkerConfig
@@ -463,7 +462,7 @@ class SectionRead:
         """Read, and yield what goes into the file; ``advance`` is called with the number of further records.
 
         Raises:
-            ConnectShareError: as :func:`back_up_group`.
+            ConnectShareError: as :func:`write_backup`.
         """
         encoder, cipher = RecordEncoder(self.name), None if self.keys is None else FileCipher(self.keys)
         for batch in self.reader.batches(self.ranges):
@@ -549,38 +548,6 @@ class BackupLayout:
         ]
 
 
-def back_up_group(
-    path: Path,
-    worker: WorkerConfig,
-    topics: Mapping[TopicType, TopicFacts],
-    run_id: str,
-    progress: Progress,
-) -> BackupFile:
-    """Write what the group of a worker with topic sharing has on its topics to one file.
-
-    Returns:
-        The manifest's entry.
-
-    Raises:
-        AlreadyAppliedError: a backup of another run has that name.
-        RecordFileError: the file cannot be written; nothing bears its name then.
-        BrokerError: reading was refused.
-        ReadToEndTimeoutError: the end of a range was not reached.
-        UnreadableHeadersError: a record that is moved or written over cannot be kept whole.
-    """
-    layout, group, numbers = BackupLayout(), ClusterGroupId(worker.group_id), dict[TopicType, int]()
-    for topic_type, topic in topics.items():
-        number = layout.number_of("source", None, worker, topic_type, worker.isolation(topic_type))
-
-        def is_own(key: bytes | None, topic_type: TopicType = topic_type) -> bool:
-            return key is not None and own_key(topic_type, key, group) is not None
-
-        layout.topics[number].add(topic.ranges(), is_own, is_own)
-        numbers[topic_type] = number
-    layout.origins.append(Origin(side="source", group_id=group, plain=False, becomes=group, topics=numbers))
-    return write_backup(path, layout, run_id, progress)
-
-
 def read_here(reads: Sequence[SectionRead], progress: Progress) -> Iterator[SectionPart]:
     """Yield what each read gives, one after the other: the engine of this process."""
     for read in reads:
@@ -590,10 +557,14 @@ def read_here(reads: Sequence[SectionRead], progress: Progress) -> Iterator[Sect
 def write_backup(
     path: Path, layout: BackupLayout, run_id: str, progress: Progress, engine: ReadEngine = read_here
 ) -> BackupFile:
-    """Read what a layout says, and write it to one file, with bounded memory.
+    """Read what a layout says, and write it to one file, with bounded memory. Returns the manifest's entry.
 
     Raises:
-        ConnectShareError: as :func:`back_up_group`.
+        AlreadyAppliedError: a backup of another run has that name.
+        RecordFileError: the file cannot be written; nothing bears its name then.
+        BrokerError: reading was refused.
+        ReadToEndTimeoutError: the end of a range was not reached.
+        UnreadableHeadersError: a record that is moved or written over cannot be kept whole.
     """
     if path.exists() and RecordFile(path).about.get("run_id") != run_id:
         raise AlreadyAppliedError(f"{path} is the backup of another run: move it away, nothing was written")

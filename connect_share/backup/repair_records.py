@@ -6,35 +6,24 @@ replay is repeated afterwards: what has to stay must be the same, and nothing to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from typing import ClassVar
 
-from connect_share.backup.export import Export
+from connect_share.backup.rewrite import Facts, Rewrite, Rewritten, StoppedGroup
 from connect_share.checks.order import Order
 from connect_share.checks.orphans import orphans_of
 from connect_share.checks.sources import GroupRecords, GroupState
 from connect_share.console import Group
 from connect_share.contents.groups import GroupFold
 from connect_share.errors import CopyError
-from connect_share.files import Progress, Silent, counted
-from connect_share.kafka.facts import (
-    TopicFacts,
-    admin_of,
-    read_facts,
-    read_records,
-    require_no_live_workers,
-    require_no_open_transaction,
-    require_topic,
-)
-from connect_share.kafka.write import write_records
+from connect_share.files import Progress
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.keys import StatusKey, Subject, connector_of, own_key, parse, prefix_of
-from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import removal
 from connect_share.sealing import TopicSeals
-from connect_share.worker_config import TopicSet, WorkerConfig
-from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_config import WorkerConfig
 
 
 @dataclass(frozen=True)
@@ -71,125 +60,6 @@ def plan_orphans(state: GroupState, topics: Mapping[TopicType, str], *, with_off
     )
 
 
-@dataclass(frozen=True)
-class Repair:
-    """The group of a worker file, and how its records are mended."""
-
-    worker: WorkerConfig
-    plan: Plan
-
-    @property
-    def topics(self) -> dict[TopicType, str]:
-        """The names of the topics."""
-        return {topic_type: self.worker.topic(topic_type) for topic_type in TopicType}
-
-    def look(self, progress: Progress | None = None) -> Seen:
-        """Read the group's topics; writes nothing.
-
-        Raises:
-            LiveMembersError: workers of the group are alive.
-            TopicError: a topic is missing, or a transaction is open on it.
-            BrokerError: reading was refused.
-            ConfigError: a value is sealed with a key that is not in the worker file.
-        """
-        progress, names = progress or Silent(), self.topics
-        with admin_of(self.worker) as admin:
-            require_no_live_workers(admin, self.worker.group_id, side="repaired")
-            found = read_facts(admin, set(names.values()))
-            facts = {
-                topic_type: require_topic(found, name, remedy="so there is nothing to repair")
-                for topic_type, name in names.items()
-            }
-            for topic in facts.values():
-                require_no_open_transaction(admin, topic)
-        group = self.worker.cluster_group_id
-        kept, folds = GroupRecords(group), {each: GroupFold(each, group, self.worker) for each in TopicType}
-        for topic_type, topic in facts.items():
-            self._read(topic_type, topic, folds[topic_type], kept, progress)
-        state = _state(folds, kept)
-        mending = self.plan(state, names)
-        for record in mending.records:
-            folds[_type_of(names, record)].fold.apply(record)  # not sealed yet
-        expected = _state(folds, kept)
-        if _stays(state, mending) != _stays(expected, mending):
-            raise CopyError(
-                "what would be written would change more than it should: nothing was written; please report this"
-            )
-        return Seen(facts, {each: fold.seals for each, fold in folds.items()}, mending, expected)
-
-    def _read(
-        self, topic_type: TopicType, facts: TopicFacts, fold: GroupFold, kept: GroupRecords, progress: Progress
-    ) -> None:
-        ranges = facts.ranges()
-        progress.phase(f"reading {facts.topic}", sum(part.end - part.start for part in ranges))
-        records = read_records(self.worker, ranges, self.worker.isolation(topic_type))
-        for record in counted(records, progress.advance):
-            original = None if record.key is None else own_key(topic_type, record.key, self.worker.cluster_group_id)
-            if original is not None:
-                kept.add(topic_type, original, fold.apply(record))
-        if fold.seals is not None:
-            fold.seals.end_start()
-
-    def write(self, backup: Path, progress: Progress | None = None) -> Mending:
-        """Write a backup of the group, then what mends it, then replay; may be repeated.
-
-        Raises:
-            LiveMembersError, TopicError, ConfigError: as :meth:`look`.
-            RecordFileError: the backup cannot be written; nothing was written to Kafka then.
-            BrokerError: a record was refused; some of the others were written.
-            CopyError: another writer writes meanwhile, or the replay is not as expected.
-        """
-        progress = progress or Silent()
-        seen = self.look(progress)
-        self._back_up(backup, seen.facts, progress)
-        self._require_unchanged(seen.facts)
-        progress.phase("writing", len(seen.mending.records))
-        outgoing = ((0, record) for record in self._outgoing(seen))
-        write_records([self.worker], counted(outgoing, progress.advance))
-        self._verify(seen, self.look(progress), backup)
-        return seen.mending
-
-    def _back_up(self, path: Path, facts: Mapping[TopicType, TopicFacts], progress: Progress) -> None:
-        worker, isolation = self.worker, {each: self.worker.isolation(each) for each in TopicType}
-        topic_set = TopicSet(self.topics, worker.consumer_settings(), isolation, (worker.cluster_group_id,), worker)
-        with admin_of(worker) as admin:
-            cluster = admin.cluster_id()
-        export = Export(topic_set, frozenset({worker.cluster_group_id}))
-        export.write(path, cluster, {each: topic.ranges() for each, topic in facts.items()}, progress)
-
-    def _require_unchanged(self, facts: Mapping[TopicType, TopicFacts]) -> None:
-        """Check that nobody has written under the group's keys since they were read, and no worker has started."""
-        with admin_of(self.worker) as admin:
-            require_no_live_workers(admin, self.worker.group_id, side="repaired")
-            now = read_facts(admin, {topic.topic for topic in facts.values()})
-        for topic_type, topic in facts.items():
-            since = [
-                OffsetRange(topic.topic, number, topic.ends[number], end)
-                for number, end in now[topic.topic].ends.items()
-                if end > topic.ends.get(number, end)
-            ]
-            for record in read_records(self.worker, since, Isolation.READ_UNCOMMITTED):
-                if record.key is not None and own_key(topic_type, record.key, self.worker.cluster_group_id) is not None:
-                    raise CopyError(
-                        f"{topic.topic}: another writer has written meanwhile; nothing was written. Look at who it is, and "
-                        "run the command again"
-                    )
-
-    def _outgoing(self, seen: Seen) -> Iterator[Record]:
-        for record in seen.mending.records:
-            seals = seen.seals[_type_of(self.topics, record)]
-            yield record if seals is None else replace(record, value=seals.seal(record.key or b"", record.value))
-
-    def _verify(self, before: Seen, after: Seen, backup: Path) -> None:
-        left = len(after.mending.records)
-        if left or _beliefs(before.expected) != _beliefs(after.expected):
-            what = f"{left:,} record(s) are still to be mended" if left else "something else changed"
-            raise CopyError(
-                f"the replay is not as expected: {what}. Another writer has written meanwhile, or a key lies in two "
-                f"partitions; the state before is in {backup}, which connect-share restore puts back"
-            )
-
-
 @dataclass
 class Seen:
     """What was read.
@@ -200,10 +70,65 @@ class Seen:
         expected: the state of the group when that is written.
     """
 
-    facts: Mapping[TopicType, TopicFacts]
     seals: Mapping[TopicType, TopicSeals | None] = field(repr=False)
     mending: Mending
     expected: GroupState
+
+
+@dataclass(frozen=True)
+class Repair(Rewrite[Seen]):
+    """The group of a worker file, and how its records are mended."""
+
+    name: ClassVar[str] = "repair"
+    worker: WorkerConfig
+    plan: Plan
+
+    @property
+    def stopped(self) -> StoppedGroup:
+        """The group."""
+        worker = self.worker
+        remedy = "so there is nothing to repair"
+        return StoppedGroup(worker, worker.cluster_group_id, worker.group_id, "repaired", remedy)
+
+    def _read(self, facts: Facts, progress: Progress) -> Seen:
+        stopped = self.stopped
+        group, names = stopped.group, stopped.topics
+        kept, folds = GroupRecords(group), {each: GroupFold(each, group, self.worker) for each in TopicType}
+        for topic_type, topic in facts.items():
+            fold = folds[topic_type]
+            for record in stopped.read(topic_type, topic, progress):
+                original = None if record.key is None else own_key(topic_type, record.key, group)
+                if original is not None:
+                    kept.add(topic_type, original, fold.apply(record))
+            if fold.seals is not None:
+                fold.seals.end_start()
+        state = _state(folds, kept)
+        mending = self.plan(state, names)
+        for record in mending.records:
+            folds[_type_of(names, record)].fold.apply(record)  # not sealed yet
+        expected = _state(folds, kept)
+        if _stays(state, mending) != _stays(expected, mending):
+            raise CopyError(
+                "what would be written would change more than it should: nothing was written; please report this"
+            )
+        return Seen({each: fold.seals for each, fold in folds.items()}, mending, expected)
+
+    def _outgoing(self, found: Seen) -> tuple[int, Iterable[Record]]:
+        return len(found.mending.records), self._sealed(found)
+
+    def _sealed(self, found: Seen) -> Iterator[Record]:
+        for record in found.mending.records:
+            seals = found.seals[_type_of(self.stopped.topics, record)]
+            yield record if seals is None else replace(record, value=seals.seal(record.key or b"", record.value))
+
+    def _compare(self, done: Rewritten[Seen]) -> None:
+        left = len(done.after.mending.records)
+        if left or _beliefs(done.before.expected) != _beliefs(done.after.expected):
+            what = f"{left:,} record(s) are still to be mended" if left else "something else changed"
+            raise CopyError(
+                f"the replay is not as expected: {what}. Another writer has written meanwhile, or a key lies in two "
+                f"partitions; the state before is in {done.path}, which connect-share restore puts back"
+            )
 
 
 def _type_of(topics: Mapping[TopicType, str], record: Record) -> TopicType:

@@ -23,21 +23,14 @@ from pathlib import Path
 from typing import Final, Self
 
 from connect_share.backup.backup_file import BackupContents, BackupFiles, Origin
+from connect_share.backup.rewrite import Facts, StoppedGroup
 from connect_share.errors import CopyError, RestoreRejectedError, listed
 from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.create import ensure_topic, topic_spec
-from connect_share.kafka.facts import (
-    TopicFacts,
-    admin_of,
-    destination_settings,
-    read_facts,
-    read_records,
-    require_no_live_workers,
-)
+from connect_share.kafka.facts import admin_of, destination_settings, require_no_live_workers
 from connect_share.kafka.shared_set import create_missing
-from connect_share.kafka.write import write_records
 from connect_share.model.keys import ClusterGroupId, connector_of, prefix_of
-from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import is_removal, removal_value
 from connect_share.sealing import KEYS_PROPERTY, SealingMode
 from connect_share.sealing.cipher import SEALED_BYTES, is_sealed, key_id
@@ -45,7 +38,6 @@ from connect_share.transform.counter import RecordCounter, limit_of
 from connect_share.transform.rules import PLAIN_KEYS, KeyTransform, Skipped, SkipReason
 from connect_share.transform.sealed import Opening, Sealer, Sealing
 from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.client_settings import Isolation
 
 
 @dataclass(frozen=True)
@@ -370,8 +362,15 @@ class Restore:
     transforms: Mapping[TopicType, KeyTransform]
     sealing: RestoreSealing
     wanted: frozenset[str] | None = None
+    _facts: Facts | None = field(default=None, init=False, repr=False)
     _backed_up: dict[TopicType, NewestValues] = field(default_factory=dict, init=False, repr=False)
+    _openings: dict[TopicType, Opening] = field(default_factory=dict, init=False, repr=False)
     _values: BackedUpValues | None = field(default=None, init=False, repr=False)
+
+    @property
+    def stopped(self) -> StoppedGroup:
+        """The group whose keys are written."""
+        return StoppedGroup(self.worker, self.worker.cluster_group_id, self.worker.group_id, "destination")
 
     def _records(self, progress: Progress) -> Iterator[tuple[TopicType, Record]]:
         return _records(self.file, self.contents, self.origin, progress)
@@ -380,6 +379,7 @@ class Restore:
         """Compare the backup with what the destination holds now; writes nothing.
 
         Raises:
+            LiveMembersError: workers of the group are alive.
             RestoreRejectedError: there is nothing to restore, or it could not be read: a key is missing, or the topic has
                 something newer.
             PlanRejectedError: a record does not fit into the destination's topic.
@@ -387,14 +387,12 @@ class Restore:
             BrokerError: the cluster refused.
         """
         progress = progress or Silent()
-        topics = {topic_type: self.worker.topic(topic_type) for topic_type in TopicType}
+        facts = self.stopped.facts()
         with admin_of(self.worker) as admin:
-            require_no_live_workers(admin, self.worker.group_id, side="destination")
-            facts = read_facts(admin, set(topics.values()))
             counting = {
                 topic_type: RecordCounter(
                     transform,
-                    limit_of(destination_settings(admin, self.worker, topic_type, facts.get(topics[topic_type]))),
+                    limit_of(destination_settings(admin, self.worker, topic_type, facts.get(topic_type))),
                     added_bytes=0 if self.sealing.destination.keys is None else SEALED_BYTES,
                 )
                 for topic_type, transform in self.transforms.items()
@@ -408,12 +406,8 @@ class Restore:
                 backed_up[topic_type].add(original, record.value)
         counts = {topic_type: each.counts() for topic_type, each in counting.items()}
         self._require_found(backed_up.values())
-        self._backed_up, self._values = backed_up, values
-        found: list[ConnectorChanges] = []
-        for topic_type, topic in topics.items():
-            ranges = facts[topic].ranges() if topic in facts else []
-            at_destination = self._newest_at_destination(topic_type, ranges, values, progress)
-            found += changes(backed_up[topic_type], at_destination)
+        self._facts, self._backed_up, self._values = facts, backed_up, values
+        found = self._changes(facts, progress)
         skipped = Counter({SkipReason.REFUSED: values.counts.refused} if values.counts.refused else {})
         for each in counts.values():
             skipped.update(each.skipped)
@@ -421,7 +415,7 @@ class Restore:
             changes=found,
             records={topic_type: counts[topic_type].to_write for topic_type in TopicType},
             skipped=dict(sorted(skipped.items(), key=lambda item: item[0].value)),
-            create=[topic for topic in topics.values() if topic not in facts],
+            create=[topic for topic_type, topic in self.stopped.topics.items() if topic_type not in facts],
             values=values.counts,
         )
 
@@ -445,45 +439,32 @@ class Restore:
         progress = progress or Silent()
         if self._values is None:
             self.preview(progress)
-        assert self._values is not None  # noqa: S101 - of the preview
-        with admin_of(self.worker) as admin:
-            facts = read_facts(admin, {self.worker.topic(topic_type) for topic_type in TopicType})
-        wrong = 0
-        for topic_type, backed_up in self._backed_up.items():
-            ranges = facts[self.worker.topic(topic_type)].ranges()
-            found = changes(backed_up, self._newest_at_destination(topic_type, ranges, self._values, progress))
-            wrong += sum(each.added + each.changed + each.removed for each in found)
+        found = self._changes(self.stopped.facts(), progress)
+        wrong = sum(each.added + each.changed + each.removed for each in found)
         if wrong:
             raise CopyError(
                 f"{wrong:,} key(s) do not have the value that was put back: another writer has written meanwhile, or a key "
                 "lies in two partitions. Find out which, and restore again"
             )
 
-    def _newest_at_destination(
-        self, topic_type: TopicType, ranges: list[OffsetRange], values: BackedUpValues, progress: Progress
-    ) -> NewestValues:
-        newest, opening = NewestValues(topic_type), self._opening(topic_type)
-        back, topic = opening.transform, self.worker.topic(topic_type)
-        if ranges:
-            progress.phase(f"comparing with {topic}", sum(part.end - part.start for part in ranges))
-        records = read_records(self.worker, ranges, Isolation.READ_UNCOMMITTED)
-        for found in require_none_newer(topic, counted(records, progress.advance), back, values):
-            original = back.original_key(found.key)
-            record = opening.take(found) if isinstance(original, bytes) else None
-            if record is not None and isinstance(original, bytes):
-                newest.add(original, record.value)
-        return newest
-
-    def _opening(self, topic_type: TopicType) -> Opening:
-        """Return what opens the values at the destination."""
-        return Opening(self.sealing.destination, self.transforms[topic_type].at_destination())
-
-    def _sealer(self, topic_type: TopicType, facts: TopicFacts) -> Sealer:
-        """Return what seals, later than everything that the destination's topic has."""
-        opening = self._opening(topic_type)
-        for record in read_records(self.worker, facts.ranges(), Isolation.READ_UNCOMMITTED) if opening.is_on else ():
-            opening.take(record)
-        return Sealer(self.sealing.destination, self.transforms[topic_type], opening.newest())
+    def _changes(self, facts: Facts, progress: Progress) -> list[ConnectorChanges]:
+        """Compare the backup, as the preview has read it, with the destination's topics."""
+        found: list[ConnectorChanges] = []
+        assert self._values is not None  # noqa: S101 - of the preview
+        for topic_type, backed_up in self._backed_up.items():
+            back = self.transforms[topic_type].at_destination()
+            opening = self._openings[topic_type] = Opening(self.sealing.destination, back)
+            newest = NewestValues(topic_type)
+            if topic_type in facts:
+                topic = facts[topic_type]
+                records = self.stopped.read(topic_type, topic, progress, "comparing with")
+                for record in require_none_newer(topic.topic, records, back, self._values):
+                    original = back.original_key(record.key)
+                    opened = opening.take(record) if isinstance(original, bytes) else None
+                    if opened is not None and isinstance(original, bytes):
+                        newest.add(original, opened.value)
+            found += changes(backed_up, newest)
+        return found
 
     def write(self, progress: Progress | None = None) -> Restored:
         """Put the records back; topics that are missing are created as ``create topics`` would.
@@ -492,28 +473,32 @@ class Restore:
             LiveMembersError: workers of the group are alive.
             TopicError: a topic cannot be used.
             BrokerError: a record was refused; a part was written, restoring again completes it.
-            CopyError: an acknowledgement is missing; likewise.
+            CopyError: another writer has written under the group's keys since the preview; nothing was written. Or an
+                acknowledgement is missing; a part was written.
         """
         progress, began_s = progress or Silent(), time.monotonic()
+        if self._facts is None:
+            self.preview(progress)
+        facts, self._facts = self._facts or {}, None  # to write again there has to be a new preview
         with admin_of(self.worker) as admin:
-            require_no_live_workers(admin, self.worker.group_id, side="destination")
+            require_no_live_workers(admin, self.worker.group_id, side=self.stopped.side)
             specs = [topic_spec(self.worker, topic_type) for topic_type in TopicType]
             create_missing(admin, specs)
             for spec in specs:
                 ensure_topic(admin, spec)
-            facts = read_facts(admin, {spec.topic for spec in specs})
         restored = Restored(Counter(), 0, 0.0)
         sealers = {
-            topic_type: self._sealer(topic_type, facts[self.worker.topic(topic_type)]) for topic_type in TopicType
+            topic_type: Sealer(self.sealing.destination, self.transforms[topic_type], opening.newest())
+            for topic_type, opening in self._openings.items()
         }
         progress.phase("restoring", self.file.records)
-        write_records([self.worker], self._outgoing(sealers, restored, progress))
+        self.stopped.write(facts, self._outgoing(sealers, restored, progress))
         restored.seconds = round(time.monotonic() - began_s, 3)
         return restored
 
     def _outgoing(
         self, sealers: Mapping[TopicType, Sealer], restored: Restored, progress: Progress
-    ) -> Iterator[tuple[int, Record]]:
+    ) -> Iterator[Record]:
         values = BackedUpValues(self.sealing.backup, self.transforms.values())
         for topic_type, record in values.opened(self._records(progress)):
             outgoing = self.transforms[topic_type].apply(record)
@@ -525,7 +510,7 @@ class Restore:
             if value is None:
                 value = removal_value(topic_type, self.worker.cluster_group_id)
             value = sealers[topic_type].sealed(outgoing.key or b"", value, int(time.time() * 1000))
-            yield 0, replace(outgoing, topic=self.worker.topic(topic_type), value=value)
+            yield replace(outgoing, topic=self.worker.topic(topic_type), value=value)
 
 
 def _records(

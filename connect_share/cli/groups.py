@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connect_share.backup.backup_file import new_backup_path
-from connect_share.backup.delete_group import GroupDeletion, TopicContent
+from connect_share.backup.delete_group import GroupDeletion, TopicContent, count_others
 from connect_share.backup.repair_records import Mending, Plan, Repair, plan_order, plan_orphans
 from connect_share.checks.finding import named
 from connect_share.console import (
@@ -62,16 +62,18 @@ def _delete_group(arguments: argparse.Namespace, _: Output) -> Steps:
     if due:
         path = arguments.backup or new_backup_path(arguments.worker_config, f"{deletion.group or 'plain-keys'}.deleted")
         with ProgressLine(sys.stderr) as progress:
-            done = deletion.delete(path, progress)
+            done = deletion.write(path, progress)
         backup = str(path)
-        counts = {"removed": sum(done.removed.values()), "others": done.others, "others_wrote": done.others_wrote}
+        others, others_wrote = count_others(done)
+        removed = sum(len(topic.due) for topic in done.before.values())
+        counts = {"removed": removed, "others": others, "others_wrote": others_wrote}
     others = f"{plural(counts['others'], 'key')} of other groups unchanged"
     lines = [
-        f"{deletion.shown}: {plural(counts['removed'], 'key')} removed; backup: {backup}",
+        f"{deletion.stopped.shown}: {plural(counts['removed'], 'key')} removed; backup: {backup}",
         f"checked: {others}, {counts['others_wrote']:,} written by themselves meanwhile",
     ]
     if backup is None:
-        lines = [f"{deletion.shown}: everything was removed before, nothing to do"]
+        lines = [f"{deletion.stopped.shown}: everything was removed before, nothing to do"]
     yield Result({"dry_run": False, **members, "backup": backup, **counts}, lines)
 
 
@@ -94,7 +96,7 @@ def _connectors(topics: _Topics) -> list[str]:
 def _deletion_lines(deletion: GroupDeletion, topics: _Topics) -> list[str]:
     names, members = _connectors(topics), _deletion_members(deletion, topics)
     return [
-        f"all that {deletion.shown} has is removed:",
+        f"all that {deletion.stopped.shown} has is removed:",
         *(
             f"  {topic_type.value:6}  {topic.facts.topic}: {len(topic.due):,} of {plural(len(topic.keys), 'key')}"
             for topic_type, topic in topics.items()
@@ -115,7 +117,7 @@ def _repair(noun: str, arguments: argparse.Namespace, _: Output) -> Steps:
         yield Preview(_repair_lines(noun, repair, mending), members, "write these?")
         backup = arguments.backup or new_backup_path(arguments.worker_config, f"{arguments.worker_config.stem}.repair")
         with ProgressLine(sys.stderr) as progress:
-            mending = repair.write(backup, progress)
+            mending = repair.write(backup, progress).before.mending
     lines = [f"{shown_group(repair.worker.cluster_group_id)}: nothing to repair"]
     if backup is not None:
         written = plural(len(mending.records), "record")
@@ -133,8 +135,8 @@ def _repair_members(repair: Repair, mending: Mending) -> dict[str, Any]:
     return {
         "group": repair.worker.cluster_group_id,
         "connectors": list(mending.connectors),
-        "topics": {topic_type.value: topic for topic_type, topic in repair.topics.items()},
-        "records": {topic_type.value: counts[topic] for topic_type, topic in repair.topics.items()},
+        "topics": {topic_type.value: topic for topic_type, topic in repair.stopped.topics.items()},
+        "records": {topic_type.value: counts[topic] for topic_type, topic in repair.stopped.topics.items()},
     }
 
 

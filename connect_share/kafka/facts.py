@@ -262,6 +262,15 @@ def require_topic(facts: dict[str, TopicFacts], topic: str, *, remedy: str) -> T
     return facts[topic]
 
 
+def ranges_since(topic: str, starts: Mapping[int, int], ends: Mapping[int, int]) -> list[OffsetRange]:
+    """Return the ranges of a topic behind ``starts``."""
+    return [
+        OffsetRange(topic, number, starts.get(number, 0), end)
+        for number, end in sorted(ends.items())
+        if end > starts.get(number, 0)
+    ]
+
+
 def destination_settings(
     admin: Admin, worker: WorkerConfig, topic_type: TopicType, found: TopicFacts | None
 ) -> Mapping[str, str]:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.backup.backup_file import new_backup_path
+from connect_share.backup.reseal import Reseal, ResealTopic, refused_plain
 from connect_share.backup.restore_command import restore_command
 from connect_share.console import Command, Output, Parser, Preview, ProgressLine, Result, Steps, add_worker_file
 from connect_share.model.records import TopicType
 from migrator.cli.options import NOTHING_WRITTEN
-from migrator.reseal import Reseal, ResealTopic, refused_plain
 
 _Topics = Mapping[TopicType, ResealTopic]
 
@@ -31,7 +31,7 @@ def _reseal(arguments: argparse.Namespace, _: Output) -> Steps:
         path = arguments.backup or new_backup_path(arguments.worker_config, f"{arguments.worker_config.stem}.reseal")
         with ProgressLine(sys.stderr) as progress:
             done = reseal.write(path, progress)
-        after, backup = done.topics, str(path)
+        after, backup = done.after, str(path)
     else:
         after, backup = topics, None
     end = ["nothing to do"] if backup is None else [f"backup: {backup}", "the workers may be started"]

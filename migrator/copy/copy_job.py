@@ -21,7 +21,7 @@ from connect_share.errors import BrokerError, UnacknowledgedError
 from connect_share.files import counted
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Message, to_whole_record
-from connect_share.kafka.facts import IDLE_TIMEOUT_S
+from connect_share.kafka.facts import IDLE_TIMEOUT_S, ranges_since
 from connect_share.kafka.read import RangeReader, read_ranges
 from connect_share.kafka.write import PROCESS_PRODUCERS, CheckedWriter, Outgoing, Producers
 from connect_share.model.keys import MARKER
@@ -30,7 +30,7 @@ from connect_share.transform.canonical import fold_state
 from connect_share.transform.rules import Skipped, SkipReason
 from connect_share.transform.sealed import NO_SEALING, Opening, Passage, Sealing, Times
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
-from migrator.copy.existing_records import BARRIER_RECORDS, ExistingRecords, ResumePoint, ranges_since
+from migrator.copy.existing_records import BARRIER_RECORDS, ExistingRecords, ResumePoint
 from migrator.plan import CopySlice
 
 _AT_ONCE: Final = 4_000

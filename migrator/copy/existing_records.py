@@ -20,7 +20,7 @@ from typing import Final
 from connect_share.model.keys import MARKER, StatusKey
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.offsets import offset_key
-from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.model.records import Record, TopicType
 from connect_share.transform.rules import KeyTransform
 from connect_share.transform.sealed import Opening
 
@@ -229,12 +229,3 @@ class ExistingRecords:
             if number in lengths:
                 lengths[number] = missing.intact_length(lengths[number])
         return ResumePoint(lengths, partitions, self.spans)
-
-
-def ranges_since(topic: str, starts: Mapping[int, int], ends: Mapping[int, int]) -> list[OffsetRange]:
-    """Return the ranges of a topic behind ``starts``."""
-    return [
-        OffsetRange(topic, number, starts.get(number, 0), end)
-        for number, end in sorted(ends.items())
-        if end > starts.get(number, 0)
-    ]

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from connect_share.errors import DestinationUsedError, listed
-from connect_share.kafka.facts import admin_of, read_facts, read_records, require_topic
+from connect_share.kafka.facts import admin_of, ranges_since, read_facts, read_records, require_topic
 from connect_share.model.keys import connector_of, split_key
 from connect_share.model.records import Record, TopicType
 from connect_share.transform.rules import KeyTransform
@@ -20,7 +20,7 @@ from connect_share.worker_config.client_settings import Isolation
 from migrator.bystanders import KeyOwners
 from migrator.checks import sealings_of, slices_behind, times_at_destination, wanted_of
 from migrator.copy.copy_job import Tally, rewritten
-from migrator.copy.existing_records import identity, ranges_since
+from migrator.copy.existing_records import identity
 from migrator.plan import CopySlice
 from migrator.run import MigrationRun, MigrationStatus
 from migrator.verify.equality import Mismatch, StateDifference

@@ -13,12 +13,10 @@ from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import ClusterGroupId, own_key
 from connect_share.model.records import Record, TopicType
 from connect_share.replay import replay_config
-from tests.support.connect_member import ConnectMember
 from tests.support.console import console
 from tests.support.java_groups import foreign_records
 from tests.support.migration_site import SHARED_PARTITIONS, SMALL, Site, pair
 from tests.support.sealed_sites import left, life, worker
-from tests.support.waiting import await_that
 
 MANY = 2_500
 ONE = ClusterGroupId("one")
@@ -94,18 +92,6 @@ def test_plain_keys_go_as_java_removes_them(shared: Site, call: Any) -> None:
     assert len(list(shared.folder.glob("plain-keys.deleted-*.backup.avro"))) == 1
 
 
-def test_live_members_are_refused(site: Site, call: Any) -> None:
-    group = f"{site.name}-orders"
-    path = site.small_source(group=group)
-    before = site.read(site.topic("own", TopicType.CONFIG))
-    with ConnectMember(site.bootstrap_servers, group), site.admin() as admin:
-        await_that(admin.connect_groups, lambda groups: groups.get(group) == 1, what="one live member")
-        refused = call("delete", "group", group, "-w", path, "--yes")
-    assert (refused.code, refused.out) == (1, "")
-    assert "are alive" in refused.err
-    assert site.read(site.topic("own", TopicType.CONFIG)) == before
-
-
 def test_a_sealed_group_needs_its_keys_and_nothing_is_believed_of_it_afterwards(site: Site, call: Any) -> None:
     site.create("shared", SHARED_PARTITIONS)
     path, other = worker(site, "shared", "a", 7), worker(site, "shared", "b", 9)
@@ -135,7 +121,7 @@ class Progress:
     def advance(self, records):
         if self.removing:
             os.kill(os.getpid(), signal.SIGKILL)
-GroupDeletion.of(Path(sys.argv[1]), "one").delete(Path(sys.argv[2]), Progress())
+GroupDeletion.of(Path(sys.argv[1]), "one").write(Path(sys.argv[2]), Progress())
 """
 
 

@@ -20,7 +20,6 @@ from connect_share.sealing.cipher import is_sealed
 from connect_share.worker_config import Isolation, WorkerConfig
 from tests.support.captures import captured, prefixed
 from tests.support.checked import CAPTURED, CONFIG, OFFSET, STATUS, records
-from tests.support.connect_member import ConnectMember
 from tests.support.console import Ran, console
 from tests.support.kafka import TestBroker
 from tests.support.sealed import key_text
@@ -140,10 +139,6 @@ def test_order(site: Site, run: Any, tmp_path: Path) -> None:
     ran = run("repair", "order", "--dry-run", "--output", "json")
     assert (ran.code, ran.json["connectors"], ran.json["records"]["config"]) == (0, ["doomed", "late"], 5)
     assert run("repair", "order").code == 1  # nobody to ask
-    with ConnectMember(site.broker.bootstrap_servers, site.worker.group_id):
-        ran = run("repair", "order", "--yes")
-        assert ran.code == 1
-        assert "worker(s) of the repaired group" in ran.err
     assert len(site.read(CONFIG)) == offset
     assert not backup.exists()
 
@@ -166,18 +161,6 @@ def test_order(site: Site, run: Any, tmp_path: Path) -> None:
     ran = run("restore", backup, "--dry-run")
     assert ran.code == 0
     assert backup.stat().st_mode & 0o777 == 0o600
-
-
-def test_order_after_a_run_that_was_killed(site: Site, run: Any) -> None:
-    """It has written a task configuration, and no commit."""
-    seals = site.worker.seals(CONFIG)
-    if seals is not None:
-        list(seals.take_all(site.read(CONFIG)))
-    (half,) = records(CONFIG, ("task-doomed-0", TASK % 2), group=site.worker.cluster_group_id)
-    write(site, CONFIG, [changed(half, half.value if seals is None else seals.seal(half.key or b"", half.value))])
-    assert run("repair", "order", "--yes").code == 0
-    after = site.believed()
-    assert [len(after.tasks(name)) for name in ("late", "doomed")] == [2, 1]
 
 
 def test_orphans(site: Site, run: Any) -> None:

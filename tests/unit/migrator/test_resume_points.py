@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from connect_share.kafka.facts import ranges_since
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.transform.rules import KeyTransform
 from connect_share.transform.sealed import NO_SEALING, Opening
-from migrator.copy.existing_records import ExistingRecords, ResumePoint, ranges_since
+from migrator.copy.existing_records import ExistingRecords, ResumePoint
 
 TRANSFORM = KeyTransform.between(TopicType.OFFSET, None, ClusterGroupId("g"))
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from connect_share.model.config import ConfigFold
-from connect_share.model.keys import ClusterGroupId, ConfigKey, StatusKey, prefix_of
+from connect_share.model.keys import ClusterGroupId, StatusKey, prefix_of
 from connect_share.model.records import ConnectorTaskId, TopicType
 from connect_share.model.removal import is_removal, removal
 from connect_share.model.status import StatusFold
 from tests.support.checked import STATUS, records
-from tests.support.records import config_log, properties
 
 GROUP = ClusterGroupId("g")
 
@@ -38,13 +36,3 @@ def test_a_status_put_back_outlives_its_removal(group: ClusterGroupId | None) ->
         for record in log:
             fold.apply(record)
         assert fold.task_status(ConnectorTaskId("c", 0)) is not None
-
-
-@pytest.mark.parametrize("group", [None, GROUP])
-def test_a_connector_is_gone(group: ClusterGroupId | None) -> None:
-    fold = ConfigFold(group)
-    key = prefix_of(group) + ConfigKey.CONNECTOR.key("c")
-    fold.apply(config_log([(key.decode(), properties())])[0])
-    assert fold.snapshot().contains("c")
-    fold.apply(removal(TopicType.CONFIG, "t", key, group))
-    assert not fold.snapshot().contains("c")

@@ -10,26 +10,17 @@ configurations and commits means something (:mod:`connect_share.transform.canoni
 from __future__ import annotations
 
 import fcntl
-import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import ClassVar
 
-from connect_share.backup.backup_file import BackupFile, back_up_group
+from connect_share.backup.rewrite import Facts, Rewrite, Rewritten, StoppedGroup
 from connect_share.errors import AlreadyAppliedError, ConfigError, CopyError
-from connect_share.files import Progress, Silent, counted
-from connect_share.kafka.facts import (
-    TopicFacts,
-    admin_of,
-    read_facts,
-    read_records,
-    require_no_live_workers,
-    require_no_open_transaction,
-    require_topic,
-)
-from connect_share.kafka.write import write_records
+from connect_share.files import Progress
+from connect_share.kafka.facts import TopicFacts
 from connect_share.model.keys import ClusterGroupId, ConfigKey, own_key, parse
 from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import is_removal, removal_value
@@ -38,9 +29,7 @@ from connect_share.sealing.cipher import is_sealed, key_id
 from connect_share.transform.canonical import canonical_config
 from connect_share.transform.rules import KeyTransform
 from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.client_settings import Isolation
 from connect_share.worker_config.worker import SEALING_PROPERTY
-from migrator.copy.existing_records import ranges_since
 
 _ORDERED = frozenset({ConfigKey.TASK, ConfigKey.COMMIT})
 
@@ -78,15 +67,7 @@ class ResealTopic:
 
 
 @dataclass(frozen=True)
-class Resealed:
-    """What was done: the backup, and the topics as they are now."""
-
-    backup: BackupFile
-    topics: Mapping[TopicType, ResealTopic]
-
-
-@dataclass(frozen=True)
-class Reseal:
+class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
     """One group whose values are to be written again.
 
     Attributes:
@@ -96,6 +77,7 @@ class Reseal:
         plain: make the values plain.
     """
 
+    name: ClassVar[str] = "reseal"
     worker_file: Path
     worker: WorkerConfig
     group: ClusterGroupId
@@ -124,36 +106,19 @@ class Reseal:
             )
         return cls(worker_file, worker, ClusterGroupId(worker.group_id), keys, plain)
 
-    def look(self, progress: Progress | None = None) -> dict[TopicType, ResealTopic]:
-        """Return what there is and what would be written; writes nothing.
+    @property
+    def stopped(self) -> StoppedGroup:
+        """The group."""
+        return StoppedGroup(self.worker, self.group, self.worker.group_id, "sealed", "the group has no such topic")
 
-        Raises:
-            LiveMembersError: workers of the group are alive.
-            TopicError: a topic is missing, or a transaction is open on it.
-            BrokerError: reading was refused.
-            ConfigError: a value is sealed with a key that is not in the worker file.
-        """
-        progress = progress or Silent()
-        with admin_of(self.worker) as admin:
-            require_no_live_workers(admin, self.worker.group_id, side="sealed")
-            names = {topic_type: self.worker.topic(topic_type) for topic_type in TopicType}
-            found = read_facts(admin, set(names.values()))
-            facts = {
-                topic_type: require_topic(found, name, remedy="the group has no such topic")
-                for topic_type, name in names.items()
-            }
-            for topic in facts.values():
-                require_no_open_transaction(admin, topic)
-        return {topic_type: self._look(topic_type, topic, progress) for topic_type, topic in facts.items()}
+    def _read(self, facts: Facts, progress: Progress) -> dict[TopicType, ResealTopic]:
+        return {topic_type: self._read_topic(topic_type, topic, progress) for topic_type, topic in facts.items()}
 
-    def _look(self, topic_type: TopicType, facts: TopicFacts, progress: Progress) -> ResealTopic:
+    def _read_topic(self, topic_type: TopicType, facts: TopicFacts, progress: Progress) -> ResealTopic:
         seals = TopicSeals(topic_type, self.group, self.keys, self.worker.sealing_mode)
         topic, newest, history = ResealTopic(facts, seals), dict[bytes, Record](), list[Record]()
-        ranges = facts.ranges()
-        progress.phase(f"reading {facts.topic}", sum(part.end - part.start for part in ranges))
-        records = read_records(self.worker, ranges, self.worker.isolation(topic_type), with_headers=True)
         ends_believed: dict[bytes, bool] = {}
-        for record in counted(records, progress.advance):
+        for record in self.stopped.read(topic_type, facts, progress):
             key = record.key
             if key is None or own_key(topic_type, key, self.group) is None:
                 continue
@@ -196,56 +161,29 @@ class Reseal:
         key = parse(TopicType.CONFIG, (record.key or b"")[len(self.group.prefix) :])
         return key is not None and key.kind in _ORDERED
 
-    def write(self, backup: Path, progress: Progress | None = None) -> Resealed:
+    def write(self, backup: Path, progress: Progress | None = None) -> Rewritten[dict[TopicType, ResealTopic]]:
         """Write a backup, then the values; may be repeated.
 
         Raises:
-            LiveMembersError, TopicError, ConfigError: as :meth:`look`.
-            AlreadyAppliedError: there is a backup of that name, or another process on this machine is at it.
-            RecordFileError: the backup cannot be written; nothing was written to Kafka then.
-            BrokerError: a record was refused; some of the others were written.
-            CopyError: an acknowledgement is missing, or another writer writes to the topics meanwhile.
+            AlreadyAppliedError: another process on this machine is at it. Or as said there.
         """
         with _only_one(self.worker_file):
-            return self._write(backup, progress or Silent())
+            return super().write(backup, progress)
 
-    def _write(self, backup: Path, progress: Progress) -> Resealed:
-        topics = self.look(progress)
-        facts = {topic_type: topic.facts for topic_type, topic in topics.items()}
-        run_id = f"reseal-{uuid.uuid4()}"
-        made = back_up_group(backup, self.worker, facts, run_id, progress)
-        self._require_unchanged(facts)
-        progress.phase("writing", sum(len(topic.outgoing) for topic in topics.values()))
-        outgoing = ((0, record) for topic_type, topic in topics.items() for record in self._outgoing(topic_type, topic))
-        write_records([self.worker], counted(outgoing, progress.advance))
-        now = self.look(progress)
-        for topic_type, topic in topics.items():
-            _check(topic_type, topic, now[topic_type])
-        return Resealed(made, now)
+    def _outgoing(self, found: dict[TopicType, ResealTopic]) -> tuple[int, Iterable[Record]]:
+        sealed = (record for topic_type, topic in found.items() for record in self._sealed(topic_type, topic))
+        return sum(len(topic.outgoing) for topic in found.values()), sealed
 
-    def _require_unchanged(self, facts: Mapping[TopicType, TopicFacts]) -> None:
-        """Check that no other writer has written under the group's keys since they were read: it would be covered.
-
-        Raises:
-            CopyError: another writer has.
-        """
-        with admin_of(self.worker) as admin:
-            now = read_facts(admin, {topic.topic for topic in facts.values()})
-        for topic_type, topic in facts.items():
-            since = ranges_since(topic.topic, topic.ends, now[topic.topic].ends)
-            for record in read_records(self.worker, since, Isolation.READ_UNCOMMITTED):
-                if record.key is not None and own_key(topic_type, record.key, self.group) is not None:
-                    raise CopyError(
-                        f"{topic.topic}: another writer has written meanwhile, perhaps another run of this command; nothing "
-                        "was written. Look at who it is, and run the command again"
-                    )
-
-    def _outgoing(self, topic_type: TopicType, topic: ResealTopic) -> Iterator[Record]:
+    def _sealed(self, topic_type: TopicType, topic: ResealTopic) -> Iterator[Record]:
         for record in topic.outgoing:
             value = removal_value(topic_type, self.group) if record.value is None else record.value
             if not self.plain:
                 value = topic.seals.seal(record.key or b"", value)
             yield replace(record, value=value)
+
+    def _compare(self, done: Rewritten[dict[TopicType, ResealTopic]]) -> None:
+        for topic_type, topic in done.before.items():
+            _check(topic_type, topic, done.after[topic_type])
 
 
 @contextmanager
