@@ -1,11 +1,4 @@
-"""Kafka records in the bytes of Avro, and blocks of them. Pure; :mod:`connect_share.backup.record_file` makes files of it.
-
-With fastavro's own ``Writer.write`` the write of a million records takes twice as long (1.13, compression included): it
-searches the branch of each union.
-
-Source: Avro specification 1.12, "Binary Encoding".
-
-Files of records: Avro object files that hold Kafka records exactly, in sections; ``docs/backup-format.md``.
+"""Files of records: Avro object files that hold Kafka records exactly, in sections; ``docs/backup-format.md``.
 
 The only module that imports fastavro. Writing and reading take the memory of a block, whatever the file's size. A file
 bears its name only when it is whole; its header says how many records it holds and the hash of the file, header included, so
@@ -21,11 +14,10 @@ import json
 import os
 import re
 import tempfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import IO, Any, Final, Self
 
 import fastavro
 import fastavro.schema
@@ -38,130 +30,6 @@ from connect_share.model.records import Record
 _BLOCK_BYTES: Final = 1 << 18
 # Level 1 takes a third of the time of the default and a tenth more room.
 _DEFLATE_LEVEL: Final = 1
-
-
-def _zigzag(number: int) -> bytes:
-    if not -(1 << 63) <= number < 1 << 63:
-        raise OverflowError
-    left, out = (number << 1) ^ (number >> 63), bytearray()
-    while left > 0x7F:
-        out.append(left & 0x7F | 0x80)
-        left >>= 7
-    out.append(left)
-    return bytes(out)
-
-
-_SHORT: Final = [_zigzag(number) for number in range(4096)]
-
-
-def encode_long(number: int) -> bytes:
-    """Return the bytes of an int or a long: zigzag, seven bits a byte.
-
-    Raises:
-        OverflowError: it has more than 64 bits.
-    """
-    return _SHORT[number] if 0 <= number < 4096 else _zigzag(number)
-
-
-def encode_bytes(value: bytes | None) -> bytes:
-    """Return the bytes of the union of null and bytes.
-
-    Raises:
-        TypeError: it is neither.
-    """
-    return b"\x00" if value is None else b"\x02%b%b" % (encode_long(len(value)), value)
-
-
-def encode_text(text: str) -> bytes:
-    """Return the bytes of a string.
-
-    Raises:
-        UnicodeEncodeError: it holds half a surrogate pair.
-    """
-    raw = text.encode()
-    return encode_long(len(raw)) + raw
-
-
-def encode_place(topic: str, partition: int) -> bytes:
-    """Return the bytes of a topic and a partition; records of one partition share them.
-
-    Raises:
-        OverflowError: the partition has more than 32 bits.
-    """
-    if not -(1 << 31) <= partition < 1 << 31:
-        raise OverflowError
-    return encode_text(topic) + encode_long(partition)
-
-
-def encode_headers(headers: Iterable[tuple[str, bytes | None]]) -> bytes:
-    """Return the bytes of an array of headers, in order."""
-    items = [encode_text(name) + encode_bytes(value) for name, value in headers]
-    return b"%b%b\x00" % (encode_long(len(items)), b"".join(items)) if items else b"\x00"
-
-
-@dataclass(frozen=True, slots=True)
-class RecordBlock:
-    """Encoded and compressed records, as they go into a file of records."""
-
-    records: int
-    data: bytes = field(repr=False)
-
-
-class RecordEncoder:
-    """Makes blocks of records; ``name`` is that of the file, for errors."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._places: dict[tuple[str, int], bytes] = {}
-        self._block: list[bytes] = []
-        self._block_bytes = 0
-
-    def add(  # noqa: PLR0917 - the fields of a record in their order
-        self,
-        topic: str,
-        partition: int,
-        offset: int,
-        timestamp_ms: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Iterable[tuple[str, bytes | None]] | None,
-    ) -> RecordBlock | None:
-        """Add one record; return a block when it is full.
-
-        Raises:
-            RecordFileError: it is no record.
-        """
-        try:
-            place = self._places.get((topic, partition))
-            if place is None:
-                place = self._places[topic, partition] = encode_place(topic, partition)
-            encoded = b"".join(
-                (
-                    place,
-                    encode_long(offset),
-                    encode_long(timestamp_ms),
-                    encode_bytes(key),
-                    encode_bytes(value),
-                    encode_headers(headers) if headers else b"\x00",
-                )
-            )
-        except (AttributeError, TypeError, ValueError, OverflowError):
-            # Its text would show the record.
-            raise RecordFileError(
-                f"{self._name}: {topic!r}[{partition}]@{offset} does not fit into the file's schema", path=self._name
-            ) from None
-        self._block.append(encoded)
-        self._block_bytes += len(encoded)
-        return self.rest() if self._block_bytes >= _BLOCK_BYTES else None
-
-    def rest(self) -> RecordBlock | None:
-        """Return a block of what was added since the last one, if that is anything."""
-        if not self._block:
-            return None
-        data = zlib.compress(b"".join(self._block), _DEFLATE_LEVEL, wbits=-zlib.MAX_WBITS)
-        block = RecordBlock(len(self._block), data)
-        self._block, self._block_bytes = [], 0
-        return block
 
 
 RECORD_FILE_FORMAT: Final = "connect-share/records/2"
@@ -204,6 +72,89 @@ _RANDOM: Final = re.compile(r"[a-z0-9_]{8}")
 """The end that ``tempfile.mkstemp`` gives a name; the name of another file may begin with the same prefix."""
 # Stands for the hash while it is computed, as it is part of what is hashed.
 _NO_HASH: Final = "0" * 64
+_MARKER: Final = bytes(16)
+"""Ends the blocks of an encoder; a file has its own."""
+
+
+def _avro_writer(output: IO[bytes], metadata: Mapping[str, str], marker: bytes) -> Any:
+    """Return a writer of the library, which has written the header."""
+    return fastavro.write.Writer(
+        output,
+        _PARSED,
+        codec="deflate",
+        sync_interval=_BLOCK_BYTES,
+        metadata=dict(metadata),
+        sync_marker=marker,
+        compression_level=_DEFLATE_LEVEL,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBlock:
+    """Encoded and compressed records, as they go into a file of records: a block of Avro without the marker at its end."""
+
+    records: int
+    data: bytes = field(repr=False)
+
+
+class RecordEncoder:
+    """Makes blocks of records; ``name`` is that of the file, for errors."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._records = 0
+        self._output = io.BytesIO()
+        self._writer = _avro_writer(self._output, {}, _MARKER)
+        self._block()  # leaves out the header: the file has one
+
+    def add(  # noqa: PLR0917 - the fields of a record in their order
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Iterable[tuple[str, bytes | None]] | None,
+    ) -> RecordBlock | None:
+        """Add one record; return a block when it is full.
+
+        Raises:
+            RecordFileError: it is no record.
+        """
+        try:
+            if not -(1 << 31) <= partition < 1 << 31:
+                raise OverflowError  # noqa: TRY301 - the library writes it
+            self._writer.write(
+                {
+                    "topic": topic,
+                    "partition": partition,
+                    "offset": offset,
+                    "timestamp_ms": timestamp_ms,
+                    "key": key,
+                    "value": value,
+                    "headers": [{"key": name, "value": content} for name, content in headers] if headers else (),
+                }
+            )
+        except (AttributeError, TypeError, ValueError, OverflowError):
+            # Its text would show the record.
+            raise RecordFileError(
+                f"{self._name}: {topic!r}[{partition}]@{offset} does not fit into the file's schema", path=self._name
+            ) from None
+        self._records += 1
+        return self._block() if self._output.tell() else None
+
+    def rest(self) -> RecordBlock | None:
+        """Return a block of what was added since the last one, if that is anything."""
+        self._writer.flush()
+        return self._block() if self._records else None
+
+    def _block(self) -> RecordBlock:
+        block = RecordBlock(self._records, self._output.getvalue()[: -len(_MARKER)])
+        self._records = 0
+        self._output.seek(0)
+        self._output.truncate()
+        return block
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,18 +204,10 @@ class RecordFileWriter:
         # The sums are known at the end only: JSON may be followed by blanks, so room for them is left in the header.
         self._room = len(_sums([_NUMBER_ROOM] * len(self._counts), _NO_HASH))
         self._sync_marker = os.urandom(16)
+        about_json = json.dumps(about, sort_keys=True)
+        metadata = {FORMAT_KEY: RECORD_FILE_FORMAT, ABOUT_KEY: about_json, SUMS_KEY: " " * self._room}
         with self._explained():
-            fastavro.write.Writer(
-                self._file,
-                _PARSED,
-                codec="deflate",
-                metadata={
-                    FORMAT_KEY: RECORD_FILE_FORMAT,
-                    ABOUT_KEY: json.dumps(about, sort_keys=True),
-                    SUMS_KEY: " " * self._room,
-                },
-                sync_marker=self._sync_marker,
-            )
+            _avro_writer(self._file, metadata, self._sync_marker)
             self._file.flush()
             self._header_bytes = self._file.tell()
 
@@ -325,7 +268,6 @@ class RecordFileWriter:
 
     def _append(self, block: RecordBlock) -> None:
         with self._explained():
-            self._file.write(encode_long(block.records) + encode_long(len(block.data)))
             self._file.write(block.data)
             self._file.write(self._sync_marker)
 
@@ -333,8 +275,7 @@ class RecordFileWriter:
         self._end_block()
         self._file.flush()
         self._file.seek(0)
-        header = self._file.read(self._header_bytes)
-        place = _place_of_sums(header, self._room)
+        place = self._file.read(self._header_bytes).rindex(b" " * self._room)  # the last entry of ours
         for digest in (_NO_HASH, None):
             sums = _sums(self._counts, digest or _hash(self._file, 0))
             self._file.seek(place)
@@ -410,8 +351,8 @@ class RecordFile:
         with self._explained(), self.path.open("rb") as file:
             header = file.read(self._header_bytes)
             if self._whole:
-                place = _place_of_sums(header, len(self._sums))
                 bare = self._sums.replace(self._sha256, _NO_HASH).encode()
+                place = header.rindex(self._sums.encode())
                 header = header[:place] + bare + header[place + len(bare) :]
             if _hash(file, self._header_bytes, header if self._whole else b"") != self._sha256:
                 raise self._damaged()
@@ -482,12 +423,6 @@ def _record(row: Any) -> Record:
 
 def _sums(sections: list[int], sha256: str) -> str:
     return json.dumps({"records": sum(sections), "sections": sections, "sha256": sha256})
-
-
-def _place_of_sums(header: bytes, room: int) -> int:
-    """Return where the sums begin in a header."""
-    entry = SUMS_KEY.encode() + encode_long(room)
-    return header.index(entry) + len(entry)
 
 
 def _hash(file: io.BufferedIOBase, start: int, before: bytes = b"") -> str:

@@ -64,9 +64,9 @@ def _delete_group(arguments: argparse.Namespace, _: Output) -> Steps:
         with ProgressLine(sys.stderr) as progress:
             done = deletion.write(path, progress)
         backup = str(path)
-        others, others_wrote = count_others(done)
+        kept, wrote = count_others(done)
         removed = sum(len(topic.due) for topic in done.before.values())
-        counts = {"removed": removed, "others": others, "others_wrote": others_wrote}
+        counts = {"removed": removed, "others": kept, "others_wrote": wrote}
     others = f"{plural(counts['others'], 'key')} of other groups unchanged"
     lines = [
         f"{deletion.stopped.shown}: {plural(counts['removed'], 'key')} removed; backup: {backup}",

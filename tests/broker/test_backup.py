@@ -112,13 +112,6 @@ def test_the_evidence_of_a_whole_move(site: Site) -> None:
     assert "rolled back" in (folder_of(path) / "report.html").read_text()
 
 
-def test_no_backup_on_request(site: Site) -> None:
-    path = site.plan(site.small_source(), site.shared())
-    assert run("apply", path, "--yes", "--no-backup")[0] == 0
-    assert not backup_path(path).exists()
-    assert Manifest.load(manifest_path(path)).backup is None
-
-
 def test_what_is_shared_is_kept_once_and_what_would_be_written_over_too(site: Site) -> None:
     """In place, two sources on the same topics; the destination's marker lies under a key that will be written."""
     site.create("shared")

@@ -16,7 +16,7 @@ from connect_share.replay import replay_config, replay_offsets, replay_status
 from migrator.moves import Intent
 from migrator.run import backup_path
 from tests.support.migration_runs import apply_plan
-from tests.support.migration_site import GROUP, SMALL, Site, pair, run
+from tests.support.migration_site import GROUP, Site, pair, run
 
 
 def backed_up(site: Site, source: Path, destination: Path, name: str = "plan.json", **intent: object) -> Path:
@@ -198,30 +198,3 @@ def test_damaged_files_are_refused_before_anything_is_written(site: Site) -> Non
     assert code == 1
     assert "is no backup of a migration" in err
     assert run("restore", file)[0] == 2
-
-
-def test_originals_that_the_cut_over_removed_come_back(site: Site) -> None:
-    """A rename in place, sealed by removing the originals: the old group has its state again, the new one keeps its own."""
-    site.create("shared")
-    for topic_type, records in SMALL.items():
-        site.lay_down("shared", topic_type, [(f"old.{key}", value, None) for key, value, _ in records])
-    old, new = (site.worker_file("shared", group, sharing=True) for group in ("old", "new"))
-    file = backed_up(site, old, new)
-    path = site.folder / "plan.json"
-    code, _, err = run("cutover", path, "--yes")
-    assert code == 0, err
-
-    def connectors(group: str) -> frozenset[str]:
-        return replay_config(site.read(site.topic("shared", TopicType.CONFIG)), group).connectors()
-
-    assert not connectors("old")
-    assert connectors("new") == {"a.b"}
-    told = restored(file, "--destination-worker-config", old, "--yes")
-    assert differing(told) == {
-        ("config", "a.b"): {"added": 4},
-        ("status", "a.b"): {"added": 2},
-        ("offset", "a.b"): {"added": 1},
-    }
-    assert connectors("old") == connectors("new") == {"a.b"}
-    offsets = replay_offsets(site.read(site.topic("shared", TopicType.OFFSET)), "old")
-    assert offsets.offset("a.b", {"filename": "x.txt"}) == {"position": 42}

@@ -15,7 +15,7 @@ from connect_share.model.records import OffsetRange, Record, TopicType
 from migrator.bystander_check import BystanderGroup, BystanderReport, BystanderVerdict
 from migrator.bystanders import AT_ONCE, portions
 from migrator.moves import Intent
-from migrator.run import Manifest, manifest_path
+from migrator.run import Manifest, backup_path, manifest_path
 from tests.support.migration_runs import apply_plan, check_bystanders
 from tests.support.migration_site import SHARED_PARTITIONS, SMALL, Site, run
 from tests.support.waiting import await_that
@@ -175,11 +175,12 @@ def test_what_the_cleaner_takes_is_distinguished(site: Site) -> None:
     assert report.isolated
 
 
-def test_without_the_notes_there_is_no_proof(site: Site) -> None:
+def test_without_the_notes_there_is_no_proof_and_no_backup_on_request(site: Site) -> None:
     path = site.plan(site.small_source(), site.shared())
     with pytest.raises(PlanFileError, match="no manifest"):
         check_bystanders(path)
-    apply_plan(path)
+    assert run("apply", path, "--yes", "--no-backup")[0] == 0
+    assert (backup_path(path).exists(), Manifest.load(manifest_path(path)).backup) == (False, None)
     code, out, err = run("verify", path, "--isolation")
     assert (code, out) == (1, "")
     assert "--isolation-proof" in err

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -11,17 +11,15 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from connect_share.backup.delete_group import GroupDeletion
-from connect_share.backup.export import Export
 from connect_share.backup.repair_records import Repair, plan_orphans
 from connect_share.backup.reseal import Reseal
 from connect_share.backup.restore import prepare_restore
 from connect_share.backup.rewrite import Rewrite, StoppedGroup
-from connect_share.errors import ConnectShareError, CopyError, LiveMembersError, OpenTransactionError
+from connect_share.errors import CopyError, LiveMembersError, OpenTransactionError
 from connect_share.files import Silent
 from connect_share.kafka import client
-from connect_share.kafka.facts import topic_ranges
-from connect_share.model.records import Record, TopicType
-from connect_share.worker_config import TopicSet, WorkerConfig
+from connect_share.model.records import TopicType
+from connect_share.worker_config import WorkerConfig
 from tests.support.connect_member import ConnectMember
 from tests.support.migration_site import PARTITIONS, SMALL, Site, pair
 from tests.support.sealed_sites import worker
@@ -42,25 +40,34 @@ class _Scene:
         site.lay_down("shared", STATUS, [pair(f"{self.group}.status-connector-gone", SMALL[STATUS][0][1])])
         self.file = worker(site, "shared", self.group, 7, mode="accept")
 
-    def content(self) -> Mapping[TopicType, list[Record]]:
-        return {each: self.site.read(self.site.topic("shared", each)) for each in TopicType}
+    def write(self, group: str) -> None:
+        self.site.lay_down("shared", STATUS, [pair(f"{group}.status-connector-x", "{}")])
+
+    def records(self) -> list[int]:
+        return [len(self.site.read(self.site.topic("shared", each))) for each in TopicType]
 
     def command(self, name: str) -> Callable[[], object]:
         """Return what looks, and then writes."""
         path = self.site.folder / f"{name}.avro"
         config = WorkerConfig.from_file(self.file)
-        if name == "restore":
-            topics = TopicSet.from_worker_file(self.file)
-            with self.site.admin() as admin:
-                ranges = {each: parts for each, (parts, _) in topic_ranges(admin, topics, list(TopicType)).items()}
-            Export(topics, frozenset({config.cluster_group_id})).write(path, "", ranges, Silent())
-            return prepare_restore(path, self.file).write
         rewrites: dict[str, Rewrite[Any]] = {
             "repair": Repair(config, partial(plan_orphans, with_offsets=True)),
             "delete": GroupDeletion.of(self.file, self.group),
             "reseal": Reseal.of(self.file, plain=False),
         }
-        return partial(rewrites[name].write, path)
+        if name != "restore":
+            return partial(rewrites[name].write, path)
+        stopped = rewrites["repair"].stopped
+        stopped.back_up(path, stopped.facts(), "run", Silent())
+        return prepare_restore(path, self.file).write
+
+    def add_partition(self) -> None:
+        """Where a key lies depends on their number: its newest record would lie beside the one before."""
+        topic, more = self.site.topic("shared", OFFSET), PARTITIONS[OFFSET] + 1
+        client = AdminClient({"bootstrap.servers": self.site.bootstrap_servers})
+        client.create_partitions([NewPartitions(topic, more)])[topic].result()
+        with self.site.admin() as admin:
+            await_that(lambda: len(admin.describe_topics([topic])[topic].partitions), more.__eq__, what=topic)
 
 
 @pytest.fixture
@@ -89,14 +96,10 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]
     return place
 
 
-def refused(scene: _Scene, command: Callable[[], object], error: type[ConnectShareError], match: str) -> None:
-    before = scene.content()
-    with pytest.raises(error, match=match):
-        command()
-    assert scene.content() == before
-
-
-def test_a_worker_that_starts_meanwhile(scene: _Scene, command: Any, meanwhile: Any) -> None:
+@pytest.mark.parametrize("event", ["a worker starts", "another writer writes", "a partition is added"])
+def test_what_happens_meanwhile_is_noticed(scene: _Scene, command: Any, meanwhile: Any, event: str) -> None:
+    """What another writer has written would be covered, and is in no backup."""
+    config, status, offset = scene.records()
     with ExitStack() as stack:
 
         def start() -> None:
@@ -104,34 +107,15 @@ def test_a_worker_that_starts_meanwhile(scene: _Scene, command: Any, meanwhile: 
             with scene.site.admin() as admin:
                 await_that(admin.connect_groups, lambda groups: groups.get(scene.group) == 1, what="one live member")
 
-        meanwhile(start)
-        refused(scene, command, LiveMembersError, "are alive")
-
-
-def test_a_record_that_another_writer_writes_meanwhile(scene: _Scene, command: Any, meanwhile: Any) -> None:
-    """It would be covered, and it is in no backup."""
-    own, before = [pair(f"{scene.group}.status-connector-x", "{}")], scene.content()
-    meanwhile(lambda: scene.site.lay_down("shared", STATUS, own))
-    with pytest.raises(CopyError, match="another writer has written under the keys"):
-        command()
-    assert [len(scene.content()[kind]) - len(before[kind]) for kind in TopicType] == [0, 1, 0]
-
-
-def test_a_partition_that_is_added_meanwhile(scene: _Scene, command: Any, meanwhile: Any) -> None:
-    """Where a key lies depends on the number of partitions: its newest record would lie beside the one before."""
-    topic = scene.site.topic("shared", OFFSET)
-
-    def add() -> None:
-        more = PARTITIONS[OFFSET] + 1
-        admin = AdminClient({"bootstrap.servers": scene.site.bootstrap_servers})
-        admin.create_partitions([NewPartitions(topic, more)])[topic].result()
-        with scene.site.admin() as asked:
-            await_that(
-                lambda: asked.describe_topics([topic])[topic].partitions, lambda now: len(now) == more, what="it"
-            )
-
-    meanwhile(add)
-    refused(scene, command, CopyError, "partitions were added")
+        act, error, match = {
+            "a worker starts": (start, LiveMembersError, "are alive"),
+            "another writer writes": (partial(scene.write, scene.group), CopyError, "written under the keys"),
+            "a partition is added": (scene.add_partition, CopyError, "partitions were added"),
+        }[event]
+        meanwhile(act)
+        with pytest.raises(error, match=match):
+            command()
+    assert scene.records() == [config, status + (event == "another writer writes"), offset]
 
 
 def test_an_open_transaction(scene: _Scene, command: Any, meanwhile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,6 +133,5 @@ def test_an_open_transaction(scene: _Scene, command: Any, meanwhile: Any, monkey
             command()
     finally:
         writer.abort_transaction()
-    other = [pair(f"{scene.group}.two.status-connector-x", "{}")]
-    meanwhile(lambda: scene.site.lay_down("shared", STATUS, other))
+    meanwhile(partial(scene.write, f"{scene.group}.two"))
     command()
