@@ -86,8 +86,7 @@ def send(producer: client.Producer, records: Iterable[Record]) -> int:
         if error is not None:
             failures.append(error)
 
-    count = 0
-    for record in records:
+    def produce(record: Record) -> None:
         producer.produce(
             record.topic,
             key=record.key,
@@ -97,6 +96,14 @@ def send(producer: client.Producer, records: Iterable[Record]) -> int:
             on_delivery=delivered,
             partition=record.partition,
         )
+
+    count = 0
+    for record in records:
+        try:
+            produce(record)
+        except BufferError:  # the producer's queue is full: as soon as a part of it is acknowledged, there is room
+            producer.flush(120)
+            produce(record)
         producer.poll(0)
         count += 1
     assert producer.flush(120) == 0
