@@ -14,7 +14,7 @@ from connect_share import checks
 from connect_share.checks.finding import Finding, counted, exit_code, finding_lines, wanted
 from connect_share.checks.sources import CheckSources, GroupState
 from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Parser, Result
-from connect_share.console.topic_options import TOPIC_FLAGS, add_groups, add_ignore, add_topics
+from connect_share.console.options import TOPIC_FLAGS, add_groups, add_ignore, add_topics
 from connect_share.errors import ConfigError
 from connect_share.model.records import TopicType
 

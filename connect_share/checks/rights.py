@@ -15,7 +15,7 @@ from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity, counted, exit_code, finding_lines, wanted
 from connect_share.checks.sources import CheckSources
 from connect_share.console import Output, Parser, Result, Table
-from connect_share.console.topic_options import add_topics, topic_set_of
+from connect_share.console.options import add_topics, topic_set_of
 from connect_share.kafka.descriptions import HeldRights
 from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.kafka.rights import RightsAdmin

@@ -26,7 +26,7 @@ from connect_share.console import (
     plural,
     shown_group,
 )
-from connect_share.console.topic_options import add_topics, topic_set_of
+from connect_share.console.options import add_topics, topic_set_of
 from connect_share.contents.groups import Contents, TopicContents, read_topics
 from connect_share.contents.seal_counts import How, Newest, SealCount, ids_text
 from connect_share.errors import listed

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.console import Group, Output, groups_of
-from connect_share.console.topic_options import topic_set_of
+from connect_share.console.options import topic_set_of
 from connect_share.contents.cost_model import load_model
 from connect_share.contents.groups import Contents, read_topics
 from connect_share.contents.startup import CountPlan, StartupProfile, count_topics, startup_profile

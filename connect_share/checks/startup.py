@@ -21,7 +21,7 @@ from connect_share.console import (
     seconds,
     shown_group,
 )
-from connect_share.console.topic_options import add_groups, add_topics, topic_set_of
+from connect_share.console.options import add_groups, add_topics, topic_set_of
 from connect_share.contents.advice import SettingChange
 from connect_share.contents.cost_model import load_model
 from connect_share.contents.startup import (

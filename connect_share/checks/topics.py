@@ -16,7 +16,7 @@ from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity
 from connect_share.checks.sources import CheckSources
 from connect_share.console import Output, Parser, Result, plural
-from connect_share.console.topic_options import add_replication_factor, add_topics, topic_set_of
+from connect_share.console.options import add_replication_factor, add_topics, topic_set_of
 from connect_share.errors import AuthorizationError, BrokerError, UsageError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import (

@@ -55,7 +55,7 @@ PROGRAM: Final = Program(
             [f"{_CLI}.check", _TOPIC_IDS],
         ),
         "delete": Verb("retire a group that is shut down", [f"{_CLI}.groups"]),
-        "create": Verb("create the topics of a worker", [f"{_CLI}.create_topics"]),
+        "create": Verb("create the topics of a worker", [f"{_CLI}.topics"]),
         "repair": Verb("mend what checks have found", [f"{_CLI}.groups", _TOPIC_IDS]),
         "alter": Verb("set source offsets", [f"{_CLI}.offsets"]),
         "reset": Verb("forget source offsets", [f"{_CLI}.offsets"]),

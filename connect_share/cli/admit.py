@@ -26,7 +26,7 @@ from connect_share.console import (
     seconds,
     worker_file,
 )
-from connect_share.console.topic_options import add_ignore
+from connect_share.console.options import add_ignore
 from connect_share.contents.startup import ProfiledTopic
 from connect_share.errors import AuthorizationError, InvalidClusterGroupIdError
 from connect_share.model.records import TopicType

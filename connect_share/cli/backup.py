@@ -25,7 +25,7 @@ from connect_share.console import (
     seconds,
     shown_group,
 )
-from connect_share.console.topic_options import add_groups, add_topics, topic_set_of
+from connect_share.console.options import add_groups, add_topics, topic_set_of
 from connect_share.errors import ConfigError, ConnectShareError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.read import CONSOLE_CLIENT_ID

@@ -31,7 +31,7 @@ from connect_share.console import (
     plural,
     shown_group,
 )
-from connect_share.console.topic_options import add_topics
+from connect_share.console.options import add_topics
 from connect_share.contents.groups import Contents
 from connect_share.errors import ConnectShareError
 from connect_share.model.config_state import ClusterConfigState

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from typing import Final
 
 from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Parser, stopped_by
-from connect_share.console.topic_options import add_topics, topic_set_of
+from connect_share.console.options import add_topics, topic_set_of
 from connect_share.errors import BrokerError, ConfigError, TopicMissingError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import topic_specs

@@ -41,7 +41,7 @@ from connect_share.console import (
     seconds,
     shown_group,
 )
-from connect_share.console.topic_options import add_groups, add_topics, topic_set_of
+from connect_share.console.options import add_groups, add_topics, topic_set_of
 from connect_share.contents.groups import Contents, TopicReading, WriteTimes, read_topics
 from connect_share.contents.seal_counts import SealCount, total
 from connect_share.errors import ConnectShareError, TopicRecreatedError

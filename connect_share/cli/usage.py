@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Parser, Result, Table, seconds, shown_group
-from connect_share.console.topic_options import add_topics, topic_set_of
+from connect_share.console.options import add_topics, topic_set_of
 from connect_share.contents.cost_model import load_model
 from connect_share.contents.startup import CountPlan, count_topics
 from connect_share.contents.usage import (

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import ClassVar, Final
@@ -20,7 +21,7 @@ from typing import ClassVar, Final
 from connect_share.console.command import Command, Preview, Verb
 from connect_share.console.options import EXIT_CODES, Parser, add_completion, choose_worker_files
 from connect_share.console.output import Output, Result, printable, unwritable
-from connect_share.errors import ConnectShareError, UsageError
+from connect_share.errors import ConnectShareError
 from connect_share.kafka.callbacks import is_in_callback
 from connect_share.worker_config.profiles import profile_in_use
 
@@ -94,7 +95,9 @@ class Program:
         _open_closed_streams()
         given = list(sys.argv[1:] if argv is None else argv)
         verb = given[0] if given else ""
-        out = Output(verb, _output_form(given), program=self.name)
+        # Before all arguments are parsed: wrong usage is reported in that form, too.
+        is_json = "--output=json" in given or ("--output", "json") in pairwise(given)
+        out = Output(verb, "json" if is_json else "text", program=self.name)
         arguments: argparse.Namespace | None = None
         with _Interruption(self.name).handled(process_ends=argv is None) as interruption:
             try:
@@ -271,13 +274,3 @@ def _open_closed_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed, as some schedulers do
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - until the end
-
-
-def _output_form(given: Sequence[str]) -> str:
-    """Return ``--output`` before all arguments are parsed: wrong usage is reported in that form too."""
-    finder = Parser(add_help=False, allow_abbrev=False)
-    finder.add_argument("--output", choices=("text", "json"), default="text")
-    try:
-        return str(finder.parse_known_args(given)[0].output)
-    except UsageError:
-        return "text"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from connect_share.cli.__main__ import build_parser, main
-from connect_share.console.topic_options import topic_set_of
+from connect_share.console.options import topic_set_of
 from connect_share.errors import ConfigError, UsageError
 from connect_share.model.records import TopicType
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from connect_share.console import Command, Output, Parser, Result, confirmed
-from connect_share.console.topic_options import add_replication_factor, add_topics, topic_set_of
+from connect_share.console.options import add_replication_factor, add_topics, topic_set_of
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import topic_specs
 from connect_share.kafka.read import CONSOLE_CLIENT_ID
