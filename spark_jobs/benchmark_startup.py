@@ -57,7 +57,7 @@ def measure(
         used: versions of what is measured, beside ours.
         missing: contenders that cannot be measured, and why.
         own: makes a cluster for this run alone, when one is first needed; ``None``: that of the options, after a question.
-        settle_s: how long a compacted topic has to stay as it is to be believed clean.
+        settle_s: how long a compacted topic has to stay as it is to count as clean.
         also: measures more.
 
     Raises:

@@ -1,1 +1,1 @@
-"""The start-up benchmark: scenarios, contenders, the storm, the latency of running stores, the fitted model, the report."""
+"""The start-up benchmark: scenarios, their topics, starts and storms, the fitted model, the file of results."""

@@ -1,9 +1,8 @@
-"""Many workers that start at once: each Spark task is one start of the three stores with clients of its own.
+"""One run of the benchmark: what is missing in its file is measured, part by part, and each part is kept at once.
 
-The same starts one after another are the measure: the same tasks, which take turns by a lock on a file, so that nothing
-but the starts themselves differs, and Spark's own time for a task is hidden in both.
-
-One run of the benchmark: what is missing in its file is measured, part by part, and each part is kept at once.
+In a storm many workers start at once: each Spark task is one start of the three stores with clients of its own. The same
+starts one after another are the measure: the same tasks, which take turns by a lock on a file, so that nothing but the
+starts themselves differs, and Spark's own time for a task is hidden in both.
 """
 
 from __future__ import annotations
@@ -136,7 +135,7 @@ class Suite:
         result: what there is already, and then all.
         file: is written after each part.
         storms: numbers of starts; on the first scenario with shared topics.
-        settle_s: how long a compacted topic has to stay as it is to be believed clean.
+        settle_s: how long a compacted topic has to stay as it is to count as clean.
         say: called with a line about each finished part.
     """
 

@@ -200,7 +200,7 @@ def filled(
         plan: the scenario.
         files: the worker files.
         contenders: those that will be measured; a copy with plain keys is only made for those that read it.
-        settle_s: how long nothing may change until the log cleaner is believed to be done.
+        settle_s: how long nothing may change until the log cleaner counts as done.
         progress: reports how far it is.
 
     Raises:
