@@ -12,7 +12,7 @@ from typing import Final
 
 from connect_share.errors import AlreadyAppliedError, CutoverError
 from connect_share.files import Progress, Silent
-from connect_share.kafka.deadline import Deadline
+from connect_share.kafka.client import Deadline
 from migrator.apply import Follower, request_path, require_may_follow
 from migrator.checks import check_all
 from migrator.moved_source import fence, moved_sources

@@ -26,6 +26,7 @@ from connect_share.kafka.client import (
     ConfigEntry,
     ConfigResource,
     ConfigSource,
+    Deadline,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -39,7 +40,6 @@ from connect_share.kafka.client import (
     is_unknown_topic,
     translate,
 )
-from connect_share.kafka.deadline import Deadline
 from connect_share.kafka.descriptions import (
     BrokerDescription,
     GroupMember,

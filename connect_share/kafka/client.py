@@ -1,4 +1,4 @@
-"""The only door to confluent-kafka: clients with forced settings, errors and messages translated once."""
+"""The only door to confluent-kafka: clients with forced settings, deadlines, errors and messages translated once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, Self, TypeVar
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -46,9 +47,37 @@ from connect_share.errors import (
     FencedError,
 )
 from connect_share.kafka.callbacks import callback
-from connect_share.kafka.deadline import Deadline
 from connect_share.model.records import Headers, Record, quick_record
 from connect_share.worker_config.client_settings import ClientSettings, Isolation, is_secret_property
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """A point of the monotonic clock, handed down to each step that has to end by then.
+
+    Attributes:
+        timeout_s: the seconds that all steps have together, for texts.
+        at_s: the point.
+        clock: gives the time now.
+    """
+
+    timeout_s: float
+    at_s: float
+    clock: Callable[[], float] = time.monotonic
+
+    @classmethod
+    def after(cls, timeout_s: float, clock: Callable[[], float] = time.monotonic) -> Self:
+        """Return the deadline so many seconds from now."""
+        return cls(timeout_s, clock() + timeout_s, clock)
+
+    def remaining_s(self, at_least_s: float = 0.0) -> float:
+        """Return the seconds that are left, and never less than ``at_least_s``."""
+        return max(at_least_s, self.at_s - self.clock())
+
+    def is_within(self, seconds: float = 0.0) -> bool:
+        """Return whether it is over in so many seconds from now."""
+        return self.clock() + seconds > self.at_s
+
 
 T = TypeVar("T")
 

@@ -26,8 +26,7 @@ from connect_share.errors import (
     TopicNotCompactedError,
 )
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.client import is_unknown_topic, is_unsupported
-from connect_share.kafka.deadline import Deadline
+from connect_share.kafka.client import Deadline, is_unknown_topic, is_unsupported
 from connect_share.kafka.descriptions import NewTopicRequest, TopicDescription
 from connect_share.model.records import TopicType
 from connect_share.worker_config import TOPIC_PROPERTIES, TopicSet, WorkerConfig

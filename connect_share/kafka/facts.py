@@ -16,9 +16,8 @@ from connect_share.errors import (
     TopicMissingError,
 )
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.client import Message, is_unknown_topic
+from connect_share.kafka.client import Deadline, Message, is_unknown_topic
 from connect_share.kafka.create import TopicSpec, check_cleanup_policy, check_partition_count, ensure_topic, topic_spec
-from connect_share.kafka.deadline import Deadline
 from connect_share.kafka.descriptions import TopicDescription
 from connect_share.kafka.read import CONSOLE_CLIENT_ID, find_open_transactions, read_batches, read_ranges
 from connect_share.kafka.write import MIGRATE_CLIENT_ID

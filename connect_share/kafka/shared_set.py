@@ -11,6 +11,7 @@ from typing import Any
 
 from connect_share.errors import BrokerError, ReplicationFactorError
 from connect_share.kafka.admin import Admin
+from connect_share.kafka.client import Deadline
 from connect_share.kafka.create import (
     CREATE_TIMEOUT_S,
     MIN_ISR,
@@ -29,7 +30,6 @@ from connect_share.kafka.create import (
     stops_with_one_broker,
     vetted_settings,
 )
-from connect_share.kafka.deadline import Deadline
 from connect_share.kafka.descriptions import TopicDescription
 from connect_share.model.records import TopicType
 

@@ -12,9 +12,8 @@ from typing import Any, Final, Generic, TypeVar
 from connect_share.errors import ConnectShareError, LogFailedError, NotStartedError, StoreClosedError
 from connect_share.kafka.client import Message, to_record
 from connect_share.kafka.read import read_batches
-from connect_share.log.first_read import KeyWatch, RecordFeed
 from connect_share.log.kafka_based_log import KafkaBasedLog
-from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata, RecordSink, Steps
+from connect_share.log.protocol import STOP_TIMEOUT_S, KeyWatch, RecordFeed, RecordMetadata, RecordSink, Steps
 from connect_share.log.tail import OnFailed
 from connect_share.model.records import OffsetRange, Record
 from connect_share.worker_config.client_settings import ClientSettings, Isolation

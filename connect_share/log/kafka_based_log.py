@@ -20,24 +20,29 @@ from connect_share.errors import (
     WriteError,
 )
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.client import is_unknown_topic
+from connect_share.kafka.client import Deadline, is_unknown_topic
 from connect_share.kafka.create import CREATE_TIMEOUT_S, TopicSpec, check_partition_count
-from connect_share.kafka.deadline import Deadline
 from connect_share.kafka.facts import TopicFacts, find_or_create
 from connect_share.kafka.read import OpenTransactions
 from connect_share.log.first_read import (
     CatchUp,
-    KeyWatch,
-    RecordFeed,
     SharedReader,
     StartContext,
     TopicRead,
     not_at_end,
 )
-from connect_share.log.identity import IdentityWatch, TopicIdentity
-from connect_share.log.protocol import STOP_TIMEOUT_S, Call, RecordMetadata, RecordSink, Steps, run_blocking
+from connect_share.log.protocol import (
+    STOP_TIMEOUT_S,
+    Call,
+    KeyWatch,
+    RecordFeed,
+    RecordMetadata,
+    RecordSink,
+    Steps,
+    run_blocking,
+)
 from connect_share.log.tail import LogState, OnFailed, Tail
-from connect_share.log.writer import LogWriter
+from connect_share.log.writer import IdentityWatch, LogWriter, TopicIdentity
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 
 _log = logging.getLogger(__name__)
@@ -67,6 +72,7 @@ class KafkaBasedLog:
 
     Attributes:
         caught_up: what the first read found; ``None`` before its end.
+        check_topic: raises if what was read counts no more; as :meth:`LogState.check`.
 
     Source: ``KafkaBasedLog``. Unlike Java's it gives up at a deadline and says so, and after its thread has failed every
     call fails (decision 3). Errors of the broker that Java's logs and survives do not end it.
@@ -98,6 +104,7 @@ class KafkaBasedLog:
         self._context = context or StartContext()
         self._start_timeout_s = start_timeout_s
         self._state = LogState(topic, on_failed)
+        self.check_topic = self._state.check
         self._feed = feed or RecordFeed(sink, key_watch)
         self._identity = TopicIdentity(admin, topic)
         self._watch = IdentityWatch(topic, self._identity, fail=self._state.fail)
@@ -241,10 +248,6 @@ class KafkaBasedLog:
             if self._reader is not None:
                 self._reader.join()
 
-    def check_topic(self) -> None:
-        """Raise if what was read may not be that of the topic any more, as :meth:`LogState.check`."""
-        self._state.check()
-
     def check_may_wait(self) -> None:
         """Raise ``UsageError`` in a thread that a wait would wait for, such as the one that calls a listener."""
         threads = {
@@ -299,7 +302,9 @@ class KafkaBasedLog:
             TopicRecreatedError: the topic is another one than at the start.
             BrokerError: the ends could not be learnt.
         """
-        deadline = self._begin_wait(timeout_s)
+        self._check_running()
+        self.check_may_wait()
+        deadline = Deadline.after(timeout_s)
         run_blocking(self._await(self._ends_now(deadline), deadline))
 
     def reading_past(self, written: RecordMetadata, timeout_s: float) -> Steps[None]:
@@ -310,13 +315,9 @@ class KafkaBasedLog:
         Raises:
             ReadToEndTimeoutError, LogFailedError, TopicRecreatedError: as :meth:`read_to_end`.
         """
-        deadline = self._begin_wait(timeout_s)
-        yield from self._await({written.partition: written.offset + 1}, deadline)
-
-    def _begin_wait(self, timeout_s: float) -> Deadline:
         self._check_running()
         self.check_may_wait()
-        return Deadline.after(timeout_s)
+        yield from self._await({written.partition: written.offset + 1}, Deadline.after(timeout_s))
 
     def _await(self, ends: Mapping[int, int], deadline: Deadline) -> Steps[None]:
         behind = yield from self._state.reaching(ends, deadline.remaining_s())
@@ -385,7 +386,7 @@ class KafkaBasedLog:
             raise
 
     def _check_running(self) -> None:
-        self.check_topic()
+        self._state.check()
         if self._state.stopping.is_set():
             raise StoreClosedError(f"the log of topic {self.topic} was stopped")
         if self._tail is None:

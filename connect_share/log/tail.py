@@ -24,6 +24,7 @@ from connect_share.errors import (
 )
 from connect_share.kafka.client import (
     Consumer,
+    Deadline,
     KafkaError,
     KafkaException,
     TopicPartition,
@@ -32,11 +33,9 @@ from connect_share.kafka.client import (
     is_unknown_topic,
     translate,
 )
-from connect_share.kafka.deadline import Deadline
 from connect_share.kafka.read import is_about_groups
-from connect_share.log.first_read import RecordFeed
-from connect_share.log.identity import IdentityWatch, TopicIdentity
-from connect_share.log.protocol import Steps, Wait
+from connect_share.log.protocol import RecordFeed, Steps, Wait
+from connect_share.log.writer import IdentityWatch, TopicIdentity
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 
 OnFailed = Callable[[ConnectShareError], None]
@@ -59,7 +58,7 @@ class OwnerProcess:
 
     def check(self) -> None:
         """Raise ``StoreClosedError`` in a process that was forked from the owner."""
-        if self.forked:
+        if os.getpid() != self._process:
             raise StoreClosedError(
                 f"{self._what} belongs to process {self._process}, from which this one was forked: start one of its own here"
             )

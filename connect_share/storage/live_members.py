@@ -113,9 +113,8 @@ class LiveMembersGuard:
                 if error is None:
                     self._members, self._asked_s = members, asked_s
                     self._changed.notify_all()
-                    self._changed.wait_for(self._is_wanted, LIVE_MEMBERS_CACHE_S)
+                    self._changed.wait_for(
+                        lambda: self._stopping or self._asked_s <= self._needed_s, LIVE_MEMBERS_CACHE_S
+                    )
                 else:
                     self._changed.wait_for(lambda: self._stopping, _RETRY_S)
-
-    def _is_wanted(self) -> bool:
-        return self._stopping or self._asked_s <= self._needed_s

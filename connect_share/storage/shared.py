@@ -15,7 +15,7 @@ from typing import Self
 
 from connect_share.errors import ConfigError, ConnectShareError, NotStartedError
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.deadline import Deadline
+from connect_share.kafka.client import Deadline
 from connect_share.log.hub import RoutedLog, Router, TopicHub
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordSink
 from connect_share.log.tail import OnFailed

@@ -29,12 +29,12 @@ from connect_share.errors import (
     safe_text,
 )
 from connect_share.kafka.admin import Admin
+from connect_share.kafka.client import Deadline
 from connect_share.kafka.create import check_known_policy, topic_spec
-from connect_share.kafka.deadline import Deadline
 from connect_share.kafka.facts import TopicFacts, gather_facts, with_ends
-from connect_share.log.first_read import KeyWatch, RecordFeed, SharedReader, StartContext
+from connect_share.log.first_read import SharedReader, StartContext
 from connect_share.log.kafka_based_log import KafkaBasedLog
-from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, RecordSink
+from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, KeyWatch, RecordFeed, RecordSink
 from connect_share.log.tail import OnFailed, OwnerProcess
 from connect_share.model.keys import split_key
 from connect_share.model.records import TopicType

@@ -13,7 +13,7 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict, Unpack, asser
 
 from connect_share.errors import ConnectShareError, NotStartedError, StoreClosedError, UsageError
 from connect_share.kafka.admin import Admin
+from connect_share.kafka.client import Deadline
 from connect_share.kafka.create import topic_spec
-from connect_share.kafka.deadline import Deadline
-from connect_share.log.first_read import KeyWatch, RecordFeed, StartContext
+from connect_share.log.first_read import StartContext
 from connect_share.log.kafka_based_log import KafkaBasedLog
-from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, RecordMetadata, RecordSink
+from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, KeyWatch, RecordFeed, RecordMetadata, RecordSink
 from connect_share.log.tail import OnFailed
 from connect_share.model.config import (
     ConfigEvent,
@@ -576,14 +576,16 @@ class KafkaTopicBasedBackingStore(ABC):
     def _apply(self, records: Sequence[Record]) -> None:
         """Apply the next records; called by the log, from one thread at a time."""
 
-    def _take(self, records: Sequence[Record]) -> None:
-        """Open the next records, and apply those that are believed."""
-        self._apply(records if self._seals is None else list(self._seals.take_all(records)))
+    def _sink(self) -> _Sink:
+        seals = self._seals
+        if seals is None:
+            return _Sink(self._key_prefix, self._apply)
+        return _Sink(self._key_prefix, lambda records: self._apply(list(seals.take_all(records))))
 
     def prepare(self) -> None:
         """Make the log before :meth:`start`: one that is read together with others takes records from now on."""
         if self._compacted_log is None:
-            self._compacted_log = self._log_factory(_Sink(self._key_prefix, self._take))
+            self._compacted_log = self._log_factory(self._sink())
 
     def _start_log(self) -> CompactedLog:
         with self._lifecycle:
@@ -621,14 +623,15 @@ class KafkaTopicBasedBackingStore(ABC):
         if self._write_guard is not None:
             self._write_guard(within_s, at_once=at_once)
 
-    def _sealed(self, key: bytes, value: bytes | None) -> bytes | None:
-        """Return a value as it goes to the topic under a wire key."""
-        return value if self._seals is None else self._seals.seal(key, value)
+    def _sealed(self, records: Iterable[tuple[bytes, bytes | None]]) -> list[tuple[bytes, bytes | None]]:
+        """Return records under wire keys with their values as they go to the topic."""
+        return [(key, value if self._seals is None else self._seals.seal(key, value)) for key, value in records]
 
     def _send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
         """Send one record under a wire key, sealed where values are; every failure ends up in the future."""
         try:
-            return (self._compacted_log or self._log).send(key, self._sealed(key, value))
+            sealed = value if self._seals is None else self._seals.seal(key, value)
+            return (self._compacted_log or self._log).send(key, sealed)
         except ConnectShareError as error:
             future: Future[RecordMetadata] = Future()
             future.set_exception(error)

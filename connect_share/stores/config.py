@@ -21,7 +21,7 @@ from connect_share.errors import (
     UsageError,
     WriteError,
 )
-from connect_share.kafka.deadline import Deadline
+from connect_share.kafka.client import Deadline
 from connect_share.log.protocol import STOP_TIMEOUT_S, Call, RecordMetadata, Steps, Wait, operation, run_blocking
 from connect_share.model import writable as wire
 from connect_share.model.config import ConfigFold, task_commit_record
@@ -304,7 +304,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         try:
             yield Call(lambda: self._check_write_allowed(deadline.remaining_s()))
         except BrokerError as error:
-            raise WriteError(f"{what} was not written to {self.topic}: {error}") from error
+            raise WriteError(f"{what} was not written to {self._topic}: {error}") from error
         return deadline
 
     def _write_and_read_back(
@@ -338,7 +338,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         self, leader: TransactionalWriter, records: Sequence[_Write], deadline: Deadline
     ) -> Steps[list[RecordMetadata]]:
         _ = self._log  # a stopped or not started store says so itself
-        pairs = [(wire_key := self._key_prefix + key, self._sealed(wire_key, value)) for key, value in records]
+        pairs = self._sealed((self._key_prefix + key, value) for key, value in records)
         written: list[RecordMetadata] = yield Call(lambda: leader.write(pairs, timeout_s=deadline.remaining_s()))
         return written
 
@@ -351,13 +351,13 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         """
         written: list[RecordMetadata] = []
         try:
-            with _as_write_error(f"{what} was not written to {self.topic}"):
+            with _as_write_error(f"{what} was not written to {self._topic}"):
                 for batch in [records] if at_once else [[record] for record in records]:
                     for future in [self._send(self._key_prefix + key, value) for key, value in batch]:
                         written += [(yield Wait(future, deadline.remaining_s()))]
         except TimeoutError as error:
             raise WriteError(
-                f"{what} was sent to {self.topic} but not acknowledged within {WRITE_BUDGET_S:g} s; "
+                f"{what} was sent to {self._topic} but not acknowledged within {WRITE_BUDGET_S:g} s; "
                 "whether it was written shows when the topic is read again"
             ) from error
         return written

@@ -458,7 +458,7 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
         """
         self._check_keys(values)
         self._check_write_allowed()
-        writer.write([(key, self._sealed(key, value)) for key, value in values.items()])
+        writer.write(self._sealed(values.items()))
 
     def connector_partitions(self, connector: str) -> list[dict[str, Any]]:
         """List the source partitions for which the connector has offsets (as last read)."""

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Unpack, overload
 
 from connect_share.errors import AuthorizationError, BrokerError, ConnectShareError
-from connect_share.kafka.client import is_unknown_topic
-from connect_share.kafka.deadline import Deadline
+from connect_share.kafka.client import Deadline, is_unknown_topic
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata
 from connect_share.model import writable as wire
 from connect_share.model.keys import Key, StatusKey, own_key, parse

@@ -20,8 +20,8 @@ from connect_share.console import Output, run_command
 from connect_share.errors import ReplicationFactorError
 from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
+from connect_share.kafka.client import Deadline
 from connect_share.kafka.create import TopicSpec, await_in_sync, ensure_topic
-from connect_share.kafka.deadline import Deadline
 from connect_share.kafka.descriptions import NewTopicRequest, TopicDescription
 from connect_share.model.records import TopicType
 from tests.lab.cluster import LocalCluster

@@ -16,8 +16,8 @@ import pytest
 
 from connect_share import BrokerError, ConnectShareError, ReadToEndTimeoutError, WriteError
 from connect_share.kafka.admin import Admin
+from connect_share.kafka.client import Deadline
 from connect_share.kafka.create import await_in_sync
-from connect_share.kafka.deadline import Deadline
 from connect_share.model.records import TopicType
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig

@@ -14,12 +14,12 @@ from connect_share.kafka.client import TopicPartition
 from connect_share.kafka.facts import TopicFacts, gather_facts
 from connect_share.log.first_read import (
     CatchUpRead,
-    RecordFeed,
     SharedReader,
     StartContext,
     TopicRead,
     catch_up_consumer,
 )
+from connect_share.log.protocol import RecordFeed
 from connect_share.model.records import TopicType
 from connect_share.worker_config.client_settings import Isolation
 from tests.support.waiting import await_that

@@ -25,7 +25,7 @@ from connect_share.errors import (
     WriteError,
 )
 from connect_share.kafka import client
-from connect_share.log import identity
+from connect_share.log import writer as identity
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import RecordMetadata
 from connect_share.model.murmur2 import partition_for
@@ -346,7 +346,8 @@ def test_collector_is_left_as_found(bench: Any, collected: Any) -> None:
 
 
 def test_passing_errors_are_survived(bench: Any, collected: Any, caplog: pytest.LogCaptureFixture) -> None:  # case 56
-    from connect_share.log.first_read import CatchUpRead, RecordFeed, TopicRead
+    from connect_share.log.first_read import CatchUpRead, TopicRead
+    from connect_share.log.protocol import RecordFeed
 
     def event(error: client.KafkaError) -> Any:
         """Make an error of the client as a whole, which has no topic."""

@@ -19,7 +19,7 @@ from connect_share.errors import (
     StoreClosedError,
     StoreError,
 )
-from connect_share.log import identity
+from connect_share.log import writer as identity
 from connect_share.storage import ConnectStorage
 from connect_share.stores import connector_offsets as connector_offset_stores
 from connect_share.stores import offsets
