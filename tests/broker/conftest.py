@@ -10,8 +10,7 @@ import pytest
 
 from tests.lab.secure_broker import SecureBroker
 from tests.support.migration_site import Site
-from tests.support.rights import allow
-from tests.support.secure_site import RIGHTS, USERS, rights_of
+from tests.support.rights import RIGHTS, USERS, allow, rights_of
 
 
 @pytest.fixture

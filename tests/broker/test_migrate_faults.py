@@ -23,9 +23,18 @@ from migrator.copy.copy_job import CopyJob, SliceEvidence
 from migrator.copy.local_engine import copy_one, local_engine
 from migrator.run import Manifest, MigrationStatus, backup_path, manifest_path
 from tests.lab.embedded.broker import LocalBroker
-from tests.support.held_copies import ALL, QUARTER, Allowed, command
 from tests.support.kafka import TOPIC_PREFIX
-from tests.support.migration_faults import CONFIG_RECORDS, Busy, full_disk, recreate, set_topic_config
+from tests.support.migration_faults import (
+    ALL,
+    CONFIG_RECORDS,
+    QUARTER,
+    Allowed,
+    Busy,
+    command,
+    full_disk,
+    recreate,
+    set_topic_config,
+)
 from tests.support.migration_runs import apply_plan, resume_plan, verify_plan
 from tests.support.migration_site import GROUP as SHARED_GROUP
 from tests.support.migration_site import SHARED_PARTITIONS, SMALL, Site, pair, run

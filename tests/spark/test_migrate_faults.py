@@ -27,13 +27,23 @@ from migrator.run import Manifest, MigrationStatus, manifest_path
 from spark_jobs import apply_plan as job
 from spark_jobs.tasks import copy_in_task, run_as_tasks
 from tests.lab.embedded.broker import LocalBroker
-from tests.support.held_copies import ALL, QUARTER, Allowed, command, copy_in_held_task, held_copy
-from tests.support.kafka import TOPIC_PREFIX, skip_where_brokers_stay
+from tests.support.kafka import TOPIC_PREFIX, skip_where_brokers_stay, two_brokers
 from tests.support.long_forms import LONG
-from tests.support.migration_faults import CONFIG_RECORDS, At, Busy, full_disk, recreate
+from tests.support.migration_faults import (
+    ALL,
+    CONFIG_RECORDS,
+    QUARTER,
+    Allowed,
+    At,
+    Busy,
+    command,
+    copy_in_held_task,
+    full_disk,
+    held_copy,
+    recreate,
+)
 from tests.support.migration_runs import apply_plan, resume_plan, verify_plan
 from tests.support.migration_site import Site
-from tests.support.two_brokers import two_brokers
 from tests.support.waiting import await_that
 
 Copy = Any

@@ -1,8 +1,14 @@
-"""Examples of the documentation, which tests run."""
+"""Examples of the documentation and of docstrings."""
 
 from __future__ import annotations
 
+import doctest
+import importlib
+import pkgutil
 from pathlib import Path
+from typing import Any
+
+import connect_share
 
 _DOCS = Path(__file__).parents[2] / "docs"
 
@@ -12,3 +18,27 @@ def example(page: str) -> str:
     _, found, rest = (_DOCS / page).read_text("utf-8").partition("```python\n")
     assert found, f"{page} has no Python code"
     return rest.partition("```\n")[0]
+
+
+PUBLIC_NAMES: list[str] = vars(connect_share)["__all__"]
+"""What ``from connect_share import *`` brings; type checkers see the names, not the list."""
+WORKER = "worker_config"
+"""A name in examples that need a broker: the worker file of a group that shares its topics with others."""
+
+
+def examples(*, with_broker: bool) -> list[doctest.DocTest]:
+    """Return the examples that need a broker, or the others."""
+    found: list[doctest.DocTest] = []
+    for module in pkgutil.walk_packages(connect_share.__path__, "connect_share."):
+        if not module.name.endswith("__main__"):
+            finder = doctest.DocTestFinder(exclude_empty=True)
+            found.extend(finder.find(importlib.import_module(module.name), module.name))
+    return [each for each in found if each.examples and (WORKER in (each.docstring or "")) == with_broker]
+
+
+def run(example: doctest.DocTest, names: dict[str, Any]) -> str:
+    """Run an example; return what is wrong with it, nothing if it is right."""
+    said: list[str] = []
+    example.globs |= names
+    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example, out=said.append)
+    return "".join(said)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
+import signal
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 import pytest
 
+from connect_share.errors import BrokerTimeoutError, BrokerUnavailableError
 from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
 from connect_share.worker_config import ClientSettings
+from tests.lab.cluster import LocalCluster
 from tests.lab.embedded.broker import LocalBroker
+from tests.support.waiting import await_that
 
 BOOTSTRAP_VARIABLE = "CONNECT_SHARE_BOOTSTRAP"
 # Topics of one segment unless a test says otherwise: a record of now behind those of years ago, such as a migration's marker,
@@ -136,3 +141,53 @@ def delete_own_topics(broker: TestBroker) -> None:
     """On a broker that is not ours, leave nothing behind."""
     with broker.admin() as admin:
         admin.delete_topics([name for name in admin.topic_names() if name.startswith(TOPIC_PREFIX)])
+
+
+@contextmanager
+def patient_broker() -> Iterator[LocalBroker]:
+    """Start a broker that its controller does not give up while both hang.
+
+    The client library forgets the broker of a cluster that names none for a moment, and finds it again minutes later.
+    """
+    skip_where_brokers_stay()
+    with LocalBroker(properties={"broker.session.timeout.ms": "120000"}) as local:
+        yield local
+
+
+@contextmanager
+def hanging(broker: LocalBroker, admin: Admin) -> Iterator[None]:
+    """Let a broker hang while the block runs; ``admin`` is asked until it gets no answer."""
+    assert broker._process is not None
+    os.kill(broker._process.pid, signal.SIGSTOP)
+    try:
+        await_that(lambda: _answers(admin), lambda found: not found, what="stopped")  # the signal takes its time
+        yield
+    finally:
+        os.kill(broker._process.pid, signal.SIGCONT)
+
+
+def _answers(admin: Admin) -> bool:
+    try:
+        return bool(admin.cluster_id())
+    except (BrokerTimeoutError, BrokerUnavailableError):
+        return False
+
+
+# Topics of tests say themselves how many replicas they need, and Kafka's own have to live on while one broker is down.
+_ONE_REPLICA: Final = dict.fromkeys(
+    (
+        "default.replication.factor",
+        "min.insync.replicas",
+        "offsets.topic.replication.factor",
+        "transaction.state.log.replication.factor",
+        "transaction.state.log.min.isr",
+    ),
+    "1",
+)
+
+
+@contextmanager
+def two_brokers() -> Iterator[tuple[LocalBroker, LocalBroker]]:
+    """Start two; the first one is the controller, the second one only keeps copies."""
+    with LocalCluster(2, properties=_ONE_REPLICA) as cluster:
+        yield cluster.broker(1), cluster.broker(2)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.records import Record
@@ -41,3 +44,8 @@ def properties(**values: str) -> dict[str, dict[str, str]]:
 def at_offset(state: ClusterConfigState, offset: int) -> ClusterConfigState:
     """Return the same state, read up to another offset."""
     return ClusterConfigState(replace(state._tables, offset=offset))
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """Return the records of ``connect_share.model``."""
+    return [record for record in caplog.records if record.name.startswith("connect_share.model")]

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Self
 
+from connect_share.kafka.connect_protocol import ConnectorsAndTasks
+from connect_share.runtime import Generation
 from tests.lab.embedded.worker import write_properties
 from tests.lab.worker import LabRest
 from tests.support.waiting import await_that
@@ -62,3 +64,13 @@ class RuntimeWorker:
     def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
             self.kill()
+
+
+class Idle:
+    """A listener that does nothing."""
+
+    def on_revoked(self, items: ConnectorsAndTasks) -> None:
+        pass
+
+    def on_assigned(self, items: ConnectorsAndTasks, generation: Generation) -> None:
+        pass

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from connect_share.errors import BrokerTimeoutError, ReadToEndTimeoutError
+
 T = TypeVar("T")
 
 
@@ -19,3 +21,27 @@ def await_that(ask: Callable[[], T], accept: Callable[[T], bool] = bool, *, what
         if time.monotonic() > deadline_s:
             raise AssertionError(f"not {what} within {timeout_s:g} s; last seen: {last!r}")
         time.sleep(0.02)
+
+
+def error_at_deadline(
+    read: Callable[[float], object], accept: Callable[[ReadToEndTimeoutError], bool]
+) -> ReadToEndTimeoutError:
+    """Read with a short limit, then with longer ones until the read came as far as it can.
+
+    Args:
+        read: given the limit in seconds.
+        accept: whether the error is that of a read that came as far as it can.
+    """
+    last: Exception | None = None
+    for timeout_s in (0.5, 5.0, 50.0):
+        try:
+            read(timeout_s)
+        except ReadToEndTimeoutError as error:
+            if accept(error):
+                return error
+            last = error
+        except BrokerTimeoutError as error:
+            last = error
+        else:
+            raise AssertionError("the read ended before its deadline")
+    raise AssertionError(f"another error than expected: {last!r}")

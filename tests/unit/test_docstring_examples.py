@@ -10,7 +10,7 @@ import inspect
 import pytest
 
 import connect_share
-from tests.support.docstring_examples import PUBLIC_NAMES, examples, run
+from tests.support.examples import PUBLIC_NAMES, examples, run
 
 
 @pytest.mark.parametrize("example", examples(with_broker=False), ids=lambda example: example.name)

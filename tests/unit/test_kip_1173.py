@@ -25,8 +25,7 @@ from connect_share.transform.rules import KeyTransform
 from connect_share.worker_config import WorkerConfig
 from migrator import KafkaConnectTopicMigrator, Skipped, SkipReason
 from migrator.moves import pair
-from tests.support.logs import logged
-from tests.support.records import JSON_NULL, TOMBSTONE, config_log, properties
+from tests.support.records import JSON_NULL, TOMBSTONE, config_log, logged, properties
 
 ROOT = Path(__file__).parents[2]
 B = ClusterGroupId("B")

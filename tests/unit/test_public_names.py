@@ -18,7 +18,7 @@ from connect_share import errors
 from connect_share.model.config import ConfigEvent
 from connect_share.stores.base import deliver
 from tests.lab.stub import STUB, stub
-from tests.support.docstring_examples import PUBLIC_NAMES
+from tests.support.examples import PUBLIC_NAMES
 
 
 def test_the_list_of_public_names_is_sorted_and_whole() -> None:

@@ -23,8 +23,7 @@ from tests.support.java_groups import JAR, LogLines, SharedTopics, await_settled
 from tests.support.java_sources import FileSources
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
-from tests.support.sealed import KEYS, key_text, keys_by_provider
-from tests.support.sealed_attacks import ATTACKS, FLOOD, Attacked, Late
+from tests.support.sealed import ATTACKS, FLOOD, KEYS, Attacked, Late, key_text, keys_by_provider
 from tests.support.sealed_stores import SECRET
 from tests.support.topics import COMPACT_NOW
 from tests.support.waiting import await_that

@@ -17,8 +17,7 @@ from tests.broker.stores.conftest import Pair, Shared
 from tests.lab.embedded.artifacts import ensure_artifacts
 from tests.lab.embedded.broker import DEFAULT_VERSION
 from tests.lab.embedded.jvm import QUICK, java_arguments, write_log_settings
-from tests.support.deadlines import error_at_deadline
-from tests.support.waiting import await_that
+from tests.support.waiting import await_that, error_at_deadline
 
 
 @pytest.mark.parametrize(

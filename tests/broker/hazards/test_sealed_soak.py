@@ -25,8 +25,7 @@ from tests.support.java_groups import SharedTopics, write
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.python_group_model import PythonModel
-from tests.support.sealed import key_text
-from tests.support.sealed_attacks import ATTACKS, OLD, Attacked, Late
+from tests.support.sealed import ATTACKS, OLD, Attacked, Late, key_text
 from tests.support.soak import Faults, Soak
 
 pytestmark = pytest.mark.broker

@@ -30,8 +30,7 @@ from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import RecordMetadata
 from connect_share.model.murmur2 import partition_for
 from connect_share.worker_config.client_settings import Isolation
-from tests.support.deadlines import error_at_deadline
-from tests.support.waiting import await_that
+from tests.support.waiting import await_that, error_at_deadline
 
 
 def both(log: KafkaBasedLog) -> list[Callable[[], object]]:

@@ -15,7 +15,7 @@ from connect_share.log import writer
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from tests.broker.log.conftest import Bench, Collected
 from tests.lab.embedded.broker import LocalBroker
-from tests.support.hanging import hanging, patient_broker
+from tests.support.kafka import hanging, patient_broker
 from tests.support.waiting import await_that
 
 pytestmark = [pytest.mark.kills_broker, pytest.mark.xdist_group("writer")]

@@ -13,8 +13,15 @@ from connect_share.model.records import ConnectorTaskId, Record
 from connect_share.storage import ConnectStorage
 from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore
 from connect_share.worker_config import Isolation, WorkerConfig
-from tests.support.captured_transactions import Written, as_written, end_offsets, write_as_captured
-from tests.support.captures import captured_as_seen, prefixed, rest_view
+from tests.support.captures import (
+    Written,
+    as_written,
+    captured_as_seen,
+    end_offsets,
+    prefixed,
+    rest_view,
+    write_as_captured,
+)
 from tests.support.records import at_offset
 from tests.support.topics import ONE_SEGMENT, read_topic
 

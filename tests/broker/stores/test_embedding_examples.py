@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 import connect_share
-from tests.support.docstring_examples import PUBLIC_NAMES, WORKER, examples, run
-from tests.support.examples import example
+from tests.support.examples import PUBLIC_NAMES, WORKER, example, examples, run
 
 
 def run_page(page: str, **given: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from connect_share.storage import ConnectStorage
 from connect_share.stores import offsets
 from connect_share.worker_config import WorkerConfig
 from tests.lab.embedded.broker import LocalBroker
-from tests.support.hanging import hanging, patient_broker
+from tests.support.kafka import hanging, patient_broker
 from tests.support.long_forms import LONG
 from tests.support.worker_files import properties_of
 

@@ -26,8 +26,7 @@ from tests.lab.embedded.broker import LocalBroker
 from tests.lab.embedded.worker import write_properties
 from tests.support.console import console
 from tests.support.migration_site import run as migrate
-from tests.support.sealed import key_text, sealed
-from tests.support.sealed_attacks import ATTACKS, Attack, Attacked, Late
+from tests.support.sealed import ATTACKS, Attack, Attacked, Late, key_text, sealed
 from tests.support.sealed_stores import (
     FILE,
     KINDS,

@@ -19,7 +19,7 @@ from connect_share.runtime import ConnectGroupMember, Generation, configured
 from tests.broker.stores.conftest import Shared
 from tests.lab.embedded.broker import LocalBroker
 from tests.support.connect_member import ConnectMember
-from tests.support.idle_runtime import Idle
+from tests.support.runtime_workers import Idle
 from tests.support.waiting import await_that
 
 KINDS = ("config", "offset", "status")

@@ -27,8 +27,7 @@ from connect_share.model.connect_json import loads
 from connect_share.model.keys import ClusterGroupId, SkipKind, own_key
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
 from connect_share.replay import replay_config
-from tests.support.logs import logged
-from tests.support.records import JSON_NULL, TOMBSTONE, at_offset, config_log, properties
+from tests.support.records import JSON_NULL, TOMBSTONE, at_offset, config_log, logged, properties
 
 A, B, C = properties(v="A"), properties(v="B"), properties(v="C")
 SESSION_KEY = {"key": "AAEC/+8=", "algorithm": "HmacSHA256", "creation-timestamp": 1_729_798_381_000}

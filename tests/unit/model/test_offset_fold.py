@@ -22,7 +22,7 @@ from connect_share.model.offsets import (
 )
 from connect_share.model.records import Record
 from connect_share.replay import replay_offsets
-from tests.support.logs import logged
+from tests.support.records import logged
 
 
 def record(key: bytes | None, value: bytes | None, *, partition: int = 0, offset: int = 0) -> Record:

@@ -27,8 +27,7 @@ from connect_share.model.status import (
     topic_status_record,
 )
 from connect_share.replay import replay_status
-from tests.support.logs import logged
-from tests.support.records import value_of
+from tests.support.records import logged, value_of
 
 TASK = ConnectorTaskId("foo", 0)
 
