@@ -1,4 +1,4 @@
-"""Copies that fail, are killed, are repeated or travel to other processes."""
+"""Copies that fail, are killed, repeated, elsewhere, or large; what a user confirms is what is applied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""There, back, and again onto the same topics: what a move has left behind that no longer lives holds no later one up."""
+"""There, back, and again onto the same topics; a few random lives of Connect clusters through the whole tool."""
 
 from __future__ import annotations
 

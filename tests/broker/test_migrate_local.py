@@ -1,4 +1,4 @@
-"""The move of dedicated topics onto shared ones with the local engine, on a real broker."""
+"""The move of dedicated topics onto shared ones with the local engine, on a real broker; and one with secrets everywhere."""
 
 from __future__ import annotations
 

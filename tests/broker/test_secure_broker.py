@@ -1,4 +1,4 @@
-"""An unmodified Java worker file against a broker that wants TLS, a password and a right for everything."""
+"""A Java worker file against a broker that wants TLS, a password and rights; connections that such a broker refuses."""
 
 from __future__ import annotations
 

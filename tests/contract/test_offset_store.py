@@ -39,13 +39,7 @@ def test_what_a_task_flushes_is_what_the_next_one_reads(stores: Stores) -> None:
     writer, reader = writer_of(store), reader_of(store)
     assert reader.offset(FILE) is None
     assert not writer.begin_flush()
-    writer.offset(FILE, {"position": 1})
-    writer.offset(FILE, {"position": 2})
-    writer.offset(OTHER, None)
-    assert writer.begin_flush()
-    written = writer.do_flush()
-    assert written is not None
-    written.result(30)
+    flush_offsets(writer, (FILE, {"position": 1}), (FILE, {"position": 2}), (OTHER, None))
     assert reader.offset(FILE) == {"position": 2}
     assert reader.offset(OTHER) is None
 
@@ -65,11 +59,7 @@ def test_a_flush_that_was_given_up_is_in_the_next_one(stores: Stores) -> None:
     writer.offset(FILE, {"position": 1})
     assert writer.begin_flush()
     writer.cancel_flush()
-    writer.offset(OTHER, {"position": 7})
-    assert writer.begin_flush()
-    written = writer.do_flush()
-    assert written is not None
-    written.result(30)
+    flush_offsets(writer, (OTHER, {"position": 7}))
     assert reader_of(store).offset(FILE) == {"position": 1}
     assert reader_of(store).offset(OTHER) == {"position": 7}
 

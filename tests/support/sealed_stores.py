@@ -12,6 +12,7 @@ from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.sealing.cipher import Cipher, Opened
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
+from tests.support.flushes import flush_offsets
 from tests.support.sealed import key_text
 
 SHARING = {"connect.management.topic.sharing.support": "enabled"}
@@ -38,12 +39,8 @@ def put(storage: ConnectStorage, name: str = "c", position: int | None = 1) -> N
 
 
 def write_offset(storage: ConnectStorage, name: str, position: int | None) -> None:
-    writer = storage.offset_writer(name, transactional=False)
-    writer.offset(FILE, None if position is None else {"position": position, "x": SECRET.decode()})
-    assert writer.begin_flush()
-    flushed = writer.do_flush()
-    assert flushed is not None
-    flushed.result(30)
+    offset = None if position is None else {"position": position, "x": SECRET.decode()}
+    flush_offsets(storage.offset_writer(name, transactional=False), (FILE, offset))
 
 
 def believed(storage: ConnectStorage) -> Any:

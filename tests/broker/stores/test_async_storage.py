@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from connect_share import AsyncConnectStorage, ConnectorStatus, NotStartedError, State, StoreClosedError, TargetState
+from connect_share import AsyncConnectStorage, NotStartedError, StoreClosedError, TargetState
 from connect_share.errors import FencedError, StoreError, TopicRecreatedError
 from connect_share.storage import ConfigEvents, ConnectorConfigRemoved, ConnectorConfigUpdated, TargetStateChanged
 from connect_share.storage.config_events import MOST_PENDING
@@ -52,7 +52,7 @@ def test_a_task_writes_with_exactly_once(shared: Any) -> None:
     run(body)
 
 
-def test_all_three_stores(shared: Any) -> None:
+def test_offsets_and_events(shared: Any) -> None:
     async def body() -> None:
         storage = AsyncConnectStorage(shared.sharing())
         with pytest.raises(NotStartedError):
@@ -62,16 +62,6 @@ def test_all_three_stores(shared: Any) -> None:
             await storage.config.put_connector_config("c.1", SOURCE, TargetState.PAUSED)
             await storage.config.put_task_configs("c.1", [{"n": "0"}])
             await storage.config.put_target_state("c.1", TargetState.STARTED)
-            await storage.config.refresh()
-            state = storage.config.snapshot()
-            assert state.connectors() == {"c.1"}
-            assert state.task_count("c.1") == 1
-            await storage.status.put(ConnectorStatus("c.1", State.RUNNING, "a:1", 1))
-            await storage.status.flush()
-            await storage.status.refresh()
-            found = storage.status.get("c.1")
-            assert found is not None
-            assert found.state is State.RUNNING
             writer, reader = await storage.offset_writer("c.1"), await storage.offset_reader("c.1")
             writer.offset(PARTITION, {"position": 3})
             assert writer.begin_flush()

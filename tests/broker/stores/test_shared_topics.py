@@ -27,6 +27,7 @@ from connect_share.storage import start as storage_start
 from tests.broker.stores.conftest import Listener
 from tests.broker.stores.test_storage import fill
 from tests.support.connect_member import ConnectMember
+from tests.support.flushes import flush_offsets
 from tests.support.sealed import key_text
 from tests.support.waiting import await_that
 
@@ -48,12 +49,7 @@ def groups(shared: Any) -> list[str]:
 
 
 def flush(storage: ConnectStorage, position: int) -> None:
-    writer = storage.offset_writer("foo")
-    writer.offset(PARTITION, {"position": position})
-    assert writer.begin_flush()
-    written = writer.do_flush()
-    assert written is not None
-    written.result(30)
+    flush_offsets(storage.offset_writer("foo"), (PARTITION, {"position": position}))
 
 
 def believed(storage: ConnectStorage) -> tuple[object, ...]:
