@@ -26,7 +26,7 @@ def _opened(
     mode: SealingMode,
 ) -> Iterable[Record]:
     if group is not None:
-        return TopicSeals(topic_type, group, keys, mode).take_all(records)
+        return TopicSeals(topic_type, group, keys, mode).open_all(records)
     if keys is not None:
         raise UsageError("records with plain keys are never sealed: give the cluster group id with the keys")
     return records
@@ -42,7 +42,7 @@ def replay_config(
     """Fold records of a config topic.
 
     Records are in log order; without a ``cluster_group_id`` those with plain keys count, as for an unmodified worker. With
-    ``keys`` the group's records are opened, and what it has not sealed is passed over, or, by ``mode``, believed.
+    ``keys`` the group's records are opened, and what it has not sealed is passed over, or, by ``mode``, accepted.
 
     Raises:
         InvalidClusterGroupIdError: the id cannot be one.

@@ -26,7 +26,7 @@ from connect_share.kafka.facts import admin_of, read_records
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model.records import TopicType
 from connect_share.transform.rules import SkipReason
-from connect_share.transform.sealed import Opening, Times
+from connect_share.transform.sealed import Opener, SealTimes
 from migrator.backup import back_up
 from migrator.bystanders import take_baseline
 from migrator.checks import Opened, check_all, copy_jobs, slices_behind, space_of, times_at_destination, wanted_of
@@ -247,16 +247,16 @@ class Follower:
         self._at_destination = times_at_destination(run, followed.destination_ends)
         self._times = {slice_.name: self._times_of(slice_) for slice_ in run.plan.slices()}
 
-    def _times_of(self, slice_: CopySlice) -> Times:
+    def _times_of(self, slice_: CopySlice) -> SealTimes:
         """Return the times of what was copied of a source partition."""
         run, index = self._run, slice_.source_index
-        opening = Opening(run.source_sealing(index), slice_.transform)
-        if opening.is_on:
+        opener = Opener(run.source_sealing(index), slice_.transform)
+        if opener.is_on:
             ranges = run.applied().read_ranges_of(index, [slice_.offset_range])
             for record in read_records(run.workers[index], ranges, slice_.isolation):
                 if slice_.transform.takes(record.key):
-                    opening.take(record)
-        return Times(opening.newest(), self._at_destination.get(space_of(slice_), {}))
+                    opener.open(record)
+        return SealTimes(opener.newest(), self._at_destination.get(space_of(slice_), {}))
 
     def round(self) -> Lag:
         """Copy what is there now. Returns the lag at the beginning of the round.
@@ -275,7 +275,7 @@ class Follower:
                     self._run, followed.destination_ends, self._at_destination, resumed=self._killed_before
                 )
             }
-            noted = {slice_.name: Times() for slice_ in slices}
+            noted = {slice_.name: SealTimes() for slice_ in slices}
             behind = [
                 replace(jobs[each.name], slice_=each, times=self._times[each.name], noted=noted[each.name])
                 for each in slices

@@ -23,7 +23,7 @@ from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model.keys import split_key
 from connect_share.model.records import TopicType
 from connect_share.transform.rules import KeyTransform
-from connect_share.transform.sealed import Opening, Sealing, Times
+from connect_share.transform.sealed import Opener, Sealing, SealTimes
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.copy.copy_job import CopyJob
@@ -72,8 +72,8 @@ def _check_source(run: MigrationRun, index: int, *, may_change: bool) -> None:
             require_same_topic(found, topic.topic_id)
             if not source.sharing and not may_change and not plan.in_place(source, topic_type):
                 require_no_open_transaction(admin, found)
-            opening = Opening(run.source_sealing(index), source.transform(topic_type))
-            require_source_unchanged(worker, found, topic, opening, may_grow=may_change)
+            opener = Opener(run.source_sealing(index), source.transform(topic_type))
+            require_source_unchanged(worker, found, topic, opener, may_grow=may_change)
 
 
 def _open_destination(run: MigrationRun, admin: Admin, *, create: bool) -> Opened:
@@ -189,9 +189,8 @@ def times_at_destination(run: MigrationRun, starts: Mapping[TopicType, Mapping[i
     sealings = {space: sealing for space, sealing in sealings_of(run).items() if sealing.keys is not None}
     times: Spaces = {}
     for topic_type, ends in starts.items() if sealings else ():
-        openings = {
-            space: Opening(sealing, KeyTransform.between(topic_type, space, None))
-            for space, sealing in sealings.items()
+        openers = {
+            space: Opener(sealing, KeyTransform.between(topic_type, space, None)) for space, sealing in sealings.items()
         }
         with admin_of(run.destination) as admin:
             facts = read_facts(admin, {run.plan.destination.topics[topic_type].topic})
@@ -199,9 +198,9 @@ def times_at_destination(run: MigrationRun, starts: Mapping[TopicType, Mapping[i
         for record in read_records(run.destination, ranges, Isolation.READ_UNCOMMITTED):
             parts = None if record.key is None else split_key(topic_type, record.key)
             space = None if parts is None or parts[0] is None else str(parts[0])
-            if space in openings:
-                openings[space].take(record)
-        times |= {(space, topic_type): opening.newest() for space, opening in openings.items()}
+            if space in openers:
+                openers[space].open(record)
+        times |= {(space, topic_type): opener.newest() for space, opener in openers.items()}
     return times
 
 
@@ -227,7 +226,7 @@ def copy_jobs(
             resumed=resumed,
             source_sealing=run.source_sealing(slice_.source_index),
             sealing=run.destination_sealing(slice_.source_index),
-            times=Times(destination=times.get(space_of(slice_), {})),
+            times=SealTimes(destination=times.get(space_of(slice_), {})),
         )
         for slice_ in run.plan.slices()
     ]

@@ -13,7 +13,7 @@ from connect_share.model.keys import ConfigKey, parse, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.model.removal import is_removal
 from connect_share.transform.rules import PLAIN_KEYS, RULES, KeyTransform
-from connect_share.transform.sealed import Opening, Sealing
+from connect_share.transform.sealed import Opener, Sealing
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.plan import SourceTopic
@@ -79,8 +79,8 @@ def _living_keys(
         sealings: with keys; what such a group refuses does not live.
     """
     living: dict[str | None, dict[int, int | None]] = {space: {} for space in wanted}
-    openings = {
-        space: Opening(sealing, KeyTransform.between(topic_type, space, None))
+    openers = {
+        space: Opener(sealing, KeyTransform.between(topic_type, space, None))
         for space, sealing in sealings.items()
         if sealing.keys is not None
     }
@@ -96,7 +96,7 @@ def _living_keys(
         if connectors is not None and connector not in connectors:
             continue
         keys, at = living[space], hash((record.partition, original))
-        opened = openings[space].take(record) if space in openings else record
+        opened = openers[space].open(record) if space in openers else record
         if opened is None:
             continue
         if is_removal(topic_type, opened.value):
@@ -153,11 +153,11 @@ def _not_empty(
 
 
 def require_source_unchanged(
-    worker: WorkerConfig, facts: TopicFacts, planned: SourceTopic, opening: Opening, *, may_grow: bool = False
+    worker: WorkerConfig, facts: TopicFacts, planned: SourceTopic, opener: Opener, *, may_grow: bool = False
 ) -> None:
     """Refuse a source topic that has lost records, or has records to be moved behind the planned ends.
 
-    On a shared topic other groups continue to write; their records do not count, and none that ``opening`` refuses.
+    On a shared topic other groups continue to write; their records do not count, and none that ``opener`` refuses.
 
     Raises:
         SourceChangedError: it says where.
@@ -182,7 +182,7 @@ def require_source_unchanged(
     grown = [OffsetRange(planned.topic, number, part.end, facts.ends[number]) for number, part in parts.items()]
     grown = [each for each in grown if each.end > each.start]
     for record in read_records(worker, grown, Isolation.READ_UNCOMMITTED):
-        if opening.transform.takes(record.key) and (opening.take(record) is not None or opening.unopened):
+        if opener.transform.takes(record.key) and (opener.open(record) is not None or opener.unopened):
             raise SourceChangedError(
                 f"{planned.topic}[{record.partition}]@{record.offset} was written since the plan was made, which says "
                 f"that the partition ends at {parts[record.partition].end}; make sure that all workers of "

@@ -169,7 +169,7 @@ class MovedSource:
 
 def _believed(records: Iterable[Record], step: TopicSeals | None) -> Iterator[Record]:
     for record in records:
-        taken = record if step is None else step.believed(record)
+        taken = record if step is None else step.accepted(record)
         if taken is not None:
             yield taken
 

@@ -29,7 +29,7 @@ from connect_share.replay import replay_config
 from connect_share.sealing.cipher import SEALED_BYTES
 from connect_share.transform.counter import RecordCounter, limit_of
 from connect_share.transform.rules import SkipReason
-from connect_share.transform.sealed import Opening, Sealing
+from connect_share.transform.sealed import Opener, Sealing
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from migrator.advice import check_sharing_lines, refuse_unclear, steps_of, warn_about, warn_about_shared_topics
@@ -91,7 +91,7 @@ def _plan_source(
     admin: Admin, move: PlannedMove, limits: dict[TopicType, int], progress: Progress, intent: Intent
 ) -> list[str]:
     """Read the topics of a source into the move. Returns warnings."""
-    warnings, openings = list[str](), list[Opening]()
+    warnings, openers = list[str](), list[Opener]()
     sealing, added = move.sealing, SEALED_BYTES if move.destination_sealing.keys is not None else 0
     facts = read_facts(admin, {move.source.topic(topic_type) for topic_type in TopicType})
     for topic_type in TopicType:
@@ -104,8 +104,8 @@ def _plan_source(
         require_no_open_transaction(admin, found, wait_s=BUSY_TOPIC_WAIT_S if busy else 0.0)
         planned = _planned(found, move.source.isolation(topic_type))
         transform = move.transform(topic_type)
-        openings.append(Opening(sealing, transform))
-        counter = RecordCounter(transform, limits[topic_type], openings[-1], added)
+        openers.append(Opener(sealing, transform))
+        counter = RecordCounter(transform, limits[topic_type], openers[-1], added)
         ranges = planned.ranges()
         progress.phase(f"reading {found.topic}", sum(part.end - part.start for part in ranges))
         batches = read_messages(move.source, ranges, planned.isolation)
@@ -120,11 +120,11 @@ def _plan_source(
         move.connectors_seen |= counter.connectors
         move.planned[topic_type] = planned.model_copy(update={"counts": counter.counts()})
         warnings += _warnings_of(found.topic, counter, is_shared=move.source.cluster_group_id is not None)
-    if any(opening.unopened for opening in openings) and move.may_copy_as_is(intent.mode):
+    if any(opener.unopened for opener in openers) and move.may_copy_as_is(intent.mode):
         move.sealed_as_is = True
         return _plan_source(admin, move, limits, progress, intent)
-    for opening in openings:
-        opening.require_opened()
+    for opener in openers:
+        opener.require_opened()
     return warnings
 
 

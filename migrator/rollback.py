@@ -15,7 +15,7 @@ from connect_share.kafka.write import write_records
 from connect_share.model.keys import MARKER, connector_of, prefix_of, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.model.removal import OLDEST_MS, is_removal, tombstone
-from connect_share.transform.sealed import Opening, Sealer
+from connect_share.transform.sealed import Opener, Sealer
 from connect_share.worker_config.client_settings import Isolation
 from migrator.apply import now_ms
 from migrator.checks import check_all, copy_jobs, times_at_destination
@@ -157,7 +157,7 @@ def _copies(run: MigrationRun, job: CopyJob) -> Iterator[Record]:
         originals = read_records(worker, [whole], slice_.isolation, with_headers=True)
     else:
         originals = _backed_up(run.plan_path.parent, manifest, whole)
-    return rewritten(slice_, originals, Tally(), passage=job.passage())
+    return rewritten(slice_, originals, Tally(), resealer=job.resealer())
 
 
 def _backed_up(folder: Path, manifest: Manifest, part: OffsetRange) -> Iterator[Record]:
@@ -177,23 +177,23 @@ def _newest(
 
     ``times`` gets those of sealed values.
     """
-    openings = [
-        Opening(sealing, transform, newest)
+    openers = [
+        Opener(sealing, transform, newest)
         for transform, (sealing, newest) in {
             job.slice_.transform.at_destination(): (job.sealing, job.times.destination) for job in jobs
         }.items()
     ]
     newest: dict[bytes, tuple[Record, bytes]] = {}
     for found in read_records(run.destination, [part], Isolation.READ_UNCOMMITTED, with_headers=True):
-        for opening in openings:
-            original = opening.transform.original_key(found.key)
-            record = opening.take(found) if isinstance(original, bytes) else None
+        for opener in openers:
+            original = opener.transform.original_key(found.key)
+            record = opener.open(found) if isinstance(original, bytes) else None
             if record is not None and record.key is not None and isinstance(original, bytes):
                 newest[record.key] = (record, original)
-    for opening in openings:
-        if opening.is_on:
-            opening.require_opened()
-            times.update(opening.newest())
+    for opener in openers:
+        if opener.is_on:
+            opener.require_opened()
+            times.update(opener.newest())
     return newest
 
 

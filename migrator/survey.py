@@ -29,7 +29,7 @@ from connect_share.sealing.cipher import SEALED_BYTES
 from connect_share.transform.canonical import canonical_config
 from connect_share.transform.counter import RECORD_OVERHEAD_BYTES, limit_of
 from connect_share.transform.rules import KeyTransform, TopicText
-from connect_share.transform.sealed import NO_SEALING, Opening, Sealing
+from connect_share.transform.sealed import NO_SEALING, Opener, Sealing
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
 from connect_share.worker_config.secret_values import clear_text_secrets
@@ -84,7 +84,7 @@ class TopicCount:
     sealings: Mapping[str, Sealing] = field(default_factory=dict)
     illegal_keys: int = 0
     groups: dict[ClusterGroupId | None, GroupCount] = field(default_factory=dict)
-    _openings: dict[ClusterGroupId, Opening] = field(default_factory=dict, repr=False)
+    _openers: dict[ClusterGroupId, Opener] = field(default_factory=dict, repr=False)
 
     def read(self, records: Iterable[Record]) -> None:
         """Count all records of the topic, in order within each partition."""
@@ -99,15 +99,15 @@ class TopicCount:
                 count = self.groups[group] = GroupCount()
                 if group is not None:
                     transform = KeyTransform.between(self.topic_type, group, None)
-                    self._openings[group] = Opening(self.sealings.get(group, NO_SEALING), transform)
-            opened = record if group is None else self._openings[group].take(record)
+                    self._openers[group] = Opener(self.sealings.get(group, NO_SEALING), transform)
+            opened = record if group is None else self._openers[group].open(record)
             self._count_size(count, record)
             if opened is None:
                 count.refused += 1
             else:
                 self._count(count, group, original, opened)
-        for group, opening in self._openings.items():
-            self.groups[group].unopened = len(opening.unopened)
+        for group, opener in self._openers.items():
+            self.groups[group].unopened = len(opener.unopened)
 
     @staticmethod
     def _count_size(count: GroupCount, record: Record) -> None:
@@ -528,7 +528,7 @@ def _connectors(
     config = counts.get(TopicType.CONFIG, GroupCount())
     canonical = canonical_config(KeyTransform.between(TopicType.CONFIG, group, None), config.config)
     config.config.clear()
-    state = canonical.believed
+    state = canonical.state
     offsets = counts.get(TopicType.OFFSET, GroupCount()).offsets
     workers = counts.get(TopicType.STATUS, GroupCount()).workers
     connectors, secrets, in_tasks = [], [], 0

@@ -156,7 +156,7 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
                 topic.sealed += self.group is not None and is_sealed(record.value)
                 topic.keys[record.key] = not is_removal(topic_type, record.value)
                 continue
-            taken = seals.believed(record)
+            taken = seals.accepted(record)
             if taken is not None:
                 believed[record.key] = not is_removal(topic_type, taken.value)
             sealed_config = topic_type is TopicType.CONFIG and taken is not None

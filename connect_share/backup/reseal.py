@@ -122,7 +122,7 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
             key = record.key
             if key is None or own_key(topic_type, key, self.group) is None:
                 continue
-            newest[key], taken = record, seals.believed(record)
+            newest[key], taken = record, seals.accepted(record)
             ends_believed[key] = taken is not None
             if taken is not None:
                 topic.believed.pop(key, None)

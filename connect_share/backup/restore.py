@@ -36,7 +36,7 @@ from connect_share.sealing import KEYS_PROPERTY, SealingMode
 from connect_share.sealing.cipher import SEALED_BYTES, is_sealed, key_id
 from connect_share.transform.counter import RecordCounter, limit_of
 from connect_share.transform.rules import PLAIN_KEYS, KeyTransform, Skipped, SkipReason
-from connect_share.transform.sealed import Opening, Sealer, Sealing
+from connect_share.transform.sealed import Opener, Sealer, Sealing
 from connect_share.worker_config import WorkerConfig
 
 
@@ -112,7 +112,7 @@ class BackedUpValues:
         self.counts = ValueCounts()
         self.as_they_are: set[bytes] = set()
         self._as_is = sealing.as_is
-        self._openings = {transform.topic_type: Opening(sealing, transform) for transform in transforms}
+        self._openers = {transform.topic_type: Opener(sealing, transform) for transform in transforms}
 
     def opened(self, records: Iterable[tuple[TopicType, Record]]) -> Iterator[tuple[TopicType, Record]]:
         """Yield the records, opened, without those that are refused; those that are not restored as they are.
@@ -121,18 +121,18 @@ class BackedUpValues:
             RestoreRejectedError: after the last one: a value is sealed with a key that is not there.
         """
         for topic_type, record in records:
-            opening = self._openings[topic_type]
-            wanted = opening.is_on or opening.unopened or is_sealed(record.value)
-            if not wanted or not opening.transform.takes(record.key):
+            opener = self._openers[topic_type]
+            wanted = opener.is_on or opener.unopened or is_sealed(record.value)
+            if not wanted or not opener.transform.takes(record.key):
                 yield topic_type, record
                 continue
-            opened = opening.take(record)
+            opened = opener.open(record)
             self.counts.count(record, is_believed=opened is not None)
             if self._as_is and is_sealed(record.value):
                 self.as_they_are.add(identity(record))
             if opened is not None:
                 yield topic_type, opened
-        missing = [number for opening in self._openings.values() for number in opening.unopened.values()]
+        missing = [number for opener in self._openers.values() for number in opener.unopened.values()]
         if missing:
             raise RestoreRejectedError(
                 f"{len(missing):,} value(s) of the backup are sealed with key {', '.join(map(str, sorted(set(missing))))}, "
@@ -364,7 +364,7 @@ class Restore:
     wanted: frozenset[str] | None = None
     _facts: Facts | None = field(default=None, init=False, repr=False)
     _backed_up: dict[TopicType, NewestValues] = field(default_factory=dict, init=False, repr=False)
-    _openings: dict[TopicType, Opening] = field(default_factory=dict, init=False, repr=False)
+    _openers: dict[TopicType, Opener] = field(default_factory=dict, init=False, repr=False)
     _values: BackedUpValues | None = field(default=None, init=False, repr=False)
 
     @property
@@ -453,14 +453,14 @@ class Restore:
         assert self._values is not None  # noqa: S101 - of the preview
         for topic_type, backed_up in self._backed_up.items():
             back = self.transforms[topic_type].at_destination()
-            opening = self._openings[topic_type] = Opening(self.sealing.destination, back)
+            opener = self._openers[topic_type] = Opener(self.sealing.destination, back)
             newest = NewestValues(topic_type)
             if topic_type in facts:
                 topic = facts[topic_type]
                 records = self.stopped.read(topic_type, topic, progress, "comparing with")
                 for record in require_none_newer(topic.topic, records, back, self._values):
                     original = back.original_key(record.key)
-                    opened = opening.take(record) if isinstance(original, bytes) else None
+                    opened = opener.open(record) if isinstance(original, bytes) else None
                     if opened is not None and isinstance(original, bytes):
                         newest.add(original, opened.value)
             found += changes(backed_up, newest)
@@ -488,8 +488,8 @@ class Restore:
                 ensure_topic(admin, spec)
         restored = Restored(Counter(), 0, 0.0)
         sealers = {
-            topic_type: Sealer(self.sealing.destination, self.transforms[topic_type], opening.newest())
-            for topic_type, opening in self._openings.items()
+            topic_type: Sealer(self.sealing.destination, self.transforms[topic_type], opener.newest())
+            for topic_type, opener in self._openers.items()
         }
         progress.phase("restoring", self.file.records)
         self.stopped.write(facts, self._outgoing(sealers, restored, progress))

@@ -44,11 +44,11 @@ def check_connectors(
     return tuple(
         finding
         for name in sorted(connectors)
-        for finding in _Connector(config, name, connectors[name], is_source=name in sources).findings()
+        for finding in _CheckedConnector(config, name, connectors[name], is_source=name in sources).findings()
     )
 
 
-class _Connector:
+class _CheckedConnector:
     def __init__(self, config: WorkerConfig, name: str, properties: Mapping[str, Any], *, is_source: bool) -> None:
         self._config = config
         self._name = name

@@ -41,7 +41,7 @@ class Order:
 
     def __init__(self, state: GroupState) -> None:
         ordered, self._latest = state.kept.history.ordered(), state.kept.history.latest
-        now, after = ordered.believed, state.kept.history.compacted()
+        now, after = ordered.state, state.kept.history.compacted()
         # A stopped connector has no tasks on purpose; what is left of its earlier ones is never used.
         names = sorted(name for name in now.connectors() if now.target_state(name) is not TargetState.STOPPED)
         self.dropped = [name for name in names if name in ordered.healed]

@@ -28,7 +28,7 @@ from connect_share.console import (
 )
 from connect_share.console.options import add_topics, topic_set_of
 from connect_share.contents.groups import Contents, TopicContents, read_topics
-from connect_share.contents.seal_counts import How, Newest, SealCount, ids_text
+from connect_share.contents.seal_counts import Newest, SealCount, SealKind, ids_text
 from connect_share.errors import listed
 from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY, Refusal, SealingMode
@@ -245,7 +245,7 @@ def _of_own_group(contents: Contents, group: Group, worker: WorkerConfig, file: 
 
 
 def _plain_values(topic: TopicContents, count: SealCount, mode: SealingMode, file: str) -> Iterator[Finding]:
-    newest = count.newest_of(How.PLAIN)
+    newest = count.newest_of(SealKind.PLAIN)
     replaced = count.plain - len(newest)
     if newest:
         required = mode is SealingMode.REQUIRED
@@ -275,7 +275,7 @@ def _plain_values(topic: TopicContents, count: SealCount, mode: SealingMode, fil
 def _refused_values(topic: TopicContents, count: SealCount) -> Iterator[Finding]:
     reasons = {reason: count.reasons[reason] for reason in _NOT_OWN if count.reasons[reason]}
     if reasons:
-        newest = count.newest_of(How.REFUSED)
+        newest = count.newest_of(SealKind.REFUSED)
         yield Finding(
             "sealing-refused-values",
             Severity.ERROR if newest else Severity.WARNING,
@@ -289,7 +289,7 @@ def _refused_values(topic: TopicContents, count: SealCount) -> Iterator[Finding]
 
 def _unknown_keys(topic: TopicContents, count: SealCount, worker: WorkerConfig, file: str) -> Iterator[Finding]:
     off = worker.sealing_mode is SealingMode.OFF
-    unknown, newest = count.refused_ids.without(count.known), count.newest_of(How.UNKNOWN)
+    unknown, newest = count.refused_ids.without(count.known), count.newest_of(SealKind.UNKNOWN)
     if unknown.counts:
         yield Finding(
             "sealing-unknown-keys",
@@ -328,7 +328,7 @@ def _plain_beside_sealed(contents: Contents, groups: Sequence[Group]) -> Iterato
 
 def _is_plain(count: SealCount) -> bool:
     """Return whether the newest value of a key is plain; of a group with nothing sealed the newest records are not kept."""
-    return count.plain > 0 and (not count.any_sealed or bool(count.newest_of(How.PLAIN)))
+    return count.plain > 0 and (not count.any_sealed or bool(count.newest_of(SealKind.PLAIN)))
 
 
 def _plain_groups(contents: Contents) -> Iterator[Finding]:

@@ -42,7 +42,7 @@ class GroupRecords:
 
     Attributes:
         group: its id.
-        history: of its config topic, as its workers believe it.
+        history: of its config topic, as its workers have it.
         status_ms: the time of the newest status, by original key.
         odd_keys: original keys in which another key seems to begin.
     """
@@ -54,7 +54,7 @@ class GroupRecords:
         self.odd_keys: set[str] = set()
 
     def add(self, topic_type: TopicType, original: bytes, taken: Record | None) -> None:
-        """Take the next record; ``taken`` is what the group's workers believe of it."""
+        """Take the next record; ``taken`` is what its workers apply in its place."""
         if topic_type is TopicType.OFFSET:
             return  # there may be millions, and their state is all that is needed
         if b"." in original and len(self.odd_keys) < _MOST_ODD_KEYS and _is_odd(topic_type, original):

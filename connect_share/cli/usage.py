@@ -17,8 +17,8 @@ from connect_share.contents.usage import (
     DEFAULT_START_S,
     DEFAULT_WINDOW_S,
     GroupUsage,
-    Limits,
     Usage,
+    UsageLimits,
     measured_usage,
     usage_members,
 )
@@ -69,7 +69,7 @@ def _usage(arguments: argparse.Namespace, out: Output) -> Result:
         {topic_type: topic.profile for topic_type, topic in profiled.items()},
         load_model().model,
         window_s=arguments.window,
-        limits=Limits(arguments.start_limit, arguments.egress_limit * 1e6),
+        limits=UsageLimits(arguments.start_limit, arguments.egress_limit * 1e6),
         note=out.note,
     )
     lines = _csv_lines(found) if arguments.output == "csv" else _lines(found)

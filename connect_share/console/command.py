@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from connect_share.console.options import HelpFormatter, Parser, add_output
@@ -27,7 +27,7 @@ class Preview:
     """
 
     lines: Sequence[str]
-    members: Mapping[str, Any]
+    members: Mapping[str, Any] = field(repr=False)
     question: str
     refusal: ConnectShareError | None = None
 

@@ -313,7 +313,7 @@ class GroupFold:
         The record that takes the place of a replayed one has another key.
         """
         if self.seals is not None:
-            return self.seals.take(record)
+            return self.seals.open(record)
         self.is_sealed = self.is_sealed or (self.group is not None and is_sealed(record.value))
         return None if self.is_sealed else record
 

@@ -18,7 +18,7 @@ MOST_IDS: Final = 16
 _SHORT_IDS: Final = 3
 
 
-class How(enum.Enum):
+class SealKind(enum.Enum):
     """How a record is written."""
 
     SEALED = "sealed"
@@ -32,7 +32,7 @@ class How(enum.Enum):
 class Newest(NamedTuple):
     """The newest record of a key, without its value; ``size`` is the value's, in bytes."""
 
-    how: How
+    kind: SealKind
     partition: int
     offset: int
     timestamp_ms: int
@@ -91,21 +91,21 @@ class SealCount:
         """Count the next record of the group; ``accepted`` by its workers, as far as that is known."""
         value = record.value
         if not is_sealed(value):
-            how = How.PLAIN
+            kind = SealKind.PLAIN
             self.plain += 1
         elif (number := key_id(value)) is not None and accepted:
-            how = How.SEALED
+            kind = SealKind.SEALED
             self.sealed.add(number)
         else:
-            how = How.REFUSED if number is None or number in self.known else How.UNKNOWN
+            kind = SealKind.REFUSED if number is None or number in self.known else SealKind.UNKNOWN
             self.refused += 1
             if number is not None:
                 self.refused_ids.add(number)
-        self.newest[key] = Newest(how, record.partition, record.offset, record.timestamp_ms, len(value or b""))
+        self.newest[key] = Newest(kind, record.partition, record.offset, record.timestamp_ms, len(value or b""))
 
-    def newest_of(self, how: How) -> list[Newest]:
+    def newest_of(self, kind: SealKind) -> list[Newest]:
         """Return the newest records of keys that are written so."""
-        return [each for each in self.newest.values() if each.how is how]
+        return [each for each in self.newest.values() if each.kind is kind]
 
     @property
     def records(self) -> int:

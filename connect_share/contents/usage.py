@@ -152,7 +152,7 @@ class Projection:
 
 
 @dataclass(frozen=True)
-class Limits:
+class UsageLimits:
     """What is still fine: seconds of a start, and bytes a second that brokers send for these topics."""
 
     start_s: float = DEFAULT_START_S
@@ -176,7 +176,7 @@ class Usage:
     most_groups: int | None
     limited_by: str | None
     workers: int | None
-    limits: Limits
+    limits: UsageLimits
 
 
 def usage_of(
@@ -186,7 +186,7 @@ def usage_of(
     model: CostModel,
     *,
     window_s: float,
-    limits: Limits | None = None,
+    limits: UsageLimits | None = None,
 ) -> Usage:
     """Return the usage of all groups.
 
@@ -198,7 +198,7 @@ def usage_of(
         window_s: see ``recent``.
         limits: what is still fine.
     """
-    limits = limits or Limits()
+    limits = limits or UsageLimits()
     counts: dict[Group, list[Count]] = {}
     for profile in topics.values():
         for (group, _), count in profile.counts().items():
@@ -257,7 +257,7 @@ class _Plan:
             None if self._workers is None else sent_per_s * self._workers * factor**2,
         )
 
-    def most(self, limits: Limits) -> tuple[int | None, str | None]:
+    def most(self, limits: UsageLimits) -> tuple[int | None, str | None]:
         """Return how many groups stay within the limits, and which limit is met first."""
         if not self._groups:
             return None, None
@@ -303,7 +303,7 @@ def measured_usage(
     model: CostModel,
     *,
     window_s: float = DEFAULT_WINDOW_S,
-    limits: Limits | None = None,
+    limits: UsageLimits | None = None,
     note: Callable[[str], object],
 ) -> Usage:
     """Return the usage of all groups of topics that were counted; ``note`` gets what could not be learnt.

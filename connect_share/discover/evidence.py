@@ -112,7 +112,7 @@ class TypeEvidence:
             self.fits[fit] += 1
             own.is_real = own.is_real or fit in (Fit.FITS, Fit.PROVES)
         else:
-            self.fits[Fit.SILENT] += 1
+            self.fits[Fit.UNKNOWN] += 1
         subject = original.subject
         if subject is not None:
             self._note_subject(own, record, group, subject)

@@ -37,7 +37,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class KafkaFacts:
     """What else is known of the Kafka cluster.
 
     Attributes:
@@ -52,24 +52,24 @@ class Surroundings:
     members: Mapping[str, Collection[str | None]]
 
 
-def problems_of(cluster: Cluster, around: Surroundings) -> list[Finding]:
+def problems_of(cluster: Cluster, kafka: KafkaFacts) -> list[Finding]:
     """Return what is wrong with the topics of a cluster, errors first."""
     found = [
-        *_of_settings(cluster, around),
-        *_one_replica(cluster, around),
+        *_of_settings(cluster, kafka),
+        *_one_replica(cluster, kafka),
         *_of_two_clusters(cluster),
-        *_missing(cluster, around),
+        *_missing(cluster, kafka),
         *_guessed(cluster),
     ]
     return errors_first(found)
 
 
-def _of_settings(cluster: Cluster, around: Surroundings) -> Iterator[Finding]:
+def _of_settings(cluster: Cluster, kafka: KafkaFacts) -> Iterator[Finding]:
     names: dict[str, list[str]] = {}
     for topic_type, role in cluster.topics.items():
         names.setdefault(role.topic, []).append(topic_type.value)
     for topic, types in names.items():
-        place = around.places[topic]
+        place = kafka.places[topic]
         partitions = len(place.description.partitions)
         if place.policy and place.policy != {"compact"}:
             yield Finding(
@@ -79,7 +79,7 @@ def _of_settings(cluster: Cluster, around: Surroundings) -> Iterator[Finding]:
                 f"cleanup.policy is {','.join(sorted(place.policy))}",
                 "records are deleted by age, those of connectors that run among them; no worker starts on such a topic",
                 "set it to compact",
-                alter_command(around.bootstrap_servers, topic, {"cleanup.policy": "compact"}),
+                alter_command(kafka.bootstrap_servers, topic, {"cleanup.policy": "compact"}),
             )
         if TopicType.CONFIG.value in types and partitions > 1:
             yield Finding(
@@ -101,11 +101,11 @@ def _of_settings(cluster: Cluster, around: Surroundings) -> Iterator[Finding]:
             )
 
 
-def _one_replica(cluster: Cluster, around: Surroundings) -> Iterator[Finding]:
-    topics = [role.topic for role in cluster.topics.values() if around.places[role.topic].replicas == 1]
+def _one_replica(cluster: Cluster, kafka: KafkaFacts) -> Iterator[Finding]:
+    topics = [role.topic for role in cluster.topics.values() if kafka.places[role.topic].replicas == 1]
     if not topics:
         return
-    several = around.brokers > 1
+    several = kafka.brokers > 1
     yield Finding(
         "discover-one-replica",
         _WARNING if several else _NOTE,
@@ -130,11 +130,11 @@ def _of_two_clusters(cluster: Cluster) -> Iterator[Finding]:
             )
 
 
-def _missing(cluster: Cluster, around: Surroundings) -> Iterator[Finding]:
+def _missing(cluster: Cluster, kafka: KafkaFacts) -> Iterator[Finding]:
     for topic_type in TopicType:
         if topic_type in cluster.topics:
             continue
-        empty = named(list(around.empty)) or "none"
+        empty = named(list(kafka.empty)) or "none"
         yield Finding(
             f"discover-no-{topic_type.value}-topic",
             _NOTE if topic_type is TopicType.OFFSET else _WARNING,

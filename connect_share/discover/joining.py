@@ -69,7 +69,7 @@ class Cluster:
 
 
 @dataclass
-class Joined:
+class JoinedTopics:
     """All that was found.
 
     Attributes:
@@ -80,7 +80,7 @@ class Joined:
     unclaimed: list[str]
 
 
-def join(topics: Iterable[TopicEvidence]) -> Joined:
+def join(topics: Iterable[TopicEvidence]) -> JoinedTopics:
     """Return the clusters whose topics these are."""
     roles: dict[TopicType, list[Role]] = {topic_type: [] for topic_type in TopicType}
     for topic in topics:
@@ -95,7 +95,7 @@ def join(topics: Iterable[TopicEvidence]) -> Joined:
     unclaimed = _attach(clusters, TopicType.OFFSET, offsets)
     for role in offsets:
         _attach_to_more(clusters, TopicType.OFFSET, role)
-    return Joined(sorted(clusters, key=lambda each: each.name), sorted(role.topic for role in unclaimed))
+    return JoinedTopics(sorted(clusters, key=lambda each: each.name), sorted(role.topic for role in unclaimed))
 
 
 def _likeness(items: set[int], groups: set[Group], role: Role) -> float:

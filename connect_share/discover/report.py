@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from connect_share.console import Group
-from connect_share.discover.findings import Surroundings, obstacles, problems_of
+from connect_share.discover.findings import KafkaFacts, obstacles, problems_of
 from connect_share.discover.joining import Cluster
 from connect_share.discover.survey import Discovered
 from connect_share.model.records import TopicType
@@ -16,10 +16,10 @@ Row = dict[str, Any]
 
 def members_of(discovered: Discovered) -> Row:
     """Return everything; names are stable."""
-    clusters, around = discovered.joined.clusters, discovered.around
-    group_ids = [_group_ids(cluster, clusters, around) for cluster in clusters]
+    clusters, kafka = discovered.joined.clusters, discovered.kafka
+    group_ids = [_group_ids(cluster, clusters, kafka) for cluster in clusters]
     known = {group_id for ids in group_ids for group_id in ids.values() if group_id is not None}
-    elsewhere = {group: around.members[group] for group in sorted(around.members) if group not in known}
+    elsewhere = {group: kafka.members[group] for group in sorted(kafka.members) if group not in known}
     rows = []
     for cluster, ids in zip(clusters, group_ids, strict=True):
         prefixes = {str(group) for other in clusters if other is not cluster for group in other.groups if group}
@@ -27,13 +27,13 @@ def members_of(discovered: Discovered) -> Row:
             {
                 "topics": {kind.value: _topic_of(cluster, kind) for kind in TopicType},
                 "connector_offset_topics": cluster.own_offsets,
-                "groups": [_group_row(cluster, group, ids[group], around, elsewhere=bool(elsewhere)) for group in ids],
+                "groups": [_group_row(cluster, group, ids[group], kafka, elsewhere=bool(elsewhere)) for group in ids],
                 "shared": cluster.is_shared,
                 "confidence": _confidence(cluster, discovered),
                 "why": {topic: discovered.found[topic].why for topic in _names(cluster)},
                 "complete": not set(_names(cluster)) & set(discovered.not_whole),
-                **_sizes(cluster, around),
-                "problems": [finding.to_dict() for finding in problems_of(cluster, around)],
+                **_sizes(cluster, kafka),
+                "problems": [finding.to_dict() for finding in problems_of(cluster, kafka)],
                 "in_the_way": [finding.to_dict() for finding in obstacles(cluster, ids, prefixes)],
             }
         )
@@ -66,7 +66,7 @@ def _confidence(cluster: Cluster, discovered: Discovered) -> str:
     return "certain" if found == {"certain"} and not cluster.guessed else "likely"
 
 
-def _group_ids(cluster: Cluster, clusters: Sequence[Cluster], around: Surroundings) -> dict[Group, str | None]:
+def _group_ids(cluster: Cluster, clusters: Sequence[Cluster], kafka: KafkaFacts) -> dict[Group, str | None]:
     """Return the Connect group of each group: its id, and of the plain cluster the one with a worker that wrote there."""
     prefixes = {str(group) for each in clusters for group in each.groups if group is not None}
     ids: dict[Group, str | None] = {}
@@ -74,15 +74,15 @@ def _group_ids(cluster: Cluster, clusters: Sequence[Cluster], around: Surroundin
         ids[group] = None if group is None else str(group)
     if None in ids:
         workers = cluster.workers(None)
-        candidates = sorted(around.members.keys() - prefixes)
-        ids[None] = next((each for each in candidates if workers.intersection(around.members[each])), None)
+        candidates = sorted(kafka.members.keys() - prefixes)
+        ids[None] = next((each for each in candidates if workers.intersection(kafka.members[each])), None)
     return ids
 
 
-def _group_row(cluster: Cluster, group: Group, group_id: str | None, around: Surroundings, *, elsewhere: bool) -> Row:
+def _group_row(cluster: Cluster, group: Group, group_id: str | None, kafka: KafkaFacts, *, elsewhere: bool) -> Row:
     found = cluster.of_group(group)
     config = found.get(TopicType.CONFIG)
-    live: int | None = len(around.members.get(group_id, ())) if group_id is not None else 0
+    live: int | None = len(kafka.members.get(group_id, ())) if group_id is not None else 0
     if group_id is None and elsewhere:
         live = None  # workers live whose topics are not known: they may be this cluster's
     return {
@@ -95,8 +95,8 @@ def _group_row(cluster: Cluster, group: Group, group_id: str | None, around: Sur
     }
 
 
-def _sizes(cluster: Cluster, around: Surroundings) -> Row:
-    places = [around.places[topic] for topic in _names(cluster)]
+def _sizes(cluster: Cluster, kafka: KafkaFacts) -> Row:
+    places = [kafka.places[topic] for topic in _names(cluster)]
     partitions = [partition for place in places for partition in place.description.partitions]
     return {
         "topic_count": len(places),

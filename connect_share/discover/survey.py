@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from connect_share.discover.evidence import TopicEvidence
-from connect_share.discover.findings import Place, Surroundings
-from connect_share.discover.joining import Joined, join
+from connect_share.discover.findings import KafkaFacts, Place
+from connect_share.discover.joining import JoinedTopics, join
 from connect_share.errors import AuthorizationError, BrokerError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import cleanup_policy
@@ -43,14 +43,14 @@ class Discovered:
         notes: what limits what was found, for people.
     """
 
-    joined: Joined
+    joined: JoinedTopics
     found: dict[str, TopicEvidence]
     look_alikes: list[TopicEvidence]
     unreadable: dict[str, str]
     not_whole: list[str]
     topics: int
     candidates: int
-    around: Surroundings
+    kafka: KafkaFacts
     notes: list[str] = field(default_factory=list)
 
 
@@ -147,7 +147,7 @@ def survey(
         for topic, partitions in filled.items()
         if topic not in look.unreadable and not (partitions and sampled[topic].records)
     ]
-    around = Surroundings(admin.bootstrap_servers, admin.broker_count(), look.places, empty, members)
+    kafka = KafkaFacts(admin.bootstrap_servers, admin.broker_count(), look.places, empty, members)
     look_alikes = [evidence for evidence in sampled.values() if evidence.keys and not evidence.roles]
     return Discovered(
         join(kept.values()),
@@ -157,7 +157,7 @@ def survey(
         sorted(not_whole),
         topics,
         len(look.places),
-        around,
+        kafka,
         look.notes,
     )
 

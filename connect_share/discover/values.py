@@ -28,7 +28,7 @@ Members = Mapping[str, Any]
 class Fit(enum.Enum):
     """What a value says about who wrote it."""
 
-    SILENT = enum.auto()
+    UNKNOWN = enum.auto()
     """Nothing: a removal."""
     OTHER = enum.auto()
     """Connect does not write this under such a key."""
@@ -46,7 +46,7 @@ def fit_of(key: Key, value: bytes | None, *, of_group: bool) -> tuple[Fit, Membe
     if isinstance(key.kind, OffsetKey) and not _is_offset_key(key):
         return Fit.OTHER, {}
     if value is None or value == JSON_NULL or len(value) > _LONGEST_VALUE:
-        return Fit.SILENT, {}
+        return Fit.UNKNOWN, {}
     if is_sealed(value):
         return (Fit.PROVES if of_group and not isinstance(key.kind, OffsetKey) else Fit.OTHER), {}
     found: object = None

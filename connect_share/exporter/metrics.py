@@ -170,7 +170,7 @@ def _group(families: _Families, group: Group, states: Mapping[TopicType, Followe
     families.gauge("kafka_connect_worker_connector_count", "Connectors of the group", labels, len(names))
     tasks = 0
     for place, name in enumerate(names):
-        count = _Connector(group, name, config, status)
+        count = _ConnectorMetrics(group, name, config, status)
         tasks += count.tasks
         if place < room:
             count.add_to(families)
@@ -182,7 +182,7 @@ def _snapshot(states: Mapping[TopicType, FollowedGroup], topic_type: TopicType) 
     return states[topic_type].state if topic_type in states else None
 
 
-class _Connector:
+class _ConnectorMetrics:
     """One connector: its own state, and its tasks by state."""
 
     def __init__(

@@ -178,7 +178,7 @@ class ConfigFold:
         return self._tables.newest_own_is_tombstone
 
     def snapshot(self) -> ClusterConfigState:
-        """Return what is believed now; later records do not change it."""
+        """Return the state after all records so far; later ones do not change it."""
         return ClusterConfigState(self._tables.copy())
 
     def contains(self, connector: str) -> bool:
@@ -186,11 +186,11 @@ class ConfigFold:
         return connector in self._tables.connectors
 
     def saved(self) -> dict[str, Any]:
-        """Return all that is believed as plain values for JSON, secrets included; counts of records are left out."""
+        """Return the whole state as plain values for JSON, secrets included; counts of records are left out."""
         return self._tables.saved()
 
     def restore(self, saved: Mapping[str, Any]) -> None:
-        """Replace all that is believed by what :meth:`saved` returned.
+        """Replace the whole state by what :meth:`saved` returned.
 
         Raises:
             KeyError, TypeError, ValueError: it is something else.

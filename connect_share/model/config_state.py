@@ -96,7 +96,7 @@ _NAMES: Final = {"read": set, "write": sorted}
 
 @dataclass(slots=True, repr=False)
 class ConfigTables:
-    """All that is believed of a config topic: the fold changes it, a snapshot copies it, a checkpoint holds its members.
+    """The state of a config topic: the fold changes it, a snapshot copies it, a checkpoint holds its members.
 
     Attributes:
         offset: the group's position: offset of its last record whose value parsed, plus one; -1 before the first.

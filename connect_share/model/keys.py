@@ -82,7 +82,8 @@ KINDS: Final[Mapping[TopicType, tuple[KeyKind, ...]]] = {
     TopicType.OFFSET: tuple(OffsetKey),
 }
 MARKER: Final = (ConfigKey.TARGET_STATE.key(""), connect_json.JSON_NULL)
-"""Original key and value of the record that closes a group's part of a config topic: the removal of nobody's target state.
+"""Original key and value of the record that closes a group's part of a config topic: it removes the target state of a
+connector without a name, which there never is.
 
 It cannot be cleaned away, as a tombstone can (``docs/decisions/0002``)."""
 

@@ -212,16 +212,16 @@ class OffsetFold(_SourcePartitions):
         return super().original_keys(connector, partition)
 
     def snapshot(self) -> OffsetSnapshot:
-        """Return what is believed now; later records do not change it."""
+        """Return the state after all records so far; later ones do not change it."""
         self.read_keys()
         return OffsetSnapshot(self.values, self._keys, self._partitions)
 
     def saved(self) -> list[list[str]]:
-        """Return all that is believed as plain values for JSON: original keys and values, in base64."""
+        """Return the whole state as plain values for JSON: original keys and values, in base64."""
         return [[b64encode(key).decode(), b64encode(value).decode()] for key, value in self.values.items()]
 
     def restore(self, saved: Sequence[Sequence[str]]) -> None:
-        """Replace all that is believed by what :meth:`saved` returned.
+        """Replace the whole state by what :meth:`saved` returned.
 
         Raises:
             TypeError, ValueError: it is something else.

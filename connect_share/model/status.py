@@ -331,16 +331,16 @@ class StatusFold(_Statuses):
         self._group = cluster_group_id
         self._prefix = prefix_of(cluster_group_id)
         self._removed_at_ms: dict[str, int] = {}
-        self._outdone: dict[ConnectorTaskId, tuple[int, TaskStatus]] = {}
+        self._stale: dict[ConnectorTaskId, tuple[int, TaskStatus]] = {}
 
     def snapshot(self) -> StatusSnapshot:
-        """Return what is believed now; later records do not change it."""
+        """Return the state after all records so far; later ones do not change it."""
         tasks = {name: dict(statuses) for name, statuses in self._tasks.items()}
         topics = {name: dict(statuses) for name, statuses in self._topics.items()}
         return StatusSnapshot(dict(self._connectors), tasks, topics)
 
     def saved(self) -> dict[str, Any]:
-        """Return all that is believed as plain values for JSON; counts of records are left out."""
+        """Return the whole state as plain values for JSON; counts of records are left out."""
         return {
             "connectors": {name: _plain(status) for name, status in self._connectors.items()},
             "tasks": [
@@ -356,18 +356,18 @@ class StatusFold(_Statuses):
             "removed_at_ms": dict(self._removed_at_ms),
             "outdone": [
                 [task.connector, task.task, timestamp_ms, _plain(status)]
-                for task, (timestamp_ms, status) in self._outdone.items()
+                for task, (timestamp_ms, status) in self._stale.items()
             ],
         }
 
     def restore(self, saved: Mapping[str, Any]) -> None:
-        """Replace all that is believed by what :meth:`saved` returned.
+        """Replace the whole state by what :meth:`saved` returned.
 
         Raises:
             KeyError, TypeError, ValueError: it is something else.
         """
         self._connectors = {name: ConnectorStatus(name, *_fields(plain)) for name, plain in saved["connectors"].items()}
-        self._tasks, self._topics, self._outdone = {}, {}, {}
+        self._tasks, self._topics, self._stale = {}, {}, {}
         for name, task, timestamp_ms, plain in saved["tasks"]:
             status = TaskStatus(ConnectorTaskId(name, task), *_fields(plain))
             self._tasks.setdefault(name, {})[task] = (timestamp_ms, status)
@@ -376,7 +376,7 @@ class StatusFold(_Statuses):
         self._removed_at_ms = dict(saved["removed_at_ms"])
         for name, task, timestamp_ms, plain in saved["outdone"]:
             of = ConnectorTaskId(name, task)
-            self._outdone[of] = (timestamp_ms, TaskStatus(of, *_fields(plain)))
+            self._stale[of] = (timestamp_ms, TaskStatus(of, *_fields(plain)))
 
     def apply(self, record: Record) -> None:
         """Apply the next record of its partition."""
@@ -417,10 +417,10 @@ class StatusFold(_Statuses):
         gone = [task for task, (timestamp_ms, _) in statuses.items() if timestamp_ms <= removed_at_ms]
         for task in gone:
             _drop(self._tasks, connector, task)
-            # Had the tombstone been read first, what the removed status has outdone would have been taken.
-            outdone = self._outdone.pop(ConnectorTaskId(connector, task), None)
-            if outdone is not None:
-                self._take(*outdone)
+            # The partitions may be read in any order: with the tombstone first, the stale status would have been stored.
+            stale = self._stale.pop(ConnectorTaskId(connector, task), None)
+            if stale is not None:
+                self._take(*stale)
 
     def _task(self, rest: str, record: Record) -> None:
         task = task_id_of(rest)
@@ -428,7 +428,7 @@ class StatusFold(_Statuses):
             raise _BadRecordError("the key holds no task number", SkipKind.BAD_KEY)
         if record.value is None:
             _drop(self._tasks, task.connector, task.task)
-            self._outdone.pop(task, None)
+            self._stale.pop(task, None)
             return
         state, worker_id, generation, trace, version = _status(record.value)
         status = TaskStatus(task, state, worker_id, generation, trace, version)
@@ -450,10 +450,11 @@ class StatusFold(_Statuses):
             and known.state is State.RUNNING
             and known.generation >= status.generation
         ):
-            self._outdone[task] = (timestamp_ms, status)  # were it believed, it would take the place of those before
+            # Stored after all if the RUNNING status is removed by a record that another order puts before it.
+            self._stale[task] = (timestamp_ms, status)
             return False
-        if self._outdone:
-            self._outdone.pop(task, None)
+        if self._stale:
+            self._stale.pop(task, None)
         if timestamp_ms <= self._removed_at_ms.get(task.connector, timestamp_ms - 1):
             _drop(self._tasks, task.connector, task.task)
             return False

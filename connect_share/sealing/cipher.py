@@ -39,7 +39,7 @@ SEALED_BYTES: Final = _HEAD.size + _WRITTEN.size + _TAG_BYTES
 
 
 class Refusal(enum.Enum):
-    """Why a record of the group's own is not believed; the text goes on after the place of the record."""
+    """Why a record under a key of the group is refused; the text goes on after the place of the record."""
 
     PLAIN = "its value is not sealed, whoever wrote it"
     TOMBSTONE = "it is a tombstone: only a sealed removal removes"

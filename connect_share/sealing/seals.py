@@ -32,12 +32,12 @@ _LOGGED_EVERY_S: Final = 60.0
 
 
 class SealingMode(enum.Enum):
-    """What a worker with keys believes, and writes."""
+    """What a worker with keys accepts, and writes."""
 
     REQUIRED = "required"
-    """Only sealed records of its own are believed; everything is written sealed."""
+    """Only sealed records of its own are accepted; everything is written sealed."""
     ACCEPT = "accept"
-    """Plain records of its own are believed too; everything is written sealed."""
+    """Plain records of its own are accepted, too; everything is written sealed."""
     OFF = "off"
     """As without keys: plain records only."""
 
@@ -102,7 +102,7 @@ class TopicSeals:
             )
         return self._cipher.seal(wire_key, self._removal if value is None else value, self._freshness.next_ms(wire_key))
 
-    def take(self, record: Record) -> Record | None:
+    def open(self, record: Record) -> Record | None:
         """Return the record that the fold has to see in this one's place, ``None``: it is refused.
 
         To be called in log order per partition. Never raises for a record's content.
@@ -138,18 +138,18 @@ class TopicSeals:
             return self._in_place_of_replay(record)
         return self._with(record, key, self._removal if opened.value is None else opened.value)
 
-    def believed(self, record: Record) -> Record | None:
-        """Return the record, opened, as :meth:`take` does; ``None`` in place of a replay, too, for it is not believed."""
-        taken = self.take(record)
-        return taken if taken is not None and taken.key == record.key else None
+    def accepted(self, record: Record) -> Record | None:
+        """Return the record, opened; ``None`` if it is refused, as a replayed one is, whatever takes its place."""
+        opened = self.open(record)
+        return opened if opened is not None and opened.key == record.key else None
 
-    def take_all(self, records: Iterable[Record]) -> Iterator[Record]:
+    def open_all(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield what the fold has to see of these records."""
         sealing = self._cipher is not None
         for record in records:
-            taken = self.take(record) if sealing or is_sealed(record.value) else record
-            if taken is not None:
-                yield taken
+            opened = self.open(record) if sealing or is_sealed(record.value) else record
+            if opened is not None:
+                yield opened
 
     def end_start(self) -> None:
         """Take note that the topic was read to its end for the first time.
@@ -167,7 +167,7 @@ class TopicSeals:
             )
 
     def _in_place_of_replay(self, record: Record) -> Record | None:
-        """Return what moves the position and nothing else: a reader that remembers less believes the record, and moves."""
+        """Return what moves the position and nothing else: a reader that remembers less applies the record, and moves."""
         if self._topic_type is not TopicType.CONFIG:
             return None
         key, value = MARKER
@@ -187,14 +187,14 @@ class TopicSeals:
             _log.error("Refused the record at %s[%d]@%d: %s", *place, reason.value)
 
     def saved(self, state: Any) -> Any:
-        """Return what a fold believes, with what has to be remembered beside it, as plain values for JSON."""
+        """Return the state of a fold, with what has to be remembered beside it, as plain values for JSON."""
         if self._keys is None:
             return state
         newest = [[b64encode(key).decode(), written_ms] for key, written_ms in self._freshness.newest().items()]
         return {**self._made_with(), "unknown": len(self._unknown), "newest": newest, "state": state}
 
     def restore(self, saved: Any) -> Any:
-        """Remember what :meth:`saved` returned; return what the fold believed.
+        """Remember what :meth:`saved` returned; return the state of the fold.
 
         Raises:
             ValueError: it was saved with other keys or in another mode, or something could not be opened: reading everything
@@ -246,7 +246,7 @@ class Freshness:
             return written_ms
 
     def accept(self, key: bytes, written_ms: int) -> bool:
-        """Note the time of a value that was read and opened; return ``False`` if it is too old to be believed.
+        """Note the time of a value that was read and opened; return ``False`` if it is too old to be accepted.
 
         What was sealed here and not yet read back does not count: it may never be written, and readers have to agree.
         To be called from one thread at a time, as records are read; so it takes no lock.

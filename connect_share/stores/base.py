@@ -580,7 +580,7 @@ class KafkaTopicBasedBackingStore(ABC):
         seals = self._seals
         if seals is None:
             return _Sink(self._key_prefix, self._apply)
-        return _Sink(self._key_prefix, lambda records: self._apply(list(seals.take_all(records))))
+        return _Sink(self._key_prefix, lambda records: self._apply(list(seals.open_all(records))))
 
     def prepare(self) -> None:
         """Make the log before :meth:`start`: one that is read together with others takes records from now on."""

@@ -2,7 +2,7 @@
 
 Connect gives task configurations to workers only if a commit follows them, and drops those whose commit comes before
 the connector (KAFKA-16838); compaction after a reconfiguration leaves such an order behind (KAFKA-17719). Written again
-as connector, target state, tasks, commit, the same records mean what they were meant to mean.
+as connector, target state, tasks, commit, the same records have the effect that they were written for.
 
 Pure. ``migrator.verify.verification`` folds the output of :func:`canonical_config` to know what is to be expected.
 """
@@ -36,13 +36,13 @@ class CanonicalConfig:
     """A config topic in order.
 
     Attributes:
-        believed: what a worker of the source believes today.
+        state: that a worker of the source has today.
         records: what is written instead, keys already those of the destination.
         healed: connectors whose task configurations were all there but in an order that made Connect drop them.
         left_without_tasks: connectors whose task configurations are not all there; workers make new ones.
     """
 
-    believed: ClusterConfigState
+    state: ClusterConfigState
     records: list[Record] = field(default_factory=list)
     healed: set[str] = field(default_factory=set)
     left_without_tasks: set[str] = field(default_factory=set)
@@ -121,7 +121,7 @@ def canonical_config(
 
 
 class ConfigHistory:
-    """A config topic as it is read, record by record: what a worker believes, and the newest record of each key.
+    """A config topic as it is read, record by record: the state that a worker has, and the newest record of each key.
 
     Attributes:
         latest: by original key.
@@ -152,7 +152,7 @@ class ConfigHistory:
         return _Ordering(self._transform, self._fold.snapshot(), self.latest, self.removed).run()
 
     def compacted(self) -> ClusterConfigState:
-        """Return what a worker will believe that starts when the cleaner has been everywhere."""
+        """Return the state of a worker that starts when the cleaner has been everywhere."""
         fold = ConfigFold(self._transform.source)
         for record in sorted(self.latest.values(), key=lambda each: each.offset):
             fold.apply(record, started=False)
@@ -172,7 +172,7 @@ class _Ordering:
         self._prefix = transform.prefix
         self._state = state
         self._latest = latest
-        self._result = CanonicalConfig(believed=state)
+        self._result = CanonicalConfig(state=state)
 
     def run(self) -> CanonicalConfig:
         state = self._state

@@ -13,7 +13,7 @@ from connect_share.model.records import Record, TopicType
 from connect_share.sealing.cipher import is_sealed
 from connect_share.transform.counts import RecordCounts
 from connect_share.transform.rules import KeyTransform, SkipReason
-from connect_share.transform.sealed import Opening, Sealing
+from connect_share.transform.sealed import Opener, Sealing
 
 RECORD_OVERHEAD_BYTES: Final = 61 + 70
 """A batch header and the lengths and deltas of one record, rounded up."""
@@ -31,14 +31,14 @@ class RecordCounter:
     Args:
         transform: of the records.
         limit_bytes: the largest record that the destination takes.
-        opening: opens them; by default they are counted as they are.
+        opener: opens them; by default they are counted as they are.
         added_bytes: by which a value is longer at the destination.
     """
 
     def __init__(
-        self, transform: KeyTransform, limit_bytes: int, opening: Opening | None = None, added_bytes: int = 0
+        self, transform: KeyTransform, limit_bytes: int, opener: Opener | None = None, added_bytes: int = 0
     ) -> None:
-        self.opening = opening or Opening(Sealing(as_is=True), transform)
+        self.opener = opener or Opener(Sealing(as_is=True), transform)
         self._transform = transform
         self._prefix = transform.prefix
         self._limit_bytes = limit_bytes
@@ -55,13 +55,13 @@ class RecordCounter:
         Raises:
             PlanRejectedError: as :meth:`count`.
         """
-        if self.opening.is_on:
+        if self.opener.is_on:
             for message in batch:
                 self.count(to_whole_record(message))
             return
         beginnings, cut = self._transform.sure_beginnings
         room = self._limit_bytes - len(self._prefix) - RECORD_OVERHEAD_BYTES - self._added_bytes
-        known, known_part, unopened = self._known, self._known_part, self.opening.unopened
+        known, known_part, unopened = self._known, self._known_part, self.opener.unopened
         ordinary = size = 0
         for message in batch:
             key: Any = message.key()
@@ -91,7 +91,7 @@ class RecordCounter:
             opened = self._counted(record)
             if opened is not None:
                 yield opened[1]
-            elif not is_sealed(record.value) and not self.opening.is_on:
+            elif not is_sealed(record.value) and not self.opener.is_on:
                 yield record
 
     def count(self, record: Record) -> bytes | None:
@@ -109,7 +109,7 @@ class RecordCounter:
         if isinstance(original, SkipReason):
             self._skipped[original] += 1
             return None
-        opened = self.opening.take(record)
+        opened = self.opener.open(record)
         if opened is None:
             self._skipped[SkipReason.REFUSED] += 1
             return None

@@ -60,7 +60,7 @@ NO_SEALING: Final = Sealing()
 
 
 @dataclass
-class Times:
+class SealTimes:
     """When the newest sealed values were written, by whole key.
 
     Attributes:
@@ -71,13 +71,13 @@ class Times:
     source: dict[bytes, int] = field(default_factory=dict, repr=False)
     destination: dict[bytes, int] = field(default_factory=dict, repr=False)
 
-    def behind(self, destination: Mapping[bytes, int]) -> Times:
+    def behind(self, destination: Mapping[bytes, int]) -> SealTimes:
         """Return those after this was found at the destination; may be changed."""
-        return Times(dict(self.source), {**self.destination, **destination})
+        return SealTimes(dict(self.source), {**self.destination, **destination})
 
 
-class Opening:
-    """Opens the values that a transform takes, and refuses what their group does not believe.
+class Opener:
+    """Opens the values that a transform takes, and refuses what the workers of their group refuse.
 
     Args:
         sealing: of the group whose keys the transform takes.
@@ -86,7 +86,7 @@ class Opening:
 
     Attributes:
         transform: see there.
-        unopened: by key the id of the key that the newest value is sealed with; it is not here.
+        unopened: by record key, for newest values that cannot be opened: the id of the key they are sealed with.
     """
 
     def __init__(self, sealing: Sealing, transform: KeyTransform, newest: Mapping[bytes, int] | None = None) -> None:
@@ -110,24 +110,24 @@ class Opening:
         """Whether the group may have sealed values."""
         return self._seals is not None
 
-    def take(self, record: Record) -> Record | None:
+    def open(self, record: Record) -> Record | None:
         """Return a record of the group with its value opened; ``None``: it is refused. In log order per partition."""
         if self._seals is None:
             return record
-        taken, key = self._seals.believed(record), record.key or b""
-        number = key_id(record.value) if taken is None and is_sealed(record.value) else None
+        opened, key = self._seals.accepted(record), record.key or b""
+        number = key_id(record.value) if opened is None and is_sealed(record.value) else None
         if number is not None and number not in self._ids:
             self._topic = record.topic
             self.unopened[key] = number
-        elif taken is not None and self.unopened:
+        elif opened is not None and self.unopened:
             self.unopened.pop(key, None)
-        return taken
+        return opened
 
-    def taken(self, records: Iterable[Record], skipped: Counter[SkipReason] | None = None) -> Iterator[Record]:
-        """Yield the records, opened, without those that are refused; what the transform leaves out as it is."""
+    def open_all(self, records: Iterable[Record], skipped: Counter[SkipReason] | None = None) -> Iterator[Record]:
+        """Yield the records that are not refused: those of the transform opened, others as they are."""
         for record in records:
-            wanted = self.is_on or self.unopened or is_sealed(record.value)  # others, too, look at sealed values only
-            opened = self.take(record) if wanted and self.transform.takes(record.key) else record
+            wanted = self.is_on or self.unopened or is_sealed(record.value)  # without keys plain values pass
+            opened = self.open(record) if wanted and self.transform.takes(record.key) else record
             if opened is not None:
                 yield opened
             elif skipped is not None:
@@ -203,8 +203,8 @@ class Sealer:
         return self._cipher.seal(key, value, at_ms)
 
 
-class Passage:
-    """The way of the values of one slice: opened when they are read, sealed when they are written.
+class Resealer:
+    """Opens the values of one slice when they are read, and seals them when they are written.
 
     Args:
         transform: of the move.
@@ -213,32 +213,32 @@ class Passage:
         times: before the slice.
     """
 
-    def __init__(self, transform: KeyTransform, source: Sealing, destination: Sealing, times: Times) -> None:
-        self.opening = Opening(source, transform, times.source)
+    def __init__(self, transform: KeyTransform, source: Sealing, destination: Sealing, times: SealTimes) -> None:
+        self.opener = Opener(source, transform, times.source)
         self.sealer = Sealer(destination, transform, times.destination)
 
     @property
     def is_plain(self) -> bool:
         """Whether nothing is opened or sealed."""
-        return not self.opening.is_on and not self.sealer.is_on
+        return not self.opener.is_on and not self.sealer.is_on
 
     def sealed(self, record: Record) -> Record:
         """Return a record as it is written, with the time of its original; that has been read last of its key."""
         if not self.sealer.is_on:
             return record
         key = record.key or b""
-        written_ms = self.opening.written_ms(key[len(self.sealer.prefix) :], record.timestamp_ms)
+        written_ms = self.opener.written_ms(key[len(self.sealer.prefix) :], record.timestamp_ms)
         return replace(record, value=self.sealer.sealed(key, record.value, written_ms))
 
-    def end(self, noted: Times) -> None:
-        """Note the times of what has passed.
+    def add_times_to(self, times: SealTimes) -> None:
+        """Add when what was opened and sealed was written.
 
         Raises:
             ConfigError: a value is sealed with a key that is not there.
         """
-        self.opening.require_opened()
-        noted.source.update(self.opening.newest())
-        noted.destination.update(self.sealer.newest)
+        self.opener.require_opened()
+        times.source.update(self.opener.newest())
+        times.destination.update(self.sealer.newest)
 
 
 def _named(ids: Iterable[int]) -> str:

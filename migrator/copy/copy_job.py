@@ -28,7 +28,7 @@ from connect_share.model.keys import MARKER
 from connect_share.model.records import Record, TopicType
 from connect_share.transform.canonical import fold_state
 from connect_share.transform.rules import Skipped, SkipReason
-from connect_share.transform.sealed import NO_SEALING, Opening, Passage, Sealing, Times
+from connect_share.transform.sealed import NO_SEALING, Opener, Resealer, Sealing, SealTimes
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.copy.existing_records import BARRIER_RECORDS, ExistingRecords, ResumePoint
 from migrator.plan import CopySlice
@@ -201,11 +201,11 @@ def rewritten(
     tally: Tally,
     on_progress: Callable[[int], None] | None = None,
     *,
-    passage: Passage,
+    resealer: Resealer,
 ) -> Iterator[Record]:
     """Yield what a slice writes, in order, with the new keys, not sealed yet; ``tally`` counts what was read and left out."""
-    transform, before_sealing = slice_.transform, passage.sealer.before_sealing
-    opened = passage.opening.taken(tally.count_read(records, on_progress), tally.skipped)
+    transform, before_sealing = slice_.transform, resealer.sealer.before_sealing
+    opened = resealer.opener.open_all(tally.count_read(records, on_progress), tally.skipped)
     if slice_.fold:
         yield from map(before_sealing, fold_state(transform, opened, tally.skipped))
         return
@@ -294,8 +294,8 @@ class CopyJob:
     resumed: bool = False
     source_sealing: Sealing = NO_SEALING
     sealing: Sealing = NO_SEALING
-    times: Times = field(default_factory=Times)
-    noted: Times = field(default_factory=Times)
+    times: SealTimes = field(default_factory=SealTimes)
+    noted: SealTimes = field(default_factory=SealTimes)
 
     def open(self) -> RangeReader:
         """Begin to fetch the slice as its own worker reads it."""
@@ -327,27 +327,27 @@ class CopyJob:
             BrokerError: reading or writing was refused; the destination may hold a part of the slice.
             ReadToEndTimeoutError, ConfigError: the end of the range was not reached; a key of the source is missing.
         """
-        slice_, passage, resume_point = self.slice_, self.passage(existing), None
+        slice_, resealer, resume_point = self.slice_, self.resealer(existing), None
         tally, writer = self.tally(), self.writer(producers)
         try:
             if existing is not None and existing.found:
                 with reader or self.open() as first:
-                    sent = rewritten(slice_, _records(first), Tally(), passage=self.passage())
+                    sent = rewritten(slice_, _records(first), Tally(), resealer=self.resealer())
                     resume_point, reader = existing.resume_point(sent, slice_.destination_partitions), None
             with reader or self.open() as source:
-                for record in rewritten(slice_, _records(source), tally, on_progress, passage=passage):
+                for record in rewritten(slice_, _records(source), tally, on_progress, resealer=resealer):
                     tally.add(record)
                     if resume_point is not None and resume_point.passes(record):
                         tally.found_present += 1
                     else:
-                        writer.write(passage.sealed(record))
-            return self.ended(passage, tally, writer, resume_point)
+                        writer.write(resealer.sealed(record))
+            return self.ended(resealer, tally, writer, resume_point)
         except BaseException:
             writer.abandon()
             raise
 
     def ended(
-        self, passage: Passage, tally: Tally, writer: CheckedWriter, resume_point: ResumePoint | None = None
+        self, resealer: Resealer, tally: Tally, writer: CheckedWriter, resume_point: ResumePoint | None = None
     ) -> PendingCopy:
         """Return the copy after its last record was queued; a config topic with tombstones gets its marker.
 
@@ -355,7 +355,7 @@ class CopyJob:
             BrokerError, ConfigError: as :meth:`begin`.
         """
         slice_ = self.slice_
-        passage.end(self.noted)
+        resealer.add_times_to(self.noted)
         tally.flush()  # a sealed removal is no tombstone
         needs_marker = slice_.topic_type is TopicType.CONFIG and tally.tombstones > 0
         if needs_marker:
@@ -372,12 +372,12 @@ class CopyJob:
 
     def may_be_mirrored(self, existing: ExistingRecords | None) -> bool:
         """Return whether every record is copied as it is but for its key; ``existing``: as for :meth:`begin`."""
-        return not self.slice_.fold and not (existing and existing.found) and self.passage().is_plain
+        return not self.slice_.fold and not (existing and existing.found) and self.resealer().is_plain
 
-    def passage(self, existing: ExistingRecords | None = None) -> Passage:
+    def resealer(self, existing: ExistingRecords | None = None) -> Resealer:
         """Return a new way of its values, after what an interrupted copy has left."""
         times = self.times if existing is None else self.times.behind(existing.newest)
-        return Passage(self.slice_.transform, self.source_sealing, self.sealing, times)
+        return Resealer(self.slice_.transform, self.source_sealing, self.sealing, times)
 
     def read_existing(self) -> ExistingRecords:
         """Read what was written under the keys of this slice's destination since the copy began.
@@ -398,8 +398,8 @@ class CopyJob:
             idle_timeout_s=IDLE_TIMEOUT_S,
             with_headers=True,
         )
-        opening = Opening(self.sealing, slice_.transform.at_destination(), self.times.destination)
-        return ExistingRecords.read(records, slice_.transform, opening)
+        opener = Opener(self.sealing, slice_.transform.at_destination(), self.times.destination)
+        return ExistingRecords.read(records, slice_.transform, opener)
 
     def write_barrier(self) -> None:
         """Make visible what an interrupted copy has written: write one record to each partition of the destination.
@@ -414,7 +414,7 @@ class CopyJob:
         topic, (key, value) = self.slice_.destination_topic, BARRIER_RECORDS[self.slice_.topic_type]
         writer = CheckedWriter(Producers(), self.producer_settings, topic, self.client_id)
         whole_key = self.slice_.transform.prefix + key
-        value = self.passage().sealer.sealed(whole_key, value, int(time.time() * 1000))
+        value = self.resealer().sealer.sealed(whole_key, value, int(time.time() * 1000))
         answer = writer.delivered
         records = [(topic, value, whole_key, place, answer, answer, 0, None) for place, _ in self.destination_starts]
         writer.write_all(records)

@@ -22,7 +22,7 @@ from connect_share.model.murmur2 import partition_for
 from connect_share.model.offsets import offset_key
 from connect_share.model.records import Record, TopicType
 from connect_share.transform.rules import KeyTransform
-from connect_share.transform.sealed import Opening
+from connect_share.transform.sealed import Opener
 
 BARRIER_RECORDS: Final[Mapping[TopicType, tuple[bytes, bytes | None]]] = {
     TopicType.CONFIG: MARKER,  # the marker that closes a config topic anyway
@@ -167,11 +167,11 @@ class ExistingRecords:
         return sum(counts.total() for counts in self.found.values())
 
     @classmethod
-    def read(cls, records: Iterable[Record], transform: KeyTransform, opening: Opening) -> ExistingRecords:
-        """Read the records of the transform's destination space until the end; ``opening`` opens them."""
+    def read(cls, records: Iterable[Record], transform: KeyTransform, opener: Opener) -> ExistingRecords:
+        """Read the records of the transform's destination space until the end; ``opener`` opens them."""
         present, back = cls(), transform.at_destination()
         for found in records:
-            record = opening.take(found) if back.takes(found.key) else None
+            record = opener.open(found) if back.takes(found.key) else None
             if record is None:
                 continue
             known = identity(record)
@@ -180,7 +180,7 @@ class ExistingRecords:
             present.offsets.setdefault(record.partition, {})[known] = record.offset
             first = present.spans.get(record.partition, (record.offset, 0))[0]
             present.spans[record.partition] = (first, record.offset)
-        present.newest = opening.newest()
+        present.newest = opener.newest()
         return present
 
     def may_have_begun(self, transform: KeyTransform, keys: Iterable[bytes | None]) -> bool:

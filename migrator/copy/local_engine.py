@@ -98,15 +98,15 @@ class _Mirror:
 
     def __init__(self, job: CopyJob, producers: Producers) -> None:
         self._job = job
-        self._passage = job.passage()
+        self._resealer = job.resealer()
         self._tally = job.tally()
         self.writer = job.writer(producers)
 
     def add(self, batch: Sequence[Message]) -> None:
         """Queue the next records of the slice."""
-        transform, opening, skipped = self._job.slice_.transform, self._passage.opening, self._tally.skipped
+        transform, opener, skipped = self._job.slice_.transform, self._resealer.opener, self._tally.skipped
         prefix, (beginnings, cut) = transform.prefix, transform.sure_beginnings
-        refuses, topic, delivered = opening.may_refuse, self.writer.topic, self.writer.delivered
+        refuses, topic, delivered = opener.may_refuse, self.writer.topic, self.writer.delivered
         outgoing: list[Outgoing] = []
         for message in batch:
             key: Any = message.key()
@@ -119,7 +119,7 @@ class _Mirror:
                     continue
                 key = prefix + original
             value: Any = message.value()
-            if refuses and (is_sealed(value) or opening.unopened) and opening.take(to_record(message)) is None:
+            if refuses and (is_sealed(value) or opener.unopened) and opener.open(to_record(message)) is None:
                 skipped[SkipReason.REFUSED] += 1
                 continue
             try:
@@ -132,7 +132,7 @@ class _Mirror:
 
     def ended(self) -> PendingCopy:
         """Return the copy after the last record."""
-        return self._job.ended(self._passage, self._tally, self.writer)
+        return self._job.ended(self._resealer, self._tally, self.writer)
 
 
 _logger = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from connect_share.kafka.facts import admin_of, ranges_since, read_facts, read_r
 from connect_share.model.keys import connector_of, split_key
 from connect_share.model.records import Record, TopicType
 from connect_share.transform.rules import KeyTransform
-from connect_share.transform.sealed import Opening, Passage, Times
+from connect_share.transform.sealed import Opener, Resealer, SealTimes
 from connect_share.worker_config.client_settings import Isolation
 from migrator.bystanders import KeyOwners
 from migrator.checks import sealings_of, slices_behind, times_at_destination, wanted_of
@@ -54,19 +54,19 @@ def written_since(run: MigrationRun) -> Written:
     for topic_type, topic in manifest.destination.items():
         found = require_topic(facts, topic.topic, remedy="what was copied is gone")
         others, known = KeyOwners(topic_type, wanted), manifest.written_up_to(topic_type)
-        openings = {
-            space: Opening(sealing, KeyTransform.between(topic_type, space, None), times.get((space, topic_type)))
+        openers = {
+            space: Opener(sealing, KeyTransform.between(topic_type, space, None), times.get((space, topic_type)))
             for space, sealing in sealings_of(run).items()
         }
         # What is refused of the records behind the plan's own depends on these.
-        with_keys = any(opening.is_on for opening in openings.values())
+        with_keys = any(opener.is_on for opener in openers.values())
         ranges = ranges_since(topic.topic, topic.end_offsets if with_keys else known, found.ends)
         for each in read_records(run.destination, ranges, Isolation.READ_UNCOMMITTED):
             parts = None if each.key is None else split_key(topic_type, each.key)
             if parts is None or others.owner(each.key) is not None or others.is_marker(each.key):
                 continue
             space = None if parts[0] is None else str(parts[0])
-            record = openings[space].take(each)
+            record = openers[space].open(each)
             if record is None or record.offset < known.get(record.partition, 0):
                 continue
             if mirrored is None:  # the sources' ends are read later than the destination's
@@ -81,8 +81,8 @@ def _identities(run: MigrationRun, slices: Sequence[CopySlice]) -> set[bytes]:
     for slice_ in slices:
         index = slice_.source_index
         records = read_records(run.workers[index], [slice_.offset_range], slice_.isolation, with_headers=True)
-        passage = Passage(slice_.transform, run.source_sealing(index), run.destination_sealing(index), Times())
-        found.update(_identity(record) for record in rewritten(slice_, records, Tally(), passage=passage))
+        resealer = Resealer(slice_.transform, run.source_sealing(index), run.destination_sealing(index), SealTimes())
+        found.update(_identity(record) for record in rewritten(slice_, records, Tally(), resealer=resealer))
     return found
 
 

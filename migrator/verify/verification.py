@@ -30,7 +30,7 @@ from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.replay import replay_config
 from connect_share.transform.canonical import canonical_config
 from connect_share.transform.rules import PLAIN_KEYS, KeyTransform
-from connect_share.transform.sealed import NO_SEALING, Opening, Sealing
+from connect_share.transform.sealed import NO_SEALING, Opener, Sealing
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.inspection import require_same_topic
@@ -83,12 +83,12 @@ class Side:
         if transform.source is None:
             yield from self.records(on_progress)
             return
-        opening = Opening(self.sealing, transform)
+        opener = Opener(self.sealing, transform)
         for record in self.records(on_progress):
-            taken = opening.take(record) if transform.takes(record.key) else None
+            taken = opener.open(record) if transform.takes(record.key) else None
             if taken is not None:
                 yield taken
-        opening.require_opened()
+        opener.require_opened()
 
     def parts(self, most: int) -> Iterator[Side]:
         """Yield this side in parts of whole partitions, each with so many offsets at most or of one partition."""
@@ -199,7 +199,7 @@ class VerifyJob:
         """Compare the destination with what was written, and that with the source, repaired connectors excepted."""
         expected = canonical_config(self.transform, there)
         written = replay_config(expected.records, self.cluster_group_id)
-        meant = compare_config_states(expected.believed, written, cluster_group_id=self.cluster_group_id)
+        of_copy = compare_config_states(expected.state, written, cluster_group_id=self.cluster_group_id)
         changed = expected.healed | expected.left_without_tasks
         if self.narrowed:
             names = {*written.connectors(), *written.target_states(), *written.task_count_records()}
@@ -207,7 +207,7 @@ class VerifyJob:
         found = compare_config_states(
             written, replay_config(here, self.cluster_group_id), cluster_group_id=self.cluster_group_id
         )
-        return [difference for difference in meant if difference.connector not in changed] + found
+        return [difference for difference in of_copy if difference.connector not in changed] + found
 
 
 def _of_connectors(records: Iterable[Record], transform: KeyTransform, connectors: Set[str | None]) -> Iterator[Record]:

@@ -48,6 +48,7 @@ HARMLESS = {
     *("FittedModel.machine", "StartupResult.machine"),
     "Rollback.removals",
     *("Joined.assignment", "MemberCallbacks.assign", "MemberCallbacks.state"),  # names of connectors, functions
+    *("Check.options", "Command.options", "Command.last"),
 }
 
 
@@ -107,7 +108,7 @@ def holders() -> Iterator[object]:
     worker = WorkerConfig.from_properties(PROPERTIES)
     yield from (worker, worker.client_settings(), worker.consumer_settings(), worker.sealing_keys)
     seals = TopicSeals(TopicType.CONFIG, group, worker.sealing_keys)
-    yield from (seals, seals.take(Record("c", 0, 1, 1, b"g.connector-c", seals.seal(b"g.connector-c", secret))))
+    yield from (seals, seals.open(Record("c", 0, 1, 1, b"g.connector-c", seals.seal(b"g.connector-c", secret))))
     yield Cipher(KeyRing.parse(PROPERTIES[KEYS_PROPERTY]), TopicType.CONFIG)
     yield Opened(secret, 1)
     yield TopicSet.from_flags("h:1", {}, {"sasl.password": SECRET})

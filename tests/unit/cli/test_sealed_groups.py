@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from connect_share.cli import rows
 from connect_share.contents.groups import Contents
-from connect_share.contents.seal_counts import MOST_IDS, How, SealCount, total
+from connect_share.contents.seal_counts import MOST_IDS, SealCount, SealKind, total
 from connect_share.model.keys import prefix_key
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KeyRing
@@ -83,7 +83,7 @@ def test_with_keys_only_what_opens_counts_as_sealed() -> None:
         assert count.members() == {"sealed": {"7": 4}, "sealed_more": 0, "plain": 2, "refused": 102}
         assert count.refused_ids.counts[7] == 2
         assert count.refused_ids.more == 100 - MOST_IDS
-        assert count.newest[PARTITION].how is How.REFUSED
+        assert count.newest[PARTITION].kind is SealKind.REFUSED
     without = counted(records([*opens, b"{}"]), owner=sharing_worker())
     assert without.members() == {"sealed": {}, "sealed_more": 0, "plain": 1, "refused": 3}
 

@@ -11,9 +11,9 @@ from connect_share.contents.profile import PartitionCounter, TopicProfile
 from connect_share.contents.usage import (
     FRAME_BYTES,
     GroupUsage,
-    Limits,
     Recent,
     Usage,
+    UsageLimits,
     usage_members,
     usage_of,
     worker_cpu_share,
@@ -36,7 +36,7 @@ def profile(records: dict[str, int]) -> dict[TopicType, TopicProfile]:
 
 
 def usage(
-    records: dict[str, int], recent: Recent, members: dict[str, int] | None, limits: Limits | None = None
+    records: dict[str, int], recent: Recent, members: dict[str, int] | None, limits: UsageLimits | None = None
 ) -> Usage:
     return usage_of(profile(records), {TopicType.CONFIG: recent}, members, MODEL, window_s=100.0, limits=limits)
 
@@ -67,12 +67,12 @@ def test_brokers_send_with_the_square_of_the_groups_and_starts_grow_with_them() 
 @pytest.mark.parametrize(
     ("limits", "most", "limited_by"),
     [
-        (Limits(1.1, 1e12), 10, "start"),
-        (Limits(1e9, 50 * (2 * FRAME_BYTES + 20.0)), 10, "egress"),
-        (Limits(1.005, 1.0), 0, "start"),
+        (UsageLimits(1.1, 1e12), 10, "start"),
+        (UsageLimits(1e9, 50 * (2 * FRAME_BYTES + 20.0)), 10, "egress"),
+        (UsageLimits(1.005, 1.0), 0, "start"),
     ],
 )
-def test_how_many_fit(limits: Limits, most: int, limited_by: str) -> None:
+def test_how_many_fit(limits: UsageLimits, most: int, limited_by: str) -> None:
     recent = Recent(200, {A: 100, B: 100}, {A: 1_000, B: 1_000})
     found = usage({"a": 10, "b": 10}, recent, {"a": 1, "b": 1}, limits)
     assert (found.most_groups, found.limited_by) == (most, limited_by)

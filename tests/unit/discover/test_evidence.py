@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.discover.evidence import TopicEvidence
-from connect_share.discover.joining import Joined, join
+from connect_share.discover.joining import JoinedTopics, join
 from connect_share.discover.values import Fit
 from connect_share.model.config import connector_config_record
 from connect_share.model.connect_json import dumps
@@ -151,7 +151,7 @@ def filled(found: TopicEvidence, pairs: Sequence[tuple[bytes, bytes | None]], pr
     return found
 
 
-def names(joined: Joined) -> list[list[str]]:
+def names(joined: JoinedTopics) -> list[list[str]]:
     return [[role.topic for role in cluster.topics.values()] for cluster in joined.clusters]
 
 

@@ -15,7 +15,7 @@ from connect_share.model.keys import KEY_PREFIXES, ClusterGroupId
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.transform.counter import RecordCounter
 from connect_share.transform.rules import KeyTransform
-from connect_share.transform.sealed import NO_SEALING, Opening
+from connect_share.transform.sealed import NO_SEALING, Opener
 from connect_share.worker_config import ClientSettings, Isolation
 from migrator.copy.copy_job import CopyJob, Tally
 from migrator.copy.existing_records import ExistingRecords
@@ -185,6 +185,6 @@ def test_a_slice_has_begun_where_one_of_its_keys_is() -> None:
         written = [
             Record("shared", 0, number, 1, key, b"{}") for number, key in enumerate((b"g." + mine, b"h." + other))
         ]
-        found = ExistingRecords.read(written, transform, Opening(NO_SEALING, back))
+        found = ExistingRecords.read(written, transform, Opener(NO_SEALING, back))
         assert found.may_have_begun(transform, [None, prefix + other, prefix + mine])
         assert not found.may_have_begun(transform, [None, b"", b"g." + mine, prefix + other])

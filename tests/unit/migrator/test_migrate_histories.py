@@ -19,7 +19,7 @@ from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.replay import replay_config, replay_offsets, replay_status
 from connect_share.transform.canonical import canonical_config
 from connect_share.transform.rules import KeyTransform
-from connect_share.transform.sealed import NO_SEALING, Opening, Passage, Times
+from connect_share.transform.sealed import NO_SEALING, Opener, Resealer, SealTimes
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.copy.copy_job import Tally, rewritten
 from migrator.copy.existing_records import ExistingRecords, identity
@@ -52,8 +52,8 @@ def held(records: Sequence[Record]) -> Held:
     return Held((), Isolation.READ_UNCOMMITTED, ClientSettings({}), "test", tuple(records))
 
 
-def plain_passage(transform: KeyTransform) -> Passage:
-    return Passage(transform, NO_SEALING, NO_SEALING, Times())
+def plain_resealer(transform: KeyTransform) -> Resealer:
+    return Resealer(transform, NO_SEALING, NO_SEALING, SealTimes())
 
 
 def transform_of(
@@ -83,7 +83,7 @@ def streams(transform: KeyTransform, source: Sequence[Record], *, fold: bool = F
         tally = Tally()
         written = []
         for record in rewritten(
-            slice_of(transform, log[0].partition, fold=fold), log, tally, passage=plain_passage(transform)
+            slice_of(transform, log[0].partition, fold=fold), log, tally, resealer=plain_resealer(transform)
         ):
             tally.add(record)
             written.append(record)
@@ -393,7 +393,7 @@ def by_key(records: Iterable[Record]) -> dict[bytes | None, list[bytes]]:
 def left_of(log: Sequence[Record], topic: Topic, transform: KeyTransform) -> list[Record]:
     """What a copy that goes on writes of a slice."""
     written = (record for each in topic.logs for record in each)
-    present = ExistingRecords.read(written, transform, Opening(NO_SEALING, transform.at_destination()))
+    present = ExistingRecords.read(written, transform, Opener(NO_SEALING, transform.at_destination()))
     resume_point = present.resume_point(log, len(topic.logs))
     left = [record for record in log if not resume_point.passes(record)]
     keys = [(record.key or b"")[len(transform.prefix) :] for record in log]

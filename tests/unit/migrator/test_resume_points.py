@@ -8,7 +8,7 @@ from connect_share.kafka.facts import ranges_since
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.transform.rules import KeyTransform
-from connect_share.transform.sealed import NO_SEALING, Opening
+from connect_share.transform.sealed import NO_SEALING, Opener
 from migrator.copy.existing_records import ExistingRecords, ResumePoint
 
 TRANSFORM = KeyTransform.between(TopicType.OFFSET, None, ClusterGroupId("g"))
@@ -21,7 +21,7 @@ def sent(number: int, value: bytes | None = b"{}") -> Record:
 def length(records: list[Record], present: list[tuple[int, Record]]) -> int:
     """How many of the records count as there, of a slice that sends these to one partition."""
     found = [replace(record, offset=offset) for offset, record in present]
-    existing = ExistingRecords.read(found, TRANSFORM, Opening(NO_SEALING, TRANSFORM.at_destination()))
+    existing = ExistingRecords.read(found, TRANSFORM, Opener(NO_SEALING, TRANSFORM.at_destination()))
     return existing.resume_point(records, 1).lengths.get(0, 0)
 
 

@@ -18,7 +18,7 @@ from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode, TopicSeals
 from connect_share.sealing.cipher import is_sealed
 from connect_share.transform.rules import KeyTransform, SkipReason
-from connect_share.transform.sealed import NO_SEALING, Opening, Passage, Sealing, Times
+from connect_share.transform.sealed import NO_SEALING, Opener, Resealer, Sealing, SealTimes
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.copy.copy_job import Tally, rewritten
 from migrator.copy.existing_records import ExistingRecords
@@ -100,12 +100,12 @@ def copied(
     """What a copy writes, where a producer puts it."""
     written = []
     for log in by_partition(records):
-        passage = Passage(transform, source[1], destination[1], Times())
-        for record in rewritten(slice_of(transform, log[0].partition, fold=fold), log, Tally(), passage=passage):
-            sent = passage.sealed(record)
+        resealer = Resealer(transform, source[1], destination[1], SealTimes())
+        for record in rewritten(slice_of(transform, log[0].partition, fold=fold), log, Tally(), resealer=resealer):
+            sent = resealer.sealed(record)
             number = partition_for(sent.key or b"", PARTITIONS[transform.topic_type])
             written.append(replace(sent, topic="copy", partition=number))
-        passage.end(Times())
+        resealer.add_times_to(SealTimes())
     return laid(written)
 
 
@@ -130,11 +130,11 @@ def test_both_sides_believe_the_same(
     if destination[1].keys is not None:
         group = ClusterGroupId(destination[0] or "")
         reader = TopicSeals(topic_type, group, destination[1].keys)
-        opened = [*reader.take_all(here)]
+        opened = [*reader.open_all(here)]
         assert not reader.refused
         assert all(is_sealed(record.value) for record in here)
         refused = [
-            record for record in here if reader.take(record) is None
+            record for record in here if reader.open(record) is None
         ]  # once more from the beginning: what is old
         newest = {record.key: record for record in here}
         assert not [record for record in refused if newest[record.key] is record]
@@ -157,8 +157,8 @@ def test_an_old_value_of_the_copy_is_refused_like_that_of_the_source(topic_type:
         for destination in ((GROUP, RESEALED), (OTHER, SEALED)):
             here = copied(transform_of(topic_type, source, destination), source, destination, there, fold=False)
             reader = TopicSeals(topic_type, ClusterGroupId(destination[0]), destination[1].keys)
-            assert [record.value for record in reader.take_all(here)] == [each.value for each in plain]
-            again = reader.take(here[0])
+            assert [record.value for record in reader.open_all(here)] == [each.value for each in plain]
+            again = reader.open(here[0])
             assert again is None or again.key != here[0].key
 
 
@@ -202,17 +202,17 @@ def test_an_interrupted_copy_is_recognised_by_what_it_says(topic_type: TopicType
     transform = transform_of(topic_type, source, destination)
     whole = copied(transform, source, destination, originals, fold=False)
     for many in range(len(whole) + 1):
-        opening = Opening(SEALED, transform.at_destination())
+        opener = Opener(SEALED, transform.at_destination())
         garbage = Record("copy", whole[0].partition, many, 1, whole[0].key, b"{}")
-        existing = ExistingRecords.read([*whole[:many], garbage], transform, opening)
+        existing = ExistingRecords.read([*whole[:many], garbage], transform, opener)
         assert existing.count == many
-        passage = Passage(transform, NO_SEALING, SEALED, Times().behind(existing.newest))
-        sent = [*rewritten(slice_of(transform, 0, fold=False), originals, Tally(), passage=passage)]
+        resealer = Resealer(transform, NO_SEALING, SEALED, SealTimes().behind(existing.newest))
+        sent = [*rewritten(slice_of(transform, 0, fold=False), originals, Tally(), resealer=resealer)]
         point = existing.resume_point(sent, PARTITIONS[topic_type])
-        rest = [passage.sealed(record) for record in sent if not point.passes(record)]
+        rest = [resealer.sealed(record) for record in sent if not point.passes(record)]
         assert len(rest) == len(whole) - many
         reader = TopicSeals(topic_type, ClusterGroupId(GROUP), KEYS)
-        assert len([*reader.take_all([*whole[:many], *rest])]) == len(whole)
+        assert len([*reader.open_all([*whole[:many], *rest])]) == len(whole)
 
 
 def test_what_a_job_holds_travels_and_is_not_shown() -> None:
@@ -221,7 +221,7 @@ def test_what_a_job_holds_travels_and_is_not_shown() -> None:
     assert text not in repr(SEALED)
     assert SEALED.salt
     assert SEALED.salt != RESEALED.salt
-    times = Times({b"hunter2": 1}, {b"hunter2": 2})
+    times = SealTimes({b"hunter2": 1}, {b"hunter2": 2})
     assert pickle.loads(pickle.dumps(times)) == times
     assert "hunter2" not in repr(times)
 
@@ -240,6 +240,6 @@ def test_refused_records_are_counted() -> None:
         )
     ]
     tally = Tally()
-    passage = Passage(transform, SEALED, SEALED, Times())
-    assert [*rewritten(slice_of(transform, 0, fold=False), records, tally, passage=passage)] == []
+    resealer = Resealer(transform, SEALED, SEALED, SealTimes())
+    assert [*rewritten(slice_of(transform, 0, fold=False), records, tally, resealer=resealer)] == []
     assert tally.skipped == {SkipReason.REFUSED: 2, SkipReason.SESSION_KEY: 1, SkipReason.FOREIGN_GROUP: 1}

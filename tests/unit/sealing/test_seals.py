@@ -40,7 +40,7 @@ def record(key: bytes | None = CONNECTOR, value: bytes | None = VALUE, offset: i
 def taken(step: TopicSeals, found: Record) -> tuple[bytes | None, ...] | str:
     """What the fold sees, or why it sees nothing."""
     before = step.refused.copy()
-    seen = step.take(found)
+    seen = step.open(found)
     new = [reason.name for reason in step.refused - before]
     if seen is None:
         assert len(new) == 1
@@ -70,7 +70,7 @@ def test_what_is_not_the_groups_passes(topic_type: TopicType, key: bytes | None)
         step = seals(topic_type, mode, keys)
         for value in (None, VALUE, b"\1" + bytes(60)):
             found = record(key, value)
-            assert step.take(found) is found
+            assert step.open(found) is found
         assert not step.refused
 
 
@@ -97,7 +97,7 @@ def test_plain_records_are_believed_in_accept_and_sealed_ones_have_to_be_good(to
     step, key = seals(topic_type, SealingMode.ACCEPT), KEY_OF[topic_type]
     for value in (VALUE, None, b"null", b""):
         found = record(key, value)
-        assert step.take(found) is found
+        assert step.open(found) is found
     whole = step.seal(key, VALUE) or b""
     assert whole[:1] == b"\1"
     assert taken(step, record(key, whole)) == (key, VALUE)
@@ -114,7 +114,7 @@ def test_without_keys_everything_plain_passes_and_nothing_sealed(
     for value in (VALUE, None, b""):
         assert step.seal(key, value) == value
         found = record(key, value)
-        assert step.take(found) is found
+        assert step.open(found) is found
     assert taken(step, record(key, seals(topic_type).seal(key, VALUE))) == "NO_KEYS"
     step.end_start()
     assert step.saved({"a": 1}) == step.restore({"a": 1}) == {"a": 1}
@@ -134,7 +134,7 @@ def test_a_removal_is_sealed_and_is_none_on_the_config_topic(topic_type: TopicTy
 def test_a_replay_is_refused_and_moves_the_position_of_the_config_topic() -> None:
     step, fold = seals(), ConfigFold(GROUP)
     newest = sealed(record(value=b'{"properties":{"v":"2"}}', offset=4), written_ms=NOW + 120_000)
-    first, second = step.take_all([newest, sealed(record(offset=9), written_ms=NOW)])
+    first, second = step.open_all([newest, sealed(record(offset=9), written_ms=NOW)])
     assert (second.key, second.value) == (b"com.acme.target-state-", b"null")
     fold.apply(first)
     fold.apply(second)
@@ -143,7 +143,7 @@ def test_a_replay_is_refused_and_moves_the_position_of_the_config_topic() -> Non
     assert state.connector_config("c") == {"v": "2"}
     assert step.refused == {Refusal.REPLAYED: 1}
     fresh = ConfigFold(GROUP)
-    for seen in seals().take_all([sealed(record(offset=9), written_ms=NOW)]):  # nobody remembers the newer one
+    for seen in seals().open_all([sealed(record(offset=9), written_ms=NOW)]):  # nobody remembers the newer one
         fresh.apply(seen)
     assert fresh.snapshot().offset == 10
 
@@ -162,7 +162,7 @@ def test_refusals_that_depend_on_the_record_alone_leave_the_position() -> None:
     fold = ConfigFold(GROUP)
     step = seals()
     forged = [record(offset=3), record(value=None, offset=4), record(value=b"\1" + bytes(60), offset=5)]
-    for seen in step.take_all([sealed(record(value=b"null", offset=1)), *forged]):
+    for seen in step.open_all([sealed(record(value=b"null", offset=1)), *forged]):
         fold.apply(seen)
     assert fold.snapshot().offset == 2
     assert step.refused.total() == 3
@@ -182,8 +182,8 @@ def test_a_key_that_is_missing_at_the_start_ends_it() -> None:
 @pytest.mark.parametrize("mode", [SealingMode.REQUIRED, SealingMode.ACCEPT])
 def test_a_missing_key_of_a_value_that_was_replaced_ends_nothing(mode: SealingMode) -> None:
     step = seals(mode=mode)
-    step.take(sealed(record(), keys=KeyRing.parse(key_text(9))))
-    step.take(sealed(record(offset=1)))
+    step.open(sealed(record(), keys=KeyRing.parse(key_text(9))))
+    step.open(sealed(record(offset=1)))
     step.end_start()
     forged = record(value=b"\1\0\0\0\7" + bytes(60), offset=2)
     assert taken(step, forged) == "FORGED"
@@ -192,8 +192,8 @@ def test_a_missing_key_of_a_value_that_was_replaced_ends_nothing(mode: SealingMo
 
 def test_a_missing_key_of_a_value_that_a_plain_one_replaced_ends_nothing_in_accept() -> None:
     step = seals(mode=SealingMode.ACCEPT)
-    step.take(sealed(record(), keys=KeyRing.parse(key_text(9))))
-    step.take(record(offset=1))
+    step.open(sealed(record(), keys=KeyRing.parse(key_text(9))))
+    step.open(record(offset=1))
     step.end_start()
 
 
@@ -201,7 +201,7 @@ def test_a_line_for_each_refusal_and_not_for_thousands(caplog: pytest.LogCapture
     caplog.set_level(logging.DEBUG)
     step = seals()
     for offset in range(1_000):
-        step.take(record(value=b'{"password":"hunter2"}', offset=offset))
+        step.open(record(value=b'{"password":"hunter2"}', offset=offset))
     assert step.refused == {Refusal.PLAIN: 1_000}
     lines = [found.getMessage() for found in caplog.records]
     assert len(lines) == 100
@@ -229,9 +229,9 @@ def test_one_line_when_a_key_has_sealed_half_of_what_it_may(
 
 def saved_with(mode: SealingMode = SealingMode.REQUIRED, *, keys: str = key_text(7), unknown: bool = False) -> Any:
     step = seals(TopicType.OFFSET, mode, KeyRing.parse(keys))
-    step.take(sealed(record(OFFSET), TopicType.OFFSET, written_ms=NOW))
+    step.open(sealed(record(OFFSET), TopicType.OFFSET, written_ms=NOW))
     if unknown:
-        step.take(sealed(record(OFFSET + b" "), TopicType.OFFSET, keys=KeyRing.parse(key_text(9))))
+        step.open(sealed(record(OFFSET + b" "), TopicType.OFFSET, keys=KeyRing.parse(key_text(9))))
     return json.loads(json.dumps(step.saved([["a", "b"]])))
 
 
