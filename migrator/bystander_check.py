@@ -11,13 +11,14 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
+from connect_share.backup.bystanders import key_hash
 from connect_share.errors import PlanFileError
 from connect_share.files import Progress, Silent
 from connect_share.kafka.facts import TopicFacts, admin_of, read_facts, read_messages, require_topic
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
-from migrator.bystanders import GroupDigest, KeyOwners, TopicBaseline, digests_of, key_hash
+from migrator.bystanders import GroupDigest, KeyOwners, TopicBaseline, digests_of
 from migrator.checks import wanted_of
 from migrator.inspection import require_same_topic
 from migrator.run import Manifest, MigrationRun
@@ -198,7 +199,7 @@ class _TopicCheck:
                 if owner is not None:
                     self.written[owner] += 1
                     self.among[owner] += among
-                    keys[key_hash(message)] = owner
+                    keys[key_hash(message.partition(), key)] = owner
                 elif among and not self.owners.is_marker(key):
                     self.own += 1
             advance(len(batch))

@@ -6,8 +6,6 @@ the other groups is still there, unchanged and at its offset. ``migrator.bystand
 
 from __future__ import annotations
 
-import hashlib
-import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +13,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
+from connect_share.backup.bystanders import NewestDigests
 from connect_share.files import Progress
 from connect_share.kafka.client import Message, headers_of
 from connect_share.kafka.facts import TopicFacts, admin_of, read_messages
@@ -31,7 +30,6 @@ ILLEGAL_KEYS: Final = "illegal keys"
 AT_ONCE: Final = 200_000
 """Offsets read together. Memory grows with them, or with the largest partition: about 40 bytes for each key."""
 _MODULUS: Final = 2**64
-_PLACE: Final = struct.Struct(">iqqI")
 
 
 class GroupDigest(BaseModel):
@@ -97,19 +95,13 @@ class _DigestSums:
 
     keys: Counter[str] = field(default_factory=Counter)
     digests: Counter[str] = field(default_factory=Counter)
-    newest: dict[int, int] = field(default_factory=dict)
+    newest: NewestDigests = field(default_factory=NewestDigests)
 
     def add(self, owner: str, message: Message) -> None:
-        key = key_hash(message)
-        known = self.newest.pop(key, None)
-        if known is not None:
-            self.digests[owner] -= known
-            self.keys[owner] -= 1
-        value = message.value()
-        if value is not None:
-            self.newest[key] = digest = _digest(message, value)
-            self.digests[owner] += digest
-            self.keys[owner] += 1
+        place = (message.partition() or 0, message.offset() or 0, message.timestamp()[1])
+        before, digest = self.newest.add(*place, message.key(), message.value(), headers_of(message))
+        self.digests[owner] += (digest or 0) - (before or 0)
+        self.keys[owner] += (digest is not None) - (before is not None)
 
     def groups(self) -> dict[str, GroupDigest]:
         return {
@@ -117,22 +109,6 @@ class _DigestSums:
             for owner, count in sorted(self.keys.items())
             if count
         }
-
-
-def key_hash(message: Message) -> int:
-    """Return a number for partition and key. It is salted per process, so that nobody can write keys that collide."""
-    return hash((message.partition(), message.key() or b""))
-
-
-def _digest(message: Message, value: bytes) -> int:
-    key, offset, timestamp_ms = message.key() or b"", message.offset() or 0, message.timestamp()[1]
-    hashed = hashlib.blake2b(_PLACE.pack(message.partition() or 0, offset, timestamp_ms, len(key)), digest_size=8)
-    hashed.update(key)
-    hashed.update(value)
-    headers = headers_of(message)
-    if headers != ():  # headers that cannot be read all count as equal
-        hashed.update(repr(headers and [*headers]).encode())
-    return int.from_bytes(hashed.digest(), "big")
 
 
 def portions(ranges: Sequence[OffsetRange], at_once: int = AT_ONCE) -> Iterator[list[OffsetRange]]:
@@ -178,9 +154,9 @@ def digests_of(
                 if owner is not None:
                     sums.add(owner, message)
             on_progress(len(batch))
-        for key in sums.newest:
+        for key in sums.newest.by_key:
             newer.pop(key, None)
-        sums.newest.clear()  # a key lives in one partition
+        sums.newest.by_key.clear()  # a key lives in one partition
     return sums.groups()
 
 

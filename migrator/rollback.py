@@ -87,6 +87,7 @@ def roll_back(
         raise used_since(found)
     if dry_run:
         return found
+    check_all(run, progress, source_may_change=True)  # a worker may have been started while the topics were read
     write_records([run.destination], _removals(run, found))
     if manifest.sealed is not None and not removed:
         found.unsealed = unseal(run)

@@ -8,13 +8,13 @@ completed by the next one: it removes what is still there.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar
 
-from connect_share.backup.rewrite import Facts, Rewrite, Rewritten, StoppedGroup, place_of, still_written
+from connect_share.backup.bystanders import NewestDigests
+from connect_share.backup.rewrite import Facts, Rewrite, Rewritten, StoppedGroup, still_written
 from connect_share.console import PLAIN, Group
 from connect_share.errors import ConfigError, ConnectShareError, CopyError
 from connect_share.files import Progress
@@ -27,26 +27,6 @@ from connect_share.sealing import KEYS_PROPERTY, TopicSeals
 from connect_share.sealing.cipher import is_sealed
 from connect_share.worker_config import WorkerConfig
 
-_REMOVED: Final = 0
-
-
-@dataclass
-class Others:
-    """What the other groups have on one topic, and keys that are none of Connect's.
-
-    Attributes:
-        newest: a hash of the newest value, by hash of partition and key; 0 is a removal.
-        groups: the groups with a record.
-    """
-
-    newest: dict[int, int] = field(default_factory=dict, repr=False)
-    groups: set[Group] = field(default_factory=set)
-
-    def add(self, topic_type: TopicType, record: Record) -> None:
-        """Add the next record; those of one key in order."""
-        value = _REMOVED if is_removal(topic_type, record.value) else _hash(record.value or b"") or 1
-        self.newest[place_of(record)] = value
-
 
 @dataclass
 class TopicContent:
@@ -54,14 +34,16 @@ class TopicContent:
 
     Attributes:
         keys: the group's keys; whether something of each is left to be removed.
-        others: of the rest.
+        others: records of other groups, and with keys that are none of Connect's.
+        groups: the other groups with a record.
         connectors: names that the keys to be removed have.
         sealed: sealed values of the group that were not opened.
     """
 
     facts: TopicFacts
     keys: dict[bytes, bool] = field(default_factory=dict, repr=False)
-    others: Others = field(default_factory=Others)
+    others: NewestDigests = field(default_factory=NewestDigests)
+    groups: set[Group] = field(default_factory=set)
     connectors: set[str] = field(default_factory=set)
     sealed: int = 0
     seals: TopicSeals | None = field(default=None, repr=False)
@@ -147,8 +129,10 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
         for record in self.stopped.read(topic_type, facts, progress):
             parts = None if record.key is None else split_key(topic_type, record.key)
             if record.key is None or parts is None or parts[0] != self.group:
-                topic.others.groups |= set() if parts is None else {parts[0]}
-                topic.others.add(topic_type, record)
+                topic.groups |= set() if parts is None else {parts[0]}
+                value = None if is_removal(topic_type, record.value) else record.value
+                place = (record.partition, record.offset, record.timestamp_ms)
+                topic.others.add(*place, record.key, value, record.headers)
                 continue
             if plain_statuses is not None:
                 plain_statuses.apply(record)
@@ -186,8 +170,8 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
         for topic_type, topic in done.before.items():
             if done.after[topic_type].due:
                 raise still_written(topic.facts.topic, self.stopped, done.path)
-            after = done.after[topic_type].others.newest
-            if any(after.get(key, _REMOVED) != value for key, value in _untouched(done, topic_type)):
+            after = done.after[topic_type].others.by_key
+            if any(after.get(key) != digest for key, digest in _untouched(done, topic_type)):
                 raise CopyError(
                     f"{topic.facts.topic}: a record of another group is not what it was, and this command has not "
                     "written it: find out who writes or deletes records there"
@@ -198,17 +182,12 @@ Deleted = Rewritten[dict[TopicType, TopicContent]]
 
 
 def _untouched(done: Deleted, topic_type: TopicType) -> Iterator[tuple[int, int]]:
-    """Yield places and values of others, those apart that they have written meanwhile."""
-    since, newest = done.others[topic_type], done.before[topic_type].others.newest
-    return ((place, value) for place, value in newest.items() if place not in since)
+    """Yield what others had, those keys apart that they have written meanwhile."""
+    since, before = done.others[topic_type], done.before[topic_type].others.by_key
+    return ((key, digest) for key, digest in before.items() if key not in since)
 
 
 def count_others(done: Deleted) -> tuple[int, int]:
     """Return how many keys of others have a value, unchanged, and how many they have written meanwhile."""
-    kept = sum(value != _REMOVED for topic_type in done.before for _, value in _untouched(done, topic_type))
-    wrote = sum(len(topic.others.newest.keys() & done.others[kind]) for kind, topic in done.before.items())
-    return kept, wrote
-
-
-def _hash(data: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big")
+    kept = sum(1 for topic_type in done.before for _ in _untouched(done, topic_type))
+    return kept, sum(len(topic.others.by_key.keys() & done.others[kind]) for kind, topic in done.before.items())

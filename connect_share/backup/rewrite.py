@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from connect_share.backup.backup_file import BackupFile, BackupLayout, Origin, write_backup
+from connect_share.backup.bystanders import key_hash
 from connect_share.console import Group
 from connect_share.errors import CopyError
 from connect_share.files import Progress, Silent, counted
@@ -47,11 +48,6 @@ class Since(NamedTuple):
 
     own: int
     others: set[int]
-
-
-def place_of(record: Record) -> int:
-    """Return a number for partition and key. It is salted per process, so that nobody can write keys that collide."""
-    return hash((record.partition, record.key or b""))
 
 
 @dataclass(frozen=True)
@@ -130,7 +126,7 @@ class StoppedGroup:
             if self.is_own(topic_type, record.key):
                 own += 1
             else:
-                others.add(place_of(record))
+                others.add(key_hash(record.partition, record.key))
         return Since(own, others)
 
     def back_up(self, path: Path, facts: Facts, run_id: str, progress: Progress) -> BackupFile:

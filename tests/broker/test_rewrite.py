@@ -20,8 +20,10 @@ from connect_share.files import Silent
 from connect_share.kafka import client
 from connect_share.model.records import TopicType
 from connect_share.worker_config import WorkerConfig
+from migrator import rollback
 from tests.support.connect_member import ConnectMember
-from tests.support.migration_site import PARTITIONS, SMALL, Site, pair
+from tests.support.migration_runs import apply_plan
+from tests.support.migration_site import PARTITIONS, SMALL, Site, pair, run
 from tests.support.sealed_sites import worker
 from tests.support.waiting import await_that
 
@@ -96,17 +98,18 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]
     return place
 
 
+def start_worker(stack: ExitStack, site: Site, group: str) -> None:
+    stack.enter_context(ConnectMember(site.bootstrap_servers, group))
+    with site.admin() as admin:
+        await_that(admin.connect_groups, lambda groups: groups.get(group) == 1, what="one live member")
+
+
 @pytest.mark.parametrize("event", ["a worker starts", "another writer writes", "a partition is added"])
 def test_what_happens_meanwhile_is_noticed(scene: _Scene, command: Any, meanwhile: Any, event: str) -> None:
     """What another writer has written would be covered, and is in no backup."""
     config, status, offset = scene.records()
     with ExitStack() as stack:
-
-        def start() -> None:
-            stack.enter_context(ConnectMember(scene.site.bootstrap_servers, scene.group))
-            with scene.site.admin() as admin:
-                await_that(admin.connect_groups, lambda groups: groups.get(scene.group) == 1, what="one live member")
-
+        start = partial(start_worker, stack, scene.site, scene.group)
         act, error, match = {
             "a worker starts": (start, LiveMembersError, "are alive"),
             "another writer writes": (partial(scene.write, scene.group), CopyError, "written under the keys"),
@@ -135,3 +138,22 @@ def test_an_open_transaction(scene: _Scene, command: Any, meanwhile: Any, monkey
         writer.abort_transaction()
     meanwhile(partial(scene.write, f"{scene.group}.two"))
     command()
+
+
+def test_a_worker_that_starts_during_a_rollback_is_noticed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    group, find = f"{site.name}-new", rollback._find
+    path = site.plan(site.small_source(), site.shared(group))
+    apply_plan(path)
+    before = site.read(site.topic("shared", OFFSET))
+    with ExitStack() as stack:
+
+        def find_then_start(*arguments: Any, dry_run: bool) -> rollback.Rollback:
+            found = find(*arguments, dry_run=dry_run)
+            if not dry_run:
+                start_worker(stack, site, group)
+            return found
+
+        monkeypatch.setattr(rollback, "_find", find_then_start)
+        code, _, errors = run("rollback", path, "--yes")
+    assert (code, "are alive" in errors) == (1, True), errors
+    assert site.read(site.topic("shared", OFFSET)) == before
