@@ -54,7 +54,7 @@ def live_workers(
         state: of the group.
         members: worker ids by id of the Connect group, ``None`` for those that cannot be read.
         others: ids of all groups on the topics.
-        plain_group_id: of the cluster with plain keys, whose records do not say it. Without it the group is taken that is
+        plain_group_id: of the cluster with plain keys, whose records do not say it. Without it, that is the group that is
             none of ``others``, and to which a worker in the statuses belongs.
     """
     group_id = plain_group_id if state.group is None else str(state.group)

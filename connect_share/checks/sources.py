@@ -53,22 +53,22 @@ class GroupRecords:
         self.status_ms: dict[bytes, int] = {}
         self.odd_keys: set[str] = set()
 
-    def add(self, topic_type: TopicType, original: bytes, taken: Record | None) -> None:
-        """Take the next record; ``taken`` is what its workers apply in its place."""
+    def add(self, topic_type: TopicType, original: bytes, applied: Record | None) -> None:
+        """Take the next record; ``applied`` is what its workers apply in its place."""
         if topic_type is TopicType.OFFSET:
             return  # there may be millions, and their state is all that is needed
         if b"." in original and len(self.odd_keys) < _MOST_ODD_KEYS and _is_odd(topic_type, original):
             self.odd_keys.add(key_text(original))
-        if taken is None:
+        if applied is None:
             return
         if topic_type is TopicType.CONFIG:
-            self.history.add(taken)
-        elif not (taken.key or b"").endswith(original):
+            self.history.add(applied)
+        elif not (applied.key or b"").endswith(original):
             pass  # it stands in the place of a replay
-        elif taken.value is None:
+        elif applied.value is None:
             self.status_ms.pop(original, None)
         else:
-            self.status_ms[original] = taken.timestamp_ms
+            self.status_ms[original] = applied.timestamp_ms
 
 
 def _is_odd(topic_type: TopicType, original: bytes) -> bool:
@@ -173,10 +173,10 @@ class CheckSources:
     def _read(self) -> tuple[Contents, dict[Group, GroupRecords]]:
         kept: dict[Group, GroupRecords] = {}
 
-        def look(topic_type: TopicType, group: Group, original: bytes, taken: Record | None) -> None:
+        def look(topic_type: TopicType, group: Group, original: bytes, applied: Record | None) -> None:
             if group not in kept:
                 kept[group] = GroupRecords(group)
-            kept[group].add(topic_type, original, taken)
+            kept[group].add(topic_type, original, applied)
 
         wanted = [topic_type for topic_type in self.topic_set.topics if topic_type in self._reads]
         contents = read_topics(self.topic_set, wanted, timeout_s=self.timeout_s, look=look)

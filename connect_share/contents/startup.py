@@ -206,7 +206,7 @@ def _group_members(start: PredictedStart) -> dict[str, Any]:
     }
 
 
-MOST_GROUPS: Final = 20
+_SHOWN_GROUPS: Final = 20
 """Groups in a table; those with the most bytes. All are in the JSON form."""
 
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
@@ -297,14 +297,14 @@ def _kinds(found: StartupProfile, out: Output) -> None:
 
 
 def _groups(found: StartupProfile, out: Output) -> None:
-    rows = [_group_row(start) for start in found.groups[:MOST_GROUPS]]
+    rows = [_group_row(start) for start in found.groups[:_SHOWN_GROUPS]]
     headers = ["GROUP", "RECORDS", "SIZE", "LIVE KEYS", "SUPERSEDED", "TOMBSTONES", "START", "BETWEEN", "ALONE"]
     every = total(topic.profile.total() for topic in found.topics.values())
     out.lines("", f"each start reads {every.records:,} records, {_size(every.bytes)}; superseded: {_share(every)}", "")
     out.table(headers, rows)
-    if len(found.groups) > MOST_GROUPS:
+    if len(found.groups) > _SHOWN_GROUPS:
         out.note(
-            f"{len(found.groups) - MOST_GROUPS:,} groups with fewer bytes are not shown; --group shows one, "
+            f"{len(found.groups) - _SHOWN_GROUPS:,} groups with fewer bytes are not shown; --group shows one, "
             f"--output json has all"
         )
 
