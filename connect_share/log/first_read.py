@@ -30,7 +30,7 @@ from connect_share.kafka.read import CATCH_UP_SETTINGS, raise_unless_passing
 from connect_share.log.protocol import RecordFeed
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
 
-_LOOK_S = 0.05
+_CHECK_EVERY_S = 0.05
 
 
 class SharedReader:
@@ -114,7 +114,7 @@ class SharedReader:
             self._changed.notify_all()
             while not self._ended and (self._reading or self._asked.keys() < self._expected):
                 read.check()
-                self._changed.wait(_LOOK_S)
+                self._changed.wait(_CHECK_EVERY_S)
             mine = not self._ended
             self._reading = True
         if mine:

@@ -111,7 +111,7 @@ class Router(RecordFeed):
             records = [to_record(message) for message in theirs]
             own += len(records)
             for log in routes.owners[at]:
-                log.take(records)
+                log.deliver(records)
         self.apply_s += time.monotonic() - began
         return own
 
@@ -171,7 +171,7 @@ class RoutedLog:
         """Return the next offset to be read of each partition."""
         return self._hub.log.positions()
 
-    def take(self, records: Sequence[Record]) -> None:
+    def deliver(self, records: Sequence[Record]) -> None:
         """Apply records; called by the thread that reads for all, which nothing may end."""
         if self._stopped or self._failure is not None:
             return
@@ -230,7 +230,7 @@ class RoutedLog:
             late = [record for record in self._late or () if record.offset >= ends.get(record.partition, 0)]
             self._late = None
             if late:
-                self.take(late)
+                self.deliver(late)
 
         self._hub.log.between_batches(attach, _ATTACH_S)
 
@@ -275,10 +275,10 @@ class RoutedLog:
         yield from self._hub.log.reading_past(written, timeout_s)
         self.check_topic()
 
-    def between_batches(self, look: Callable[[Mapping[int, int]], T], timeout_s: float) -> T:
-        """Read to the end, then return the result of ``look`` while nothing is being applied."""
+    def between_batches(self, read: Callable[[Mapping[int, int]], T], timeout_s: float) -> T:
+        """Read to the end, then return the result of ``read`` while nothing is being applied."""
         self._check_running()
-        return self._hub.log.between_batches(look, timeout_s)
+        return self._hub.log.between_batches(read, timeout_s)
 
     def _check_running(self) -> None:
         self.check_topic()

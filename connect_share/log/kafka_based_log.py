@@ -364,8 +364,8 @@ class KafkaBasedLog:
             self._state.stopping.wait(_RETRY_S)
             self._check_running()
 
-    def between_batches(self, look: Callable[[Mapping[int, int]], T], timeout_s: float) -> T:
-        """Read to the end, then return the result of ``look``, called with the positions while nothing is being applied.
+    def between_batches(self, read: Callable[[Mapping[int, int]], T], timeout_s: float) -> T:
+        """Read to the end, then return the result of ``read``, called with the positions while nothing is being applied.
 
         The thread that applies records calls it, so it has to be quick.
 
@@ -376,7 +376,7 @@ class KafkaBasedLog:
         self.read_to_end(timeout_s)
         assert self._tail is not None  # noqa: S101 - nothing is read to the end before the start
         with self._state.awaiting():
-            return self._tail.between_batches(look, deadline, self._check_running)
+            return self._tail.between_batches(read, deadline, self._check_running)
 
     def _confirm_identity(self, timeout_s: float, *, at_once: bool = False) -> None:
         try:

@@ -76,10 +76,10 @@ class MemoryTopic:
             if log in self._logs:
                 self._logs.remove(log)
 
-    def at_rest(self, look: Callable[[Mapping[int, int]], T]) -> T:
-        """Return the result of ``look``, called with the positions while nothing is being applied."""
+    def at_rest(self, read: Callable[[Mapping[int, int]], T]) -> T:
+        """Return the result of ``read``, called with the positions while nothing is being applied."""
         with self._lock:
-            return look({0: self._end})
+            return read({0: self._end})
 
     def check_may_wait(self) -> None:
         """Raise ``UsageError`` in a listener, as a log of Kafka does."""
@@ -153,10 +153,10 @@ class MemoryLog:
         self.read_to_end(timeout_s)
         yield from ()
 
-    def between_batches(self, look: Callable[[Mapping[int, int]], T], timeout_s: float) -> T:
-        """Return the result of ``look`` while nothing is being applied."""
+    def between_batches(self, read: Callable[[Mapping[int, int]], T], timeout_s: float) -> T:
+        """Return the result of ``read`` while nothing is being applied."""
         self.read_to_end(timeout_s)
-        return self._topic.at_rest(look)
+        return self._topic.at_rest(read)
 
     def _check_running(self) -> None:
         if self._stopped:

@@ -160,8 +160,8 @@ class CompactedLog(Protocol):
     def reading_past(self, written: RecordMetadata, timeout_s: float) -> Steps[None]:
         """Wait until an acknowledged record was applied."""
 
-    def between_batches(self, look: Callable[[Mapping[int, int]], T], timeout_s: float) -> T:
-        """Read to the end, then return the result of ``look`` while nothing is being applied."""
+    def between_batches(self, read: Callable[[Mapping[int, int]], T], timeout_s: float) -> T:
+        """Read to the end, then return the result of ``read`` while nothing is being applied."""
 
 
 P = ParamSpec("P")

@@ -196,7 +196,7 @@ _AWAITED_S: Final = 0.002
 _BATCH: Final = 500
 _HELD_S: Final = 0.005
 _EXPLAIN_S: Final = 3.0
-_LOOK_S: Final = 0.1
+_CHECK_EVERY_S: Final = 0.1
 _LOGGED_EVERY_S: Final = 30.0
 _RECORDS_GONE: Final = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")
 
@@ -238,11 +238,11 @@ class Tail:
         self.thread = threading.Thread(target=self._run, name=f"log-{topic}", daemon=True)
 
     def between_batches(
-        self, look: Callable[[Mapping[int, int]], T], deadline: Deadline, check: Callable[[], None]
+        self, read: Callable[[Mapping[int, int]], T], deadline: Deadline, check: Callable[[], None]
     ) -> T:
-        """Return the result of ``look``, called with the positions while nothing is being applied.
+        """Return the result of ``read``, called with the positions while nothing is being applied.
 
-        ``look`` runs in the thread that applies records, so it has to be quick; what ``check`` raises ends the wait.
+        ``read`` runs in the thread that applies records, so it has to be quick; what ``check`` raises ends the wait.
 
         Raises:
             BrokerTimeoutError: there was no such moment in time.
@@ -251,17 +251,17 @@ class Tail:
 
         def run(positions: Mapping[int, int]) -> None:
             try:
-                answer.set_result(look(positions))
+                answer.set_result(read(positions))
             except BaseException as error:  # noqa: BLE001 - raised where it is awaited
                 answer.set_exception(error)
 
         self._tasks.put(run)
         while True:
             try:
-                return answer.result(_LOOK_S)
+                return answer.result(_CHECK_EVERY_S)
             except FutureTimeoutError:
                 check()
-                if deadline.is_within(-_LOOK_S):
+                if deadline.is_within(-_CHECK_EVERY_S):
                     raise BrokerTimeoutError(
                         f"the log of topic {self._topic} had no moment to spare in time", retriable=True
                     ) from None
@@ -276,7 +276,7 @@ class Tail:
             positions = self._state.positions()
             reader.assign([TopicPartition(self._topic, partition, at) for partition, at in positions.items()])
             while not self._state.stopping.is_set():
-                self._take_next(reader, [TopicPartition(self._topic, partition) for partition in positions])
+                self._read_next(reader, [TopicPartition(self._topic, partition) for partition in positions])
                 while not self._tasks.empty():
                     self._tasks.get()(self._state.positions())
         except (KafkaException, BrokerError) as error:
@@ -287,7 +287,7 @@ class Tail:
             if reader is not None:
                 reader.close()
 
-    def _take_next(self, reader: Consumer, partitions: list[TopicPartition]) -> None:
+    def _read_next(self, reader: Consumer, partitions: list[TopicPartition]) -> None:
         first = reader.poll(_AWAITED_S if self._state.awaited else _IDLE_S)
         if first is not None:
             self._feed.deliver([first, *reader.consume(_BATCH, 0)], self._survive)
@@ -308,7 +308,7 @@ class Tail:
             return
         if trouble.name in _RECORDS_GONE or error.fatal():
             raise trouble
-        if is_unknown_topic(trouble) and not self._watch.look_now():
+        if is_unknown_topic(trouble) and not self._watch.ask_now():
             raise trouble
         self.trouble = trouble
         if time.monotonic() - self._logged_s >= _LOGGED_EVERY_S:

@@ -318,7 +318,7 @@ class IdentityWatch:
         self._ended = False
         self.thread: threading.Thread | None = None
 
-    def look_now(self) -> bool:
+    def ask_now(self) -> bool:
         """Ask soon: there is a sign that the topic is gone. Return whether that can be known."""
         with self._changed:
             self._due = True

@@ -28,7 +28,7 @@ from connect_share.kafka.descriptions import GroupMember
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.runtime.assignor import Change, balanced_assignment
 from connect_share.runtime.coordinator import GroupCoordinator, GroupSettings, Joined, MemberCallbacks
-from connect_share.stores.base import ConfigBackingStore
+from connect_share.stores.config import ConfigBackingStore
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import refusal
 from connect_share.worker_config.client_translation import whole_number
@@ -38,7 +38,7 @@ _logger = logging.getLogger(__name__)
 PYTHON_PROTOCOL: Final = "connect-share-sessioned"
 """Name of the group protocol. Java workers do not offer it: a group is of one kind of workers, by the broker's own check."""
 _CLIENT_ID_SUFFIX: Final = "connect-share-member"
-_TURN_MS: Final = 200  # how long a join is waited for before the thread looks around
+_TURN_MS: Final = 200  # how long a join is waited for before the thread checks whether it has to stop
 _LEAVE_MS: Final = 1_000
 _STOP_TIMEOUT_S: Final = 10.0
 _TIMES: Final = ("session.timeout.ms", "heartbeat.interval.ms", "rebalance.timeout.ms", "retry.backoff.ms")

@@ -7,7 +7,7 @@ import time
 from typing import Final
 
 from connect_share.model.config_state import SessionKey
-from connect_share.stores.base import ConfigBackingStore
+from connect_share.stores.config import ConfigBackingStore
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import refusal
 from connect_share.worker_config.client_translation import whole_number

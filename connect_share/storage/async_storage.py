@@ -25,8 +25,8 @@ from connect_share.storage.connect_storage import ConnectStorage
 from connect_share.storage.live_members import AllowLiveMembers
 from connect_share.storage.start import StorageStartup
 from connect_share.stores.alter_offsets import OffsetPair
-from connect_share.stores.base import REFRESH_TIMEOUT_S, ConfigUpdateListener, check_listener
-from connect_share.stores.config import KafkaConfigBackingStore
+from connect_share.stores.base import REFRESH_TIMEOUT_S
+from connect_share.stores.config import ConfigUpdateListener, KafkaConfigBackingStore, check_listener
 from connect_share.stores.offsets import KafkaOffsetBackingStore, OffsetStorageReader, OffsetStorageWriter
 from connect_share.stores.status import FLUSH_TIMEOUT_S, KafkaStatusBackingStore
 from connect_share.stores.task_offset_writer import TaskOffsetWriter

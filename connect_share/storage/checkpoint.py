@@ -74,7 +74,7 @@ class TopicCheckpoint(BaseModel):
 
 
 class Checkpoint(BaseModel):
-    """What the three stores of one cluster group believed.
+    """The state of the three stores of one cluster group.
 
     Attributes:
         cluster_group_id: ``None`` for a plain cluster.
@@ -119,7 +119,7 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
         # A named pipe would hold the start up for ever.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             found = os.fstat(file.fileno())
-            # The user who can write it decides what is believed.
+            # Who can write it decides what the stores serve.
             if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()):
                 raise CheckpointRejected("it belongs to another user, or is not a regular file")
             if found.st_mode & stat.S_IWOTH:

@@ -9,7 +9,7 @@ from typing import Final, Self
 
 from connect_share.errors import ConnectShareError, StoreError
 from connect_share.model.config import ConfigEvent
-from connect_share.stores.base import ConfigUpdateListener, EventReceiver, call_method, check_listener, deliver
+from connect_share.stores.config import ConfigUpdateListener, EventReceiver, call_method, check_listener, deliver
 
 MOST_PENDING: Final = 10_000
 _JOIN_S: Final = 10.0
@@ -18,9 +18,9 @@ _JOIN_S: Final = 10.0
 class ConfigEvents:
     """The changes since it was made, in order: ``async for event in events``.
 
-    An event that waits already is not added again: who is told that a connector has changed looks at the snapshot, which has
-    the newest. 10,000 different events wait at most; then the iteration ends with an error, and the state has to be looked at
-    as a whole.
+    An event that waits already is not added again: who is told that a connector has changed reads the snapshot, which has
+    the newest. 10,000 different events wait at most; then the iteration ends with an error, and the whole snapshot has to be
+    read.
 
     Iterating ends when the storage stops, and raises what has failed if a log has failed.
     """
@@ -126,7 +126,7 @@ class FanOut(EventReceiver):
 class ListenerThread(EventReceiver):
     """Calls the listener of one group on a thread of its own: the reader of many groups waits for none of their listeners.
 
-    An event that waits already is not added again: who is told that a connector has changed looks at the snapshot. So as few
+    An event that waits already is not added again: who is told that a connector has changed reads the snapshot. So as few
     wait as there are connectors. ``name`` is part of the name of the thread.
     """
 

@@ -15,8 +15,7 @@ from connect_share.storage.checkpoint import SAVE_EVERY_S
 from connect_share.storage.live_members import AllowLiveMembers
 from connect_share.storage.start import RunningStorage, StorageLife, StorageOptions, StorageStartup, start_storage
 from connect_share.stores.alter_offsets import OffsetPair, StoredOffset, alter_offsets, reset_offsets, stored_offsets
-from connect_share.stores.base import ConfigUpdateListener
-from connect_share.stores.config import KafkaConfigBackingStore
+from connect_share.stores.config import ConfigUpdateListener, KafkaConfigBackingStore
 from connect_share.stores.offsets import KafkaOffsetBackingStore, OffsetStorageReader, OffsetStorageWriter
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.stores.task_offset_writer import TaskOffsetWriter

@@ -33,8 +33,8 @@ from connect_share.storage.start import (
     StoreStartup,
     TopicsStart,
 )
-from connect_share.stores.base import ConfigUpdateListener, WriteGuard
-from connect_share.stores.given_group import group_of_worker
+from connect_share.stores.base import WriteGuard, group_of_worker
+from connect_share.stores.config import ConfigUpdateListener
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 
 
@@ -81,7 +81,7 @@ class GroupStorage(ConnectStorage):
         self._life.fail(error)
 
     def prepare(self, topics: ReadTopics) -> None:
-        """Make the stores; they take records from now on."""
+        """Make the stores; they get records from now on."""
         if self._stores is not None:
             return
         options = self._options

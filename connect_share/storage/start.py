@@ -41,14 +41,8 @@ from connect_share.model.records import TopicType
 from connect_share.sealing import load_library
 from connect_share.storage.checkpoint import Checkpoint, CheckpointRejected, CheckpointWriter, own_checkpoint, proven
 from connect_share.storage.live_members import AllowLiveMembers, LiveMembersGuard
-from connect_share.stores.base import (
-    ConfigUpdateListener,
-    KafkaTopicBasedBackingStore,
-    StoreOptions,
-    WriteGuard,
-    kafka_based_log,
-)
-from connect_share.stores.config import KafkaConfigBackingStore
+from connect_share.stores.base import KafkaTopicBasedBackingStore, StoreOptions, WriteGuard, kafka_based_log
+from connect_share.stores.config import ConfigUpdateListener, KafkaConfigBackingStore
 from connect_share.stores.connector_offsets import ConnectorOffsetStores
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.source_tasks import SourceTasks

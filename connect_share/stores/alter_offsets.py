@@ -24,7 +24,7 @@ from connect_share.model.offsets import (
     partition_identity,
     validate_offset_map,
 )
-from connect_share.stores.base import OffsetBackingStore, translated_key, wire_key
+from connect_share.stores.offsets import OffsetBackingStore, translated_key, wire_key
 from connect_share.stores.transactional_writer import TransactionalWriter
 
 MOST_BYTES: Final = 16 * 1024 * 1024

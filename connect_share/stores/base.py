@@ -1,11 +1,4 @@
-"""What the offset reader and writer need of a place that keeps offsets.
-
-What a runtime needs of its config and status store, whichever it is. Errors: the Kafka stores.
-
-The listener of changes on the config topic.
-
-What the three stores have in common: one topic, one group's keys, one log that is followed.
-"""
+"""What the three stores have in common: one topic, one group's keys, one log that is followed."""
 
 from __future__ import annotations
 
@@ -13,13 +6,14 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict, Unpack, assert_never, overload
+from enum import Enum
+from typing import Any, Final, Literal, Protocol, TypedDict, Unpack
 
-from connect_share.errors import ConnectShareError, NotStartedError, StoreClosedError, UsageError
+from connect_share.errors import ConfigError, ConnectShareError, NotStartedError, StoreClosedError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline
 from connect_share.kafka.create import topic_spec
@@ -27,308 +21,76 @@ from connect_share.log.first_read import StartContext
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, KeyWatch, RecordFeed, RecordMetadata, RecordSink
 from connect_share.log.tail import OnFailed
-from connect_share.model.config import (
-    ConfigEvent,
-    ConnectorConfigRemoved,
-    ConnectorConfigUpdated,
-    LoggerLevelUpdated,
-    RestartRequested,
-    SessionKeyUpdated,
-    TargetStateChanged,
-    TaskConfigsUpdated,
-)
-from connect_share.model.config_state import ClusterConfigState, RestartRequest, SessionKey, TargetState
-from connect_share.model.keys import ClusterGroupId, SkipKind, prefix_key, prefix_of
-from connect_share.model.records import ConnectorTaskId, Record, TopicType
-from connect_share.model.status import ConnectorStatus, StatusSnapshot, TaskStatus, TopicStatus
-from connect_share.stores.given_group import GivenGroup, group_of_worker
-from connect_share.worker_config import ClientSettings, WorkerConfig
-
-if TYPE_CHECKING:
-    from connect_share.stores.transactional_writer import TransactionalWriter
-
-
-SetCallback = Callable[[ConnectShareError | None], None]
-
-
-class OffsetBackingStore(Protocol):
-    """Serialised offsets under serialised keys. Source: ``OffsetBackingStore``.
-
-    Keys are *wire keys*: with ``<cluster group id>.`` before the JSON array where :attr:`cluster_group_id`
-    is set, plain otherwise.
-    """
-
-    @property
-    def cluster_group_id(self) -> ClusterGroupId | None:
-        """Group whose prefix the keys carry, ``None`` for plain keys."""
-
-    @property
-    def topic(self) -> str:
-        """Topic that decides: of two the first."""
-
-    def start(self) -> None:
-        """Read what is there; called once before anything else."""
-
-    def stop(self) -> None:
-        """Let go of clients and threads; may be called twice."""
-
-    def get(self, keys: Collection[bytes]) -> Future[dict[bytes, bytes | None]]:
-        """Look up wire keys after reading to the end; every key asked for is in the result."""
-
-    def set(self, values: Mapping[bytes, bytes | None], callback: SetCallback | None = None) -> Future[None]:
-        """Write all values (``None``: tombstone); ``callback`` is called once, before the future ends."""
-
-    def claim(self, writer: TransactionalWriter) -> None:
-        """Fence all producers with the transactional ids of a writer to :attr:`topic`; the caller closes it."""
-
-    def set_in_transaction(self, values: Mapping[bytes, bytes | None], writer: TransactionalWriter) -> None:
-        """Write all values in one transaction, with a writer that was claimed."""
-
-    def connector_partitions(self, connector: str) -> list[dict[str, Any]]:
-        """List the source partitions for which the connector has offsets."""
-
-    def wire_keys(self, connector: str, partition: Mapping[str, Any] | None) -> tuple[bytes, ...]:
-        """Return the keys, as written, under which offsets of this source partition lie; may be several."""
-
-
-def wire_key(key: bytes, cluster_group_id: ClusterGroupId | None) -> bytes:
-    """Return the key as it goes to the topic."""
-    return key if cluster_group_id is None else prefix_key(cluster_group_id, key)
-
-
-def translated_key(key: bytes, from_group: ClusterGroupId | None, to_group: ClusterGroupId | None) -> bytes | None:
-    """Rewrite a wire key of one store as the wire key of another; ``None`` if it is not ``from_group``'s."""
-    if from_group is not None:
-        prefix = prefix_key(from_group, b"")
-        if not key.startswith(prefix):
-            return None
-        key = key[len(prefix) :]
-    return wire_key(key, to_group)
-
-
-class WriteOutcome:
-    """How a write ends: once, for its callback and then for its future."""
-
-    def __init__(self, callback: SetCallback | None) -> None:
-        self.future: Future[None] = Future()
-        self.future.set_running_or_notify_cancel()  # what is sent cannot be called back
-        self._callback = callback
-
-    def end(self, error: ConnectShareError | None) -> Future[None]:
-        """End with an error, or ``None``; return the future."""
-        # An acknowledgement that is still held does not keep its store alive.
-        callback, self._callback = self._callback, None
-        try:
-            if callback is not None:
-                callback(error)
-        finally:
-            if error is None:
-                self.future.set_result(None)
-            else:
-                self.future.set_exception(error)
-        return self.future
-
-
-class ConfigBackingStore(Protocol):
-    """Connectors, their tasks, and what is wanted of them. Source: ``ConfigBackingStore``."""
-
-    def start(self) -> None:
-        """Read what is there; called once before anything else."""
-
-    def stop(self) -> None:
-        """Let go of clients and threads; may be called twice."""
-
-    def set_update_listener(self, listener: ConfigUpdateListener | None) -> None:
-        """Call a listener with changes from now on, in place of the one before."""
-
-    def snapshot(self) -> ClusterConfigState:
-        """Return what is configured, immutable."""
-
-    def contains(self, connector: str) -> bool:
-        """Return whether a connector of this name is configured."""
-
-    def refresh(self, timeout_s: float = ...) -> None:
-        """Return once everything that was written before was applied."""
-
-    def put_connector_config(
-        self, connector: str, properties: Mapping[str, str | None], target_state: TargetState | None = None
-    ) -> None:
-        """Write a connector's configuration, and read it back."""
-
-    def remove_connector_config(self, connector: str) -> None:
-        """Remove a connector, and read that back."""
-
-    def put_task_configs(self, connector: str, configs: Sequence[Mapping[str, str | None]]) -> None:
-        """Write the configurations of all tasks of a connector, commit them, and read that back."""
-
-    def put_target_state(self, connector: str, state: TargetState) -> None:
-        """Write what is wanted of a connector."""
-
-    def put_task_count_record(self, connector: str, task_count: int) -> None:
-        """Write how many tasks the next generation may have started, and read it back."""
-
-    def put_session_key(self, session_key: SessionKey) -> None:
-        """Write the key that workers sign internal requests with, and read it back."""
-
-    def put_restart_request(self, request: RestartRequest) -> None:
-        """Write a request to restart a connector, and read it back."""
-
-    def put_logger_level(self, namespace: str, level: str) -> None:
-        """Write the level of a logger."""
-
-    def claim_write_privileges(self) -> None:
-        """Become the one writer, where that is asked for."""
-
-
-class StatusBackingStore(Protocol):
-    """How connectors and tasks are doing, and which topics they use. Source: ``StatusBackingStore``."""
-
-    def start(self) -> None:
-        """Read what is there; called once before anything else."""
-
-    def stop(self) -> None:
-        """Let go of clients and threads; may be called twice."""
-
-    def put(self, status: ConnectorStatus | TaskStatus | TopicStatus) -> None:
-        """Write a status whatever was written before."""
-
-    def put_safe(self, status: ConnectorStatus | TaskStatus) -> None:
-        """Write a status unless another worker has written a newer generation."""
-
-    def delete_topic(self, connector: str, topic: str) -> None:
-        """Forget that a connector uses a topic."""
-
-    @overload
-    def get(self, subject: str) -> ConnectorStatus | None: ...
-
-    @overload
-    def get(self, subject: ConnectorTaskId) -> TaskStatus | None: ...
-
-    def get(self, subject: str | ConnectorTaskId) -> ConnectorStatus | TaskStatus | None:
-        """Return the status of a connector or task."""
-
-    def get_all(self, connector: str) -> list[TaskStatus]:
-        """Return the statuses of all tasks of a connector."""
-
-    def get_topic(self, connector: str, topic: str) -> TopicStatus | None:
-        """Return what is known of a connector's use of a topic."""
-
-    def get_all_topics(self, connector: str) -> list[TopicStatus]:
-        """Return all topics a connector uses."""
-
-    def connectors(self) -> frozenset[str]:
-        """Name the connectors that have a status."""
-
-    def snapshot(self) -> StatusSnapshot:
-        """Return everything, immutable."""
-
-    def refresh(self, timeout_s: float = ...) -> None:
-        """Return once everything that was written before was applied."""
-
-    def flush(self, timeout_s: float = ...) -> None:
-        """Wait until everything put so far is acknowledged or has failed once."""
-
+from connect_share.model.keys import ClusterGroupId, SkipKind, prefix_of
+from connect_share.model.records import Record, TopicType
+from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, WorkerConfig
 
 _logger = logging.getLogger(__name__)
 
 
-class ConfigUpdateListener:
-    """The receiver of changes: derive from it, and write the methods that are of interest; the others do nothing.
+class NotGiven(Enum):
+    """Default of ``cluster_group_id``, because ``None`` says something: plain keys."""
 
-    Called on the thread that follows the topic, never before the store has started. A refresh of the store from here, or
-    a write that is read back, raises at once: it would wait for the thread it blocks.
+    NOT_GIVEN = "not given"
 
-    Source: ``ConfigBackingStore.UpdateListener``.
-
-    >>> from connect_share import MemoryConfigBackingStore
-    >>> class Herder(ConfigUpdateListener):
-    ...     def on_connector_config_update(self, connector):
-    ...         print("changed:", connector)
-    >>> store = MemoryConfigBackingStore(update_listener=Herder())
-    >>> store.start()
-    >>> store.put_connector_config("c", {"name": "c"})
-    changed: c
-    """
-
-    def on_connector_config_update(self, connector: str) -> None:
-        """A connector's configuration was written."""
-
-    def on_connector_config_remove(self, connector: str) -> None:
-        """A connector was removed."""
-
-    def on_task_config_update(self, tasks: Sequence[ConnectorTaskId]) -> None:
-        """Task configurations of one connector were committed; empty when the commit was incomplete."""
-
-    def on_connector_target_state_change(self, connector: str) -> None:
-        """A connector is to be started, paused or stopped."""
-
-    def on_session_key_update(self, session_key: SessionKey) -> None:
-        """The leader has written a new session key."""
-
-    def on_restart_request(self, request: RestartRequest) -> None:
-        """A restart was requested."""
-
-    def on_logging_level_update(self, namespace: str, level: str) -> None:
-        """The level of a logger changes in the whole cluster."""
+    def __repr__(self) -> str:
+        return self.name
 
 
-_METHODS: Final = tuple(name for name in vars(ConfigUpdateListener) if name.startswith("on_"))
+NOT_GIVEN: Final = NotGiven.NOT_GIVEN
+
+GivenGroup = str | Literal[NotGiven.NOT_GIVEN] | None
+"""A cluster group id, ``None`` for plain keys, or nothing said."""
 
 
-def check_listener(listener: object) -> None:
-    """Refuse a listener of which an event could not be given to.
+def agreed_group(
+    given: GivenGroup,
+    own: ClusterGroupId | None,
+    *,
+    whose: str,
+    other: str,
+    argument: str = "cluster_group_id",
+    optional: str = "cluster_group_id",
+    property_name: str | None = None,
+) -> ClusterGroupId | None:
+    """Return ``own``, the group of what a call stands on, if the call does not say something else.
+
+    ``whose`` says in the error what has that group, ``other`` what would have to be another one; ``argument`` is where the
+    caller said it, ``optional`` what may be left out.
 
     Raises:
-        UsageError: names the method that it does not have.
+        ConfigError: ``given`` is another group, or plain keys where ``own`` is a group, or the reverse.
+        InvalidClusterGroupIdError: ``given`` cannot be a cluster group id.
     """
-    for name in _METHODS:
-        if not callable(getattr(listener, name, None)):
-            raise UsageError(
-                f"the update listener {type(listener).__name__} has no method {name}; derive it from "
-                "ConfigUpdateListener, whose methods do nothing"
-            )
+    if isinstance(given, NotGiven):
+        return own
+    wanted = None if given is None else ClusterGroupId(given)
+    if wanted != own:
+        raise ConfigError(
+            f"{argument}={wanted!r}, but {whose}: leave {optional} out, or use another {other}",
+            property_name=property_name,
+        )
+    return own
 
 
-class EventReceiver(ConfigUpdateListener, ABC):
-    """A listener that gets the events themselves: those of the project that hand them on."""
-
-    @abstractmethod
-    def receive(self, event: ConfigEvent) -> None:
-        """Note an event; called by the thread that follows the topic."""
-
-
-def deliver(event: ConfigEvent, listener: ConfigUpdateListener) -> bool:
-    """Give an event to a listener; return whether that succeeded: what the listener raises is logged, no more."""
-    try:
-        call_method(event, listener)
-    except BaseException:  # also sys.exit(): one mistake in a listener must not stop the log
-        _logger.exception("The update listener failed for %s", type(event).__name__)
-        return False
-    return True
-
-
-def call_method(event: ConfigEvent, listener: ConfigUpdateListener) -> None:
-    """Call the method of an event, which may raise."""
-    if isinstance(listener, EventReceiver):
-        listener.receive(event)
-        return
-    match event:
-        case ConnectorConfigUpdated(connector):
-            listener.on_connector_config_update(connector)
-        case ConnectorConfigRemoved(connector):
-            listener.on_connector_config_remove(connector)
-        case TaskConfigsUpdated(tasks):
-            listener.on_task_config_update(tasks)
-        case TargetStateChanged(connector):
-            listener.on_connector_target_state_change(connector)
-        case SessionKeyUpdated(session_key):
-            listener.on_session_key_update(session_key)
-        case RestartRequested(request):
-            listener.on_restart_request(request)
-        case LoggerLevelUpdated(namespace, level):
-            listener.on_logging_level_update(namespace, level)
-        case _:
-            assert_never(event)
+def group_of_worker(
+    worker_config: WorkerConfig,
+    given: GivenGroup,
+    *,
+    argument: str = "cluster_group_id",
+    optional: str = "cluster_group_id",
+) -> ClusterGroupId | None:
+    """Return the group of a worker file, as :func:`agreed_group`."""
+    switch = "enabled" if worker_config.sharing_enabled else "disabled"
+    return agreed_group(
+        given,
+        worker_config.cluster_group_id,
+        whose=f"the worker file says {SHARING_PROPERTY}={switch} and group.id={worker_config.group_id!r}",
+        other="worker file",
+        argument=argument,
+        optional=optional,
+        property_name=SHARING_PROPERTY,
+    )
 
 
 LogFactory = Callable[[RecordSink], CompactedLog]
@@ -419,10 +181,10 @@ class Fold(Protocol):
     skipped: Counter[SkipKind]
 
     def saved(self) -> Any:
-        """Return all that is believed as plain values for JSON."""
+        """Return the state as plain values for JSON."""
 
     def restore(self, saved: Any) -> None:
-        """Believe what was saved."""
+        """Replace the state by one that was saved."""
 
 
 class KafkaTopicBasedBackingStore(ABC):
@@ -516,7 +278,7 @@ class KafkaTopicBasedBackingStore(ABC):
         self._log.read_to_end(timeout_s)
 
     def restore(self, saved: Any) -> None:
-        """Believe what was saved, before the start; the log has to begin at the positions that were saved with it.
+        """Replace the state by a saved one, before the start; the log has to begin at the positions that were saved with it.
 
         Raises:
             KeyError, TypeError, ValueError: it is something else.
@@ -530,19 +292,19 @@ class KafkaTopicBasedBackingStore(ABC):
             self._fold.restore(saved if self._seals is None else self._seals.restore(saved))
 
     def save(self, timeout_s: float) -> tuple[dict[int, int], Any]:
-        """Return positions and what is believed there, of one moment: all that was written before was applied.
+        """Return positions and the state at them, of one moment: all that was written before was applied.
 
         Raises:
             ReadToEndTimeoutError: not within ``timeout_s``.
             LogFailedError, StoreClosedError, NotStartedError: the store does not run.
         """
 
-        def look(positions: Mapping[int, int]) -> tuple[dict[int, int], Any]:
+        def state_at(positions: Mapping[int, int]) -> tuple[dict[int, int], Any]:
             with self._state_lock:
                 state = self._fold.saved()
                 return dict(positions), state if self._seals is None else self._seals.saved(state)
 
-        return self._log.between_batches(look, timeout_s)
+        return self._log.between_batches(state_at, timeout_s)
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Send what is under way, within ``timeout_s``, end the log's thread, close the clients; may be called twice."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Final, Unpack
+from typing import Final, Protocol, Unpack, assert_never
 
 from connect_share.errors import (
     BrokerError,
@@ -24,20 +25,23 @@ from connect_share.errors import (
 from connect_share.kafka.client import Deadline
 from connect_share.log.protocol import STOP_TIMEOUT_S, Call, RecordMetadata, Steps, Wait, operation, run_blocking
 from connect_share.model import writable as wire
-from connect_share.model.config import ConfigFold, task_commit_record
+from connect_share.model.config import (
+    ConfigEvent,
+    ConfigFold,
+    ConnectorConfigRemoved,
+    ConnectorConfigUpdated,
+    LoggerLevelUpdated,
+    RestartRequested,
+    SessionKeyUpdated,
+    TargetStateChanged,
+    TaskConfigsUpdated,
+    task_commit_record,
+)
 from connect_share.model.config_state import ClusterConfigState, RestartRequest, SessionKey, TargetState
 from connect_share.model.keys import MARKER
-from connect_share.model.records import Record, TopicType
+from connect_share.model.records import ConnectorTaskId, Record, TopicType
 from connect_share.model.removal import removal_value
-from connect_share.stores.base import (
-    FENCE_GUARD_S,
-    ConfigUpdateListener,
-    KafkaTopicBasedBackingStore,
-    StoreOptions,
-    check_listener,
-    deliver,
-)
-from connect_share.stores.given_group import NOT_GIVEN, GivenGroup
+from connect_share.stores.base import FENCE_GUARD_S, NOT_GIVEN, GivenGroup, KafkaTopicBasedBackingStore, StoreOptions
 from connect_share.stores.transactional_writer import ABORT_TIMEOUT_S, TransactionalWriter
 from connect_share.worker_config import WorkerConfig, WorkerConfigTransformer
 
@@ -49,10 +53,160 @@ WRITE_BUDGET_S: Final = 30.0
 _Write = tuple[bytes, bytes | None]
 
 
+class ConfigBackingStore(Protocol):
+    """Connectors, their tasks, and what is wanted of them. Source: ``ConfigBackingStore``."""
+
+    def start(self) -> None:
+        """Read what is there; called once before anything else."""
+
+    def stop(self) -> None:
+        """Let go of clients and threads; may be called twice."""
+
+    def set_update_listener(self, listener: ConfigUpdateListener | None) -> None:
+        """Call a listener with changes from now on, in place of the one before."""
+
+    def snapshot(self) -> ClusterConfigState:
+        """Return what is configured, immutable."""
+
+    def contains(self, connector: str) -> bool:
+        """Return whether a connector of this name is configured."""
+
+    def refresh(self, timeout_s: float = ...) -> None:
+        """Return once everything that was written before was applied."""
+
+    def put_connector_config(
+        self, connector: str, properties: Mapping[str, str | None], target_state: TargetState | None = None
+    ) -> None:
+        """Write a connector's configuration, and read it back."""
+
+    def remove_connector_config(self, connector: str) -> None:
+        """Remove a connector, and read that back."""
+
+    def put_task_configs(self, connector: str, configs: Sequence[Mapping[str, str | None]]) -> None:
+        """Write the configurations of all tasks of a connector, commit them, and read that back."""
+
+    def put_target_state(self, connector: str, state: TargetState) -> None:
+        """Write what is wanted of a connector."""
+
+    def put_task_count_record(self, connector: str, task_count: int) -> None:
+        """Write how many tasks the next generation may have started, and read it back."""
+
+    def put_session_key(self, session_key: SessionKey) -> None:
+        """Write the key that workers sign internal requests with, and read it back."""
+
+    def put_restart_request(self, request: RestartRequest) -> None:
+        """Write a request to restart a connector, and read it back."""
+
+    def put_logger_level(self, namespace: str, level: str) -> None:
+        """Write the level of a logger."""
+
+    def claim_write_privileges(self) -> None:
+        """Become the one writer, where that is asked for."""
+
+
+class ConfigUpdateListener:
+    """The receiver of changes: derive from it, and write the methods that are of interest; the others do nothing.
+
+    Called on the thread that follows the topic, never before the store has started. A refresh of the store from here, or
+    a write that is read back, raises at once: it would wait for the thread it blocks.
+
+    Source: ``ConfigBackingStore.UpdateListener``.
+
+    >>> from connect_share import MemoryConfigBackingStore
+    >>> class Herder(ConfigUpdateListener):
+    ...     def on_connector_config_update(self, connector):
+    ...         print("changed:", connector)
+    >>> store = MemoryConfigBackingStore(update_listener=Herder())
+    >>> store.start()
+    >>> store.put_connector_config("c", {"name": "c"})
+    changed: c
+    """
+
+    def on_connector_config_update(self, connector: str) -> None:
+        """A connector's configuration was written."""
+
+    def on_connector_config_remove(self, connector: str) -> None:
+        """A connector was removed."""
+
+    def on_task_config_update(self, tasks: Sequence[ConnectorTaskId]) -> None:
+        """Task configurations of one connector were committed; empty when the commit was incomplete."""
+
+    def on_connector_target_state_change(self, connector: str) -> None:
+        """A connector is to be started, paused or stopped."""
+
+    def on_session_key_update(self, session_key: SessionKey) -> None:
+        """The leader has written a new session key."""
+
+    def on_restart_request(self, request: RestartRequest) -> None:
+        """A restart was requested."""
+
+    def on_logging_level_update(self, namespace: str, level: str) -> None:
+        """The level of a logger changes in the whole cluster."""
+
+
+_METHODS: Final = tuple(name for name in vars(ConfigUpdateListener) if name.startswith("on_"))
+
+
+def check_listener(listener: object) -> None:
+    """Refuse a listener of which an event could not be given to.
+
+    Raises:
+        UsageError: names the method that it does not have.
+    """
+    for name in _METHODS:
+        if not callable(getattr(listener, name, None)):
+            raise UsageError(
+                f"the update listener {type(listener).__name__} has no method {name}; derive it from "
+                "ConfigUpdateListener, whose methods do nothing"
+            )
+
+
+class EventReceiver(ConfigUpdateListener, ABC):
+    """A listener that gets the events themselves: those of the project that hand them on."""
+
+    @abstractmethod
+    def receive(self, event: ConfigEvent) -> None:
+        """Note an event; called by the thread that follows the topic."""
+
+
+def deliver(event: ConfigEvent, listener: ConfigUpdateListener) -> bool:
+    """Give an event to a listener; return whether that succeeded: what the listener raises is logged, no more."""
+    try:
+        call_method(event, listener)
+    except BaseException:  # also sys.exit(): one mistake in a listener must not stop the log
+        _logger.exception("The update listener failed for %s", type(event).__name__)
+        return False
+    return True
+
+
+def call_method(event: ConfigEvent, listener: ConfigUpdateListener) -> None:
+    """Call the method of an event, which may raise."""
+    if isinstance(listener, EventReceiver):
+        listener.receive(event)
+        return
+    match event:
+        case ConnectorConfigUpdated(connector):
+            listener.on_connector_config_update(connector)
+        case ConnectorConfigRemoved(connector):
+            listener.on_connector_config_remove(connector)
+        case TaskConfigsUpdated(tasks):
+            listener.on_task_config_update(tasks)
+        case TargetStateChanged(connector):
+            listener.on_connector_target_state_change(connector)
+        case SessionKeyUpdated(session_key):
+            listener.on_session_key_update(session_key)
+        case RestartRequested(request):
+            listener.on_restart_request(request)
+        case LoggerLevelUpdated(namespace, level):
+            listener.on_logging_level_update(namespace, level)
+        case _:
+            assert_never(event)
+
+
 class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
     """Configurations in a compacted topic of one partition.
 
-    What is written is believed only when read back. All methods may be called from any thread. Those that read back raise
+    What is written is there once it was read back. All methods may be called from any thread. Those that read back raise
     as :meth:`put_connector_config`.
 
     With a ``cluster_group_id`` a removal is written as JSON null, never as a tombstone, so that the group's
@@ -109,7 +263,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             )
 
     def start(self) -> None:
-        """Make sure of the topic and read it to its end; then the listener hears of changes.
+        """Make sure of the topic and read it to its end; from then on the listener is called.
 
         Where sharing is on and the group's newest record is a tombstone, the marker
         (``<group>.target-state-`` = JSON null) is written, once: it can never be cleaned away.

@@ -1,6 +1,6 @@
 """Where a connector with an offsets topic of its own keeps its offsets, and how that topic is reached.
 
-The configuration comes from a topic that others may write to, so nothing in it is believed: what it may override is
+The configuration comes from a topic that others may write to, so nothing in it is trusted: what it may override is
 the worker's policy, references to config providers are not followed, and the worker's credentials stay with the worker's
 own way to its brokers.
 
@@ -37,10 +37,16 @@ from connect_share.model.keys import ClusterGroupId, shown
 from connect_share.model.offsets import partition_identity
 from connect_share.model.records import TopicType
 from connect_share.sealing import SealingMode
-from connect_share.stores.base import OffsetBackingStore, SetCallback, WriteGuard, WriteOutcome, translated_key
+from connect_share.stores.base import NOT_GIVEN, GivenGroup, WriteGuard
 from connect_share.stores.config import KafkaConfigBackingStore
-from connect_share.stores.given_group import NOT_GIVEN, GivenGroup, group_of_store
-from connect_share.stores.offsets import KafkaOffsetBackingStore
+from connect_share.stores.offsets import (
+    KafkaOffsetBackingStore,
+    OffsetBackingStore,
+    SetCallback,
+    WriteOutcome,
+    group_of_store,
+    translated_key,
+)
 from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig, common_settings
 from connect_share.worker_config.client_translation import consumer_tuning, producer_tuning
@@ -493,7 +499,7 @@ def _joined(
     return joined
 
 
-_LOOK_S: Final = 5.0
+_CHECK_EVERY_S: Final = 5.0
 
 
 @dataclass(eq=False)
@@ -606,7 +612,7 @@ class ConnectorOffsetStores:
     def _started(self, connector: str, connector_config: Mapping[str, Any]) -> ConnectorOffsetBackingStore:
         """Make and start a store, without the lock: an open transaction may hold it up for a quarter of an hour."""
         own = own_offsets_worker_config(self._worker_config, connector, connector_config)
-        assert own is not None  # noqa: S101 - the caller has looked
+        assert own is not None  # noqa: S101 - the caller has checked
         primary = KafkaOffsetBackingStore(own, write_guard=self._write_guard)
         store = ConnectorOffsetBackingStore(primary, None if own.is_the_workers else self._offsets)
         with self._lock:
@@ -625,7 +631,7 @@ class ConnectorOffsetStores:
         """Body of the thread that stops what is used no more."""
         while True:
             try:
-                primary = self._unused.get(timeout=_LOOK_S)
+                primary = self._unused.get(timeout=_CHECK_EVERY_S)
             except queue.Empty:
                 self._forget_outdated()
                 continue

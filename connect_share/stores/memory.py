@@ -7,8 +7,7 @@ from typing import Final
 
 from connect_share.log.memory_log import MemoryLog, MemoryTopic
 from connect_share.model.keys import ClusterGroupId
-from connect_share.stores.base import ConfigUpdateListener
-from connect_share.stores.config import KafkaConfigBackingStore
+from connect_share.stores.config import ConfigUpdateListener, KafkaConfigBackingStore
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig, WorkerConfigTransformer

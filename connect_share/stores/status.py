@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Unpack, overload
+from typing import Final, Protocol, Unpack, overload
 
 from connect_share.errors import AuthorizationError, BrokerError, ConnectShareError
 from connect_share.kafka.client import Deadline, is_unknown_topic
@@ -19,8 +19,7 @@ from connect_share.model import writable as wire
 from connect_share.model.keys import Key, StatusKey, own_key, parse
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
 from connect_share.model.status import ConnectorStatus, StatusFold, StatusSnapshot, TaskStatus, TopicStatus
-from connect_share.stores.base import KafkaTopicBasedBackingStore, StoreOptions
-from connect_share.stores.given_group import NOT_GIVEN, GivenGroup
+from connect_share.stores.base import NOT_GIVEN, GivenGroup, KafkaTopicBasedBackingStore, StoreOptions
 from connect_share.worker_config import WorkerConfig
 
 _logger = logging.getLogger(__name__)
@@ -30,6 +29,55 @@ FLUSH_TIMEOUT_S: Final = 30.0
 RETRY_BACKOFF_S: Final = 0.1
 LOGGED_EVERY_S: Final = 30.0
 AHEAD_MS: Final = 60_000
+
+
+class StatusBackingStore(Protocol):
+    """How connectors and tasks are doing, and which topics they use. Source: ``StatusBackingStore``."""
+
+    def start(self) -> None:
+        """Read what is there; called once before anything else."""
+
+    def stop(self) -> None:
+        """Let go of clients and threads; may be called twice."""
+
+    def put(self, status: ConnectorStatus | TaskStatus | TopicStatus) -> None:
+        """Write a status whatever was written before."""
+
+    def put_safe(self, status: ConnectorStatus | TaskStatus) -> None:
+        """Write a status unless another worker has written a newer generation."""
+
+    def delete_topic(self, connector: str, topic: str) -> None:
+        """Forget that a connector uses a topic."""
+
+    @overload
+    def get(self, subject: str) -> ConnectorStatus | None: ...
+
+    @overload
+    def get(self, subject: ConnectorTaskId) -> TaskStatus | None: ...
+
+    def get(self, subject: str | ConnectorTaskId) -> ConnectorStatus | TaskStatus | None:
+        """Return the status of a connector or task."""
+
+    def get_all(self, connector: str) -> list[TaskStatus]:
+        """Return the statuses of all tasks of a connector."""
+
+    def get_topic(self, connector: str, topic: str) -> TopicStatus | None:
+        """Return what is known of a connector's use of a topic."""
+
+    def get_all_topics(self, connector: str) -> list[TopicStatus]:
+        """Return all topics a connector uses."""
+
+    def connectors(self) -> frozenset[str]:
+        """Name the connectors that have a status."""
+
+    def snapshot(self) -> StatusSnapshot:
+        """Return everything, immutable."""
+
+    def refresh(self, timeout_s: float = ...) -> None:
+        """Return once everything that was written before was applied."""
+
+    def flush(self, timeout_s: float = ...) -> None:
+        """Wait until everything put so far is acknowledged or has failed once."""
 
 
 class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
@@ -245,7 +293,7 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
             for record in records:
                 self._fold.apply(record)
                 if record.value is None and record.key is not None:
-                    self._look_at_clock(record)
+                    self._check_clock(record)
                     if self._entries:
                         self._forget(record.key)
             found = self._fold.clusters.found
@@ -253,8 +301,8 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
             self._logged_two_clusters = True
             _logger.warning("%s", found.warning(self.topic))
 
-    def _look_at_clock(self, record: Record) -> None:
-        """A removal takes task statuses that are not later than itself: one of the future would take new ones, too."""
+    def _check_clock(self, record: Record) -> None:
+        """Warn of a removal dated in the future: it removes task statuses that are not later than itself, new ones too."""
         ahead_ms = record.timestamp_ms - int(time.time() * 1000)
         if ahead_ms < AHEAD_MS or self._logged_clocks:
             return

@@ -20,8 +20,7 @@ from connect_share.kafka.callbacks import callback
 from connect_share.log.protocol import RecordMetadata
 from connect_share.model.keys import is_integer, shown
 from connect_share.model.records import ConnectorTaskId
-from connect_share.stores.base import OffsetBackingStore
-from connect_share.stores.offsets import identity_of, serialised_offset
+from connect_share.stores.offsets import OffsetBackingStore, identity_of, serialised_offset
 from connect_share.stores.transactional_writer import ABORT_TIMEOUT_S, TransactionalWriter
 from connect_share.worker_config import ClientSettings
 from connect_share.worker_config.worker import is_topic_name

@@ -15,7 +15,7 @@ from connect_share import (
     alter_offsets,
     reset_offsets,
 )
-from connect_share.stores.base import wire_key
+from connect_share.stores.offsets import wire_key
 from tests.contract.conftest import KINDS, Stores
 from tests.support.flushes import flush_offsets
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from connect_share.stores.base import OffsetBackingStore, SetCallback
-from connect_share.stores.offsets import OffsetStorageWriter
+from connect_share.stores.offsets import OffsetBackingStore, OffsetStorageWriter, SetCallback
 
 
 def done(flush: Future[None] | None, limit_s: float = 30) -> None:

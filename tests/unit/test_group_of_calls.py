@@ -24,7 +24,7 @@ from connect_share import (
 )
 from connect_share.errors import ConfigError, InvalidClusterGroupIdError
 from connect_share.model.keys import ClusterGroupId
-from connect_share.stores.given_group import NOT_GIVEN, GivenGroup, agreed_group, group_of_worker
+from connect_share.stores.base import NOT_GIVEN, GivenGroup, agreed_group, group_of_worker
 from connect_share.worker_config import SHARING_PROPERTY
 from tests.support.worker_files import SHARING, WORKER
 

@@ -20,7 +20,7 @@ from connect_share.model.keys import MARKER, ClusterGroupId, connector_of, own_k
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import Record, TopicType
 from connect_share.replay import replay_config, replay_offsets, replay_status
-from connect_share.stores.base import translated_key
+from connect_share.stores.offsets import translated_key
 from connect_share.transform.rules import KeyTransform
 from connect_share.worker_config import WorkerConfig
 from migrator import KafkaConnectTopicMigrator, Skipped, SkipReason

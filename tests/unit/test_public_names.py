@@ -16,7 +16,7 @@ import connect_share
 import migrator
 from connect_share import errors
 from connect_share.model.config import ConfigEvent
-from connect_share.stores.base import deliver
+from connect_share.stores.config import deliver
 from tests.lab.stub import STUB, stub
 from tests.support.examples import PUBLIC_NAMES
 

@@ -14,8 +14,7 @@ from connect_share.kafka.admin import Admin
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.keys import prefix_key
 from connect_share.model.records import ConnectorTaskId
-from connect_share.stores.base import ConfigUpdateListener
-from connect_share.stores.config import KafkaConfigBackingStore
+from connect_share.stores.config import ConfigUpdateListener, KafkaConfigBackingStore
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.worker_config import WorkerConfig

@@ -61,9 +61,9 @@ class ScriptedLog:
     def check_topic(self) -> None:
         pass
 
-    def between_batches(self, look: Callable[[Mapping[int, int]], T], timeout_s: float) -> T:
+    def between_batches(self, read: Callable[[Mapping[int, int]], T], timeout_s: float) -> T:
         self.read_to_end(timeout_s)
-        return look(self.positions())
+        return read(self.positions())
 
     def positions(self) -> Mapping[int, int]:
         return {0: len(self.sent) if self.position is None else self.position}
