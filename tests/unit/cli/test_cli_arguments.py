@@ -17,57 +17,6 @@ from connect_share.console.options import topic_set_of
 from connect_share.errors import ConfigError, UsageError
 from connect_share.model.records import TopicType
 
-HELP = Path(__file__).parents[2] / "vectors" / "help"
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        (),
-        ("get",),
-        ("get", "groups"),
-        ("get", "connectors"),
-        ("get", "statuses"),
-        ("describe", "group"),
-        ("describe", "connector"),
-        ("admit",),
-        ("check",),
-        ("check", "all"),
-        ("check", "order"),
-        ("check", "startup"),
-        ("check", "worker-config"),
-        ("check", "topics"),
-        ("check", "sealing"),
-        ("check", "rights"),
-        ("create", "topics"),
-        ("check", "topic-ids"),
-        ("repair", "orphans"),
-        ("repair", "topic-ids"),
-        ("worker-jar",),
-        ("keys", "new"),
-        ("delete", "group"),
-        ("discover",),
-        ("export",),
-        ("restore",),
-        ("alter", "offsets"),
-        ("reset", "offsets"),
-        ("copy", "offsets"),
-    ],
-)
-def test_help_is_as_it_was(
-    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
-    assert main([*words, "--help"]) == 0
-    captured = capsys.readouterr()
-    assert captured.err == ""
-    assert normal(captured.out) == normal((HELP / f"{'-'.join(('connect-share', *words))}.txt").read_text("utf-8"))
-
-
-def normal(text: str) -> str:
-    """Take out what differs between versions of argparse: repeated metavars and where lines break."""
-    return " ".join(re.sub(r"(-[a-zA-Z]) [A-Z:,.=]+, (--)", r"\1, \2", " ".join(text.split())).split())
-
 
 def test_help_lists_only_what_there_is() -> None:
     text = build_parser().format_help()

@@ -1,4 +1,4 @@
-"""Every command of both programs shows examples, and every example is a command line that its program takes."""
+"""Help of both programs: as it was, with examples everywhere, and every example is a command line that its program takes."""
 
 from __future__ import annotations
 
@@ -13,22 +13,47 @@ from pathlib import Path
 import pytest
 
 from connect_share.cli.__main__ import build_parser as console_parser
+from connect_share.cli.__main__ import main
 from migrator.cli.__main__ import build_parser as migrator_parser
 
 PARSERS = {"connect-share": console_parser(), "connect-share-migrate": migrator_parser()}
 
 
+HELP = Path(__file__).parents[2] / "vectors" / "help"
+
+
+def with_nouns(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """Yield a parser and those of all it has below."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for each in dict.fromkeys(action.choices.values()):
+                yield from with_nouns(each)
+
+
 def commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
     """Yield the parsers of commands that run, not of verbs that only have nouns."""
-    inner = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    if not inner:
-        yield parser
-    for action in inner:
-        for each in dict.fromkeys(action.choices.values()):
-            yield from commands(each)
+    return (each for each in with_nouns(parser) if each._subparsers is None)
 
 
 COMMANDS = {each.prog: each for parser in PARSERS.values() for each in commands(parser)}
+
+
+PROGS = {each.prog.replace(" ", "-"): each.prog for each in with_nouns(PARSERS["connect-share"])}
+
+
+@pytest.mark.parametrize("path", sorted(HELP.glob("*.txt")), ids=lambda path: path.stem)
+def test_help_is_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    assert main([*PROGS[path.stem].split()[1:], "--help"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert normal(captured.out) == normal(path.read_text("utf-8"))
+
+
+def normal(text: str) -> str:
+    """Take out what differs between versions of argparse: repeated metavars and where lines break."""
+    return " ".join(re.sub(r"(-[a-zA-Z]) [A-Z:,.=]+, (--)", r"\1, \2", " ".join(text.split())).split())
 
 
 def examples(parser: argparse.ArgumentParser) -> list[list[str]]:
