@@ -1,13 +1,20 @@
-"""Examples in the documentation that need no broker run as they are written, and are typed."""
+"""The documentation: its examples run and are typed, docstrings have some, and each hazard has a test on a broker."""
 
 from __future__ import annotations
 
+import dataclasses
+import doctest
+import enum
+import inspect
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import connect_share
+from tests.support.examples import PUBLIC_NAMES, examples, run
 
 DOCS = Path(__file__).parents[2] / "docs"
 MARK = f"<!-- example: tests/unit/{Path(__file__).name} runs the next block -->\n```python\n(.*?)```"
@@ -45,3 +52,56 @@ def test_examples_are_typed(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("example", examples(with_broker=False), ids=lambda example: example.name)
+def test_an_example_is_right(example: doctest.DocTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DB_PASSWORD", "")  # what an example sets is taken back
+    assert run(example, {}) == ""
+
+
+def test_every_public_name_has_an_example() -> None:
+    # Errors, and data without behaviour, are in the examples of others. Transactions of the leader are made by its store.
+    without = {"TransactionalWriter", "OffsetRange"}
+    for name in PUBLIC_NAMES:
+        found = getattr(connect_share, name)
+        data = inspect.isclass(found) and (
+            issubclass(found, (Exception, enum.Enum)) or dataclasses.is_dataclass(found) or found.__module__ == "typing"
+        )
+        if name in without or data or not callable(found) or getattr(found, "_is_protocol", False):
+            continue
+        assert ">>> " in (inspect.getdoc(found) or ""), name
+
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "hazards.md").read_text(encoding="utf-8")
+NAMED = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
+ON_A_BROKER = ("tests/broker/", "tests/worker/")
+
+
+def test_every_row_is_complete_and_has_a_test_on_a_broker() -> None:
+    rows = [line for line in PAGE.splitlines() if line.startswith("| **")]
+    assert len(rows) >= 9
+    for row in rows:
+        cells = [cell.strip() for cell in row.strip("|").split(" | ")]
+        assert len(cells) == 5, row
+        assert all(cells), row
+        assert any(path.startswith(ON_A_BROKER) for path, _ in NAMED.findall(cells[4])), row
+
+
+def test_every_test_named_is_there() -> None:
+    named = NAMED.findall(PAGE)
+    assert len(named) == PAGE.count("::test_")
+    for path, name in named:
+        source = (ROOT / path).read_text(encoding="utf-8")
+        assert re.search(rf"^def {name}\(", source, re.MULTILINE), f"{path}::{name}"
+
+
+def test_every_test_of_a_hazard_is_named() -> None:
+    folder = ROOT / "tests" / "broker" / "hazards"
+    there = {
+        (str(path.relative_to(ROOT)), name)
+        for path in folder.glob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert there <= set(NAMED.findall(PAGE))
