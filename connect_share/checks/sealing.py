@@ -27,8 +27,7 @@ from connect_share.console import (
     shown_group,
 )
 from connect_share.console.options import add_topics, topic_set_of
-from connect_share.contents.groups import Contents, TopicContents, read_topics
-from connect_share.contents.seal_counts import Newest, SealCount, SealKind, ids_text
+from connect_share.contents.groups import Contents, Newest, SealCount, SealKind, TopicContents, ids_text, read_topics
 from connect_share.errors import listed
 from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY, Refusal, SealingMode

@@ -23,7 +23,7 @@ from connect_share.console.options import EXIT_CODES, Parser, add_completion, ch
 from connect_share.console.output import Output, Result, printable, unwritable
 from connect_share.errors import ConnectShareError
 from connect_share.kafka.callbacks import is_in_callback
-from connect_share.worker_config.profiles import profile_in_use
+from connect_share.worker_config.worker import profile_in_use
 
 _CALLBACK_S: Final = 0.01
 NEEDS_YES: Final = "nothing was written: give --yes to go on without a prompt"

@@ -25,8 +25,7 @@ from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.model.status import TopicStatus, topic_status_record
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
-from connect_share.worker_config.profiles import profile_in_use
-from connect_share.worker_config.worker import connection_settings
+from connect_share.worker_config.worker import connection_settings, profile_in_use
 from spark_jobs.benchmark.scenarios import (
     CHECKPOINT,
     NEW_SHARE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
 import json
@@ -22,6 +23,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import connect_share
+from connect_share import console
 from connect_share.console import ELLIPSIS, Output, json_text, printable, table, text_width, truncated
 from connect_share.errors import ConfigError, ReadToEndTimeoutError
 
@@ -263,8 +265,7 @@ def test_answers_to_a_question(typed: str, code: int) -> None:
 import fcntl, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # so that ^C reaches this process
 from connect_share.console import confirmed
-body = lambda *_: 0 if confirmed("really?", otherwise="") else 1
-after = "nothing was done"
+body, after = lambda *_: 0 if confirmed("really?", otherwise="") else 1, "nothing was done"
 {PROGRAM}
 """
     mine, theirs = pty.openpty()
@@ -291,6 +292,18 @@ after = "nothing was done"
     assert process.returncode == code
     assert ("nothing was done" in shown) is (code != 0)
     assert "Traceback" not in shown
+
+
+@pytest.mark.parametrize(("given", "code"), [("--dry-run", 0), ("", 1), ("--yes", 0)])
+def test_what_stands_behind_a_preview_needs_consent(given: str, code: int) -> None:
+    def run(*_: object) -> console.Steps:
+        yield console.Preview(["would write"], {}, "really?")
+        done.append(given)
+
+    done: list[str] = []
+    arguments = argparse.Namespace(dry_run=given == "--dry-run", yes=given == "--yes")
+    assert console.run_command(console.Command("go", run), arguments, Output("go")) == code
+    assert done == (["--yes"] if given == "--yes" else [])
 
 
 @pytest.mark.parametrize(
@@ -346,10 +359,8 @@ def body(*_):
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(60)
     time.sleep(5)
-    return 0
 
-what = sys.argv.pop()
-after = "go on"
+what, after = sys.argv.pop(), "go on"
 """
 
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.cli import rows
-from connect_share.contents.groups import Contents
-from connect_share.contents.seal_counts import MOST_IDS, SealCount, SealKind, total
+from connect_share.contents.groups import MOST_IDS, Contents, SealCount, SealKind, total
 from connect_share.model.keys import prefix_key
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KeyRing

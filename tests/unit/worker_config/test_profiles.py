@@ -13,8 +13,14 @@ from connect_share.cli.__main__ import PROGRAM
 from connect_share.console.options import choose_worker_files
 from connect_share.errors import ConfigError
 from connect_share.worker_config import TopicSet, load_worker_file
-from connect_share.worker_config.profiles import load_profile, profile_in_use, profiles_file
-from connect_share.worker_config.worker import choose_worker_file, files_in_folders, worker_files_in
+from connect_share.worker_config.worker import (
+    choose_worker_file,
+    files_in_folders,
+    load_profile,
+    profile_in_use,
+    profiles_file,
+    worker_files_in,
+)
 
 SECRET = "s3cret-word"
 PROFILES = f"""
