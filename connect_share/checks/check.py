@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from connect_share import checks
-from connect_share.checks.finding import Finding, counted, exit_code, finding_lines, wanted
+from connect_share.checks.finding import Finding, counted, exit_code, finding_lines, of_group, wanted
 from connect_share.checks.sources import CheckSources, GroupState
 from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Parser, Result
 from connect_share.console.options import TOPIC_FLAGS, add_groups, add_ignore, add_topics
@@ -112,7 +112,7 @@ def _in_each_group(
     topic = sources.state.topics[topic_type]
     for state in sources.groups:
         if topic_type not in state.sealed:
-            yield from find(topic, state)
+            yield from of_group(state.group, find(topic, state))
 
 
 def all_checks() -> list[Check]:

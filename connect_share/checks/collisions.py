@@ -51,6 +51,7 @@ def _odd_keys(state: TopicsState, where: str) -> Iterator[Finding]:
                 "either connectors have such names, and other tools take them for records of another group; or a group whose "
                 "id is no legal cluster group id writes here, and its records are taken for this group's",
                 "if there is such a group, give it another group.id; if these are connectors, give them other names",
+                group=shown_group(each.group),
             )
 
 
@@ -67,6 +68,7 @@ def _nested(groups: Iterable[GroupState], where: str) -> Iterator[Finding]:
                 f"its keys begin like those of {named(outer)}",
                 "workers and this program tell them apart; a script that looks for a prefix alone takes both",
                 "look for the whole key, or choose ids of which none is the beginning of another",
+                group=group,
             )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from connect_share.console import Group, plural, shown_group
@@ -38,6 +38,7 @@ class Finding:
         id: of the kind of finding; public.
         where: a topic, a group or a file.
         command: that helps, ready for a shell; ``None`` if none does.
+        group: whose, as ``--group`` takes it; ``None``: that of no group in particular.
         partition: of the topic; ``None``: the whole topic, or no topic.
         property_name: of a worker file, or of a connector; empty: none in particular.
         connector: whose configuration it is about; ``None``: none.
@@ -51,6 +52,7 @@ class Finding:
     why: str
     remedy: str
     command: str | None = None
+    group: str | None = None
     partition: int | None = None
     property_name: str = ""
     connector: str | None = None
@@ -61,12 +63,18 @@ class Finding:
         return {
             "id": self.id,
             "severity": self.severity.value,
+            "group": self.group,
             "where": self.where,
             "what": self.what,
             "why": self.why,
             "remedy": self.remedy,
             "command": self.command,
         }
+
+
+def of_group(group: Group, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield findings as those of one group."""
+    return (replace(finding, group=shown_group(group)) for finding in findings)
 
 
 def errors_first(findings: Iterable[Finding]) -> list[Finding]:
@@ -95,15 +103,7 @@ def limited(findings: Iterator[Finding]) -> Iterator[Finding]:
         else:
             last, more = finding, more + 1
     if last is not None:
-        yield Finding(
-            last.id,
-            last.severity,
-            last.where,
-            f"and {plural(more, 'more finding')} of this kind, not shown",
-            last.why,
-            last.remedy,
-            last.command,
-        )
+        yield replace(last, what=f"and {plural(more, 'more finding')} of this kind, not shown")
 
 
 def finding_lines(findings: Iterable[Finding]) -> Iterator[str]:

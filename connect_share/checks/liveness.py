@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from connect_share.checks.check import Check
-from connect_share.checks.finding import Finding, Severity, limited, named, place
+from connect_share.checks.finding import Finding, Severity, limited, named, of_group, place
 from connect_share.checks.sources import CheckSources, GroupState
 from connect_share.model.config_state import TargetState
 from connect_share.model.keys import ConfigKey, StatusKey
@@ -186,7 +186,7 @@ def _in_groups(sources: CheckSources) -> Iterator[Finding]:
     for state in sources.groups:
         if TopicType.STATUS not in state.sealed:
             workers = live_workers(state, sources.members, others=others, plain_group_id=sources.plain_group_id)
-            yield from find(sources.state.topics, state, workers, sources.now_ms)
+            yield from of_group(state.group, find(sources.state.topics, state, workers, sources.now_ms))
 
 
 CHECK: Final = Check(

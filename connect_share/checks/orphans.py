@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from connect_share.checks.check import Check
-from connect_share.checks.finding import Finding, Severity, named, place
+from connect_share.checks.finding import Finding, Severity, named, of_group, place
 from connect_share.checks.sources import CheckSources, GroupState
 from connect_share.console import plural
 from connect_share.model.keys import ConfigKey, StatusKey, connector_of, parse
@@ -161,7 +161,7 @@ def find(topics: Mapping[TopicType, str], state: GroupState, members: int | None
 
 def _in_groups(sources: CheckSources) -> Iterator[Finding]:
     for state in sources.groups:
-        yield from find(sources.state.topics, state, sources.members_of(state.group))
+        yield from of_group(state.group, find(sources.state.topics, state, sources.members_of(state.group)))
 
 
 CHECK: Final = Check(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.checks.check import Check
-from connect_share.checks.finding import Finding, Severity, counted, errors_first, exit_code, finding_lines
+from connect_share.checks.finding import Finding, Severity, counted, errors_first, exit_code, finding_lines, of_group
 from connect_share.checks.worker_file import CheckedFile, worker_finding
 from connect_share.console import (
     Group,
@@ -193,7 +193,7 @@ def find(
     findings: list[Finding] = []
     group = None if worker is None else worker.cluster_group_id
     if worker is not None and group is not None:
-        findings += _of_own_group(contents, group, worker, str(file))
+        findings += of_group(group, _of_own_group(contents, group, worker, str(file)))
     findings += _plain_beside_sealed(contents, [each for each in contents.groups() if group is None or each != group])
     if all_groups_sealed:
         findings += _plain_groups(contents)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity, limited, place
-from connect_share.console import Group, group_order
+from connect_share.console import Group, group_order, shown_group
 from connect_share.contents.advice import MIB, CleanerSettings
 from connect_share.contents.profile import Count
 from connect_share.contents.startup import ProfiledTopic
@@ -78,6 +78,7 @@ def large(
             else "if it grows, it cannot be written: the workers then fail to change the connector, or to store its offsets",
             "make it smaller (shorter lists in the configuration, more tasks), or raise max.message.bytes of the topic and "
             "max.request.size of the workers",
+            group=shown_group(group),
         )
 
 

@@ -76,6 +76,7 @@ def findings_of(found: StartupProfile) -> list[Finding]:
             f"its start is predicted to take longer than {found.limit_s:g} s",
             "that is the limit that was given",
             "make the topics smaller, or move groups to a second set of topics",
+            group=shown_group(group),
         )
         for group in found.too_slow
     ]

@@ -189,7 +189,7 @@ class WatchedTopic:
         where = self.topic if partition is None else f"{self.topic}[{partition}]"
         severity = Severity.ERROR if kind in _ERRORS else Severity.WARNING
         command = remedy if kind in _MAKES else None
-        return Finding(f"{_ID}{kind.value}", severity, where, what, _WHY[kind], remedy, command, partition)
+        return Finding(f"{_ID}{kind.value}", severity, where, what, _WHY[kind], remedy, command, partition=partition)
 
 
 @dataclass(frozen=True)

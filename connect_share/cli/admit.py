@@ -12,7 +12,7 @@ from connect_share.checks import admission, secrets, sizes, transactions
 from connect_share.checks import rights as check_rights
 from connect_share.checks import worker_config as check_worker_config
 from connect_share.checks.admission import NewGroup, StartupEffect
-from connect_share.checks.finding import Finding, Severity, counted, exit_code, finding_lines, wanted
+from connect_share.checks.finding import Finding, Severity, counted, exit_code, finding_lines, of_group, wanted
 from connect_share.checks.sealing import sealed_groups
 from connect_share.checks.sources import CheckSources, GroupState
 from connect_share.console import (
@@ -108,7 +108,7 @@ def _brought(sources: CheckSources, source: CheckSources, moves: GroupState | No
     """Check what the group brings from other topics."""
     if moves is None:
         return
-    yield from secrets.find(source.topic_set.topics[TopicType.CONFIG], moves)
+    yield from of_group(moves.group, secrets.find(source.topic_set.topics[TopicType.CONFIG], moves))
     for topic_type, topic in source.profile.topics.items():
         at_destination = ProfiledTopic(topic.profile, sources.profile.topics[topic_type].configs)
         yield from sizes.large(at_destination, sources.request_size, groups=(moves.group,), added=added)

@@ -41,6 +41,7 @@ FAULTY: dict[TopicType, tuple[tuple[str, str | None], ...]] = {
     STATUS: (("status-connector-gone", RUNNING), ("status-task-gone-0", RUNNING)),
     OFFSET: (('["gone",{"p":1}]', '{"o":1}'),),
 }
+MEMBERS = {"id", "severity", "group", "where", "what", "why", "remedy", "command"}
 FOUND = {
     "order": ["order-tasks-dropped", "order-tasks-missing"],
     "orphans": ["orphan-offsets", "orphan-statuses", "orphan-task-configs"],
@@ -111,7 +112,7 @@ def test_each_finds_its_fault_and_nothing_at_the_healthy_group(site: Site, check
     of_faulty = [finding for finding in found.json["findings"] if site.faulty in finding["where"]]
     assert sorted({finding["id"] for finding in of_faulty}) == FOUND[noun]
     assert found.code == (1 if severe else 0)
-    assert all(set(finding) == {"id", "severity", "where", "what", "why", "remedy", "command"} for finding in of_faulty)
+    assert all(set(finding) == MEMBERS and finding["group"] == site.faulty for finding in of_faulty)
     at_others = [finding for finding in found.json["findings"] if finding not in of_faulty]
     if noun != "liveness":  # nobody works for the other group either
         assert {finding["severity"] for finding in at_others} <= {"note"}

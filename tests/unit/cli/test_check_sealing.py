@@ -183,7 +183,7 @@ def test_no_value_is_shown(form: str) -> None:
     if form == "json":
         out.json({"findings": [each.to_dict() for each in findings]})
         members = json.loads(stream.getvalue())["findings"]
-        assert [set(each) for each in members] == [{"id", "severity", "where", "what", "why", "remedy", "command"}] * 4
+        assert all(len(each) == 8 and each["group"] == GROUP for each in members)
     else:
         out.lines(*finding_lines(findings))
         assert counted(findings) == "3 errors, 1 note"
