@@ -29,7 +29,7 @@ from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.create import ensure_topic, topic_spec
 from connect_share.kafka.facts import admin_of, destination_settings, require_no_live_workers
 from connect_share.kafka.shared_set import create_missing
-from connect_share.model.keys import ClusterGroupId, connector_of, prefix_of
+from connect_share.model.keys import ClusterGroupId, StatusKey, connector_of, prefix_of
 from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import is_removal, removal_value
 from connect_share.sealing import KEYS_PROPERTY, SealingMode
@@ -200,6 +200,8 @@ class NewestValues:
         self.topic_type = topic_type
         self.values: dict[bytes, tuple[str | None, int]] = {}
         """Connector and hash of the value, by hash of the key."""
+        self.removed_ms: dict[str | None, int] = {}
+        """When the statuses of connectors were removed last: readers drop statuses of their tasks up to then."""
         self._names: dict[str | None, str | None] = {}
 
     @property
@@ -207,10 +209,14 @@ class NewestValues:
         """Names of the connectors with a record."""
         return {name for name in self._names if name is not None}
 
-    def add(self, original_key: bytes, value: bytes | None) -> None:
-        """Add the next record."""
+    def add(self, original_key: bytes, record: Record) -> None:
+        """Add the next record, with its original key."""
+        value = record.value
         name = connector_of(self.topic_type, original_key)
         name = self._names.setdefault(name, name)  # one object for all keys of a connector
+        is_status = self.topic_type is TopicType.STATUS and original_key.startswith(StatusKey.CONNECTOR.prefix)
+        if is_status and value is None:
+            self.removed_ms[name] = max(record.timestamp_ms, self.removed_ms.get(name, -1))
         hashed = _REMOVED
         if value is not None and not is_removal(self.topic_type, value):
             hashed = int.from_bytes(hashlib.blake2b(value, digest_size=8).digest(), "big") or 1
@@ -364,6 +370,7 @@ class Restore:
     wanted: frozenset[str] | None = None
     _facts: Facts | None = field(default=None, init=False, repr=False)
     _backed_up: dict[TopicType, NewestValues] = field(default_factory=dict, init=False, repr=False)
+    _removed_ms: dict[str | None, int] = field(default_factory=dict, init=False, repr=False)
     _openers: dict[TopicType, Opener] = field(default_factory=dict, init=False, repr=False)
     _values: BackedUpValues | None = field(default=None, init=False, repr=False)
 
@@ -403,7 +410,7 @@ class Restore:
         for topic_type, record in values.opened(self._records(progress)):
             original = counting[topic_type].count(record)
             if original is not None:
-                backed_up[topic_type].add(original, record.value)
+                backed_up[topic_type].add(original, record)
         counts = {topic_type: each.counts() for topic_type, each in counting.items()}
         self._require_found(backed_up.values())
         self._facts, self._backed_up, self._values = facts, backed_up, values
@@ -462,7 +469,8 @@ class Restore:
                     original = back.original_key(record.key)
                     opened = opener.open(record) if isinstance(original, bytes) else None
                     if opened is not None and isinstance(original, bytes):
-                        newest.add(original, opened.value)
+                        newest.add(original, opened)
+            self._removed_ms |= newest.removed_ms
             found += changes(backed_up, newest)
         return found
 
@@ -510,7 +518,20 @@ class Restore:
             if value is None:
                 value = removal_value(topic_type, self.worker.cluster_group_id)
             value = sealers[topic_type].sealed(outgoing.key or b"", value, int(time.time() * 1000))
-            yield replace(outgoing, topic=self.worker.topic(topic_type), value=value)
+            at_ms = self._shown_ms(outgoing) if topic_type is TopicType.STATUS else outgoing.timestamp_ms
+            yield replace(outgoing, topic=self.worker.topic(topic_type), value=value, timestamp_ms=at_ms)
+
+    def _shown_ms(self, status: Record) -> int:
+        """Return the time of a status that is put back: its own, unless readers would drop it for that.
+
+        It is later than the removal of its connector's status at the destination if it was later than that in the backup.
+        """
+        original = (status.key or b"")[len(self.transforms[TopicType.STATUS].prefix) :]
+        if status.value is None or not original.startswith(StatusKey.TASK.prefix):
+            return status.timestamp_ms
+        name = connector_of(TopicType.STATUS, original)
+        was_shown = status.timestamp_ms > self._backed_up[TopicType.STATUS].removed_ms.get(name, -1)
+        return max(status.timestamp_ms, self._removed_ms.get(name, -1) + 1) if was_shown else status.timestamp_ms
 
 
 def _records(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
+from connect_share.backup.delete_group import GroupDeletion
+from connect_share.files import Silent
 from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import ClusterGroupId, own_key
 from connect_share.model.records import Record, TopicType
@@ -110,28 +109,26 @@ def test_a_sealed_group_needs_its_keys_and_nothing_is_believed_of_it_afterwards(
     assert set(life(path)[0].connectors()) == {"c", "d"}
 
 
-_KILLED = """
-import os, signal, sys
-from pathlib import Path
-from connect_share.backup.delete_group import GroupDeletion
-class Progress:
-    removing = False
-    def phase(self, what, total):
-        self.removing = what == "removing"
-    def advance(self, records):
-        if self.removing:
-            os.kill(os.getpid(), signal.SIGKILL)
-GroupDeletion.of(Path(sys.argv[1]), "one").write(Path(sys.argv[2]), Progress())
-"""
+class _Interrupted(Silent):
+    """Ends a run after the first removals; ``test_reseal.py`` kills one by the same rewrite."""
+
+    what = ""
+
+    def phase(self, what: str, total: int) -> None:
+        self.what = what
+
+    def advance(self, records: int) -> None:
+        if self.what == "removing":
+            raise KeyboardInterrupt
 
 
-def test_a_killed_run_is_completed_by_the_next_while_others_write(shared: Site, call: Any) -> None:
+def test_an_interrupted_run_is_completed_by_the_next_while_others_write(shared: Site, call: Any) -> None:
     topic = shared.topic("shared", TopicType.OFFSET)
     shared.produce([Record(topic, -1, 0, 1, b'one.["c",{"n":%d}]' % number, b"{}") for number in range(MANY)])
     path, backup = shared.worker_file("shared", "one", sharing=True), shared.folder / "one.avro"
     untouched = others(shared)
-    ended = subprocess.run([sys.executable, "-c", _KILLED, path, backup], check=False, timeout=60)
-    assert ended.returncode == -signal.SIGKILL
+    with pytest.raises(KeyboardInterrupt):
+        GroupDeletion.of(path, "one").write(backup, _Interrupted())
     with foreign_records(shared.settings, shared.topic("shared", TopicType.CONFIG), 500):
         told = call("delete", "group", "one", "-w", path, "--yes", "--output", "json")
     assert told.code == 0, told.err

@@ -109,9 +109,8 @@ def test_what_happens_meanwhile_is_noticed(scene: _Scene, command: Any, meanwhil
     """What another writer has written would be covered, and is in no backup."""
     config, status, offset = scene.records()
     with ExitStack() as stack:
-        start = partial(start_worker, stack, scene.site, scene.group)
         act, error, match = {
-            "a worker starts": (start, LiveMembersError, "are alive"),
+            "a worker starts": (partial(start_worker, stack, scene.site, scene.group), LiveMembersError, "are alive"),
             "another writer writes": (partial(scene.write, scene.group), CopyError, "written under the keys"),
             "a partition is added": (scene.add_partition, CopyError, "partitions were added"),
         }[event]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from connect_share.model.keys import ClusterGroupId, StatusKey, prefix_of
-from connect_share.model.records import ConnectorTaskId, TopicType
+from connect_share.model.records import TopicType
 from connect_share.model.removal import is_removal, removal
-from connect_share.model.status import StatusFold
+from connect_share.replay import replay_status
 from tests.support.checked import STATUS, records
 
 GROUP = ClusterGroupId("g")
@@ -27,12 +27,7 @@ def test_a_status_put_back_outlives_its_removal(group: ClusterGroupId | None) ->
     """Whichever partition is read first; the statuses that are put back have their old timestamps."""
     value = '{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":1}'
     lay = records(STATUS, ("status-connector-c", value), ("status-task-c-0", value), group=group)
-    removed = [
-        removal(STATUS, "status", prefix_of(group) + key, group)
-        for key in (StatusKey.CONNECTOR.key("c"), StatusKey.TASK.key("c-0"))
-    ]
+    keys = (StatusKey.CONNECTOR.key("c"), StatusKey.TASK.key("c-0"))
+    removed = [removal(STATUS, "status", prefix_of(group) + key, group) for key in keys]
     for log in ([*lay, *removed, *lay], [lay[1], *removed, lay[1], lay[0]]):
-        fold = StatusFold(group)
-        for record in log:
-            fold.apply(record)
-        assert fold.task_status(ConnectorTaskId("c", 0)) is not None
+        assert [each.task_id.task for each in replay_status(log, group).task_statuses("c")] == [0]
