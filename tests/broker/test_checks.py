@@ -14,14 +14,13 @@ import pytest
 
 from connect_share import checks
 from connect_share.cli import check as cli_check
-from connect_share.kafka.client import producer
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.records import TopicType
 from tests.support.captures import VERSIONS, prefixed
 from tests.support.checked import CONFIG, OFFSET, STATUS, captured_topics, records
 from tests.support.console import Ran, console
 from tests.support.kafka import TOPIC_PREFIX, TestBroker
-from tests.support.topics import UNTOUCHED, alter_known, create_known, write_records
+from tests.support.topics import UNTOUCHED, alter_known, create_known, in_transaction, pairs_of, write_records
 
 SECRET = "hunter2-canary"
 CONNECTOR = '{"properties":{"connector.class":"C"}}'
@@ -154,12 +153,8 @@ def test_all_at_once(site: Site, check: Any) -> None:
 
 def test_an_open_transaction_is_named_until_it_ends(site: Site, check: Any, unique: str) -> None:
     assert check("transactions", *site.flags()).out.endswith(": nothing found\n")
-    overrides = {"transactional.id": unique}
-    writer = producer(site.broker.client_settings, client_id="tests", overrides=overrides)
-    writer.init_transactions(30)
-    writer.begin_transaction()
-    writer.produce(site.topics[STATUS], key=f"{site.faulty}.status-connector-c".encode(), partition=0)
-    assert writer.flush(30) == 0
+    records = pairs_of(site.topics[STATUS], [(f"{site.faulty}.status-connector-c".encode(), None)], 0)
+    writer = in_transaction(site.broker.client_settings, unique, records)
     (finding,) = check("transactions", *site.flags(), "--output", "json").json["findings"]
     writer.abort_transaction(30)
     assert finding["id"] == "transactions-open"

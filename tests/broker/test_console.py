@@ -24,7 +24,7 @@ from connect_share.model.keys import ConfigKey, prefix_key
 from connect_share.model.records import Record
 from tests.support.console import console
 from tests.support.kafka import TOPIC_PREFIX, TestBroker
-from tests.support.topics import ANYWHERE, create_known, pairs_of, send
+from tests.support.topics import ANYWHERE, create_known, in_transaction, pairs_of, send
 
 VECTORS = Path(__file__).parent.parent / "vectors" / "java-worker"
 TOPICS = {"configs": 1, "offsets": 5, "status": 5}
@@ -329,11 +329,8 @@ def test_an_open_transaction_is_shown(filled: Filled, broker: TestBroker, run: A
     topic = f"{unique}-configs"
     with broker.admin() as admin:
         create_known(admin, NewTopicRequest(topic, 1, 1, {"cleanup.policy": "compact"}))
-        writer = producer(broker.client_settings, client_id="tests", overrides={"transactional.id": unique})
-        writer.init_transactions(30)
-        writer.begin_transaction()
-        writer.produce(topic, key=b"connector-a", value=b'{"properties":{"name":"a"}}')
-        assert writer.flush(30) == 0
+        records = pairs_of(topic, [(b"connector-a", b'{"properties":{"name":"a"}}')])
+        writer = in_transaction(broker.client_settings, unique, records)
         flags = ["-B", broker.bootstrap_servers, "--config-storage-topic", topic, "--output", "json"]
         held = run("get", "connectors", *flags, "-X", "isolation.level=read_committed")
         assert held.json["connectors"] == []

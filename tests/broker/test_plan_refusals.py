@@ -21,7 +21,6 @@ from connect_share.errors import (
     TopicNotCompactedError,
     TopicRecreatedError,
 )
-from connect_share.kafka import client
 from connect_share.model.records import Record, TopicType
 from connect_share.replay import replay_config
 from connect_share.worker_config.client_settings import Isolation
@@ -31,6 +30,7 @@ from migrator.run import Manifest, MigrationStatus, manifest_path
 from tests.support.connect_member import ConnectMember
 from tests.support.migration_runs import apply_plan, verify_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, SMALL, Site, pair
+from tests.support.topics import in_transaction, pairs_of
 from tests.support.waiting import await_that
 
 
@@ -47,20 +47,8 @@ def settled(site: Site, topic: str) -> None:
 
 def transactional(site: Site, topic: str, keys: Sequence[str], *, end: str) -> Any:
     """Write keys in a transaction and commit it, abort it or leave it open."""
-    producer = client.producer(
-        site.settings,
-        client_id="test",
-        overrides={
-            "transactional.id": f"{site.name}-{end}-{keys[0]}",
-            "enable.idempotence": "true",
-            "transaction.timeout.ms": "600000",
-        },
-    )
-    producer.init_transactions(30)
-    producer.begin_transaction()
-    for key in keys:
-        producer.produce(topic, key=key.encode(), value=b'{"properties":{}}', partition=0)
-    producer.flush(30)
+    records = pairs_of(topic, [(key.encode(), b'{"properties":{}}') for key in keys], 0)
+    producer = in_transaction(site.settings, f"{site.name}-{end}-{keys[0]}", records)
     if end == "commit":
         producer.commit_transaction(30)
     elif end == "abort":

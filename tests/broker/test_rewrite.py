@@ -17,7 +17,6 @@ from connect_share.backup.restore import prepare_restore
 from connect_share.backup.rewrite import Rewrite, StoppedGroup
 from connect_share.errors import CopyError, LiveMembersError, OpenTransactionError
 from connect_share.files import Silent
-from connect_share.kafka import client
 from connect_share.model.records import TopicType
 from connect_share.worker_config import WorkerConfig
 from migrator import rollback
@@ -25,6 +24,7 @@ from tests.support.connect_member import ConnectMember
 from tests.support.migration_runs import apply_plan
 from tests.support.migration_site import PARTITIONS, SMALL, Site, pair, run
 from tests.support.sealed_sites import worker
+from tests.support.topics import in_transaction, pairs_of
 from tests.support.waiting import await_that
 
 STATUS, OFFSET = TopicType.STATUS, TopicType.OFFSET
@@ -123,13 +123,8 @@ def test_what_happens_meanwhile_is_noticed(scene: _Scene, command: Any, meanwhil
 def test_an_open_transaction(scene: _Scene, command: Any, meanwhile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it holds may come to be believed after the writing. When it has ended, others may write meanwhile."""
     monkeypatch.setattr("connect_share.backup.rewrite.BUSY_TOPIC_WAIT_S", 0.3)
-    writer = client.producer(
-        scene.site.settings, client_id="tests", overrides={"transactional.id": scene.site.name}, idempotent=True
-    )
-    writer.init_transactions()
-    writer.begin_transaction()
-    writer.produce(scene.site.topic("shared", OFFSET), key=f'{scene.group}.["x",{{}}]', value="{}")
-    writer.flush()
+    records = pairs_of(scene.site.topic("shared", OFFSET), [(f'{scene.group}.["x",{{}}]'.encode(), b"{}")])
+    writer = in_transaction(scene.site.settings, scene.site.name, records)
     try:
         with pytest.raises(OpenTransactionError):
             command()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from connect_share.kafka import client
 from connect_share.model.records import TopicType
 from migrator.survey import Survey, survey
 from tests.support.connect_member import ConnectMember
 from tests.support.migration_site import SHARED_PARTITIONS, SMALL, Site, pair, run
+from tests.support.topics import in_transaction, pairs_of
 
 SECRET = "hunter2-hunter2"
 CONFIG = TopicType.CONFIG
@@ -73,13 +73,7 @@ def test_facts_of_a_rich_scene(site: Site) -> None:
     source, destination, live = a_scene(site)
     second = site.worker_file("own", "other", sharing=False)
     topic = site.topic("own", TopicType.OFFSET)
-    open_one = client.producer(
-        site.settings, client_id="test", overrides={"transactional.id": site.name, "transaction.timeout.ms": "600000"}
-    )
-    open_one.init_transactions(30)
-    open_one.begin_transaction()
-    open_one.produce(topic, key=b'["early",{"x":1}]', value=b"{}", partition=4)
-    open_one.flush(30)
+    open_one = in_transaction(site.settings, site.name, pairs_of(topic, [(b'["early",{"x":1}]', b"{}")], 4))
     with ConnectMember(site.bootstrap_servers, live):
         found = survey([source], [destination])
         code, out, err = run("survey", "--source-worker-config", source, "--destination-worker-config", destination)

@@ -111,6 +111,20 @@ def send(producer: client.Producer, records: Iterable[Record]) -> int:
     return count
 
 
+def in_transaction(settings: ClientSettings, transactional_id: str, records: Iterable[Record]) -> client.Producer:
+    """Write records in a transaction that nobody else ends, however slow the machine is, and return its producer."""
+    overrides = {
+        "transactional.id": transactional_id,
+        "message.timeout.ms": "60000",
+        "transaction.timeout.ms": "600000",
+    }
+    producer = client.producer(settings, client_id="tests", overrides=overrides)
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    send(producer, records)
+    return producer
+
+
 @contextmanager
 def written_evenly(
     producer: client.Producer, records: Iterator[Record], per_second: float, *, every_s: float

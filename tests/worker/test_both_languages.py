@@ -16,7 +16,6 @@ import pytest
 
 from connect_share.errors import FencedError, LiveMembersError, PrivilegedWriteError, UsageError
 from connect_share.jar import INTERCEPTOR_CLASS
-from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.config_state import TargetState
@@ -33,7 +32,7 @@ from tests.support.flushes import flush_offsets
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, put
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
-from tests.support.topics import create_known, read_topic
+from tests.support.topics import create_known, in_transaction, pairs_of, read_topic
 from tests.support.waiting import await_that
 
 SOURCE = "my.conn-1"
@@ -224,20 +223,17 @@ def abort(group: Group) -> None:
     """Leave an aborted transaction behind: a connector, and an offset."""
     ghost = f'{{"properties":{{"connector.class":"FileStreamSource","topic":"{group.topic}","name":"{GHOST}"}}}}'
     key = f'["{STOPPED}",{{"filename":"{group.file}"}}]'
-    producer = client.producer(
-        group.config.producer_settings(),
-        client_id="tests",
-        overrides={"transactional.id": f"{group.config.group_id}-somebody"},
-    )
-    producer.init_transactions(30)
-    producer.begin_transaction()
-    for topic_type, name, value in (
+    written = (
         (TopicType.CONFIG, f"target-state-{GHOST}", '{"state":"PAUSED","state.v2":"STOPPED"}'),
         (TopicType.CONFIG, f"connector-{GHOST}", ghost),
         (TopicType.OFFSET, key, '{"position":8}'),
-    ):
-        producer.produce(group.config.topic(topic_type), value.encode(), group.wire(name))
-    assert producer.flush(30) == 0
+    )
+    records = [
+        record
+        for topic_type, name, value in written
+        for record in pairs_of(group.config.topic(topic_type), [(group.wire(name), value.encode())])
+    ]
+    producer = in_transaction(group.config.producer_settings(), f"{group.config.group_id}-somebody", records)
     producer.abort_transaction(30)
     producer.close()
 

@@ -16,7 +16,7 @@ from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.model.records import Record, TopicType
 from connect_share.worker_config.client_settings import ClientSettings, Isolation
-from tests.support.topics import ANYWHERE, create_known, pairs_of, read_topic, send
+from tests.support.topics import ANYWHERE, create_known, in_transaction, pairs_of, read_topic, send
 from tests.support.waiting import await_that
 
 Pair = tuple[bytes | None, bytes | None]
@@ -104,14 +104,7 @@ class Bench:
     @contextmanager
     def transaction(self, pairs: Iterable[Pair], *, commit: bool = True, partition: int = 0) -> Iterator[None]:
         """Write records in a transaction that is open meanwhile, and committed or aborted at the end."""
-        producer = client.producer(
-            self.settings,
-            client_id=f"{self.unique}-tx",
-            overrides={"transactional.id": f"{self.unique}-tx", "transaction.timeout.ms": "600000"},
-        )
-        producer.init_transactions(30)
-        producer.begin_transaction()
-        send(producer, pairs_of(self.topic, pairs, partition))
+        producer = in_transaction(self.settings, f"{self.unique}-tx", pairs_of(self.topic, pairs, partition))
         try:
             yield
         finally:

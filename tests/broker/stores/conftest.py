@@ -19,7 +19,7 @@ from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_settings import Isolation
-from tests.support.topics import create_known, pairs_of, read_topic, send
+from tests.support.topics import create_known, in_transaction, pairs_of, read_topic, send
 from tests.support.worker_files import SHARING, properties_of
 
 Pair = tuple[bytes, bytes | None]
@@ -116,39 +116,23 @@ class Shared:
         topic: str | None = None,
     ) -> None:
         """Write records past the stores; in one transaction where an id is given."""
-        overrides = {"linger.ms": "5", "acks": "all"}
-        if transactional_id is not None:
-            overrides |= {"transactional.id": transactional_id, "enable.idempotence": "true"}
-        producer = client.producer(
-            self.worker().producer_settings(), client_id=f"{self.unique}-writer", overrides=overrides, idempotent=True
-        )
-        if transactional_id is not None:
-            producer.init_transactions(30)
-            producer.begin_transaction()
+        settings = self.worker().producer_settings()
         keyed = ((key if group is None else prefix_key(group, key), value) for key, value in pairs)
-        send(producer, pairs_of(topic or self.topics[kind], keyed))
-        if transactional_id is not None:
-            if commit:
-                producer.commit_transaction(30)
-            else:
-                producer.abort_transaction(30)
+        records = pairs_of(topic or self.topics[kind], keyed)
+        if transactional_id is None:
+            overrides = {"linger.ms": "5", "acks": "all"}
+            producer = client.producer(settings, client_id="tests", overrides=overrides, idempotent=True)
+            send(producer, records)
+        else:
+            producer = in_transaction(settings, transactional_id, records)
+            (producer.commit_transaction if commit else producer.abort_transaction)(30)
         producer.close()
 
     @contextmanager
     def open_transaction(self, kind: str, pairs: Sequence[Pair]) -> Iterator[None]:
         """Write records in a transaction that stays open meanwhile."""
-        producer = client.producer(
-            self.worker().producer_settings(),
-            client_id=f"{self.unique}-open",
-            overrides={
-                "transactional.id": f"{self.unique}-open",
-                "message.timeout.ms": "60000",
-                "transaction.timeout.ms": "600000",  # nobody else ends it, however slow the machine is
-            },
-        )
-        producer.init_transactions(30)
-        producer.begin_transaction()
-        send(producer, pairs_of(self.topics[kind], pairs))
+        records = pairs_of(self.topics[kind], pairs)
+        producer = in_transaction(self.worker().producer_settings(), f"{self.unique}-open", records)
         try:
             yield
         finally:

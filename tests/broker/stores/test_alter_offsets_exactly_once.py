@@ -28,6 +28,7 @@ from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import WorkerConfig
 from tests.support.connect_member import ConnectMember
 from tests.support.flushes import flush_offsets
+from tests.support.topics import in_transaction, pairs_of
 from tests.support.waiting import await_that
 
 FILE = {"filename": "x.txt"}
@@ -176,15 +177,9 @@ def test_the_open_transaction_of_a_task_does_not_hold_up_a_change(shared: Any) -
         storage.config.claim_write_privileges()
         storage.config.put_connector_config("foo", {}, TargetState.STOPPED)
         storage.config.put_task_count_record("foo", 2)
-        producer = client.producer(
-            worker.producer_settings(),
-            client_id="tests",
-            overrides={"transactional.id": f"{worker.group_id}-foo-1", "transaction.timeout.ms": "600000"},
-        )
-        producer.init_transactions(30)
-        producer.begin_transaction()
-        producer.produce(worker.offset_storage_topic, b'{"position":99}', f"{worker.group_id}.".encode() + KEY)
-        assert producer.flush(30) == 0
+        pair = f"{worker.group_id}.".encode() + KEY, b'{"position":99}'
+        records = pairs_of(worker.offset_storage_topic, [pair])
+        producer = in_transaction(worker.producer_settings(), f"{worker.group_id}-foo-1", records)
         assert storage.alter_offsets("foo", [(FILE, {"position": 5})]) == 1
         assert storage.offset_reader("foo").offset(FILE) == {"position": 5}
         producer.purge()
