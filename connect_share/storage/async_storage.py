@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, overload
+from typing import Any, Final, Generic, Literal, ParamSpec, Self, TypeVar, overload
 
 from connect_share.errors import ConnectShareError, NotStartedError
 from connect_share.log.protocol import STOP_TIMEOUT_S, Steps, Wait, steps_of
@@ -25,7 +25,7 @@ from connect_share.storage.connect_storage import ConnectStorage
 from connect_share.storage.live_members import AllowLiveMembers
 from connect_share.storage.start import StorageStartup
 from connect_share.stores.alter_offsets import OffsetPair
-from connect_share.stores.base import REFRESH_TIMEOUT_S
+from connect_share.stores.base import REFRESH_TIMEOUT_S, KafkaTopicBasedBackingStore
 from connect_share.stores.config import ConfigUpdateListener, KafkaConfigBackingStore, check_listener
 from connect_share.stores.offsets import KafkaOffsetBackingStore, OffsetStorageReader, OffsetStorageWriter
 from connect_share.stores.status import FLUSH_TIMEOUT_S, KafkaStatusBackingStore
@@ -34,6 +34,7 @@ from connect_share.worker_config import WorkerConfig
 
 P = ParamSpec("P")
 T = TypeVar("T")
+S = TypeVar("S", bound=KafkaTopicBasedBackingStore)
 
 _READERS: Final = 4
 
@@ -109,12 +110,23 @@ class Driver:
 _NO_CONNECTOR: Final = ""
 
 
-class AsyncConfigStore:
+class _AsyncStore(Generic[S]):
+    """What the three stores have in common."""
+
+    def __init__(self, store: S, driver: Driver) -> None:
+        self._store = store
+        self._driver = driver
+
+    async def refresh(self, timeout_s: float = REFRESH_TIMEOUT_S) -> None:
+        """Return once everything that is in the topic now was applied."""
+        await self._driver.read(self._store.refresh, timeout_s)
+
+
+class AsyncConfigStore(_AsyncStore[KafkaConfigBackingStore]):
     """The config store: methods as of ``KafkaConfigBackingStore``, writes awaitable."""
 
     def __init__(self, store: KafkaConfigBackingStore, driver: Driver, listeners: FanOut) -> None:
-        self._store = store
-        self._driver = driver
+        super().__init__(store, driver)
         self._listeners = listeners
 
     def snapshot(self) -> ClusterConfigState:
@@ -134,10 +146,6 @@ class AsyncConfigStore:
     def events(self) -> ConfigEvents:
         """Return the changes from now on, for ``async for``; several may listen."""
         return self._listeners.listen()
-
-    async def refresh(self, timeout_s: float = REFRESH_TIMEOUT_S) -> None:
-        """Return once everything that is in the topic now was applied."""
-        await self._driver.read(self._store.refresh, timeout_s)
 
     async def put_connector_config(
         self, connector: str, properties: Mapping[str, str | None], target_state: TargetState | None = None
@@ -182,12 +190,8 @@ class AsyncConfigStore:
         await self._driver.perform(_NO_CONNECTOR, self._store.claim_write_privileges)
 
 
-class AsyncStatusStore:
+class AsyncStatusStore(_AsyncStore[KafkaStatusBackingStore]):
     """The status store: methods as of ``KafkaStatusBackingStore``. A put waits for nothing there, and for nothing here."""
-
-    def __init__(self, store: KafkaStatusBackingStore, driver: Driver) -> None:
-        self._store = store
-        self._driver = driver
 
     async def put(self, status: ConnectorStatus | TaskStatus | TopicStatus) -> None:
         """Write a status whatever was written before."""
@@ -235,17 +239,9 @@ class AsyncStatusStore:
         """Wait until everything put so far is acknowledged or has failed once."""
         await self._driver.read(self._store.flush, timeout_s)
 
-    async def refresh(self, timeout_s: float = REFRESH_TIMEOUT_S) -> None:
-        """Return once everything that is in the topic now was applied."""
-        await self._driver.read(self._store.refresh, timeout_s)
 
-
-class AsyncOffsetStore:
+class AsyncOffsetStore(_AsyncStore[KafkaOffsetBackingStore]):
     """The offset store: methods as of ``KafkaOffsetBackingStore``, reads and writes awaitable."""
-
-    def __init__(self, store: KafkaOffsetBackingStore, driver: Driver) -> None:
-        self._store = store
-        self._driver = driver
 
     async def get(self, keys: Collection[bytes]) -> dict[bytes, bytes | None]:
         """Read to the end, then look up wire keys."""
@@ -262,10 +258,6 @@ class AsyncOffsetStore:
     def snapshot(self) -> OffsetSnapshot:
         """Return what was read so far, immutable."""
         return self._store.snapshot()
-
-    async def refresh(self, timeout_s: float = REFRESH_TIMEOUT_S) -> None:
-        """Return once everything that is in the topic now was applied."""
-        await self._driver.read(self._store.refresh, timeout_s)
 
 
 class AsyncOffsetReader:

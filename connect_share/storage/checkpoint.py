@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -153,28 +153,9 @@ def _with_numbers(plain: Any) -> Any:
     return plain
 
 
-@dataclass(frozen=True, slots=True)
-class TopicNow:
-    """What the cluster says of a topic before it is read.
-
-    Attributes:
-        topic_id: ``None`` if the brokers are too old to give one.
-        isolation: with which it will be read.
-        log_starts, end_offsets: by partition.
-        leader_epochs: by partition, -1 where the broker does not say.
-        delete_retention_ms: for how long tombstones stay at least; ``None`` if that could not be learnt.
-    """
-
-    topic: str
-    topic_id: str | None
-    isolation: str
-    log_starts: Mapping[int, int]
-    end_offsets: Mapping[int, int]
-    leader_epochs: Mapping[int, int]
-    delete_retention_ms: int | None
-
-
-def why_not_usable(saved: TopicCheckpoint, now: TopicNow, *, age_ms: int) -> str | None:
+def why_not_usable(
+    saved: TopicCheckpoint, now: TopicFacts, *, isolation: str, delete_retention_ms: int | None, age_ms: int
+) -> str | None:
     """Return why a full read is needed, or nothing.
 
     Four things make a checkpoint as good as a full read: it is the same topic; nothing before the positions went away
@@ -183,7 +164,12 @@ def why_not_usable(saved: TopicCheckpoint, now: TopicNow, *, age_ms: int) -> str
     the log behind the positions goes on from the log before them, that is each partition still has the leader it had:
     only a new leader cuts a log.
 
-    ``age_ms``: since the positions were the ends; negative after a clock jump.
+    Args:
+        saved: what the checkpoint has of the topic.
+        now: what the cluster says, with the first offset that is kept of each partition.
+        isolation: with which it will be read.
+        delete_retention_ms: for how long tombstones stay at least; ``None`` if that could not be learnt.
+        age_ms: since the positions were the ends; negative after a clock jump.
     """
     where = now.topic
     if saved.topic != now.topic:
@@ -192,31 +178,23 @@ def why_not_usable(saved: TopicCheckpoint, now: TopicNow, *, age_ms: int) -> str
         return f"the brokers give no id of topic {where}, so it may be another one"
     if saved.topic_id != now.topic_id:
         return f"topic {where} was created again: its id was {saved.topic_id} and is {now.topic_id}"
-    if saved.isolation != now.isolation:
-        return f"topic {where} was read {saved.isolation} and is read {now.isolation}"
-    partitions = set(now.end_offsets)
-    if (
-        not partitions
-        == set(saved.positions)
-        == set(saved.log_starts)
-        == set(saved.leader_epochs)
-        == set(now.log_starts)
-    ):
+    if saved.isolation != isolation:
+        return f"topic {where} was read {saved.isolation} and is read {isolation}"
+    partitions = set(now.ends)
+    if not partitions == set(saved.positions) == set(saved.log_starts) == set(saved.leader_epochs) == set(now.starts):
         return f"topic {where} has other partitions now"
     if age_ms < 0:
         return "its time is in the future: a clock was set back"
-    if now.delete_retention_ms is None:
+    if delete_retention_ms is None:
         return f"the delete.retention.ms of topic {where} could not be read"
-    if age_ms * 2 >= now.delete_retention_ms:
-        return f"it is older than half of delete.retention.ms={now.delete_retention_ms} of topic {where}"
+    if age_ms * 2 >= delete_retention_ms:
+        return f"it is older than half of delete.retention.ms={delete_retention_ms} of topic {where}"
     for partition in sorted(partitions):
-        position, start = saved.positions[partition], now.log_starts[partition]
+        position, start = saved.positions[partition], now.starts[partition]
         if start != saved.log_starts[partition]:
             return f"records at the beginning of {where}[{partition}] were deleted"
-        if not start <= position <= now.end_offsets[partition]:
-            return (
-                f"{where}[{partition}] was truncated: it ended at {position} and ends at {now.end_offsets[partition]}"
-            )
+        if not start <= position <= now.ends[partition]:
+            return f"{where}[{partition}] was truncated: it ended at {position} and ends at {now.ends[partition]}"
         before, after = saved.leader_epochs[partition], now.leader_epochs.get(partition, -1)
         if before < 0 or before != after:
             return f"{where}[{partition}] has another leader (epoch {before}, now {after}): its log may have been cut"
@@ -268,16 +246,14 @@ def proven(
         starts = asked_starts.result()
     age_ms = _now_ms() - checkpoint.taken_at_ms
     for topic_type, topic in names.items():
-        now = TopicNow(
-            topic=topic,
-            topic_id=facts[topic].description.topic_id,
+        found = facts[topic]
+        reason = why_not_usable(
+            checkpoint.of(topic_type),
+            replace(found, starts={number: starts[topic, number] for number in found.ends}),
             isolation=worker.isolation(topic_type).value,
-            log_starts={number: starts[topic, number] for number in facts[topic].ends},
-            end_offsets=facts[topic].ends,
-            leader_epochs=facts[topic].leader_epochs,
             delete_retention_ms=_delete_retention_ms(settings[topic]),
+            age_ms=age_ms,
         )
-        reason = why_not_usable(checkpoint.of(topic_type), now, age_ms=age_ms)
         if reason is not None:
             raise CheckpointRejected(reason)
     begin = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Self
 
@@ -17,6 +16,7 @@ from connect_share.errors import (
 )
 from connect_share.kafka import client
 from connect_share.kafka.callbacks import callback
+from connect_share.kafka.client import Deadline
 from connect_share.log.protocol import RecordMetadata
 from connect_share.model.keys import is_integer, shown
 from connect_share.model.records import ConnectorTaskId
@@ -274,11 +274,11 @@ class _TaskProducer(TransactionalWriter):
         Raises:
             WriteError: it failed; the producer is closed, the cause attached.
         """
-        deadline_s = time.monotonic() + SEND_TIMEOUT_S
+        deadline = Deadline.after(SEND_TIMEOUT_S)
 
         def send(producer: client.Producer) -> None:
             self._begin(producer)
-            self._produce(producer, deadline_s, topic, value, key, on_delivery=self._on_delivery, **more)
+            self._produce(producer, deadline, topic, value, key, on_delivery=self._on_delivery, **more)
 
         self._do(send, f"writing to {topic}")
 
@@ -323,10 +323,10 @@ class _TaskProducer(TransactionalWriter):
         producer: client.Producer,
         records: Sequence[tuple[bytes, bytes | None]],
         written: list[RecordMetadata],
-        deadline_s: float,
+        deadline: Deadline,
     ) -> None:
         try:
-            super()._commit(producer, records, written, deadline_s)
+            super()._commit(producer, records, written, deadline)
         except client.KafkaException as error:
             if self._undelivered is None or client.is_fenced(error):
                 raise

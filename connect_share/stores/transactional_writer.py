@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, cast
 
 from connect_share.errors import BrokerError, BrokerTimeoutError, PrivilegedWriteError, StoreError, WriteError
 from connect_share.kafka import client
+from connect_share.kafka.client import Deadline
 from connect_share.log.protocol import RecordMetadata
 from connect_share.worker_config import ClientSettings
 
@@ -113,7 +113,7 @@ class TransactionalWriter:
             PrivilegedWriteError: never claimed, lost to another producer, or failed; claim again.
             WriteError: another thread's write has not ended in time; nothing was written.
         """
-        deadline_s = time.monotonic() + timeout_s
+        deadline = Deadline.after(timeout_s)
         if not self._lock.acquire(timeout=timeout_s):
             raise WriteError(f"{self._topic} was not written: another write has not ended within {timeout_s:g} s")
         try:
@@ -124,9 +124,9 @@ class TransactionalWriter:
                 )
             written: list[RecordMetadata] = []
             failure = self._attempt(
-                lambda producer: self._commit(producer, records, written, deadline_s),
+                lambda producer: self._commit(producer, records, written, deadline),
                 f"writing to {self._topic}",
-                deadline_s,
+                deadline,
             )
             if failure is not None:
                 _logger.warning("Write privileges for %s are lost: %s", self._topic, failure)
@@ -149,7 +149,7 @@ class TransactionalWriter:
             writing.purge()
 
     def _attempt(
-        self, action: Callable[[client.Producer], None], doing: str, deadline_s: float | None = None
+        self, action: Callable[[client.Producer], None], doing: str, deadline: Deadline | None = None
     ) -> BrokerError | None:
         """Do something with the producer; when that fails it is closed, and the reason is given.
 
@@ -165,7 +165,7 @@ class TransactionalWriter:
             self._abandon()
             raise
         if failure is not None:
-            in_time = ABORT_TIMEOUT_S if deadline_s is None else deadline_s - time.monotonic()
+            in_time = ABORT_TIMEOUT_S if deadline is None else deadline.remaining_s()
             ended = self._abandon(max(LEAST_ABORT_S, min(in_time, ABORT_TIMEOUT_S)))
             if failure.name == "_FATAL" and ended is not None:  # which error was fatal is not said by what it ends
                 failure = client.translate(ended, doing, client.TopicRight.WRITE)
@@ -176,7 +176,7 @@ class TransactionalWriter:
         producer: client.Producer,
         records: Sequence[tuple[bytes, bytes | None]],
         written: list[RecordMetadata],
-        deadline_s: float,
+        deadline: Deadline,
     ) -> None:
         def on_delivery(error: client.KafkaError | None, message: client.Message) -> None:
             if error is None:
@@ -184,22 +184,22 @@ class TransactionalWriter:
 
         self._begin(producer)
         for key, value in records:
-            self._produce(producer, deadline_s, self._topic, value, key, on_delivery=on_delivery)
-        client.flush(producer, deadline_s - time.monotonic())
-        producer.commit_transaction(max(LEAST_COMMIT_S, deadline_s - time.monotonic()))
+            self._produce(producer, deadline, self._topic, value, key, on_delivery=on_delivery)
+        client.flush(producer, deadline.remaining_s())
+        producer.commit_transaction(deadline.remaining_s(LEAST_COMMIT_S))
 
     def _begin(self, producer: client.Producer) -> None:
         producer.begin_transaction()
 
     @staticmethod
     def _produce(
-        producer: client.Producer, deadline_s: float, topic: str, value: bytes | None, key: bytes | None, **more: Any
+        producer: client.Producer, deadline: Deadline, topic: str, value: bytes | None, key: bytes | None, **more: Any
     ) -> None:
         while True:
             try:
                 producer.produce(topic, value, key, **more)
             except BufferError:  # librdkafka's queue is full
-                if time.monotonic() > deadline_s:
+                if deadline.is_within():
                     raise
                 producer.poll(_QUEUE_FULL_S)
             else:
@@ -228,13 +228,12 @@ def fence_all(settings: ClientSettings, transactional_ids: Sequence[str], *, cli
     Raises:
         StoreError: not all of them were fenced within 60 s, the cause is attached; try again.
     """
-    deadline_s = time.monotonic() + FENCE_TIMEOUT_S
+    deadline = Deadline.after(FENCE_TIMEOUT_S)
 
     def fence(transactional_id: str) -> None:
-        left_s = deadline_s - time.monotonic()
-        if left_s <= 0:
+        if deadline.is_within():
             raise BrokerTimeoutError(f"no time was left for {transactional_id}", retriable=True)
-        client.fence(settings, transactional_id, client_id=client_id, timeout_s=left_s)
+        client.fence(settings, transactional_id, client_id=client_id, timeout_s=deadline.remaining_s())
 
     try:
         with ThreadPoolExecutor(_FENCED_AT_ONCE, thread_name_prefix="fence") as pool:

@@ -78,26 +78,20 @@ def test_the_migrators_names_are_importable() -> None:
     assert {"KafkaConnectTopicMigrator", "Skipped", "SkipReason"} <= set(dir(migrator))
 
 
-class _Recorder(connect_share.ConfigUpdateListener):
-    """Records which of its methods was called, and how."""
-
-    calls: list[tuple[str, tuple[object, ...]]]
-
-    def __getattribute__(self, name: str) -> Any:
-        if name.startswith("on_"):
-            return lambda *arguments: self.calls.append((name, arguments))
-        return super().__getattribute__(name)
-
-
 def test_every_event_of_the_config_fold_is_a_method_of_the_listener() -> None:
-    listener = _Recorder()
-    listener.calls = []
+    calls: list[tuple[str, tuple[object, ...]]] = []
+
+    class Recorder(connect_share.ConfigUpdateListener):
+        def __getattribute__(self, name: str) -> Any:
+            called = lambda *arguments: calls.append((name, arguments))  # noqa: E731
+            return called if name.startswith("on_") else super().__getattribute__(name)
+
     for kind in typing.get_args(ConfigEvent):
         arguments = tuple(field.name for field in dataclasses.fields(kind))
-        assert deliver(kind(*arguments), listener)
-        assert listener.calls[-1][1] == arguments
+        assert deliver(kind(*arguments), Recorder())
+        assert calls[-1][1] == arguments
     methods = [name for name in vars(connect_share.ConfigUpdateListener) if name.startswith("on_")]
-    assert sorted(name for name, _ in listener.calls) == sorted(methods)
+    assert sorted(name for name, _ in calls) == sorted(methods)
 
 
 def _errors() -> list[type[errors.ConnectShareError]]:

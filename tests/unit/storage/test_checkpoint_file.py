@@ -13,11 +13,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from connect_share.kafka.descriptions import TopicDescription
+from connect_share.kafka.facts import TopicFacts
 from connect_share.storage.checkpoint import (
     Checkpoint,
     CheckpointRejected,
     TopicCheckpoint,
-    TopicNow,
     read_checkpoint,
     why_not_usable,
     write_checkpoint,
@@ -34,8 +35,10 @@ PART = TopicCheckpoint(
     state={"password": SECRET, "number": 1e300},
 )
 WHOLE = Checkpoint(cluster_group_id="g", taken_at_ms=1_000, config=PART, status=PART, offset=PART)
-EPOCHS = {0: 3, 1: 4}
-NOW = TopicNow("c", "AAAA", "read_committed", {0: 0, 1: 5}, {0: 12, 1: 7}, EPOCHS, 1_000)
+NOW = TopicFacts(
+    TopicDescription("c", "AAAA", ()), ends={0: 12, 1: 7}, starts={0: 0, 1: 5}, leader_epochs=PART.leader_epochs
+)
+ASKED: dict[str, Any] = {"isolation": "read_committed", "delete_retention_ms": 1_000, "age_ms": 0}
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
@@ -163,31 +166,31 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
 
 
 def test_the_same_topic_that_has_grown_is_fine() -> None:
-    assert why_not_usable(PART, NOW, age_ms=499) is None
-    assert why_not_usable(PART, NOW, age_ms=0) is None
+    assert why_not_usable(PART, NOW, **{**ASKED, "age_ms": 499}) is None
+    assert why_not_usable(PART, NOW, **ASKED) is None
 
 
 @pytest.mark.parametrize(
-    ("now", "age_ms", "reason"),
+    ("now", "asked", "reason"),
     [
-        (replace(NOW, topic="d"), 0, "not of d"),
-        (replace(NOW, topic_id=None), 0, "no id"),
-        (replace(NOW, topic_id="AAAB"), 0, "created again"),
-        (replace(NOW, isolation="read_uncommitted"), 0, "was read"),
-        (replace(NOW, log_starts={0: 0, 1: 5, 2: 0}, end_offsets={0: 12, 1: 7, 2: 0}), 0, "partitions"),
-        (replace(NOW, log_starts={0: 0}, end_offsets={0: 12}), 0, "partitions"),
-        (replace(NOW, delete_retention_ms=None), 0, "could not be read"),
-        (NOW, 500, "older than half"),
-        (NOW, -1, "in the future"),
-        (replace(NOW, leader_epochs={0: 4, 1: 4}), 0, "leader"),
-        (replace(NOW, leader_epochs={0: 3}), 0, "leader"),
-        (replace(NOW, log_starts={0: 0, 1: 6}), 0, "were deleted"),
-        (replace(NOW, log_starts={0: 0, 1: 4}), 0, "were deleted"),
-        (replace(NOW, end_offsets={0: 12, 1: 6}), 0, "truncated"),
-        (replace(NOW, end_offsets={0: 9, 1: 7}), 0, "truncated"),
+        (replace(NOW, description=TopicDescription("d", "AAAA", ())), {}, "not of d"),
+        (replace(NOW, description=TopicDescription("c", None, ())), {}, "no id"),
+        (replace(NOW, description=TopicDescription("c", "AAAB", ())), {}, "created again"),
+        (NOW, {"isolation": "read_uncommitted"}, "was read"),
+        (replace(NOW, starts={0: 0, 1: 5, 2: 0}, ends={0: 12, 1: 7, 2: 0}), {}, "partitions"),
+        (replace(NOW, starts={0: 0}, ends={0: 12}), {}, "partitions"),
+        (NOW, {"delete_retention_ms": None}, "could not be read"),
+        (NOW, {"age_ms": 500}, "older than half"),
+        (NOW, {"age_ms": -1}, "in the future"),
+        (replace(NOW, leader_epochs={0: 4, 1: 4}), {}, "leader"),
+        (replace(NOW, leader_epochs={0: 3}), {}, "leader"),
+        (replace(NOW, starts={0: 0, 1: 6}), {}, "were deleted"),
+        (replace(NOW, starts={0: 0, 1: 4}), {}, "were deleted"),
+        (replace(NOW, ends={0: 12, 1: 6}), {}, "truncated"),
+        (replace(NOW, ends={0: 9, 1: 7}), {}, "truncated"),
     ],
 )
-def test_reasons_for_a_full_read(now: TopicNow, age_ms: int, reason: str) -> None:
-    told = why_not_usable(PART, now, age_ms=age_ms)
+def test_reasons_for_a_full_read(now: TopicFacts, asked: dict[str, Any], reason: str) -> None:
+    told = why_not_usable(PART, now, **{**ASKED, **asked})
     assert told is not None
     assert reason in told
