@@ -387,7 +387,7 @@ def test_a_store_whose_log_has_died_is_replaced(shared: Any) -> None:
 
 
 def test_own_stores_end_with_their_connectors(shared: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(connector_offset_stores, "_LOOK_S", 0.2)
+    monkeypatch.setattr(connector_offset_stores, "_CHECK_EVERY_S", 0.2)
     monkeypatch.setattr(identity, "FRESH_S", 0.0)  # acknowledgements pass through the hands of another thread
     topics = [own_topic(shared, f"own-{number}") for number in range(3)]
 
