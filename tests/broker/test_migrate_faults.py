@@ -24,6 +24,7 @@ from migrator.copy.local_engine import copy_one, local_engine
 from migrator.run import Manifest, MigrationStatus, backup_path, manifest_path
 from tests.lab.embedded.broker import LocalBroker
 from tests.support.kafka import TOPIC_PREFIX
+from tests.support.long_forms import LONG
 from tests.support.migration_faults import (
     ALL,
     CONFIG_RECORDS,
@@ -171,7 +172,7 @@ def test_the_disk_is_full_when_the_manifest_is_written(busy: Busy) -> None:
 
 @pytest.mark.slow
 @pytest.mark.kills_broker
-@pytest.mark.parametrize("size", ["small", "bulk"])
+@pytest.mark.parametrize("size", ["bulk", *(["small"] if LONG else [])])
 def test_the_broker_is_killed_and_comes_back(own_broker: LocalBroker, tmp_path: Path, size: str) -> None:
     busy, allowed = Busy(Site(own_broker.bootstrap_servers, "faults", tmp_path)), Allowed(tmp_path / "allowed")
     allowed.set(QUARTER)

@@ -13,6 +13,7 @@ import pytest
 from tests.lab.benchmarks import migration, process_cost
 from tests.lab.benchmarks.process_cost import measured
 from tests.support.kafka import TestBroker
+from tests.support.long_forms import LONG
 
 pytestmark = pytest.mark.broker
 
@@ -56,7 +57,7 @@ def test_a_program_that_is_measured_ends_with_the_measurement(monkeypatch: pytes
         os.kill(begun[0], 0)
 
 
-@pytest.mark.slow
+@pytest.mark.skipif(not LONG, reason="a benchmark, that make bench runs whole: make soak")
 def test_what_is_wrong_in_a_mirror_is_counted(
     broker: TestBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

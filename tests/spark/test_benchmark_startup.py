@@ -82,7 +82,7 @@ def test_a_run_that_was_stopped_goes_on(
         )
 
 
-@pytest.mark.slow
+@pytest.mark.skipif(not LONG, reason="a benchmark, that make bench runs whole: make soak")
 @pytest.mark.usefixtures("spark")
 def test_java_is_measured_on_transactional_topics_and_while_others_write(broker: TestBroker, tmp_path: Path) -> None:
     file = tmp_path / "result.json"

@@ -12,10 +12,11 @@ from connect_share.model.records import TopicType
 from tests.lab.compatibility.__main__ import main
 from tests.lab.compatibility.result import Outcome, load_results
 from tests.support.kafka import TestBroker
+from tests.support.long_forms import LONG
 from tests.support.waiting import await_that
 
 
-@pytest.mark.slow
+@pytest.mark.skipif(not LONG, reason="one cell, and make compat has them all: make soak")
 @pytest.mark.timeout(900)
 def test_an_old_worker_shares_with_python_and_one_that_does_not_start_fails_its_cell(
     broker: TestBroker, unique: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

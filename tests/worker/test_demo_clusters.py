@@ -125,9 +125,9 @@ def _processes_with(mark: str) -> list[str]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.skipif(not LONG, reason="the end of a demo: make soak")
 @pytest.mark.skipif(not _SEES_PROCESSES, reason="looks for processes in /proc")
-@pytest.mark.parametrize("number", [signal.SIGINT, *([signal.SIGKILL] if LONG else [])])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_demo_stops_everything(tmp_path: Path, unique: str, number: signal.Signals) -> None:
     if given_broker() is not None:
         pytest.skip("CONNECT_SHARE_BOOTSTRAP is set: the demo starts a broker of its own")

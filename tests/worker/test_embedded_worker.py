@@ -13,6 +13,7 @@ from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.lab.worker import LabWorker
 from tests.support.java_groups import put
 from tests.support.kafka import TestBroker
+from tests.support.long_forms import LONG
 from tests.support.topics import create_known
 
 
@@ -39,7 +40,7 @@ def test_a_worker_runs_a_connector_with_a_hostile_name(
     assert not worker.running
 
 
-@pytest.mark.slow
+@pytest.mark.skipif(not LONG, reason="what other tests of a broker that is killed rest upon: make soak")
 def test_a_stopped_broker_starts_again_with_its_data(own_broker: LocalBroker) -> None:
     from connect_share.kafka.descriptions import NewTopicRequest
 

@@ -15,6 +15,7 @@ from tests.lab.embedded.java_program import compiled
 from tests.lab.worker import LabWorker
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, put, write
 from tests.support.kafka import TestBroker
+from tests.support.long_forms import LONG
 from tests.support.sealed import keys_by_provider
 from tests.support.waiting import await_that
 
@@ -38,7 +39,7 @@ def clock(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("form", ["plain", "sealed", "exactly once"])
+@pytest.mark.parametrize("form", ["sealed", *(["plain", "exactly once"] if LONG else [])])
 def test_it_keeps_its_state_among_records_of_others(
     broker: TestBroker,
     unique: str,

@@ -87,8 +87,7 @@ def foreign_trouble(group: JavaGroup, ids: list[str]) -> list[str]:
 @pytest.mark.timeout(int(_MINUTES * 60) + 900)
 @pytest.mark.parametrize(
     ("versions", "extra"),
-    [(_VERSIONS, {}), (_EXACTLY_ONCE_GROUPS, EXACTLY_ONCE)],
-    ids=["three-versions", "exactly-once"],
+    [(_VERSIONS, {}), *([(_EXACTLY_ONCE_GROUPS, EXACTLY_ONCE)] if LONG else [])],
 )
 def test_every_group_is_what_its_own_operations_made_it(
     request: pytest.FixtureRequest, unique: str, tmp_path: Path, versions: dict[str, str], extra: dict[str, str]

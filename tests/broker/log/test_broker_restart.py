@@ -11,12 +11,13 @@ import pytest
 
 from connect_share.errors import BrokerError, ReadToEndTimeoutError
 from tests.broker.log.conftest import Bench, Collected
+from tests.support.long_forms import LONG
 
 pytestmark = pytest.mark.kills_broker
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("crash", [False, True], ids=["stopped", "killed"])
+@pytest.mark.parametrize("crash", [True, *([False] if LONG else [])])
 def test_log_goes_on_after_the_broker_is_back(own_broker: Any, unique: str, crash: bool) -> None:
     with ExitStack() as stack:
         bench = Bench(own_broker.bootstrap_servers, unique, stack)
