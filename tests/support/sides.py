@@ -1,12 +1,19 @@
-"""Sides of a comparison whose records are here already, for verifying without a broker."""
+"""Sides of a comparison and slices of a copy whose records are here already, for moves without a broker."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from connect_share.model.records import Record
+import pytest
+
+from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.transform.rules import KeyTransform
+from connect_share.transform.sealed import NO_SEALING, Sealing
+from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from migrator.plan import CopySlice
 from migrator.verify.verification import Side
 
 
@@ -54,3 +61,22 @@ class Held(Side):
         size = self.at_once or max(1, len(held))
         for start in range(0, len(held), size):
             yield [Message(record) for record in held[start : start + size]]
+
+
+def held(records: Sequence[Record], sealing: Sealing = NO_SEALING) -> Held:
+    """Return a side with these records."""
+    return Held((), Isolation.READ_UNCOMMITTED, ClientSettings({}), "t", tuple(records), sealing=sealing)
+
+
+def slice_of(transform: KeyTransform, number: int, partitions: Mapping[TopicType, int], *, fold: bool) -> CopySlice:
+    """Return the slice of one partition, copied to a topic with so many."""
+    where, topic_type = OffsetRange("source", number, 0, 1), transform.topic_type
+    return CopySlice(0, topic_type, where, Isolation.READ_UNCOMMITTED, "copy", partitions[topic_type], transform, fold)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def silence() -> Iterator[None]:
+    """Log nothing: garbage and refused records would be, thousands of times."""
+    logging.disable()
+    yield
+    logging.disable(logging.NOTSET)

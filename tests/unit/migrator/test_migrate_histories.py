@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -15,18 +14,18 @@ from hypothesis import strategies as st
 from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.keys import MARKER, ClusterGroupId, connector_of
 from connect_share.model.murmur2 import partition_for
-from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.model.records import Record, TopicType
 from connect_share.replay import replay_config, replay_offsets, replay_status
 from connect_share.transform.canonical import canonical_config
 from connect_share.transform.rules import KeyTransform
 from connect_share.transform.sealed import NO_SEALING, Opener, Resealer, SealTimes
-from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.copy.copy_job import Tally, rewritten
 from migrator.copy.existing_records import ExistingRecords, identity
-from migrator.plan import CopySlice
 from migrator.verify.verification import VerifyJob
 from tests.support.histories import NAMES, Draw, History, by_partition, compacted, histories, interleaved
-from tests.support.sides import Held
+from tests.support.sides import held, silence, slice_of
+
+__all__ = ["silence"]
 
 GROUP = "g.h"
 HISTORIES = 100
@@ -40,18 +39,6 @@ DIRECTIONS = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def silence() -> Iterator[None]:
-    """Garbage is logged, thousands of times."""
-    logging.disable()
-    yield
-    logging.disable(logging.NOTSET)
-
-
-def held(records: Sequence[Record]) -> Held:
-    return Held((), Isolation.READ_UNCOMMITTED, ClientSettings({}), "test", tuple(records))
-
-
 def plain_resealer(transform: KeyTransform) -> Resealer:
     return Resealer(transform, NO_SEALING, NO_SEALING, SealTimes())
 
@@ -63,19 +50,6 @@ def transform_of(
     return KeyTransform.between(topic_type, source, destination, None if job is None else {job})
 
 
-def slice_of(transform: KeyTransform, number: int, *, fold: bool = False) -> CopySlice:
-    return CopySlice(
-        source_index=0,
-        topic_type=transform.topic_type,
-        offset_range=OffsetRange("source", number, 0, 1),
-        isolation=Isolation.READ_UNCOMMITTED,
-        destination_topic="destination",
-        destination_partitions=PARTITIONS[transform.topic_type],
-        transform=transform,
-        fold=fold,
-    )
-
-
 def streams(transform: KeyTransform, source: Sequence[Record], *, fold: bool = False) -> list[list[Record]]:
     """What each slice writes, in order."""
     found = []
@@ -83,7 +57,10 @@ def streams(transform: KeyTransform, source: Sequence[Record], *, fold: bool = F
         tally = Tally()
         written = []
         for record in rewritten(
-            slice_of(transform, log[0].partition, fold=fold), log, tally, resealer=plain_resealer(transform)
+            slice_of(transform, log[0].partition, PARTITIONS, fold=fold),
+            log,
+            tally,
+            resealer=plain_resealer(transform),
         ):
             tally.add(record)
             written.append(record)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -14,20 +13,20 @@ from hypothesis import strategies as st
 from connect_share.errors import ConfigError
 from connect_share.model.keys import ClusterGroupId, own_key
 from connect_share.model.murmur2 import partition_for
-from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode, TopicSeals
 from connect_share.sealing.cipher import is_sealed
 from connect_share.transform.rules import KeyTransform, SkipReason
 from connect_share.transform.sealed import NO_SEALING, Opener, Resealer, Sealing, SealTimes
-from connect_share.worker_config.client_settings import ClientSettings, Isolation
 from migrator.copy.copy_job import Tally, rewritten
 from migrator.copy.existing_records import ExistingRecords
-from migrator.plan import CopySlice
 from migrator.verify.equality import compare_states
 from migrator.verify.verification import VerifyJob
 from tests.support.histories import Draw, History, by_partition, histories
 from tests.support.sealed import key_text, sealed
-from tests.support.sides import Held
+from tests.support.sides import held, silence, slice_of
+
+__all__ = ["silence"]
 
 GROUP, OTHER = "g.h", "new.home"
 KEYS, NEW_KEYS = KeyRing.parse(key_text(7)), KeyRing.parse(key_text(8))
@@ -40,27 +39,9 @@ DESTINATIONS: tuple[Side, ...] = (*SOURCES, (GROUP, RESEALED), (OTHER, SEALED), 
 every_topic = pytest.mark.parametrize("topic_type", TopicType)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def silence() -> Iterator[None]:
-    """Each refused record is logged."""
-    logging.disable()
-    yield
-    logging.disable(logging.NOTSET)
-
-
 def transform_of(topic_type: TopicType, source: Side, destination: Side) -> KeyTransform:
     group = None if destination[0] is None else ClusterGroupId(destination[0])
     return KeyTransform.between(topic_type, source[0], group)
-
-
-def held(records: Sequence[Record], sealing: Sealing) -> Held:
-    return Held((), Isolation.READ_UNCOMMITTED, ClientSettings({}), "t", tuple(records), sealing=sealing)
-
-
-def slice_of(transform: KeyTransform, number: int, *, fold: bool) -> CopySlice:
-    where = OffsetRange("source", number, 0, 1)
-    partitions = PARTITIONS[transform.topic_type]
-    return CopySlice(0, transform.topic_type, where, Isolation.READ_UNCOMMITTED, "copy", partitions, transform, fold)
 
 
 def laid(records: Sequence[Record]) -> list[Record]:
@@ -101,7 +82,8 @@ def copied(
     written = []
     for log in by_partition(records):
         resealer = Resealer(transform, source[1], destination[1], SealTimes())
-        for record in rewritten(slice_of(transform, log[0].partition, fold=fold), log, Tally(), resealer=resealer):
+        part = slice_of(transform, log[0].partition, PARTITIONS, fold=fold)
+        for record in rewritten(part, log, Tally(), resealer=resealer):
             sent = resealer.sealed(record)
             number = partition_for(sent.key or b"", PARTITIONS[transform.topic_type])
             written.append(replace(sent, topic="copy", partition=number))
@@ -207,7 +189,14 @@ def test_an_interrupted_copy_is_recognised_by_what_it_says(topic_type: TopicType
         existing = ExistingRecords.read([*whole[:many], garbage], transform, opener)
         assert existing.count == many
         resealer = Resealer(transform, NO_SEALING, SEALED, SealTimes().behind(existing.newest))
-        sent = [*rewritten(slice_of(transform, 0, fold=False), originals, Tally(), resealer=resealer)]
+        sent = [
+            *rewritten(
+                slice_of(transform, 0, PARTITIONS, fold=False),
+                originals,
+                Tally(),
+                resealer=resealer,
+            )
+        ]
         point = existing.resume_point(sent, PARTITIONS[topic_type])
         rest = [resealer.sealed(record) for record in sent if not point.passes(record)]
         assert len(rest) == len(whole) - many
@@ -241,5 +230,5 @@ def test_refused_records_are_counted() -> None:
     ]
     tally = Tally()
     resealer = Resealer(transform, SEALED, SEALED, SealTimes())
-    assert [*rewritten(slice_of(transform, 0, fold=False), records, tally, resealer=resealer)] == []
+    assert [*rewritten(slice_of(transform, 0, PARTITIONS, fold=False), records, tally, resealer=resealer)] == []
     assert tally.skipped == {SkipReason.REFUSED: 2, SkipReason.SESSION_KEY: 1, SkipReason.FOREIGN_GROUP: 1}
