@@ -11,7 +11,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
-from connect_share.backup.bystanders import key_hash
+from connect_share.backup.rewrite import key_hash
 from connect_share.errors import PlanFileError
 from connect_share.files import Progress, Silent
 from connect_share.kafka.facts import TopicFacts, admin_of, read_facts, read_messages, require_topic

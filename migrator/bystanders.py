@@ -13,7 +13,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
-from connect_share.backup.bystanders import NewestDigests
+from connect_share.backup.rewrite import NewestDigests
 from connect_share.files import Progress
 from connect_share.kafka.client import Message, headers_of
 from connect_share.kafka.facts import TopicFacts, admin_of, read_messages

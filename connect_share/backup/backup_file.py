@@ -28,8 +28,14 @@ from typing import Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from connect_share.backup.encryption import FileCipher, missing_key
-from connect_share.backup.record_file import RecordBlock, RecordEncoder, RecordFile, RecordFileWriter
+from connect_share.backup.record_file import (
+    FileCipher,
+    RecordBlock,
+    RecordEncoder,
+    RecordFile,
+    RecordFileWriter,
+    missing_key,
+)
 from connect_share.errors import AlreadyAppliedError, RecordFileError, RestoreRejectedError, UsageError
 from connect_share.files import Progress
 from connect_share.kafka.client import Message, headers_of, to_record
@@ -546,6 +552,11 @@ class BackupLayout:
             SectionRead(self.sections[number], topics, self.keys, ranges[first : first + PARTITIONS_AT_ONCE], path.name)
             for first in range(0, len(ranges), PARTITIONS_AT_ONCE)
         ]
+
+
+def common_isolation(topic_type: TopicType) -> Isolation:
+    """Return what every group agrees with: one with exactly-once writes transactions, the others none."""
+    return Isolation.READ_UNCOMMITTED if topic_type is TopicType.STATUS else Isolation.READ_COMMITTED
 
 
 def read_here(reads: Sequence[SectionRead], progress: Progress) -> Iterator[SectionPart]:

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
-from connect_share.backup.bystanders import NewestDigests
-from connect_share.backup.rewrite import Facts, Rewrite, Rewritten, StoppedGroup, still_written
+from connect_share.backup.rewrite import Facts, NewestDigests, Rewrite, Rewritten, StoppedGroup, still_written
 from connect_share.console import PLAIN, Group
 from connect_share.errors import ConfigError, ConnectShareError, CopyError
 from connect_share.files import Progress

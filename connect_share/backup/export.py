@@ -20,6 +20,7 @@ from connect_share.backup.backup_file import (
     Origin,
     ReadEngine,
     Reader,
+    common_isolation,
     read_here,
     write_backup,
 )
@@ -32,7 +33,7 @@ from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.model.keys import ClusterGroupId, connector_of, own_key, split_key
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.sealing import KeyRing
-from connect_share.worker_config import Isolation, TopicSet
+from connect_share.worker_config import TopicSet
 
 _SHOWN: Final = 20
 
@@ -77,18 +78,13 @@ class Export:
             TopicMissingError: names the topic.
             BrokerError: not reachable, or not allowed.
         """
-        isolation = {topic_type: self._isolation(topic_type) for topic_type in self.topic_set.topics}
+        isolation = {topic_type: common_isolation(topic_type) for topic_type in self.topic_set.topics}
         found = topic_ranges(admin, replace(self.topic_set, isolation=isolation), self.topic_set.topics)
         ranges = {topic_type: parts for topic_type, (parts, _) in found.items()}
         return ranges, [note for _, notes in found.values() for note in notes]
 
-    @staticmethod
-    def _isolation(topic_type: TopicType) -> Isolation:
-        """Return what every group agrees with: one with exactly-once writes transactions, the others none."""
-        return Isolation.READ_UNCOMMITTED if topic_type is TopicType.STATUS else Isolation.READ_COMMITTED
-
     def _reader(self, topic_type: TopicType) -> Reader:
-        return Reader(self.topic_set.settings, CONSOLE_CLIENT_ID, self._isolation(topic_type))
+        return Reader(self.topic_set.settings, CONSOLE_CLIENT_ID, common_isolation(topic_type))
 
     def takes(self, topic_type: TopicType) -> KeyTest:
         """Return the test for the keys that are exported."""

@@ -3,22 +3,23 @@
 The rules are the same for all. No worker of the group is alive, which is asked before the topics are read and directly before
 they are written. The topics are there, and no transaction is open on them. What the group has is read as its workers read it.
 It is in a backup before anything is written. Nothing was written under its keys meanwhile, and the topics are the same.
-Afterwards everything is read again and compared. What is written depends on what is there, so a run that was killed is
-completed by the next one.
+Afterwards everything is read again and compared, records of others by their digests. What is written depends on what is
+there, so a run that was killed is completed by the next one.
 """
 
 from __future__ import annotations
 
+import hashlib
+import struct
 import uuid
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 
-from connect_share.backup.backup_file import BackupFile, BackupLayout, Origin, write_backup
-from connect_share.backup.bystanders import key_hash
+from connect_share.backup.backup_file import BackupFile, BackupLayout, Origin, common_isolation, write_backup
 from connect_share.console import Group
 from connect_share.errors import CopyError
 from connect_share.files import Progress, Silent, counted
@@ -36,8 +37,45 @@ from connect_share.kafka.facts import (
 )
 from connect_share.kafka.write import write_records
 from connect_share.model.keys import own_key
-from connect_share.model.records import Record, TopicType
+from connect_share.model.records import Headers, Record, TopicType
 from connect_share.worker_config import Isolation, WorkerConfig
+
+_PLACE: Final = struct.Struct(">iqqI")
+
+
+def key_hash(partition: int | None, key: bytes | None) -> int:
+    """Return a number for partition and key. It is salted per process, so that nobody can write keys that collide."""
+    return hash((partition, key or b""))
+
+
+@dataclass
+class NewestDigests:
+    """The newest records that have a value: a hash of place, timestamp, key, value and headers, by ``key_hash``."""
+
+    by_key: dict[int, int] = field(default_factory=dict, repr=False)
+
+    def add(  # noqa: PLR0917 - the fields of a record in their order
+        self,
+        partition: int,
+        offset: int,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers | None,
+    ) -> tuple[int | None, int | None]:
+        """Add the next record, those of one key in order. Returns the hash before it and its own; ``None``: no value."""
+        at, key = key_hash(partition, key), key or b""
+        before = self.by_key.pop(at, None)
+        if value is None:
+            return before, None
+        hashed = hashlib.blake2b(_PLACE.pack(partition, offset, timestamp_ms, len(key)), digest_size=8)
+        hashed.update(key)
+        hashed.update(value)
+        if headers != ():  # headers that cannot be read all count as equal
+            hashed.update(repr(headers and [*headers]).encode())
+        self.by_key[at] = digest = int.from_bytes(hashed.digest(), "big")
+        return before, digest
+
 
 Facts = Mapping[TopicType, TopicFacts]
 Found = TypeVar("Found")
@@ -107,7 +145,7 @@ class StoppedGroup:
         """Return the isolation of the group's workers; what every group agrees with, if the worker file is not its own."""
         if self.group == self.worker.cluster_group_id:
             return self.worker.isolation(topic_type)
-        return Isolation.READ_UNCOMMITTED if topic_type is TopicType.STATUS else Isolation.READ_COMMITTED
+        return common_isolation(topic_type)
 
     def read(
         self, topic_type: TopicType, facts: TopicFacts, progress: Progress, doing: str = "reading"

@@ -31,8 +31,7 @@ from connect_share.backup.backup_file import (
     point_at,
     segment_files,
 )
-from connect_share.backup.encryption import FileCipher
-from connect_share.backup.record_file import SCHEMA, RecordFile, RecordFileWriter
+from connect_share.backup.record_file import SCHEMA, FileCipher, RecordFile, RecordFileWriter
 from connect_share.errors import ConfigError, RecordFileError, RestoreRejectedError
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KeyRing
