@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.lab.class_archives import use_class_archives
 from tests.lab.embedded.broker import LocalBroker
-from tests.lab.worker import LabWorker
+from tests.lab.embedded.worker import ConnectWorker
 from tests.support.kafka import (
     ONE_SEGMENT_EACH,
     TOPIC_PREFIX,
@@ -137,17 +137,17 @@ def own_broker() -> Iterator[LocalBroker]:
 
 
 @pytest.fixture
-def worker_factory(request: pytest.FixtureRequest, unique: str) -> Iterator[Callable[..., LabWorker]]:
+def worker_factory(request: pytest.FixtureRequest, unique: str) -> Iterator[Callable[..., ConnectWorker]]:
     """Start real Java workers; all are stopped at the end of the test."""
     shared = request.getfixturevalue("broker").bootstrap_servers if "broker" in request.fixturenames else None
     with ExitStack() as stack:
-        started: list[LabWorker] = []
+        started: list[ConnectWorker] = []
 
-        def start(properties: Mapping[str, str], **options: Any) -> LabWorker:
+        def start(properties: Mapping[str, str], **options: Any) -> ConnectWorker:
             if properties["bootstrap.servers"] == shared:
                 tag = unique.rsplit("-", 1)[-1]
                 assert tag in properties["group.id"], "workers of two tests with one group id would form one group"
-            started.append(stack.enter_context(LabWorker(properties, **options)))
+            started.append(stack.enter_context(ConnectWorker(properties, **options)))
             return started[-1]
 
         yield start

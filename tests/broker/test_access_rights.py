@@ -26,8 +26,8 @@ from connect_share.model.status import ConnectorStatus, State
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, WorkerConfig
 from migrator.cli.__main__ import main as migrate
+from tests.lab.embedded.worker import ConnectWorker
 from tests.lab.secure_broker import SecureBroker
-from tests.lab.worker import LabWorker
 from tests.support.flushes import flush_offsets
 from tests.support.java_groups import EXACTLY_ONCE, JAR
 from tests.support.long_forms import LONG
@@ -199,7 +199,7 @@ def run_worker(scene: Scene, **more: str) -> None:
     properties |= {f"{client}.{name}": login[name] for client in ("producer", "consumer", "admin") for name in login}
     file = scene.folder / f"{scene.shared}.txt"
     file.write_text("a line\n")
-    with closing(LabWorker(properties, class_path=JAR)) as worker:
+    with closing(ConnectWorker(properties, class_path=JAR)) as worker:
         worker.start()
         source = {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(file), "topic": "data"}
         worker.rest.put_config("c", source)

@@ -10,8 +10,8 @@ from typing import Any
 
 from connect_share import TopicType, replay_offsets
 from tests.lab.embedded.rest import RestError
+from tests.lab.embedded.worker import ConnectWorker
 from tests.lab.waiting import when_possible
-from tests.lab.worker import LabWorker
 from tests.support.java_groups import JAR, SharedTopics, delete, put
 from tests.support.soak import Faults
 from tests.support.waiting import await_that
@@ -46,7 +46,7 @@ class JavaGroup:
     model: dict[str, Connector] = field(default_factory=dict)
     expected_lines: dict[str, int] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
-    all_workers: list[LabWorker] = field(default_factory=list, repr=False)
+    all_workers: list[ConnectWorker] = field(default_factory=list, repr=False)
     done: list[str] = field(default_factory=list)
     faults: Faults = field(default_factory=Faults, repr=False)
     wait_s: float = 180.0
@@ -256,7 +256,7 @@ class JavaGroup:
     def _file(self, name: str) -> Path:
         return self.folder / f"{name}.txt"
 
-    def _new_worker(self) -> LabWorker:
-        worker = LabWorker(self.properties, version=self.version, class_path=JAR)
+    def _new_worker(self) -> ConnectWorker:
+        worker = ConnectWorker(self.properties, version=self.version, class_path=JAR)
         self.all_workers.append(worker)
         return worker

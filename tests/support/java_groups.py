@@ -16,9 +16,8 @@ from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.keys import split_key
 from connect_share.model.records import Record, TopicType
 from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, Isolation
-from tests.lab.embedded.worker import worker_properties
+from tests.lab.embedded.worker import ConnectWorker, worker_properties
 from tests.lab.waiting import when_possible
-from tests.lab.worker import LabWorker
 from tests.support.topics import ANYWHERE, create_known, pairs_of, read_topic, send, written_evenly
 from tests.support.waiting import await_that
 
@@ -120,7 +119,7 @@ def foreign_records(settings: ClientSettings, topic: str, per_second: int) -> It
 class LogLines:
     """The log of a worker from now on."""
 
-    def __init__(self, worker: LabWorker, *, from_start: bool = False) -> None:
+    def __init__(self, worker: ConnectWorker, *, from_start: bool = False) -> None:
         self._worker = worker
         self._begin = 0 if from_start else len(worker.log())
 
@@ -152,7 +151,7 @@ class LogLines:
         return int(generation), int(offset)
 
 
-def await_settled(workers: list[LabWorker], *, calm_s: float = 1.6, timeout_s: float = 120.0) -> tuple[int, int]:
+def await_settled(workers: list[ConnectWorker], *, calm_s: float = 1.6, timeout_s: float = 120.0) -> tuple[int, int]:
     """Wait until all members have the same generation and offset and keep them for a heartbeat; return them."""
     since_s, last = time.monotonic(), set[tuple[int, int]]()
 
@@ -172,10 +171,10 @@ def await_settled(workers: list[LabWorker], *, calm_s: float = 1.6, timeout_s: f
     return next(iter(found))
 
 
-def put(worker: LabWorker, name: str, config: Mapping[str, str], *, timeout_s: float = 120.0) -> None:
+def put(worker: ConnectWorker, name: str, config: Mapping[str, str], *, timeout_s: float = 120.0) -> None:
     """Create or change a connector; a rebalance under way (409, 500 from a killed leader) is waited for."""
     when_possible(lambda: worker.rest.put_config(name, config), timeout_s)
 
 
-def delete(worker: LabWorker, name: str, *, timeout_s: float = 120.0) -> None:
+def delete(worker: ConnectWorker, name: str, *, timeout_s: float = 120.0) -> None:
     when_possible(lambda: worker.rest.delete(name), timeout_s, gone_is_fine=True)

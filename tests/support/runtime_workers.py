@@ -10,8 +10,8 @@ from typing import Self
 
 from connect_share.kafka.connect_protocol import ConnectorsAndTasks
 from connect_share.runtime import Generation
+from tests.lab.embedded.rest import ConnectRest
 from tests.lab.embedded.worker import write_properties
-from tests.lab.worker import LabRest
 from tests.support.waiting import await_that
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -26,7 +26,7 @@ class RuntimeWorker:
             free.bind(("127.0.0.1", 0))
             self.address = f"127.0.0.1:{free.getsockname()[1]}"
         self.url = f"http://{self.address}"
-        self.rest = LabRest(self.url)
+        self.rest = ConnectRest(self.url)
         file = write_properties(folder / f"{self.address.replace(':', '-')}.properties", FAST | properties)
         self._log = file.with_suffix(".log").open("wb")
         command = [sys.executable, "-m", "runtime", str(file), "--listen", self.address]

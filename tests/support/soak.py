@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tests.lab.embedded.broker import LocalBroker
-from tests.lab.worker import LabWorker
+from tests.lab.embedded.worker import ConnectWorker
 
 T = TypeVar("T")
 
@@ -101,7 +101,7 @@ def kill_broker(broker: LocalBroker, choose: random.Random, soak: Soak) -> int:
     return kills
 
 
-def keep_logs(workers: Iterable[LabWorker], folder: Path) -> None:
+def keep_logs(workers: Iterable[ConnectWorker], folder: Path) -> None:
     """Copy the logs of workers to a folder that outlives the test."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, worker in enumerate(workers):

@@ -25,9 +25,8 @@ from connect_share.model.status import ConnectorStatus, State, TaskStatus
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
 from tests.lab.embedded.rest import RestError
-from tests.lab.embedded.worker import worker_properties
+from tests.lab.embedded.worker import ConnectWorker, worker_properties
 from tests.lab.waiting import when_possible
-from tests.lab.worker import LabWorker
 from tests.support.flushes import flush_offsets
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, put
 from tests.support.kafka import TestBroker
@@ -108,7 +107,7 @@ class Group:
         await_that(lambda: self.lines(topic), lambda found: len(found) >= len(lines), what="read", timeout_s=120)
         assert self.lines(topic) == lines
 
-    def await_position(self, worker: LabWorker, name: str, position: int) -> None:
+    def await_position(self, worker: ConnectWorker, name: str, position: int) -> None:
         wanted = self.position(name, position)
         await_that(lambda: worker.rest.offsets(name), lambda found: found == wanted, what="committed", timeout_s=120)
 
@@ -180,7 +179,7 @@ def python_begins(group: Group) -> None:
             storage.config._send(group.wire(key), b"null").result(30)
 
 
-def java_goes_on(group: Group, worker: LabWorker) -> None:
+def java_goes_on(group: Group, worker: ConnectWorker) -> None:
     rest = worker.rest
     assert sorted(rest.connectors()) == sorted(group.configs)
     for name, connector in group.configs.items():
@@ -198,7 +197,7 @@ def java_goes_on(group: Group, worker: LabWorker) -> None:
     group.await_position(worker, SOURCE, size(5))
 
 
-def python_believes_java(group: Group, worker: LabWorker) -> None:
+def python_believes_java(group: Group, worker: ConnectWorker) -> None:
     """Beside the live worker; what is written is refused."""
     rest = worker.rest
     states = {name: rest.status(name)["connector"]["state"] for name in group.configs}
@@ -253,7 +252,7 @@ def python_goes_on(storage: ConnectStorage, group: Group) -> None:
     assert storage.offset_reader(SOURCE).offset({"filename": str(group.file)}) == {"position": size(3)}
 
 
-def java_goes_on_again(group: Group, worker: LabWorker) -> None:
+def java_goes_on_again(group: Group, worker: ConnectWorker) -> None:
     rest = worker.rest
     # Without exactly-once workers read uncommitted, and so do the stores: both believe what was aborted.
     believed = [] if group.exactly_once else [GHOST]
@@ -287,7 +286,7 @@ def lost(storage: ConnectStorage, name: str) -> None:
     assert not storage.config.contains(name)
 
 
-def who_claims_last_leads(storage: ConnectStorage, group: Group, worker: LabWorker) -> None:
+def who_claims_last_leads(storage: ConnectStorage, group: Group, worker: ConnectWorker) -> None:
     rest = worker.rest
     lost(storage, "lost.to-java")  # the worker has claimed at its start
     storage.config.put_target_state(IDLE, TargetState.PAUSED)  # needs no privileges
@@ -314,7 +313,7 @@ def who_claims_last_leads(storage: ConnectStorage, group: Group, worker: LabWork
     assert sorted(rest.connectors()) == sorted(group.configs)
 
 
-def a_running_task_is_fenced(storage: ConnectStorage, group: Group, worker: LabWorker) -> None:
+def a_running_task_is_fenced(storage: ConnectStorage, group: Group, worker: ConnectWorker) -> None:
     position = ({"filename": str(group.file)}, {"position": size(4)})
     with pytest.raises(UsageError, match="is not stopped"):
         storage.alter_offsets(SOURCE, [position])
@@ -332,7 +331,7 @@ def a_running_task_is_fenced(storage: ConnectStorage, group: Group, worker: LabW
     group.await_lines(group.second_topic, [*LINES[3:], LINES[4], "six"])
 
 
-def test_each_goes_on_with_what_the_other_left(group: Group, worker_factory: Callable[..., LabWorker]) -> None:
+def test_each_goes_on_with_what_the_other_left(group: Group, worker_factory: Callable[..., ConnectWorker]) -> None:
     python_begins(group)
     worker = worker_factory(group.properties, version=group.version, class_path=JAR if group.shares else ())
     java_goes_on(group, worker)

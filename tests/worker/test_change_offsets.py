@@ -12,8 +12,7 @@ import pytest
 from connect_share.kafka.admin import Admin
 from connect_share.worker_config import Isolation
 from tests.lab.embedded.rest import RestError
-from tests.lab.embedded.worker import write_properties
-from tests.lab.worker import LabWorker
+from tests.lab.embedded.worker import ConnectWorker, write_properties
 from tests.support.console import console
 from tests.support.java_groups import EXACTLY_ONCE, JAR, SharedTopics, put
 from tests.support.kafka import TestBroker
@@ -35,7 +34,7 @@ def test_console_and_worker_change_offsets_for_each_other(
     broker: TestBroker,
     unique: str,
     tmp_path: Path,
-    worker_factory: Callable[..., LabWorker],
+    worker_factory: Callable[..., ConnectWorker],
     capsys: pytest.CaptureFixture[str],
     exactly_once: bool,
 ) -> None:
@@ -73,7 +72,7 @@ def test_console_and_worker_change_offsets_for_each_other(
 
         return await_that(values, lambda found: len(found) >= count, what="read", timeout_s=120)
 
-    def stopped(worker: LabWorker) -> None:
+    def stopped(worker: ConnectWorker) -> None:
         worker.rest.stop(NAME)
         worker.rest.await_state(NAME, "STOPPED", tasks=0)
 

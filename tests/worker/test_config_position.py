@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from connect_share.model.records import TopicType
-from tests.lab.worker import LabWorker
+from tests.lab.embedded.worker import ConnectWorker
 from tests.support.java_groups import (
     JAR,
     LogLines,
@@ -25,7 +25,7 @@ from tests.support.long_forms import LONG
 from tests.support.topics import COMPACT_NOW
 from tests.support.waiting import await_that
 
-Start = Callable[..., LabWorker]
+Start = Callable[..., ConnectWorker]
 OTHERS = b'{"properties":{}}'
 
 
@@ -48,10 +48,10 @@ def sink(topics: SharedTopics, tmp_path: Path) -> dict[str, str]:
     }
 
 
-def start_all(start: Start, properties: dict[str, str], version: str, number: int) -> list[LabWorker]:
+def start_all(start: Start, properties: dict[str, str], version: str, number: int) -> list[ConnectWorker]:
     workers = [start(properties, version=version, class_path=JAR, wait=False) for _ in range(number)]
     with ThreadPoolExecutor(number) as threads:
-        list(threads.map(LabWorker.await_healthy, workers))
+        list(threads.map(ConnectWorker.await_healthy, workers))
     await_settled(workers)
     return workers
 

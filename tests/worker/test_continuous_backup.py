@@ -12,8 +12,7 @@ from connect_share.backup.backup_file import shown_time
 from connect_share.cli.__main__ import main
 from connect_share.kafka.admin import Admin
 from connect_share.model.records import TopicType
-from tests.lab.embedded.worker import write_properties
-from tests.lab.worker import LabWorker
+from tests.lab.embedded.worker import ConnectWorker, write_properties
 from tests.support.java_groups import JAR, SharedTopics, delete
 from tests.support.kafka import TestBroker
 from tests.support.waiting import await_that
@@ -22,7 +21,7 @@ from tests.worker.test_migration_round_trip import Files, await_view, view
 
 @pytest.mark.slow
 def test_a_worker_goes_on_from_the_moment_that_was_restored(
-    broker: TestBroker, unique: str, worker_factory: Callable[..., LabWorker], tmp_path: Path
+    broker: TestBroker, unique: str, worker_factory: Callable[..., ConnectWorker], tmp_path: Path
 ) -> None:
     topics = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
     topics.create()

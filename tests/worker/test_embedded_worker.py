@@ -9,8 +9,7 @@ import pytest
 
 from connect_share.worker_config import WorkerConfig, load_properties
 from tests.lab.embedded.broker import LocalBroker
-from tests.lab.embedded.worker import worker_properties, write_properties
-from tests.lab.worker import LabWorker
+from tests.lab.embedded.worker import ConnectWorker, worker_properties, write_properties
 from tests.support.java_groups import put
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
@@ -18,7 +17,7 @@ from tests.support.topics import create_known
 
 
 def test_a_worker_runs_a_connector_with_a_hostile_name(
-    broker: TestBroker, unique: str, worker_factory: Callable[..., LabWorker], tmp_path: Path
+    broker: TestBroker, unique: str, worker_factory: Callable[..., ConnectWorker], tmp_path: Path
 ) -> None:
     name = "größe-😀.x-1"
     source = tmp_path / "in.txt"

@@ -15,8 +15,8 @@ from connect_share.kafka.admin import Admin
 from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, Isolation
 from connect_share.worker_config.override_policy import POLICY_CLASS, POLICY_PROPERTY
 from tests.lab.embedded.rest import RestError
+from tests.lab.embedded.worker import ConnectWorker
 from tests.lab.waiting import when_possible
-from tests.lab.worker import LabWorker
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, delete, put, write
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
@@ -50,7 +50,7 @@ def committed(topics: SharedTopics, topic: str) -> int:
     return len(topics.records(topic, isolation=Isolation.READ_COMMITTED))
 
 
-def await_position(worker: LabWorker, name: str, file: Path) -> None:
+def await_position(worker: ConnectWorker, name: str, file: Path) -> None:
     wanted = [{"position": file.stat().st_size}]
 
     def offsets() -> object:
@@ -68,7 +68,7 @@ def append(file: Path, lines: int) -> None:
 
 
 def test_offsets_are_prefixed_and_nothing_is_read_twice(
-    topics: SharedTopics, worker_factory: Callable[..., LabWorker], tmp_path: Path
+    topics: SharedTopics, worker_factory: Callable[..., ConnectWorker], tmp_path: Path
 ) -> None:
     group = topics.group("com.acme.exact")
     worker = worker_factory({**topics.properties(group), **EXACTLY_ONCE}, class_path=JAR)
@@ -133,7 +133,7 @@ def test_offsets_are_prefixed_and_nothing_is_read_twice(
 
 @pytest.mark.parametrize("version", ["4.3.1", *(["3.9.2"] if LONG else [])])
 def test_a_policy_gives_the_interceptor_where_the_file_cannot_have_the_lines(
-    topics: SharedTopics, worker_factory: Callable[..., LabWorker], tmp_path: Path, version: str
+    topics: SharedTopics, worker_factory: Callable[..., ConnectWorker], tmp_path: Path, version: str
 ) -> None:
     group = topics.group("com.acme.exact")
     without_lines = {name: value for name, value in EXACTLY_ONCE.items() if not name.endswith(".interceptor.classes")}
@@ -173,7 +173,7 @@ def test_a_policy_gives_the_interceptor_where_the_file_cannot_have_the_lines(
 
 
 def test_connectors_that_bypass_the_interceptor_are_named_in_the_log(
-    topics: SharedTopics, worker_factory: Callable[..., LabWorker], tmp_path: Path
+    topics: SharedTopics, worker_factory: Callable[..., ConnectWorker], tmp_path: Path
 ) -> None:
     exact = worker_factory({**topics.properties(topics.group("com.acme.exact")), **EXACTLY_ONCE}, class_path=JAR)
     plain = worker_factory(topics.properties(topics.group("com.acme.plain")), class_path=JAR)

@@ -16,8 +16,8 @@ import pytest
 from connect_share import ConnectStorage, FencedError, WorkerConfig
 from connect_share.stores.task_offset_writer import TaskOffsetWriter
 from connect_share.worker_config import Isolation
+from tests.lab.embedded.worker import ConnectWorker
 from tests.lab.waiting import when_possible
-from tests.lab.worker import LabWorker
 from tests.support.java_groups import EXACTLY_ONCE, JAR, SharedTopics, put
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
@@ -70,7 +70,7 @@ def copy(
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["4.3.1", *(["3.9.2"] if LONG else [])])
 def test_java_and_python_take_turns_with_one_task(
-    broker: TestBroker, unique: str, worker_factory: Callable[..., LabWorker], tmp_path: Path, version: str
+    broker: TestBroker, unique: str, worker_factory: Callable[..., ConnectWorker], tmp_path: Path, version: str
 ) -> None:
     topics = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
     topics.create()

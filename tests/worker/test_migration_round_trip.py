@@ -14,8 +14,7 @@ import pytest
 from connect_share.model.records import TopicType
 from connect_share.replay import replay_config
 from tests.lab.embedded.rest import RestError
-from tests.lab.embedded.worker import worker_properties, write_properties
-from tests.lab.worker import LabWorker
+from tests.lab.embedded.worker import ConnectWorker, worker_properties, write_properties
 from tests.support.java_groups import JAR, QUICK_MEMBERS, SharedTopics, delete, put
 from tests.support.kafka import TestBroker
 from tests.support.migration_site import run
@@ -32,18 +31,18 @@ class Files:
     topics: SharedTopics
     folder: Path
 
-    def add(self, worker: LabWorker, name: str, lines: int) -> None:
+    def add(self, worker: ConnectWorker, name: str, lines: int) -> None:
         self.folder.joinpath(name).write_text(f"{name} first\n" * lines)
         config = {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(self.folder / name)}
         put(worker, name, {**config, "topic": self.topics.create_data_topic(name)})
         self.await_read(worker, name)
 
-    def append(self, worker: LabWorker, name: str) -> None:
+    def append(self, worker: ConnectWorker, name: str) -> None:
         with self.folder.joinpath(name).open("a") as file:
             file.write(f"{name} appended\n")
         self.await_read(worker, name)
 
-    def await_read(self, worker: LabWorker, name: str) -> None:
+    def await_read(self, worker: ConnectWorker, name: str) -> None:
         """Wait until the worker has committed the end of the file."""
         size = self.folder.joinpath(name).stat().st_size
 
@@ -59,7 +58,7 @@ class Files:
         return [record.value for record in self.topics.records(f"{self.topics.prefix}-{name}")]
 
 
-def view(worker: LabWorker) -> View:
+def view(worker: ConnectWorker) -> View:
     """What REST says of every connector, the worker's own address and times apart."""
     rest = worker.rest
     found: View = {}
@@ -70,7 +69,7 @@ def view(worker: LabWorker) -> View:
     return found
 
 
-def await_view(worker: LabWorker, wanted: View) -> None:
+def await_view(worker: ConnectWorker, wanted: View) -> None:
     def look() -> View | RestError:
         try:
             return view(worker)
@@ -80,9 +79,9 @@ def await_view(worker: LabWorker, wanted: View) -> None:
     await_that(look, lambda found: found == wanted, what="as before", timeout_s=_WAIT_S)
 
 
-def stop(workers: list[LabWorker]) -> None:
+def stop(workers: list[ConnectWorker]) -> None:
     with ThreadPoolExecutor(len(workers)) as threads:
-        list(threads.map(LabWorker.stop, workers))
+        list(threads.map(ConnectWorker.stop, workers))
 
 
 def move(broker: TestBroker, folder: Path, name: str, sources: list[Path], targets: list[Path], *more: str) -> None:
@@ -98,7 +97,7 @@ def move(broker: TestBroker, folder: Path, name: str, sources: list[Path], targe
 
 
 def test_onto_shared_topics_and_out_again(
-    broker: TestBroker, unique: str, worker_factory: Callable[..., LabWorker], tmp_path: Path
+    broker: TestBroker, unique: str, worker_factory: Callable[..., ConnectWorker], tmp_path: Path
 ) -> None:
     topics = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
     topics.create()
@@ -141,7 +140,7 @@ def test_onto_shared_topics_and_out_again(
 
 @pytest.mark.slow
 def test_two_clusters_that_share_topics_by_accident_are_taken_apart(
-    broker: TestBroker, unique: str, worker_factory: Callable[..., LabWorker], tmp_path: Path
+    broker: TestBroker, unique: str, worker_factory: Callable[..., ConnectWorker], tmp_path: Path
 ) -> None:
     """Both run everything of both, as unprefixed clusters do; afterwards each has its own."""
     topics = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
@@ -166,7 +165,7 @@ def test_two_clusters_that_share_topics_by_accident_are_taken_apart(
         worker.stop()
     workers = [worker_factory(each, wait=False) for each in merged.values()]
     with ThreadPoolExecutor(2) as threads:
-        list(threads.map(LabWorker.await_healthy, workers))
+        list(threads.map(ConnectWorker.await_healthy, workers))
     for worker in workers:
         await_that(worker.rest.connectors, lambda names: len(names) == 3, what="merged")
     stop(workers)
@@ -179,7 +178,7 @@ def test_two_clusters_that_share_topics_by_accident_are_taken_apart(
     before = {name: len(files.values(name)) for connectors in own.values() for name in connectors}
     again = {name: worker_factory(each, class_path=JAR, wait=False) for name, each in apart.items()}
     with ThreadPoolExecutor(2) as threads:
-        list(threads.map(LabWorker.await_healthy, again.values()))
+        list(threads.map(ConnectWorker.await_healthy, again.values()))
     for name, worker in again.items():
         assert replay_config(records, groups[name]).connectors() == set(own[name])
         assert sorted(worker.rest.connectors()) == sorted(own[name])

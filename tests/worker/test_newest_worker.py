@@ -12,7 +12,7 @@ from connect_share import ConnectStorage, TopicType, WorkerConfig
 from connect_share.model.keys import split_key
 from tests.lab.embedded.artifacts import class_path, ensure_artifacts
 from tests.lab.embedded.java_program import compiled
-from tests.lab.worker import LabWorker
+from tests.lab.embedded.worker import ConnectWorker
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, put, write
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
@@ -43,7 +43,7 @@ def clock(tmp_path: Path) -> Path:
 def test_it_keeps_its_state_among_records_of_others(
     broker: TestBroker,
     unique: str,
-    worker_factory: Callable[..., LabWorker],
+    worker_factory: Callable[..., ConnectWorker],
     tmp_path: Path,
     clock: Path,
     form: str,
@@ -101,6 +101,6 @@ def test_it_keeps_its_state_among_records_of_others(
     assert log.count("Topic sharing is on") == 2
 
 
-def tick(worker: LabWorker) -> int:
+def tick(worker: ConnectWorker) -> int:
     """The last offset that the worker's REST interface says, 0 for none."""
     return max((each["offset"]["tick"] for each in worker.rest.offsets(CLOCK)), default=0)

@@ -11,8 +11,7 @@ import pytest
 from connect_share import TopicType, split_key
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
-from tests.lab.embedded.worker import worker_properties
-from tests.lab.worker import LabWorker
+from tests.lab.embedded.worker import ConnectWorker, worker_properties
 from tests.support.java_groups import JAR, LogLines, SharedTopics, delete, put
 from tests.support.kafka import TestBroker
 from tests.support.waiting import await_that
@@ -22,7 +21,7 @@ CONNECTOR = "my.conn"
 
 @pytest.mark.slow
 def test_each_sees_its_own_and_only_the_old_one_speaks_of_others(
-    broker: TestBroker, unique: str, worker_factory: Callable[..., LabWorker], tmp_path: Path
+    broker: TestBroker, unique: str, worker_factory: Callable[..., ConnectWorker], tmp_path: Path
 ) -> None:
     topics = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
     topics.create()
@@ -35,7 +34,7 @@ def test_each_sees_its_own_and_only_the_old_one_speaks_of_others(
         orders: worker_factory(topics.properties(orders), class_path=JAR, wait=False),
     }
     with ThreadPoolExecutor(3) as threads:
-        list(threads.map(LabWorker.await_healthy, [old, *news.values()]))
+        list(threads.map(ConnectWorker.await_healthy, [old, *news.values()]))
     python = WorkerConfig.from_properties(topics.properties(library))
     with ConnectStorage(python, allow_empty=True) as storage:
         storage.config.put_connector_config(CONNECTOR, {"name": CONNECTOR})

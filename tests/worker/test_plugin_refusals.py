@@ -13,8 +13,8 @@ from connect_share.worker_config import SHARING_PROPERTY
 from tests.lab.embedded.artifacts import class_path, ensure_artifacts
 from tests.lab.embedded.java_program import compile_java
 from tests.lab.embedded.rest import RestError
+from tests.lab.embedded.worker import ConnectWorker
 from tests.lab.plugin_jar import OLDEST_KAFKA
-from tests.lab.worker import LabWorker
 from tests.support.java_groups import JAR, SharedTopics, put, write
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
@@ -53,7 +53,7 @@ def topics(broker: TestBroker, unique: str) -> SharedTopics:
     return made
 
 
-def await_refusal(worker: LabWorker, words: str) -> None:
+def await_refusal(worker: ConnectWorker, words: str) -> None:
     """Wait for the words and for the end of REST; the later exit of 3.9 and 4.x, 40 s, is not waited for."""
     await_that(worker.log, lambda log: words in log, what=f"logged: {words}", timeout_s=120)
     await_that(worker.log, lambda log: "Uncaught exception in herder work thread, exiting" in log, what="given up")
@@ -63,7 +63,7 @@ def await_refusal(worker: LabWorker, words: str) -> None:
 
 @pytest.mark.parametrize("version", CASES)
 def test_wrong_files_stop_the_worker(
-    topics: SharedTopics, unique: str, worker_factory: Callable[..., LabWorker], version: str
+    topics: SharedTopics, unique: str, worker_factory: Callable[..., ConnectWorker], version: str
 ) -> None:
     workers = {}
     for name in CASES[version]:
@@ -103,7 +103,7 @@ def source_config(topic: str) -> dict[str, str]:
 def test_position_23(
     topics: SharedTopics,
     unique: str,
-    worker_factory: Callable[..., LabWorker],
+    worker_factory: Callable[..., ConnectWorker],
     neighbour: Path,
     version: str,
 ) -> None:
@@ -141,7 +141,7 @@ def test_position_23(
 def test_position_23_at_start(
     topics: SharedTopics,
     unique: str,
-    worker_factory: Callable[..., LabWorker],
+    worker_factory: Callable[..., ConnectWorker],
     neighbour: Path,
     version: str,
 ) -> None:

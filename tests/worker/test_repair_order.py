@@ -11,8 +11,7 @@ import pytest
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import TopicType
 from connect_share.replay import replay_config
-from tests.lab.embedded.worker import write_properties
-from tests.lab.worker import LabWorker
+from tests.lab.embedded.worker import ConnectWorker, write_properties
 from tests.support.console import Ran, console
 from tests.support.java_groups import JAR, SharedTopics, put, write
 from tests.support.kafka import TestBroker
@@ -32,7 +31,7 @@ def topics(broker: TestBroker, unique: str) -> SharedTopics:
 @pytest.mark.slow
 def test_a_worker_that_loses_its_tasks_keeps_them_after_the_repair(
     topics: SharedTopics,
-    worker_factory: Callable[..., LabWorker],
+    worker_factory: Callable[..., ConnectWorker],
     broker: TestBroker,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -45,7 +44,7 @@ def test_a_worker_that_loses_its_tasks_keeps_them_after_the_repair(
     def run(*words: str) -> Ran:
         return console(capsys)(*words[:2], "-w", str(file), *words[2:])
 
-    def start() -> LabWorker:
+    def start() -> ConnectWorker:
         return worker_factory(properties, class_path=JAR)
 
     worker = start()
@@ -97,7 +96,7 @@ def rolled(topics: SharedTopics, topic: str, keys: set[bytes]) -> int:
     return sum(record.key in keys for record in topics.records(topic))
 
 
-def end(worker: LabWorker, broker: TestBroker, group: str) -> None:
+def end(worker: ConnectWorker, broker: TestBroker, group: str) -> None:
     worker.kill()
     with broker.admin() as admin:
         await_that(lambda: admin.connect_groups().get(group, 0), lambda members: not members, what="left")

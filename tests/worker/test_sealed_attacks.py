@@ -17,8 +17,8 @@ import pytest
 from connect_share import ConnectStorage, TopicType, WorkerConfig, replay_config
 from connect_share.model.config_state import TargetState
 from connect_share.model.keys import prefix_key
+from tests.lab.embedded.worker import ConnectWorker
 from tests.lab.waiting import when_possible
-from tests.lab.worker import LabWorker
 from tests.support.java_groups import JAR, LogLines, SharedTopics, await_settled, put, write
 from tests.support.java_sources import FileSources
 from tests.support.kafka import TestBroker
@@ -107,7 +107,7 @@ def scene(broker: TestBroker, unique: str, tmp_path: Path) -> Scene:
 @pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_others_write_is_never_believed(
-    scene: Scene, worker_factory: Callable[..., LabWorker], tmp_path: Path, version: str
+    scene: Scene, worker_factory: Callable[..., ConnectWorker], tmp_path: Path, version: str
 ) -> None:
     lines = scene.topics.properties(scene.group) | keys_by_provider(tmp_path)
     configs = scene.configs()
@@ -148,7 +148,7 @@ def test_what_others_write_is_never_believed(
     begins_late(scene, worker_factory(lines, version=version, class_path=JAR), configs)
 
 
-def begins_late(scene: Scene, late: LabWorker, configs: dict[str, dict[str, str]]) -> None:
+def begins_late(scene: Scene, late: ConnectWorker, configs: dict[str, dict[str, str]]) -> None:
     """A worker without memory has all that the cleaner has left, which the group has written, and nothing else."""
     old = {"connector.class": "FileStreamSource", "name": "old"}
     outcome = {row: attack.late for row, attack in ROWS.items()} | {"own": Late.KEPT}
@@ -179,7 +179,7 @@ def begins_late(scene: Scene, late: LabWorker, configs: dict[str, dict[str, str]
         )
 
 
-def quiet(worker: LabWorker) -> None:
+def quiet(worker: ConnectWorker) -> None:
     """It shares as ever, and its log has no secret and no key."""
     text = worker.log()
     assert "Topic sharing stopped" not in text

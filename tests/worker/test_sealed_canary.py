@@ -11,8 +11,8 @@ import pytest
 
 from connect_share import TopicType
 from tests.lab.embedded.broker import LocalBroker
+from tests.lab.embedded.worker import ConnectWorker
 from tests.lab.waiting import when_possible
-from tests.lab.worker import LabWorker
 from tests.support.java_groups import JAR, SharedTopics, put, write
 from tests.support.java_sources import FileSources
 from tests.support.long_forms import LONG
@@ -33,7 +33,7 @@ NOWHERE = [
 @pytest.mark.skipif(not LONG, reason="a broker of its own: make soak")
 @pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])
 def test_secrets_of_a_sealed_worker_are_nowhere(
-    own_broker: LocalBroker, unique: str, worker_factory: Callable[..., LabWorker], tmp_path: Path, version: str
+    own_broker: LocalBroker, unique: str, worker_factory: Callable[..., ConnectWorker], tmp_path: Path, version: str
 ) -> None:
     topics = SharedTopics(own_broker.client_settings, own_broker.bootstrap_servers, unique)
     topics.create()

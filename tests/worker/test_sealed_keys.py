@@ -18,8 +18,7 @@ from connect_share.model.keys import SkipKind
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.sealing.cipher import is_sealed, key_id
 from tests.lab.embedded.rest import RestError
-from tests.lab.embedded.worker import write_properties
-from tests.lab.worker import LabWorker
+from tests.lab.embedded.worker import ConnectWorker, write_properties
 from tests.support.flushes import flush_offsets
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, put
 from tests.support.java_sources import FileSources
@@ -82,7 +81,7 @@ def alive(admin: Admin, group: str) -> int:
 
 @pytest.mark.parametrize("version", ["2.8.2", "3.9.2", "4.3.1"] if LONG else ["4.3.1"])
 def test_workers_start_with_what_reseal_has_written(
-    broker: TestBroker, sources: FileSources, worker_factory: Callable[..., LabWorker], version: str
+    broker: TestBroker, sources: FileSources, worker_factory: Callable[..., ConnectWorker], version: str
 ) -> None:
     """A Java worker needs every key that is on its topics: only when the cleaner was there can the old one go."""
     config = sources.config("my.conn")
@@ -112,7 +111,7 @@ def test_workers_start_with_what_reseal_has_written(
 
 
 def test_a_wrong_key_under_the_right_id_opens_nothing(
-    sources: FileSources, worker_factory: Callable[..., LabWorker]
+    sources: FileSources, worker_factory: Callable[..., ConnectWorker]
 ) -> None:
     """Nothing tells it from forged records: the worker starts, and has nothing. The group's own workers do not mind."""
     right = WorkerConfig.from_properties(lines_of(sources, key_text(7)))
@@ -168,7 +167,7 @@ def repeated(step: Callable[[int], None], every_s: float = 0.0) -> Iterator[Call
 @pytest.mark.skipif(not LONG, reason="eight starts of workers: make soak")
 @pytest.mark.parametrize("versions", [("4.3.1", "4.3.1"), ("3.9.2", "4.3.1")])
 def test_the_key_is_changed_while_everybody_writes(
-    sources: FileSources, worker_factory: Callable[..., LabWorker], versions: tuple[str, str]
+    sources: FileSources, worker_factory: Callable[..., ConnectWorker], versions: tuple[str, str]
 ) -> None:
     """First the new key is put behind the old one, then before it, on one member after the other."""
     members = [Member(sources, name, more) for name, more in (("one", EXACTLY_ONCE), ("two", EXACTLY_ONCE), ("py", {}))]
@@ -231,7 +230,7 @@ def refused_nothing(storage: ConnectStorage) -> None:
     assert [store.skipped().get(SkipKind.REFUSED, 0) for store in stores] == [0, 0, 0]
 
 
-def seen(workers: list[LabWorker], name: str) -> list[Mapping[str, str]]:
+def seen(workers: list[ConnectWorker], name: str) -> list[Mapping[str, str]]:
     """What those workers say of a connector that answer."""
     found: list[Mapping[str, str]] = []
     for worker in workers:

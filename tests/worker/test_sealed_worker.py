@@ -13,8 +13,8 @@ from connect_share import ConnectStorage, Record, TopicType, WorkerConfig, repla
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.sealing.cipher import Cipher, Opened
 from connect_share.worker_config import Isolation
+from tests.lab.embedded.worker import ConnectWorker
 from tests.lab.waiting import when_possible
-from tests.lab.worker import LabWorker
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, await_settled, delete, put, write
 from tests.support.java_sources import FileSources
 from tests.support.kafka import TestBroker
@@ -80,7 +80,7 @@ def replay(topic: str, group: str) -> tuple[bytes, bytes | None]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_sealed_group(sources: FileSources, worker_factory: Callable[..., LabWorker], form: str) -> None:
+def test_a_sealed_group(sources: FileSources, worker_factory: Callable[..., ConnectWorker], form: str) -> None:
     version, more = FORMS[form]
     topics, group = sources.topics, sources.group
     lines = {**properties(sources), **more}
@@ -130,7 +130,7 @@ def test_a_sealed_group(sources: FileSources, worker_factory: Callable[..., LabW
     assert key_text(7)[2:14] not in log.text()
 
 
-def killed_half_way(worker: LabWorker, sources: FileSources) -> list[str]:
+def killed_half_way(worker: ConnectWorker, sources: FileSources) -> list[str]:
     """Kill an exactly-once worker that has written lines and not committed them; return the lines."""
     before = sources.lines()
     lines = [f"line {number}" for number in range(LOAD)]
@@ -150,7 +150,7 @@ def killed_half_way(worker: LabWorker, sources: FileSources) -> list[str]:
     return lines
 
 
-def altered_and_reset(worker: LabWorker, sources: FileSources) -> list[str]:
+def altered_and_reset(worker: ConnectWorker, sources: FileSources) -> list[str]:
     """Offsets by REST, which has them from 3.6 on: exactly the lines from there on come again; return them."""
     size = sources.file("my.conn").stat().st_size
     again = sources.file("my.conn").read_text().splitlines()
@@ -171,7 +171,7 @@ def altered_and_reset(worker: LabWorker, sources: FileSources) -> list[str]:
     return again[-1:] + again
 
 
-def stop(worker: LabWorker) -> None:
+def stop(worker: ConnectWorker) -> None:
     when_possible(lambda: worker.rest.stop("my.conn"))
     worker.rest.await_state("my.conn", "STOPPED", tasks=0)
 
@@ -179,7 +179,7 @@ def stop(worker: LabWorker) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("version", "topic_type"), MISSING)
 def test_a_worker_whose_key_is_missing_stops_at_its_start_and_never_later(
-    sources: FileSources, worker_factory: Callable[..., LabWorker], version: str, topic_type: TopicType
+    sources: FileSources, worker_factory: Callable[..., ConnectWorker], version: str, topic_type: TopicType
 ) -> None:
     """Each version reads its topics to the end in the thread in which it makes the clients, which the jar relies on."""
     more = EXACTLY_ONCE if version == "4.3.1" else {}
@@ -226,7 +226,7 @@ def test_a_worker_whose_key_is_missing_stops_at_its_start_and_never_later(
 
 @pytest.mark.slow
 def test_workers_of_a_sealed_group_agree_whatever_is_written(
-    sources: FileSources, worker_factory: Callable[..., LabWorker]
+    sources: FileSources, worker_factory: Callable[..., ConnectWorker]
 ) -> None:
     """One that begins after the attack has the same position, so nobody joins the group again and again."""
     topics, group = sources.topics, sources.group
@@ -254,7 +254,7 @@ def test_workers_of_a_sealed_group_agree_whatever_is_written(
         a_member_is_killed(workers, sources)
 
 
-def a_member_is_killed(workers: list[LabWorker], sources: FileSources) -> None:
+def a_member_is_killed(workers: list[ConnectWorker], sources: FileSources) -> None:
     """Where the task runs; another one goes on."""
     first = workers[0]
     when_possible(lambda: first.rest.resume("my.conn"))

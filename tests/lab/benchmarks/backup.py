@@ -6,25 +6,18 @@ The offsets are exported to a file, restored to new topics, and followed: a base
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from connect_share.console import ProgressLine
-from connect_share.jar.cache import run_folder
+from connect_share.files import Progress
 from connect_share.kafka import client
-from connect_share.kafka.create import ensure_topic, topic_spec
-from connect_share.kafka.facts import admin_of
 from connect_share.model.records import Record, TopicType
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from spark_jobs import command_line
-from tests.lab.benchmarks.output import hand_out
+from tests.lab.benchmarks.frame import Site, create_topics, delete_topics, new_prefix, parser, run
 from tests.lab.benchmarks.process_cost import Cost, measured
-from tests.lab.embedded.broker import LocalBroker
 from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.topics import ANYWHERE, send
 
@@ -39,24 +32,23 @@ def _offsets(topic: str, count: int) -> Iterator[Record]:
         yield Record(topic, ANYWHERE, 0, 0, key, value)
 
 
-def _write(worker: WorkerConfig, count: int, progress: ProgressLine) -> None:
+def _write(worker: WorkerConfig, count: int, progress: Progress) -> None:
     producer = client.producer(worker.producer_settings(), client_id="benchmark", overrides=_PRODUCER)
     progress.phase("writing offsets", 1)
     send(producer, _offsets(worker.topic(TopicType.OFFSET), count))
 
 
-def _worker(servers: str, folder: Path, name: str) -> Path:
-    prefix = f"connect-share-benchmark-{int(time.time())}-{name}"
-    properties = {**worker_properties(servers, _GROUP, prefix), SHARING_PROPERTY: "enabled"}
-    return write_properties(folder / f"{name}.properties", properties)
+def _worker(site: Site, name: str) -> Path:
+    properties = {**worker_properties(site.servers, _GROUP, new_prefix(name)), SHARING_PROPERTY: "enabled"}
+    file = write_properties(site.folder / f"{name}.properties", properties)
+    site.stack.callback(delete_topics, WorkerConfig.from_file(file))
+    return file
 
 
-def _measure(servers: str, folder: Path, records: int, progress: ProgressLine) -> dict[str, Cost]:
-    source, target = (_worker(servers, folder, name) for name in ("source", "target"))
-    worker = WorkerConfig.from_file(source)
-    with admin_of(worker) as admin:
-        for topic_type in TopicType:
-            ensure_topic(admin, topic_spec(worker, topic_type))
+def _steps(site: Site, records: int) -> dict[str, Cost]:
+    source, target = (_worker(site, name) for name in ("source", "target"))
+    worker, folder, progress = WorkerConfig.from_file(source), site.folder, site.progress
+    create_topics(worker)
     _write(worker, records, progress)
     program = [sys.executable, "-m", "connect_share"]
     file, continuous = folder / "export.avro", folder / "continuous"
@@ -84,34 +76,25 @@ def _table(report: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _body(options: argparse.Namespace) -> int:
-    with ExitStack() as stack:
-        progress = stack.enter_context(ProgressLine(sys.stderr))
-        folder = run_folder("benchmark")
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        servers = stack.enter_context(LocalBroker("bench")).bootstrap_servers
-        found = _measure(servers, folder, options.records, progress)
-        file_bytes = (folder / "export.avro").stat().st_size
+def _measure(options: argparse.Namespace, site: Site) -> tuple[dict[str, Any], list[str]]:
     steps = {
         what: {
             "seconds": round(cost.wall_s, 1),
             "cpu_seconds": round(cost.cpu_s, 1),
             "peak_mb": round(cost.peak_bytes / 1_000_000),
         }
-        for what, cost in found.items()
+        for what, cost in _steps(site, options.records).items()
     }
+    file_bytes = (site.folder / "export.avro").stat().st_size
     report = {"records": options.records, "file_bytes": file_bytes, "steps": steps}
-    hand_out(options, "benchmark_backup", report, _table(report))
-    return 0
+    return report, _table(report)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Measure export, restore and a continuous backup. 0 done (whatever the figures), 1 failed, 2 usage."""
-    arguments = argparse.ArgumentParser(prog="python -m tests.lab.benchmarks.backup", description=__doc__)
+    """Measure export, restore and a continuous backup."""
+    arguments = parser("backup", __doc__)
     arguments.add_argument("--records", type=int, default=1_000_000, help="source offsets; default 1,000,000")
-    arguments.add_argument("--result", type=Path, help="file for the whole report as JSON")
-    arguments.add_argument("--output", choices=("text", "json"), default="text")
-    return command_line.run(arguments.parse_args(argv), _body)
+    return run("backup", arguments.parse_args(argv), _measure)
 
 
 if __name__ == "__main__":

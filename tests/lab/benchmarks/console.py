@@ -9,28 +9,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any, Final
 
-from connect_share.console import ProgressLine
-from connect_share.errors import ConfigError, ConnectShareError
+from connect_share.errors import ConnectShareError
 from connect_share.kafka import client
-from connect_share.kafka.admin import Admin
-from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.keys import prefix_key
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
 from connect_share.model.status import State, TaskStatus, task_status_record
-from connect_share.worker_config import ClientSettings
+from connect_share.worker_config import WorkerConfig
 from spark_jobs import command_line
-from spark_jobs.workload import WorkloadSize, group_records
-from tests.lab.benchmarks.output import hand_out
-from tests.lab.embedded.broker import LocalBroker
-from tests.support.topics import ANYWHERE, create_known, send
+from spark_jobs.workload import WorkloadSize
+from tests.lab.benchmarks.frame import Site, at_least_1, new_prefix, parser, run, topics_of, write_groups
+from tests.lab.embedded.worker import worker_properties
+from tests.support.topics import ANYWHERE, send
 
 GOAL_S: Final = {"get connectors": 3.0}
 _COMMANDS: Final = ("get connectors", "get connectors --state FAILED", "get tasks --output json", "get groups")
-_PARTITIONS: Final = {TopicType.CONFIG: 1, TopicType.STATUS: 5, TopicType.OFFSET: 25}
 _FAILED_EVERY: Final = 10
 
 
@@ -48,15 +42,12 @@ def workload(groups: int, connectors: int) -> WorkloadSize:
     )
 
 
-def _records(size: WorkloadSize, topics: Mapping[TopicType, str]) -> Iterator[Record]:
-    for group in range(size.groups):
-        for topic_type, topic in topics.items():
-            for key, value in group_records(size, group, topic_type):
-                yield Record(topic, ANYWHERE, 0, 0, key, value)
-        if group % _FAILED_EVERY == 0:
-            task = ConnectorTaskId(size.connector(group, size.jobs - 1), 0)
-            key, value = task_status_record(TaskStatus(task, State.FAILED, "10.0.0.1:8083", 1_000, "trace"))
-            yield Record(topics[TopicType.STATUS], ANYWHERE, 0, 0, prefix_key(size.group_id(group), key), value)
+def _failed(worker: WorkerConfig, size: WorkloadSize) -> Iterator[Record]:
+    """Yield a failed task of every tenth group."""
+    for group in range(0, size.groups, _FAILED_EVERY):
+        task = ConnectorTaskId(size.connector(group, size.jobs - 1), 0)
+        key, value = task_status_record(TaskStatus(task, State.FAILED, "10.0.0.1:8083", 1_000, "trace"))
+        yield Record(worker.topic(TopicType.STATUS), ANYWHERE, 0, 0, prefix_key(size.group_id(group), key), value)
 
 
 def _run(command: Sequence[str], flags: Sequence[str]) -> tuple[float, float]:
@@ -73,29 +64,22 @@ def _run(command: Sequence[str], flags: Sequence[str]) -> tuple[float, float]:
     return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def measure(servers: str, size: WorkloadSize, rounds: int, progress: ProgressLine) -> dict[str, Any]:
+def measure(site: Site, size: WorkloadSize, rounds: int) -> dict[str, Any]:
     """Fill topics, run each command in turn, and remove the topics; return the report."""
-    settings = ClientSettings({"bootstrap.servers": servers})
-    prefix = f"connect-share-benchmark-{int(time.time())}-console"
-    topics = {topic_type: f"{prefix}-{topic_type.value}" for topic_type in TopicType}
-    flags = ["-B", servers]
-    flags += [text for kind, topic in topics.items() for text in (f"--{kind.value}-storage-topic", topic)]
+    properties = worker_properties(site.servers, "benchmark", new_prefix("console"))
+    worker = WorkerConfig.from_properties({**properties, "offset.storage.partitions": "25"})
+    flags = ["-B", site.servers]
+    flags += [text for kind in TopicType for text in (f"--{kind.value}-storage-topic", worker.topic(kind))]
     found: dict[str, list[tuple[float, float]]] = {command: [] for command in _COMMANDS}
-    with Admin(settings, client_id="benchmark") as admin:
-        try:
-            for topic_type, topic in topics.items():
-                request = NewTopicRequest(topic, _PARTITIONS[topic_type], 1, {"cleanup.policy": "compact"})
-                create_known(admin, request)
-            progress.phase("writing groups", 1)
-            producer = client.producer(settings, client_id="benchmark", overrides={"linger.ms": "20"})
-            records = send(producer, _records(size, topics))
-            progress.phase("measuring", rounds)
-            for _ in range(rounds):
-                for command, measured in found.items():
-                    measured.append(_run(command.split(), flags))
-                progress.advance(1)
-        finally:
-            admin.delete_topics(list(admin.describe_topics(topics.values())))
+    with topics_of(worker):
+        records = write_groups(worker, size, site.progress)
+        producer = client.producer(worker.producer_settings(), client_id="benchmark")
+        records += send(producer, _failed(worker, size))
+        site.progress.phase("measuring", rounds)
+        for _ in range(rounds):
+            for command, measured in found.items():
+                measured.append(_run(command.split(), flags))
+            site.progress.advance(1)
     return {
         "groups": size.groups,
         "connectors": size.groups * size.jobs,
@@ -122,27 +106,17 @@ def console_table(report: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _body(options: argparse.Namespace) -> int:
-    if min(options.rounds, options.groups, options.connectors) < 1:
-        raise ConfigError("--rounds, --groups and --connectors have to be at least 1")
-    with ExitStack() as stack:
-        progress = stack.enter_context(ProgressLine(sys.stderr))
-        servers = options.bootstrap_servers or stack.enter_context(LocalBroker("bench")).bootstrap_servers
-        report = measure(servers, workload(options.groups, options.connectors), options.rounds, progress)
-    hand_out(options, "benchmark_console", report, console_table(report))
-    return 0
+def _measure(options: argparse.Namespace, site: Site) -> tuple[dict[str, Any], list[str]]:
+    report = measure(site, workload(options.groups, options.connectors), options.rounds)
+    return report, console_table(report)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Measure the console over many connectors. 0 done (whatever the figures), 1 failed, 2 usage."""
-    arguments = argparse.ArgumentParser(prog="python -m tests.lab.benchmarks.console", description=__doc__)
-    arguments.add_argument("-B", "--bootstrap-servers", help="a broker to use; default: a local one")
-    arguments.add_argument("--groups", type=int, default=200, help="default 200")
-    arguments.add_argument("--connectors", type=int, default=25, help="of each group; default 25")
-    arguments.add_argument("--rounds", type=int, default=5, help="default 5")
-    arguments.add_argument("--result", type=Path, help="file for the whole report as JSON")
-    arguments.add_argument("--output", choices=("text", "json"), default="text")
-    return command_line.run(arguments.parse_args(argv), _body)
+    """Measure the console over many connectors."""
+    arguments = parser("console", __doc__, rounds=5)
+    arguments.add_argument("--groups", type=at_least_1, default=200, help="default 200")
+    arguments.add_argument("--connectors", type=at_least_1, default=25, help="of each group; default 25")
+    return run("console", arguments.parse_args(argv), _measure)
 
 
 if __name__ == "__main__":

@@ -15,20 +15,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any, Final
 
 from connect_share import ConnectStorage, SharedTopics, WorkerConfig
 from connect_share.kafka import client
-from connect_share.kafka.create import ensure_topic, topic_spec
-from connect_share.kafka.facts import admin_of
 from connect_share.model.records import Record, TopicType
 from connect_share.worker_config import SHARING_PROPERTY
 from spark_jobs import command_line
 from spark_jobs.benchmark.scenarios import PLANS
 from spark_jobs.workload import WorkloadSize, group_records
-from tests.lab.benchmarks.output import hand_out
-from tests.lab.embedded.broker import LocalBroker
+from tests.lab.benchmarks.frame import Site, new_prefix, parser, run, topics_of, write_groups
 from tests.lab.embedded.worker import worker_properties
 from tests.support.topics import ANYWHERE, send
 
@@ -41,7 +37,7 @@ _FIGURES: Final = ("start_s", "start_cpu_s", "tail_cpu_s")
 
 
 @dataclass(frozen=True)
-class Site:
+class Topics:
     """Brokers, the names of the topics, and what is on them."""
 
     servers: str
@@ -57,17 +53,6 @@ class Site:
         """Return records of a group for one topic."""
         topic = self.worker(0).topic(topic_type)
         return (Record(topic, ANYWHERE, 0, 0, *pair) for pair in group_records(size, group, topic_type))
-
-    def fill(self) -> None:
-        """Create the topics and write the records of all groups."""
-        worker = self.worker(0)
-        with admin_of(worker) as admin:
-            for topic_type in TopicType:
-                ensure_topic(admin, topic_spec(worker, topic_type))
-        producer = client.producer(worker.producer_settings(), client_id="benchmark", overrides={"linger.ms": "20"})
-        for topic_type in TopicType:
-            for group in range(self.size.groups):
-                send(producer, self.records(self.size, group, topic_type))
 
     def load(self) -> None:
         """Write records of all groups in turns, evenly over ten seconds."""
@@ -89,7 +74,7 @@ class Site:
             time.sleep(max(0.0, began + _TAIL_S * number / len(steps) - time.monotonic()))
 
 
-def contend(site: Site, kind: str, groups: int) -> dict[str, float]:
+def contend(site: Topics, kind: str, groups: int) -> dict[str, float]:
     """Start, then follow while another process writes; return seconds and CPU seconds. Runs in a process of its own."""
     with ExitStack() as stack:
         began, cpu = time.perf_counter(), time.process_time()
@@ -112,7 +97,7 @@ def contend(site: Site, kind: str, groups: int) -> dict[str, float]:
         return {"start_s": start_s, "start_cpu_s": start_cpu_s, "tail_cpu_s": time.process_time() - cpu}
 
 
-def measure(site: Site, kind: str, groups: int) -> dict[str, float]:
+def measure(site: Topics, kind: str, groups: int) -> dict[str, float]:
     """Run one contender, and write while it follows."""
     command = [sys.executable, "-m", __spec__.name, "--contender", kind, "-B", site.servers, "--prefix", site.prefix]
     with subprocess.Popen(
@@ -132,27 +117,23 @@ def measure(site: Site, kind: str, groups: int) -> dict[str, float]:
     return found
 
 
-def _site(options: argparse.Namespace, servers: str, prefix: str) -> Site:
+def _site(options: argparse.Namespace, servers: str, prefix: str) -> Topics:
     share = options.all / _FULL.groups
     numbers = ("config_records", "status_records", "offset_records", "config_bytes", "status_bytes")
     scaled = {name: round(getattr(_FULL, name) * share) for name in numbers}
-    return Site(servers, prefix, replace(_FULL, groups=options.all, **scaled))
+    return Topics(servers, prefix, replace(_FULL, groups=options.all, **scaled))
 
 
-def _body(options: argparse.Namespace) -> int:
-    if options.contender is not None:
-        site = _site(options, options.bootstrap_servers, options.prefix)
-        print(json.dumps(contend(site, options.contender, options.groups)))
-        return 0
+def _measure(options: argparse.Namespace, where: Site) -> tuple[dict[str, Any], list[str]]:
     contenders = {
         "one": ("one", 1),
         "shared": ("shared", options.groups),
         "side by side": ("side by side", options.side_by_side),
     }
     rounds: dict[str, list[dict[str, float]]] = {name: [] for name in contenders}
-    with LocalBroker("bench") as broker:
-        site = _site(options, broker.bootstrap_servers, f"many-groups-{int(time.time())}")
-        site.fill()
+    site = _site(options, where.servers, new_prefix("many-groups"))
+    with topics_of(site.worker(0)) as worker:
+        write_groups(worker, site.size, where.progress)
         measure(site, "one", 1)  # the first one makes the broker's caches warm
         for _ in range(options.rounds):
             for name, (kind, groups) in contenders.items():
@@ -171,8 +152,7 @@ def _body(options: argparse.Namespace) -> int:
         "medians": medians,
         "shared_to_one": {name: medians["shared"][name] / medians["one"][name] for name in _FIGURES},
     }
-    hand_out(options, "benchmark_many_groups", report, _lines(report, options))
-    return 0
+    return report, _lines(report, options)
 
 
 def _lines(report: Mapping[str, Any], options: argparse.Namespace) -> list[str]:
@@ -191,18 +171,19 @@ def _lines(report: Mapping[str, Any], options: argparse.Namespace) -> list[str]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Measure many groups in one process. 0 done (whatever the figures), 1 failed, 2 usage."""
-    arguments = argparse.ArgumentParser(prog=f"python -m {__spec__.name}", description=__doc__)
+    """Measure many groups in one process."""
+    arguments = parser("many_groups", __doc__, rounds=3)
     arguments.add_argument("--groups", type=int, default=100, help="in the process; default 100")
     arguments.add_argument("--all", type=int, default=_FULL.groups, help="on the topics; default 1000")
     arguments.add_argument("--side-by-side", type=int, default=10, help="storages without SharedTopics; default 10")
-    arguments.add_argument("--rounds", type=int, default=3, help="default 3")
     arguments.add_argument("--contender", help=argparse.SUPPRESS)
-    arguments.add_argument("-B", "--bootstrap-servers", help=argparse.SUPPRESS)
     arguments.add_argument("--prefix", help=argparse.SUPPRESS)
-    arguments.add_argument("--result", type=Path, help="file for the whole report as JSON")
-    arguments.add_argument("--output", choices=("text", "json"), default="text")
-    return command_line.run(arguments.parse_args(argv), _body)
+    options = arguments.parse_args(argv)
+    if options.contender is None:
+        return run("many_groups", options, _measure)
+    site = _site(options, options.bootstrap_servers, options.prefix)
+    print(json.dumps(contend(site, options.contender, options.groups)))
+    return 0
 
 
 if __name__ == "__main__":

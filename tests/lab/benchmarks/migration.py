@@ -9,32 +9,26 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from connect_share.console import ProgressLine
-from connect_share.errors import ConfigError
 from connect_share.files import Progress
-from connect_share.jar.cache import run_folder
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.create import ensure_topic, topic_spec
 from connect_share.model.records import TopicType
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from migrator.run import Manifest, manifest_path
 from spark_jobs import command_line
 from spark_jobs.generate_workload import GroupJob, write_groups
 from spark_jobs.workload import WorkloadSize
+from tests.lab.benchmarks.frame import Site, create_topics, delete_topics, parser, run
 from tests.lab.benchmarks.migration_audit import records_of, wrong_in
 from tests.lab.benchmarks.migration_report import KIP, migration_report, migration_table, size_report
 from tests.lab.benchmarks.mirror_maker import mirror, partitions_of, programs, remove
-from tests.lab.benchmarks.output import hand_out
 from tests.lab.benchmarks.process_cost import Cost, measured
 from tests.lab.embedded.broker import LocalBroker
 from tests.lab.embedded.worker import worker_properties, write_properties
@@ -98,12 +92,6 @@ class Scene:
         """Worker file of the source, written by :meth:`write_own_file`."""
         return self.folder / f"{self.name}-own.properties"
 
-    def create_topics(self, worker: WorkerConfig) -> None:
-        """Create the topics of a worker file."""
-        with Admin(worker.admin_settings(), client_id="benchmark") as admin:
-            for topic_type in TopicType:
-                ensure_topic(admin, topic_spec(worker, topic_type))
-
     def write_own_file(self) -> WorkerConfig:
         """Write the source's worker file."""
         properties = {**worker_properties(self.source, "own", f"{self.name}-own"), **_PARTITIONS}
@@ -119,12 +107,6 @@ class Scene:
             SHARING_PROPERTY: "enabled",
         }
         return write_properties(self.folder / f"{prefix}.properties", properties)
-
-    def remove(self, worker_file: Path) -> None:
-        """Delete the topics of a worker file."""
-        worker = WorkerConfig.from_file(worker_file)
-        with Admin(worker.admin_settings(), client_id="benchmark") as admin:
-            admin.delete_topics(list(admin.describe_topics([worker.topic(each) for each in TopicType])))
 
 
 def _parts(cost: Cost) -> dict[str, float]:
@@ -172,9 +154,9 @@ class Round:
             "spark": self._spark,
             "warm": self._warm,
         }
-        for name, run in each.items():
+        for name, measure in each.items():
             if name in contenders:
-                run()
+                measure()
 
     def _source_topics(self) -> dict[TopicType, str]:
         return {topic_type: self._own.topic(topic_type) for topic_type in TopicType}
@@ -198,11 +180,11 @@ class Round:
 
     def _bare(self) -> None:
         worker_file = self._scene.new_file()
-        self._scene.create_topics(WorkerConfig.from_file(worker_file))
+        create_topics(WorkerConfig.from_file(worker_file))
         command = [sys.executable, "-m", "tests.lab.benchmarks.bare_copy", self._scene.own_file, worker_file]
         cost, printed = measured(list(map(str, command)))
         self._found["bare"].append({**_parts(cost), "copy_s": json.loads(printed)["copy_s"]})
-        self._scene.remove(worker_file)
+        delete_topics(WorkerConfig.from_file(worker_file))
 
     def _plan(self, worker_file: Path) -> tuple[Path, Cost]:
         plan = worker_file.with_suffix(".plan.json")
@@ -221,7 +203,7 @@ class Round:
         worker_file = self._scene.new_file()
         plan, _ = self._plan(worker_file)
         self._found["local_backup"].append(_parts(_migrate("apply", plan, "--yes")))
-        self._scene.remove(worker_file)
+        delete_topics(WorkerConfig.from_file(worker_file))
 
     def _spark(self) -> None:
         worker_file = self._scene.new_file()
@@ -248,12 +230,12 @@ class Round:
                     part = {"wall_s": run["wall_s"], "copy_s": run["wall_s"], "cpu_s": run["cpu_s"]}
                     self._found[f"{engine}_warm"].append(part)
             for file in files:
-                self._scene.remove(file)
+                delete_topics(WorkerConfig.from_file(file))
 
     def _audit_and_remove(self, contender: str, worker_file: Path) -> None:
         worker = WorkerConfig.from_file(worker_file)
         self._audit_copy(contender, {topic_type: worker.topic(topic_type) for topic_type in TopicType})
-        self._scene.remove(worker_file)
+        delete_topics(worker)
 
     def _audit_copy(self, contender: str, topics: Mapping[TopicType, str]) -> None:
         """Count what is wrong in a copy, in the first round; larger ones are verified only."""
@@ -271,7 +253,7 @@ class Round:
 def _fill(scene: Scene, size: WorkloadSize, progress: Progress) -> tuple[int, int]:
     """Write the source's topics; return the numbers of records and bytes."""
     own, records, byte_count = scene.write_own_file(), 0, 0
-    scene.create_topics(own)
+    create_topics(own)
     topics = tuple((topic_type, own.topic(topic_type)) for topic_type in TopicType)
     for group in range(size.groups):
         write_groups([GroupJob(size, group, topics, own.producer_settings())])
@@ -283,10 +265,11 @@ def _fill(scene: Scene, size: WorkloadSize, progress: Progress) -> tuple[int, in
     return records, byte_count
 
 
-def _measure(options: argparse.Namespace, servers: tuple[str, str], folder: Path, progress: Progress) -> dict[str, Any]:
+def _sizes_measured(options: argparse.Namespace, servers: tuple[str, str], site: Site) -> dict[str, Any]:
     reports: dict[str, Any] = {}
+    progress = site.progress
     for name in options.sizes:
-        scene = Scene(*servers, folder, f"migration-{int(time.time())}-{name}")
+        scene = Scene(*servers, site.folder, f"migration-{int(time.time())}-{name}")
         size = size_of(name)
         progress.phase(f"writing the groups of {name}", size.groups)
         try:
@@ -299,27 +282,17 @@ def _measure(options: argparse.Namespace, servers: tuple[str, str], folder: Path
                 Round(scene, found, wrong, audit=audit).run(options.contenders)
                 progress.advance(1)
         finally:
-            scene.remove(scene.own_file)
+            delete_topics(WorkerConfig.from_file(scene.own_file))
         reports[name] = size_report(records, byte_count, found, wrong)
     return reports
 
 
-def _body(options: argparse.Namespace) -> int:
-    if options.rounds < 1:
-        raise ConfigError("--rounds has to be at least 1")
-    with ExitStack() as stack:
-        progress = stack.enter_context(ProgressLine(sys.stderr))
-        folder = run_folder("benchmark")
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        if "mirror-maker" in options.contenders:
-            programs()
-        if options.bootstrap_servers is None:
-            one, two = (stack.enter_context(LocalBroker("bench")).bootstrap_servers for _ in range(2))
-        else:
-            one = two = options.bootstrap_servers
-        report = migration_report(_measure(options, (one, two), folder, progress), options.rounds)
-    hand_out(options, "benchmark_migration", report, migration_table(report))
-    return 0
+def _measure(options: argparse.Namespace, site: Site) -> tuple[dict[str, Any], list[str]]:
+    if "mirror-maker" in options.contenders:
+        programs()
+    other = options.bootstrap_servers or site.stack.enter_context(LocalBroker("bench")).bootstrap_servers
+    report = migration_report(_sizes_measured(options, (site.servers, other), site), options.rounds)
+    return report, migration_table(report)
 
 
 def _contenders(text: str) -> frozenset[str]:
@@ -337,29 +310,21 @@ def _sizes(text: str) -> tuple[str, ...]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Measure moves. 0 done (whatever the figures), 1 failed, 2 usage."""
-    arguments = argparse.ArgumentParser(prog="python -m tests.lab.benchmarks.migration", description=__doc__)
-    arguments.add_argument(
-        "-B",
-        "--bootstrap-servers",
-        help="one cluster for both sides, with topics that are deleted after; default: two local brokers",
-    )
+    """Measure moves."""
+    arguments = parser("migration", __doc__, rounds=3)
     arguments.add_argument(
         "--sizes",
         type=_sizes,
         default=SIZES,
         help=f"comma list of {KIP} and numbers of offset records; default {','.join(SIZES)}",
     )
-    arguments.add_argument("--rounds", type=int, default=3, help="default 3")
     arguments.add_argument(
         "--contenders",
         type=_contenders,
         default=frozenset(CONTENDERS),
         help=f"comma list of {', '.join(CONTENDERS)}; default all",
     )
-    arguments.add_argument("--result", type=Path, help="file for the whole report as JSON")
-    arguments.add_argument("--output", choices=("text", "json"), default="text")
-    return command_line.run(arguments.parse_args(argv), _body)
+    return run("migration", arguments.parse_args(argv), _measure)
 
 
 if __name__ == "__main__":

@@ -26,11 +26,9 @@ from connect_share.worker_config import SHARING_PROPERTY
 from spark_jobs import command_line
 from spark_jobs.benchmark.scenarios import PLANS
 from spark_jobs.workload import group_records
-from tests.lab.benchmarks.output import hand_out
+from tests.lab.benchmarks.frame import Site, at_least_1, new_prefix, parser, run, topics_of
 from tests.lab.benchmarks.process_cost import Family
-from tests.lab.embedded.broker import LocalBroker
-from tests.lab.embedded.worker import worker_properties, write_properties
-from tests.lab.worker import LabWorker
+from tests.lab.embedded.worker import ConnectWorker, worker_properties, write_properties
 from tests.support.topics import ANYWHERE, written_evenly
 
 _SIZE: Final = PLANS["groups-100"].size
@@ -116,7 +114,7 @@ class _Process:
 def _followers(servers: str, prefix: str, folder: Path) -> Iterator[list[_Process]]:
     with ExitStack() as stack:
         java = {**_properties(servers, prefix, "measured-java"), "interceptor.classes": INTERCEPTOR_CLASS}
-        worker = stack.enter_context(LabWorker(java, class_path=(jar_path(),)))
+        worker = stack.enter_context(ConnectWorker(java, class_path=(jar_path(),)))
         file = write_properties(folder / "python.properties", _properties(servers, prefix, "measured-python"))
         store = stack.enter_context(
             subprocess.Popen(
@@ -143,11 +141,12 @@ def _follow(file: Path) -> int:
     return 0
 
 
-def _measure(servers: str, folder: Path, options: argparse.Namespace) -> list[Reading]:
-    prefix = f"connect-share-benchmark-{time.time_ns() // 1_000_000}"
+def _readings(site: Site, options: argparse.Namespace) -> list[Reading]:
+    prefix = new_prefix("steady")
     found = []
-    with _followers(servers, prefix, folder) as processes:
-        writer = _Writer(WorkerConfig.from_properties(_properties(servers, prefix, "writers")))
+    worker = WorkerConfig.from_properties(_properties(site.servers, prefix, "writers"))
+    with topics_of(worker), _followers(site.servers, prefix, site.folder) as processes:
+        writer = _Writer(worker)
         most = options.groups[-1]
         with writer.writing(most - 1, (most - 1) * options.rates[-1]):
             time.sleep(_WARM_UP_S)
@@ -209,31 +208,27 @@ def steady_table(report: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _body(options: argparse.Namespace) -> int:
-    if options.follow is not None:
-        return _follow(options.follow)
+def _measure(options: argparse.Namespace, site: Site) -> tuple[dict[str, Any], list[str]]:
     options.groups, options.rates = sorted({1, *options.groups}), sorted(set(options.rates))
-    if options.groups[0] < 1 or options.rates[0] <= 0 or options.window <= 0:
-        raise ConfigError("--groups has to be at least 1, --rates and --window more than 0")
-    with LocalBroker("bench") as broker:
-        readings = _measure(broker.bootstrap_servers, broker.folder, options)
-    report = {**steady_report(readings), "window_s": options.window}
-    hand_out(options, "benchmark_steady_state", report, steady_table(report))
-    return 0
+    if options.rates[0] <= 0 or options.window <= 0:
+        raise ConfigError("--rates and --window have to be more than 0")
+    report = {**steady_report(_readings(site, options)), "window_s": options.window}
+    return report, steady_table(report)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Measure what foreign records cost. 0 done (whatever the figures), 1 failed, 2 usage."""
-    arguments = argparse.ArgumentParser(prog="python -m tests.lab.benchmarks.steady_state", description=__doc__)
-    arguments.add_argument("--groups", type=int, nargs="+", default=[10, 50, 100], help="beside 1; default 10 50 100")
+    """Measure what foreign records cost."""
+    arguments = parser("steady_state", __doc__)
+    arguments.add_argument(
+        "--groups", type=at_least_1, nargs="+", default=[10, 50, 100], help="beside 1; default 10 50 100"
+    )
     arguments.add_argument(
         "--rates", type=float, nargs="+", default=[1.0, 20.0], help="of each group; default 1 and 20"
     )
     arguments.add_argument("--window", type=float, default=20.0, metavar="SECONDS", help="of one figure; default 20")
-    arguments.add_argument("--result", type=Path, help="file for the whole report as JSON")
-    arguments.add_argument("--output", choices=("text", "json"), default="text")
     arguments.add_argument("--follow", type=Path, help=argparse.SUPPRESS)
-    return command_line.run(arguments.parse_args(argv), _body)
+    options = arguments.parse_args(argv)
+    return run("steady_state", options, _measure) if options.follow is None else _follow(options.follow)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import argparse
 import re
-import shutil
 import statistics
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -21,26 +19,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from connect_share.console import ProgressLine
-from connect_share.errors import ConfigError
 from connect_share.files import Progress
 from connect_share.jar import INTERCEPTOR_CLASS, jar_path
-from connect_share.jar.cache import run_folder
-from connect_share.kafka import client
-from connect_share.kafka.admin import Admin
-from connect_share.kafka.create import ensure_topic, topic_spec
 from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.sealing.key_ring import new_key
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from spark_jobs import command_line
-from spark_jobs.workload import WorkloadSize, group_records
-from tests.lab.benchmarks.output import hand_out
-from tests.lab.embedded.broker import LocalBroker
+from spark_jobs.workload import WorkloadSize
+from tests.lab.benchmarks.frame import Site, new_prefix, parser, run, topics_of, write_groups
 from tests.lab.embedded.errors import EmbeddedError
-from tests.lab.embedded.worker import worker_properties
-from tests.lab.worker import LabWorker
-from tests.support.topics import pairs_of, send
+from tests.lab.embedded.worker import ConnectWorker, worker_properties
 
 FOREIGN: Final = WorkloadSize(
     groups=20,
@@ -87,14 +76,7 @@ def _properties(bootstrap_servers: str, prefix: str, cell: Cell) -> dict[str, st
     }
 
 
-def _write_foreign(worker: WorkerConfig) -> None:
-    producer = client.producer(worker.producer_settings(), client_id="benchmark", overrides={"linger.ms": "5"})
-    for kind in TopicType:
-        for group in range(FOREIGN.groups):
-            send(producer, pairs_of(worker.topic(kind), group_records(FOREIGN, group, kind)))
-
-
-def _start_once(worker: LabWorker) -> dict[str, float]:
+def _start_once(worker: ConnectWorker) -> dict[str, float]:
     """Start a worker that ran before, and stop it when its herder has started."""
     begin, began_s = len(worker.log()), time.time()
     worker.start()
@@ -115,16 +97,14 @@ def _start_once(worker: LabWorker) -> dict[str, float]:
     }
 
 
-def _prepare(stack: ExitStack, properties: Mapping[str, str], cell: Cell, folder: Path) -> LabWorker:
+def _prepare(
+    stack: ExitStack, properties: Mapping[str, str], cell: Cell, folder: Path, progress: Progress
+) -> ConnectWorker:
     """Create the topics, the foreign records, and three connectors of the worker's own."""
-    config = WorkerConfig.from_properties(properties)
-    with Admin(config.admin_settings(), client_id="benchmark") as admin:
-        for topic_type in TopicType:
-            ensure_topic(admin, topic_spec(config, topic_type))
-        stack.callback(_delete_topics, config)
+    config = stack.enter_context(topics_of(WorkerConfig.from_properties(properties)))
     if cell.shared:
-        _write_foreign(config)
-    worker = stack.enter_context(LabWorker(properties, class_path=(jar_path(),) if cell.jar else ()))
+        write_groups(config, FOREIGN, progress)
+    worker = stack.enter_context(ConnectWorker(properties, class_path=(jar_path(),) if cell.jar else ()))
     for number in range(_CONNECTORS):
         sink = {
             "connector.class": "FileStreamSink",
@@ -140,27 +120,18 @@ def _prepare(stack: ExitStack, properties: Mapping[str, str], cell: Cell, folder
     return worker
 
 
-def _delete_topics(config: WorkerConfig) -> None:
-    with Admin(config.admin_settings(), client_id="benchmark") as admin:
-        admin.delete_topics([config.topic(topic_type) for topic_type in TopicType])
-
-
-def _measure(
-    bootstrap_servers: str, rounds: int, folder: Path, progress: Progress
-) -> dict[str, list[dict[str, float]]]:
-    prefix = f"connect-share-benchmark-{int(time.time())}"
+def _starts(site: Site, rounds: int) -> dict[str, list[dict[str, float]]]:
+    prefix = new_prefix("workers")
     found: dict[str, list[dict[str, float]]] = defaultdict(list)
-    with ExitStack() as stack:
-        progress.phase("preparing workers", len(CELLS))
-        workers = {}
-        for cell in CELLS:
-            workers[cell] = _prepare(stack, _properties(bootstrap_servers, prefix, cell), cell, folder)
-            progress.advance(1)
-        progress.phase("measuring rounds", rounds)
-        for _ in range(rounds):
-            for cell, worker in workers.items():
-                found[cell.name].append(_start_once(worker))
-            progress.advance(1)
+    workers = {
+        cell: _prepare(site.stack, _properties(site.servers, prefix, cell), cell, site.folder, site.progress)
+        for cell in CELLS
+    }
+    site.progress.phase("measuring rounds", rounds)
+    for _ in range(rounds):
+        for cell, worker in workers.items():
+            found[cell.name].append(_start_once(worker))
+        site.progress.advance(1)
     return dict(found)
 
 
@@ -200,32 +171,14 @@ def workers_table(report: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _body(options: argparse.Namespace) -> int:
-    if options.rounds < 1:
-        raise ConfigError("--rounds has to be at least 1")
-    with ExitStack() as stack:
-        progress = stack.enter_context(ProgressLine(sys.stderr))
-        folder = run_folder("benchmark")
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        servers = options.bootstrap_servers or stack.enter_context(LocalBroker("bench")).bootstrap_servers
-        found = _measure(servers, options.rounds, folder, progress)
-    report = workers_report(found)
-    hand_out(options, "benchmark_workers", report, workers_table(report))
-    return 0
+def _measure(options: argparse.Namespace, site: Site) -> tuple[dict[str, Any], list[str]]:
+    report = workers_report(_starts(site, options.rounds))
+    return report, workers_table(report)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Measure starts of workers. 0 done (whatever the figures), 1 failed, 2 usage."""
-    arguments = argparse.ArgumentParser(prog="python -m tests.lab.benchmarks.workers", description=__doc__)
-    arguments.add_argument(
-        "-B",
-        "--bootstrap-servers",
-        help="a broker to use, topics of its own are made and deleted; default: a local one",
-    )
-    arguments.add_argument("--rounds", type=int, default=5, help="default 5")
-    arguments.add_argument("--result", type=Path, help="file for the whole report as JSON")
-    arguments.add_argument("--output", choices=("text", "json"), default="text")
-    return command_line.run(arguments.parse_args(argv), _body)
+    """Measure starts of workers."""
+    return run("workers", parser("workers", __doc__, rounds=5).parse_args(argv), _measure)
 
 
 if __name__ == "__main__":

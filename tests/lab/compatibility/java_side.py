@@ -20,9 +20,9 @@ from tests.lab.compatibility.result import JavaEvidence, Start
 from tests.lab.compatibility.shared_topics import SharedTopics
 from tests.lab.compatibility.worker_log import LogReading, read_log, topics_read
 from tests.lab.embedded.errors import EmbeddedError
-from tests.lab.embedded.rest import RestError
+from tests.lab.embedded.rest import ConnectRest, RestError
+from tests.lab.embedded.worker import ConnectWorker
 from tests.lab.waiting import until, when_possible
-from tests.lab.worker import LabRest, LabWorker
 
 _LINE: Final = "a line of text\n"
 _START_S: Final = 180.0
@@ -69,7 +69,7 @@ class JavaSide:
         self.folder.mkdir(parents=True)
         jar = self.kind.plugin is Plugin.JAR
         properties = self.topics.properties(self.group, sharing=jar, plugin=self.kind.plugin)
-        self.worker = LabWorker(
+        self.worker = ConnectWorker(
             properties,
             version=self.kind.version,
             class_path=(jar_path(),) if jar else (),
@@ -80,7 +80,7 @@ class JavaSide:
         self.beside: tuple[Start, LogReading] | None = None
 
     @property
-    def rest(self) -> LabRest:
+    def rest(self) -> ConnectRest:
         """The worker's REST interface."""
         return self.worker.rest
 

@@ -29,10 +29,9 @@ from tests.lab.embedded.broker import LocalBroker
 from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.embedded.ports import free_ports
 from tests.lab.embedded.processes import ChildProcess
-from tests.lab.embedded.rest import RestError
-from tests.lab.embedded.worker import write_properties
+from tests.lab.embedded.rest import ConnectRest, RestError
+from tests.lab.embedded.worker import ConnectWorker, write_properties
 from tests.lab.waiting import until, when_possible
-from tests.lab.worker import LabRest, LabWorker
 
 _SEALING: Final = {
     "connect.management.topic.sharing.encryption.keys": "1:" + base64.b64encode(bytes(range(32))).decode(),
@@ -46,7 +45,7 @@ _LISTS: Final = ("connectors", "tasks", "offsets", "statuses")
 class Member(ABC):
     """A member of a group, of one release."""
 
-    rest: LabRest
+    rest: ConnectRest
 
     def __init__(self, code: Code, properties: dict[str, str], folder: Path) -> None:
         self.code = code
@@ -79,7 +78,7 @@ class JavaMember(Member):
 
     def __init__(self, code: Code, properties: dict[str, str], folder: Path) -> None:
         super().__init__(code, properties, folder)
-        self._worker = LabWorker(properties, class_path=(code.jar,))
+        self._worker = ConnectWorker(properties, class_path=(code.jar,))
 
     def start(self) -> None:
         """Start it, and wait until it has joined."""
@@ -105,7 +104,7 @@ class PythonMember(Member):
         address = f"127.0.0.1:{free_ports(1)[0]}"
         command = self.code.command("runtime", self.file, "--listen", address)
         process = ChildProcess(command, log_path=self.file.with_suffix(".log"), cwd=self.code.examples)
-        self._process, self.rest = process, LabRest(f"http://{address}")
+        self._process, self.rest = process, ConnectRest(f"http://{address}")
 
         def joined() -> bool:
             if not process.running:

@@ -91,11 +91,12 @@ class ConnectWorker(LocalServer):
         self._class_path = class_path
         self._libraries = libraries
         self._wait = wait
-        self.rest = self.new_rest("")
+        self.rest = ConnectRest("")
 
-    def new_rest(self, url: str) -> ConnectRest:
-        """Return a client of the worker."""
-        return ConnectRest(url)
+    @property
+    def pid(self) -> int | None:
+        """Process id of the Java program, while there is one."""
+        return self._process.pid if self._process is not None and self._process.running else None
 
     def start(self) -> None:
         """Start the worker, again if it ran before; raise ``EmbeddedError`` if it did not get healthy in time."""
@@ -123,7 +124,7 @@ class ConnectWorker(LocalServer):
             self._folder = run_folder("worker")
             write_log_settings(self._folder)
         port = free_ports(1)[0]
-        self.rest = self.new_rest(f"http://127.0.0.1:{port}")
+        self.rest = ConnectRest(f"http://127.0.0.1:{port}")
         settings = write_properties(
             self._folder / "worker.properties", {**self._properties, "listeners": f"http://127.0.0.1:{port}"}
         )

@@ -13,8 +13,8 @@ from connect_share.contents.cost_model import load_model
 from connect_share.errors import ConfigError
 from spark_jobs.benchmark.results import StartupResult
 from tests.lab.benchmarks.figures import BEGIN, END, ROOT, TABLES, main, moves, readme_figures, stale, with_figures
+from tests.lab.benchmarks.frame import hand_out
 from tests.lab.benchmarks.migration_report import migration_report, size_report
-from tests.lab.benchmarks.output import hand_out
 from tests.support.startup_results import a_result
 
 

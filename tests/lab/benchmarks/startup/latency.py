@@ -20,9 +20,7 @@ from typing import Final, Literal
 
 from connect_share.files import Progress
 from connect_share.jar import INTERCEPTOR_CLASS, jar_path
-from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import producer
-from connect_share.kafka.create import ensure_topic, topic_spec
 from connect_share.model.config import connector_config_record
 from connect_share.model.keys import ClusterGroupId, prefix_key
 from connect_share.model.offsets import offset_key, offset_value
@@ -33,6 +31,7 @@ from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from spark_jobs.benchmark.results import Latency, StartupResult
 from spark_jobs.benchmark.starts import run_python
 from spark_jobs.benchmark.topics import SERVERS, Connection, worker_of, write_worker
+from tests.lab.benchmarks.frame import topics_of
 from tests.lab.benchmarks.startup.contenders import java_file
 from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.embedded.java_program import time_java_puts
@@ -77,7 +76,7 @@ def measure_latency(
     found: dict[tuple[str, str, int], list[float]] = {}
     blocks = min(_BLOCKS, puts)
     progress.phase("latency: measuring", blocks * len(GROUPS) * len(contenders))
-    with _topics(worker):
+    with topics_of(worker):
         for block in range(blocks):
             count = puts // blocks + (1 if block < puts % blocks else 0)
             for groups in GROUPS:
@@ -112,18 +111,6 @@ def _worker_file(folder: Path, connection: Connection, prefix: str, contender: s
         **({"interceptor.classes": INTERCEPTOR_CLASS} if contender == "java" else {}),
     }
     return write_worker(folder / f"{prefix}-{contender}.json", properties)
-
-
-@contextmanager
-def _topics(worker: WorkerConfig) -> Iterator[None]:
-    topics = [worker.topic(topic_type) for topic_type in TopicType]
-    with Admin(worker.admin_settings(), client_id="benchmark") as admin:
-        try:
-            for topic_type in TopicType:
-                ensure_topic(admin, topic_spec(worker, topic_type))
-            yield
-        finally:
-            admin.delete_topics(topics)
 
 
 @contextmanager

@@ -1,0 +1,147 @@
+"""What benchmarks share: options, a broker, topics with the records of groups, and where the report goes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from connect_share.console import Output, ProgressLine
+from connect_share.files import Progress
+from connect_share.jar.cache import run_folder
+from connect_share.kafka import client
+from connect_share.kafka.create import ensure_topic, topic_spec
+from connect_share.kafka.facts import admin_of
+from connect_share.model.records import TopicType
+from connect_share.sealing import TopicSeals
+from connect_share.worker_config import WorkerConfig
+from spark_jobs import command_line
+from spark_jobs.benchmark.results import describe_machine, versions
+from spark_jobs.workload import WorkloadSize, group_records
+from tests.lab.embedded.broker import DEFAULT_VERSION, LocalBroker
+from tests.support.topics import pairs_of, send
+
+_PRODUCER: Final = {"linger.ms": "20", "queue.buffering.max.kbytes": "65536"}
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a benchmark measures: brokers (``host:port``), and a folder for worker files that is removed at the end.
+
+    What ``stack`` has is closed before the broker.
+    """
+
+    servers: str
+    folder: Path
+    progress: ProgressLine
+    stack: ExitStack
+
+
+Measure = Callable[[argparse.Namespace, Site], tuple[dict[str, Any], list[str]]]
+"""Measures, and returns the report as JSON and as lines."""
+
+
+def new_prefix(name: str) -> str:
+    """Return how names of topics begin that no other run has."""
+    return f"connect-share-benchmark-{time.time_ns() // 1_000_000}-{name}"
+
+
+def at_least_1(text: str) -> int:
+    """Return the number of an option."""
+    if (number := int(text)) < 1:
+        raise ValueError(f"{text} is below 1")
+    return number
+
+
+def parser(name: str, description: str | None, *, rounds: int | None = None) -> argparse.ArgumentParser:
+    """Return the parser of a benchmark with what all take, and ``--rounds`` where there is a default for it."""
+    arguments = argparse.ArgumentParser(prog=f"python -m tests.lab.benchmarks.{name}", description=description)
+    arguments.add_argument(
+        "-B",
+        "--bootstrap-servers",
+        help="brokers to use, topics of its own are made and deleted; default: a local one",
+    )
+    if rounds is not None:
+        arguments.add_argument("--rounds", type=at_least_1, default=rounds, help=f"default {rounds}")
+    arguments.add_argument("--result", type=Path, help="file for the whole report as JSON")
+    arguments.add_argument("--output", choices=("text", "json"), default="text")
+    return arguments
+
+
+def run(name: str, options: argparse.Namespace, measure: Measure) -> int:
+    """Measure, and hand out the report. 0 done (whatever the figures), 1 failed, 2 usage."""
+
+    def body(_: argparse.Namespace) -> int:
+        with ExitStack() as stack:
+            progress = stack.enter_context(ProgressLine(sys.stderr))
+            folder = run_folder("benchmark")
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            servers = options.bootstrap_servers or stack.enter_context(LocalBroker("bench")).bootstrap_servers
+            report, lines = measure(options, Site(servers, folder, progress, stack.enter_context(ExitStack())))
+        hand_out(options, f"benchmark_{name}", report, lines)
+        return 0
+
+    return command_line.run(options, body)
+
+
+def hand_out(options: argparse.Namespace, job: str, report: Mapping[str, Any], lines: Sequence[str]) -> None:
+    """Write a report to the file of ``--result``, if one was named, and print it in the form of ``--output``.
+
+    The file has machine, versions and time, too; what a reader sees is beside it as ``.txt``.
+    """
+    machine, used = describe_machine(), {**versions(), "kafka": DEFAULT_VERSION, **report.get("versions", {})}
+    report = {**report, "machine": machine, "versions": used, "measured_at_ms": int(time.time() * 1000)}
+    if options.result is not None:
+        options.result.parent.mkdir(parents=True, exist_ok=True)
+        options.result.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        facts = [", ".join(f"{name} {value}" for name, value in each.items()) for each in (machine, used)]
+        options.result.with_suffix(".txt").write_text("\n".join([*lines, "", *facts, ""]), encoding="utf-8")
+    output = Output(job, options.output)
+    if output.is_json:
+        output.json(dict(report))
+    else:
+        output.lines(*lines)
+
+
+def create_topics(worker: WorkerConfig) -> None:
+    """Create the topics of a worker."""
+    with admin_of(worker) as admin:
+        for topic_type in TopicType:
+            ensure_topic(admin, topic_spec(worker, topic_type))
+
+
+def delete_topics(worker: WorkerConfig) -> None:
+    """Delete those topics of a worker that exist."""
+    with admin_of(worker) as admin:
+        admin.delete_topics(list(map(worker.topic, TopicType)))
+
+
+@contextmanager
+def topics_of(worker: WorkerConfig) -> Iterator[WorkerConfig]:
+    """Create the topics of a worker, and delete them at the end."""
+    try:
+        create_topics(worker)
+        yield worker
+    finally:
+        delete_topics(worker)
+
+
+def write_groups(worker: WorkerConfig, size: WorkloadSize, progress: Progress, *, sealed: bool = False) -> int:
+    """Write the records of all groups to a worker's topics, ``sealed`` with its keys; return how many."""
+    progress.phase("writing groups", size.groups)
+    producer = client.producer(worker.producer_settings(), client_id="benchmark", overrides=_PRODUCER)
+    records = 0
+    for group in range(size.groups):
+        for kind in TopicType:
+            seals = TopicSeals(kind, size.group_id(group), worker.sealing_keys if sealed else None)
+            pairs = ((key, seals.seal(key, value)) for key, value in group_records(size, group, kind))
+            records += send(producer, pairs_of(worker.topic(kind), pairs))
+        progress.advance(1)
+    return records
