@@ -19,7 +19,6 @@ from spark_jobs.benchmark.scenarios import PLANS, SUITES, chosen
 from spark_jobs.benchmark.topics import PREFIX, SERVERS, announcement, connection_from, is_secured
 from tests.lab.benchmarks.startup.goals import MEMORY_BYTES, goals
 from tests.lab.benchmarks.startup.latency import has_latencies
-from tests.lab.demo.steps import benchmark_of
 
 SIZES = [
     StartSize(records=records, bytes=size, own_records=own)
@@ -226,19 +225,6 @@ def test_what_does_not_belong_together_is_not_mixed(tmp_path: Path, content: str
     with pytest.raises(ConfigError, match=words):
         results.load(file, MACHINE, VERSIONS)
     assert file.read_text() == content
-
-
-def test_the_demo_shows_medians() -> None:
-    measured = [
-        starts("kip", "java", "cold", 2.0),
-        starts("kip", "java", "warm", 0.5, 0.7, 0.6),
-        starts("kip", "python", "cold", 0.1),
-        starts("kip", "python", "warm", 0.05),
-    ]
-    shown = benchmark_of(StartupResult(scenarios=[PLANS["kip"].scenario], starts=measured))
-    assert shown.workload == "20 groups of 5 sink jobs, 8,000 config, 8,000 status, 8,000 offset records"
-    bar = shown.bars[1]
-    assert (round(bar.milliseconds), round(bar.fastest_milliseconds), bar.runs) == (600, 500, 3)
 
 
 def test_a_worker_file_gives_the_way_to_the_cluster_and_nothing_else(tmp_path: Path) -> None:

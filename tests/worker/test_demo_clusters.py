@@ -49,15 +49,15 @@ def test_stores_and_workers_on_shared_topics_show_what_java_workers_said(
     assert migrate(["apply", str(plan_file), "--yes"]) == 0
 
     for each in captured:
-        start, comparison = start_stores(each)
+        starts, comparison = start_stores(each)
         assert comparison.equal, summary_lines([comparison])
         names = {connector.name for connector in each.cluster.connectors if connector.fate != "is deleted"}
         assert {line.connector for line in comparison.connectors} == names
-        states = comparison.rest
+        states = comparison.wanted
         assert states.connector_states["PAUSED"] == 1
         assert states.task_states["FAILED"] == 1
         assert states.source_offsets > 0
-        assert all(store.own_records and store.foreign_records for store in start.stores)
+        assert all(store.own_records and store.foreign_records for store in starts)
 
     first = captured[0]
     with ConnectStorage(WorkerConfig.from_file(first.shared_worker_file)) as storage:
@@ -99,16 +99,13 @@ def _check_interrupted_restart(captured: Sequence[Captured], admin: Admin, mark:
 def _check_again(group: GroupAgain, captured: Captured) -> None:
     assert group.differences == ()
     assert group.equal
-    assert group.again == group.before
+    assert group.restart.found == group.restart.wanted
     running = [connector for connector in captured.cluster.connectors if connector.fate == "runs"]
-    sources = {connector.topic for connector in running if connector.kind == "source"}
-    assert {topic.topic for topic in group.topics if topic.lines_arrived == topic.lines_appended == 1} == sources
-    for topic in group.topics:
-        assert topic.records_before == topic.records_after_start == 600
-        assert topic.records_at_end == 600 + topic.lines_appended
-    sinks = {connector.name for connector in running if connector.kind == "sink"}
-    assert {file.connector for file in group.files if file.lines_arrived == 1} == sinks
-    assert {file.lines_at_end - file.lines_before for file in group.files if file.connector in sinks} == {1}
+    places = {connector.topic if connector.kind == "source" else connector.name for connector in running}
+    assert {each.name for each in group.data if each.lines_arrived == each.lines_appended == 1} == places
+    for each in group.data:
+        assert each.before == each.after_start == each.at_end - each.lines_appended
+        assert each.before == 600 or each.kind == "file of sink"
 
 
 def _processes_with(mark: str) -> list[str]:

@@ -1,1 +1,1 @@
-"""The whole move on real input: Java workers, migrator on Spark, Python stores, start-up benchmark."""
+"""The whole move on real input: Java workers, migrator on Spark, Python stores, Java workers again."""

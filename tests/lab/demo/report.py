@@ -4,29 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from markupsafe import Markup
-
 from migrator.report_page import render_page
-from tests.lab import plots
-from tests.lab.demo.result import Benchmark, DemoResult, GroupAgain, SealedGroup, SharedTopic
+from tests.lab.demo.result import DemoResult, GroupAgain, SealedGroup, SharedTopic
 from tests.lab.demo.views import GroupComparison
 
 
 def render_report(result: DemoResult) -> str:
     """Return the page."""
-    return render_page(
-        "demo.html.j2", package="tests.lab", result=result, benchmark_plot=_benchmark_plot(result.benchmark)
-    )
-
-
-def _benchmark_plot(benchmark: Benchmark) -> Markup:
-    rows = []
-    for bar in benchmark.bars:
-        fastest, median, slowest = bar.fastest_milliseconds, bar.milliseconds, bar.slowest_milliseconds
-        value = f"{median:,.0f} ms ({fastest:,.0f}-{slowest:,.0f})"
-        dots = [milliseconds / 1e3 for milliseconds in (fastest, median, slowest)]
-        rows.append(plots.Strip(bar.what, value, 2 if bar.what.startswith("Java") else 1, dots))
-    return plots.strips("Time until all three stores are ready", rows)
+    return render_page("demo.html.j2", package="tests.lab", result=result)
 
 
 def summary_lines(
@@ -39,7 +24,7 @@ def summary_lines(
 
     These are the demo's last lines. What is wrong with the shared topics themselves stands before them.
     """
-    second = {group.cluster_group_id: group for group in again}
+    second = {group.restart.cluster_group_id: group for group in again}
     lines = [
         f"differs: {topic.topic}: {topic.plain_keys} of {topic.records} keys without a group's prefix"
         for topic in shared_topics
@@ -49,11 +34,11 @@ def summary_lines(
         restarted = second.get(group.cluster_group_id)
         lines += [
             group.cluster_group_id,
-            f"  REST said:         {group.rest}",
-            f"  Python stores say: {group.stores}",
+            f"  REST said:         {group.wanted}",
+            f"  Python stores say: {group.found}",
         ]
         if restarted is not None:
-            lines += [f"  REST says again:   {restarted.again}", f"  and since then:    {_since(restarted)}"]
+            lines += [f"  REST says again:   {restarted.restart.found}", f"  and since then:    {_since(restarted)}"]
         own = sealed if sealed is not None and sealed.cluster_group_id == group.cluster_group_id else None
         if own is not None:
             lines.append(f"  password on disk:  {_on_disk(own)}")
@@ -73,10 +58,11 @@ def _on_disk(sealed: SealedGroup) -> str:
 
 
 def _since(group: GroupAgain) -> str:
-    appended = sum(topic.lines_appended for topic in group.topics)
-    arrived = sum(topic.lines_arrived for topic in group.topics)
-    in_files = sum(file.lines_arrived for file in group.files)
-    twice = sum(max(topic.records_at_end - topic.records_before - topic.lines_appended, 0) for topic in group.topics)
+    topics = [each for each in group.data if each.kind == "data topic"]
+    appended = sum(topic.lines_appended for topic in topics)
+    arrived = sum(topic.lines_arrived for topic in topics)
+    in_files = sum(each.lines_arrived for each in group.data) - arrived
+    twice = sum(max(topic.at_end - topic.before - topic.lines_appended, 0) for topic in topics)
     return (
         f"{appended} lines appended to source files, {arrived} arrived in topics, {in_files} in sink files; "
         f"{twice} records read twice; Python stores beside it: {'equal' if group.stores.equal else 'not equal'}"

@@ -20,15 +20,15 @@ from connect_share.worker_config.client_settings import Isolation
 from tests.lab.demo.clusters import PASSWORD, SEALED_GROUP, data_file
 from tests.lab.demo.restart_checks import (
     DataState,
-    compare_files,
+    Place,
+    compare_data,
     compare_restart,
-    compare_topics,
     count_plain_keys,
     foreign_log_lines,
     search_segments,
 )
-from tests.lab.demo.result import ConnectorAgain, GroupAgain, SealedGroup, SharedTopic
-from tests.lab.demo.views import ClusterView, compare_views, count, view_from_storage
+from tests.lab.demo.result import GroupAgain, SealedGroup, SharedTopic
+from tests.lab.demo.views import compare_views, view_from_storage
 from tests.lab.demo.workers import DEADLINE_S, Captured, capture, source_position, view_of
 from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.embedded.rest import RestError
@@ -57,7 +57,7 @@ def run_again(captured: Sequence[Captured], admin: Admin, work: Path, say: Calla
             workers.append(stack.enter_context(ConnectWorker(properties, class_path=(jar_path(),), wait=False)))
         try:
             say(f"{len(workers)} workers started with {jar_path().name}")
-            runs = list(threads.map(_run_cluster, [admin] * len(captured), captured, workers, before))
+            runs = list(threads.map(_run_cluster, [admin] * len(captured), captured, workers))
         finally:
             with ThreadPoolExecutor(len(workers)) as stopping:
                 list(stopping.map(ConnectWorker.stop, workers))
@@ -67,14 +67,12 @@ def run_again(captured: Sequence[Captured], admin: Admin, work: Path, say: Calla
     found = []
     for each, data, (group, started, appended), log in zip(captured, before, runs, logs, strict=True):
         # Looked at when all have been stopped: nothing comes late any more.
-        at_end = _data_state(admin, each)
-        data_checks = {
-            "topics": compare_topics(data, started, at_end, appended, _values_since(each, data, at_end)),
-            "files": compare_files(each.cluster.connectors, data, started, at_end, appended),
+        checks = {
+            "data": compare_data(data, started, _data_state(admin, each), appended),
             "foreign_log_lines": foreign_log_lines(log),
         }
-        found.append(group.model_copy(update=data_checks))
-        say(f"{group.cluster_group_id}: {group.again.connectors} connectors back after {group.seconds:.1f} s")
+        found.append(group.model_copy(update=checks))
+        say(f"{each.cluster.group_id}: {group.restart.found.connectors} connectors back after {group.seconds:.1f} s")
     return found
 
 
@@ -108,36 +106,23 @@ def look_at_sealed_group(captured: Sequence[Captured], data_folder: Path) -> Sea
 
 
 def _run_cluster(
-    admin: Admin, captured: Captured, worker: ConnectWorker, before: DataState
-) -> tuple[GroupAgain, DataState, dict[str, bytes]]:
+    admin: Admin, captured: Captured, worker: ConnectWorker
+) -> tuple[GroupAgain, DataState, dict[Place, bytes]]:
     """Return what was seen without what became of the data, the data after the start, and the lines appended since."""
     began_s = time.monotonic()
     worker.await_healthy()
-    worker_id = worker.rest.url.removeprefix("http://")
-
-    def look() -> tuple[ClusterView, tuple[ConnectorAgain, ...]]:
-        view = view_of(worker)
-        return view, compare_restart(captured.view, view, worker_id)
-
-    again, connectors = _last_of(look, lambda seen: not any(line.differences for line in seen[1]), worker)
+    name, worker_id = captured.cluster.group_id, worker.rest.url.removeprefix("http://")
+    restart = _last_of(
+        lambda: compare_restart(name, captured.view, view_of(worker), worker_id), lambda seen: seen.equal, worker
+    )
     seconds = round(time.monotonic() - began_s, 2)
     started = _data_state(admin, captured)
     appended = _append_lines(captured)
-    _last_of(lambda: _all_arrived(admin, captured, worker, before, appended), bool, worker)
-    now = capture(worker, set(again))
+    _last_of(lambda: _all_arrived(admin, captured, worker, appended), bool, worker)
+    now = capture(worker, {line.connector for line in restart.connectors if line.found is not None})
     with ConnectStorage(WorkerConfig.from_file(captured.shared_worker_file), allow_live_members=True) as storage:
-        stores = compare_views(captured.cluster.group_id, now, view_from_storage(storage))
-    group = GroupAgain(
-        cluster_group_id=captured.cluster.group_id,
-        seconds=seconds,
-        before=count(captured.view),
-        again=count(again),
-        connectors=connectors,
-        topics=(),
-        files=(),
-        stores=stores,
-        foreign_log_lines=0,
-    )
+        stores = compare_views(name, now, view_from_storage(storage))
+    group = GroupAgain(seconds=seconds, restart=restart, data=(), stores=stores, foreign_log_lines=0)
     return group, started, appended
 
 
@@ -163,47 +148,42 @@ def _last_of(ask: Callable[[], T], accept: Callable[[T], bool], worker: ConnectW
         time.sleep(0.1)
 
 
-def _append_lines(captured: Captured) -> dict[str, bytes]:
-    appended = {}
-    for connector in captured.cluster.connectors:
-        if connector.kind == "source" and connector.fate == "runs":
+def _append_lines(captured: Captured) -> dict[Place, bytes]:
+    """Append a line to the file of each running source; return the places where it has to arrive."""
+    running = [connector for connector in captured.cluster.connectors if connector.fate == "runs"]
+    appended: dict[Place, bytes] = {}
+    for connector in running:
+        if connector.kind == "source":
             line = f"{connector.topic} appended after the move"
             with data_file(captured.folder, connector).open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
-            appended[connector.topic] = line.encode()
+            appended["data topic", connector.topic] = line.encode()
+    for connector in running:
+        if connector.kind == "sink" and (line_of_topic := appended.get(("data topic", connector.topic))):
+            appended["file of sink", connector.name] = line_of_topic
     return appended
 
 
-def _all_arrived(
-    admin: Admin, captured: Captured, worker: ConnectWorker, before: DataState, appended: Mapping[str, bytes]
-) -> bool:
-    """Return whether each line is in its topic and in its sinks' files, and the sources have committed it."""
+def _all_arrived(admin: Admin, captured: Captured, worker: ConnectWorker, appended: Mapping[Place, bytes]) -> bool:
+    """Return whether each line is the last one in its places, and the sources have committed it."""
     data = _data_state(admin, captured)
-    return all(
-        data.ends[connector.topic] > before.ends[connector.topic]
-        and source_position(worker, connector.name) == data_file(captured.folder, connector).stat().st_size
-        if connector.kind == "source"
-        else data.files[connector.name].endswith(appended.get(connector.topic, b"") + b"\n")
+    return all(data[place][-1:] == [line] for place, line in appended.items()) and all(
+        source_position(worker, connector.name) == data_file(captured.folder, connector).stat().st_size
         for connector in captured.cluster.connectors
-        if connector.fate == "runs"
+        if connector.kind == "source" and connector.fate == "runs"
     )
 
 
 def _data_state(admin: Admin, captured: Captured) -> DataState:
+    settings = WorkerConfig.from_file(captured.shared_worker_file).client_settings()
     topics = sorted({connector.topic for connector in captured.cluster.connectors})
-    ends = admin.end_offsets((topic, 0) for topic in topics)
-    files = {}
+    values: dict[str, list[bytes | None]] = {topic: [] for topic in topics}
+    ranges = [OffsetRange(*place, 0, end) for place, end in admin.end_offsets((topic, 0) for topic in topics).items()]
+    for record in read_ranges(settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id=_CLIENT_ID):
+        values[record.topic].append(record.value)
+    found: dict[Place, Sequence[bytes | None]] = {("data topic", topic): values[topic] for topic in topics}
     for connector in captured.cluster.connectors:
         if connector.kind == "sink":
             file = data_file(captured.folder, connector)
-            files[connector.name] = file.read_bytes() if file.exists() else b""
-    return DataState({topic: ends[topic, 0] for topic in topics}, files)
-
-
-def _values_since(captured: Captured, before: DataState, at_end: DataState) -> dict[str, list[bytes | None]]:
-    settings = WorkerConfig.from_file(captured.shared_worker_file).client_settings()
-    ranges = [OffsetRange(topic, 0, before.ends[topic], at_end.ends[topic]) for topic in before.ends]
-    values: dict[str, list[bytes | None]] = {topic: [] for topic in before.ends}
-    for record in read_ranges(settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id=_CLIENT_ID):
-        values[record.topic].append(record.value)
-    return values
+            found["file of sink", connector.name] = file.read_bytes().splitlines() if file.exists() else []
+    return found

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from connect_share.model.keys import split_key
 from connect_share.model.records import Record, TopicType
-from tests.lab.demo.clusters import Connector
-from tests.lab.demo.result import ConnectorAgain, FileAgain, SegmentSearch, SharedTopic, TopicAgain
-from tests.lab.demo.views import ClusterView, ConnectorView, StatusView, compared
+from tests.lab.demo.result import DataAgain, SegmentSearch, SharedTopic
+from tests.lab.demo.views import ClusterView, ConnectorView, GroupComparison, StatusView, compare_views
 
 # What a plain worker says of each record that it cannot place.
 _ABOUT_FOREIGN: Final = re.compile(
@@ -25,30 +24,19 @@ _ABOUT_FOREIGN: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class DataState:
-    """The data that connectors have moved so far.
+Place = tuple[Literal["data topic", "file of sink"], str]
 
-    Attributes:
-        ends: data topics (one partition each) to the number of their records.
-        files: sink connectors to what is in their file, nothing if there is none.
-    """
-
-    ends: Mapping[str, int]
-    files: Mapping[str, bytes]
+DataState = Mapping[Place, Sequence[bytes | None]]
+"""What connectors have moved so far: values of data topics (one partition each), and lines of sinks' files."""
 
 
-def compare_restart(before: ClusterView, again: ClusterView, worker_id: str) -> tuple[ConnectorAgain, ...]:
+def compare_restart(cluster_group_id: str, before: ClusterView, again: ClusterView, worker_id: str) -> GroupComparison:
     """Compare what REST said before the move with what it says on the shared topics.
 
     Statuses are written anew by the worker that runs now, so their states are compared, and who wrote them.
     """
     wanted = {name: _written_by(worker_id, connector) for name, connector in before.items()}
-    lines = compared(wanted, again, ("REST before", "REST again"), ("state", "worker_id"))
-    return tuple(
-        ConnectorAgain(connector=name, before=there, again=here, differences=differences)
-        for name, there, here, differences in lines
-    )
+    return compare_views(cluster_group_id, wanted, again, ("REST before", "REST again"), ("state", "worker_id"))
 
 
 def _written_by(worker_id: str, connector: ConnectorView) -> ConnectorView:
@@ -61,77 +49,38 @@ def _written_by(worker_id: str, connector: ConnectorView) -> ConnectorView:
     return replace(connector, status=written(connector.status), tasks=tasks)
 
 
-def compare_topics(
-    before: DataState,
-    started: DataState,
-    at_end: DataState,
-    appended: Mapping[str, bytes],
-    arrived: Mapping[str, Sequence[bytes | None]],
-) -> tuple[TopicAgain, ...]:
-    """Check that nothing was read twice, and that each line arrived exactly once.
+def compare_data(
+    before: DataState, started: DataState, at_end: DataState, appended: Mapping[Place, bytes]
+) -> tuple[DataAgain, ...]:
+    """Check that nothing was read twice, and that each line arrived exactly once: the old content is there, then the line.
 
     Args:
         before: when the workers were gone.
         started: when they were back.
         at_end: when they had been stopped again.
-        appended: data topics to the line appended to the file of their source, without its end.
-        arrived: data topics to the values of the records since ``before``.
+        appended: the line that has to arrive at a place, without its end.
     """
     found = []
-    for topic, old_end in sorted(before.ends.items()):
-        wanted = appended.get(topic)
-        arrived_lines, differences = _count_appended(arrived.get(topic, ()), wanted, "records")
-        if started.ends[topic] != old_end:
-            differences.insert(0, f"{started.ends[topic] - old_end} records written by the start")
+    for place, old in before.items():
+        kind, name = place
+        wanted, since = appended.get(place), at_end[place][len(old) :]
+        hits = 0 if wanted is None else since.count(wanted)
+        differences = [] if started[place] == old else ["changed by the start"]
+        if at_end[place][: len(old)] != old:
+            differences.append("what was in it before is not in it any more")
+        if wanted is not None and hits != 1:
+            differences.append(f"the appended line arrived {hits} times")
+        if others := len(since) - hits:
+            differences.append(f"{others} lines that nobody appended")
         found.append(
-            TopicAgain(
-                topic=topic,
-                records_before=old_end,
-                records_after_start=started.ends[topic],
-                records_at_end=at_end.ends[topic],
+            DataAgain(
+                kind=kind,
+                name=name,
+                before=len(old),
+                after_start=len(started[place]),
+                at_end=len(at_end[place]),
                 lines_appended=int(wanted is not None),
-                lines_arrived=arrived_lines,
-                differences=tuple(differences),
-            )
-        )
-    return tuple(found)
-
-
-def _count_appended(since: Sequence[bytes | None], wanted: bytes | None, unit: str) -> tuple[int, list[str]]:
-    """Return how often the appended line is among what is new, and what is wrong about that."""
-    hits = 0 if wanted is None else since.count(wanted)
-    differences = [] if wanted is None or hits == 1 else [f"the appended line arrived {hits} times"]
-    if others := len(since) - hits:
-        differences.append(f"{others} {unit} that nobody appended")
-    return hits, differences
-
-
-def compare_files(
-    connectors: Iterable[Connector],
-    before: DataState,
-    started: DataState,
-    at_end: DataState,
-    appended: Mapping[str, bytes],
-) -> tuple[FileAgain, ...]:
-    """Check that sinks continue where they were: the old content is there, then the appended line, once, if it runs."""
-    found = []
-    for connector in connectors:
-        if connector.name not in before.files:
-            continue
-        old, new = before.files[connector.name], at_end.files[connector.name]
-        wanted = appended.get(connector.topic) if connector.fate == "runs" else None
-        arrived_lines, differences = _count_appended(new[len(old) :].splitlines(), wanted, "lines")
-        if not new.startswith(old):
-            differences.insert(0, "what was in it before is not in it any more")
-        if started.files[connector.name] != old:
-            differences.insert(0, "changed by the start")
-        found.append(
-            FileAgain(
-                connector=connector.name,
-                lines_before=old.count(b"\n"),
-                lines_at_end=new.count(b"\n"),
-                lines_appended=int(wanted is not None),
-                lines_arrived=arrived_lines,
+                lines_arrived=hits,
                 differences=tuple(differences),
             )
         )

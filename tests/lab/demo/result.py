@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import computed_field
 
-from connect_share.model.records import TopicType
-from tests.lab.demo.views import GroupComparison, Shown, StateCounts
+from tests.lab.demo.views import GroupComparison, Shown
 
-RESULT_FORMAT = "connect-share/demo-result/1"
+RESULT_FORMAT = "connect-share/demo-result/2"
 
 
 class Phase(Shown):
@@ -17,82 +18,40 @@ class Phase(Shown):
     seconds: float
 
 
-class MovedTopic(Shown):
-    """One dedicated topic and what the move made of it."""
-
-    cluster_group_id: str
-    topic_type: TopicType
-    topic: str
-    shared_topic: str
-    records_read: int
-    records_written: int
-    tombstones: int
-    skipped: dict[str, int]
-
-
 class Move(Shown):
-    """The migration with the Spark engine."""
+    """What both sides of the migration with the Spark engine amount to."""
 
-    plan_file: str
-    run_id: str
     warnings: tuple[str, ...]
-    topics: tuple[MovedTopic, ...]
     verified_equal: bool
     differences: tuple[str, ...]
 
 
 class StoreStart(Shown):
-    """The start of one Python store on a shared topic."""
+    """The start of one Python store of a group on a shared topic."""
 
+    cluster_group_id: str
     topic: str
     milliseconds: float
     own_records: int
     foreign_records: int
 
 
-class GroupStart(Shown):
-    """The start of a group's three Python stores."""
-
-    cluster_group_id: str
-    milliseconds: float
-    stores: tuple[StoreStart, ...]
-
-
-class ConnectorAgain(Shown):
-    """One connector before the move and after the workers' second start; ``None`` where it is absent."""
-
-    connector: str
-    before: str | None
-    again: str | None
-    differences: tuple[str, ...]
-
-
-class TopicAgain(Shown):
-    """A data topic around the workers' second start.
+class DataAgain(Shown):
+    """A data topic, or the file of a sink, around the workers' second start.
 
     Attributes:
-        records_before: when the workers were gone.
-        records_after_start: when every connector was back, before anything was appended.
-        records_at_end: when the workers had been stopped again.
+        before: records or lines when the workers were gone.
+        after_start: when every connector was back, before anything was appended.
+        at_end: when the workers had been stopped again.
         lines_appended: to the file of its source, if that runs.
-        lines_arrived: how many of the new records are such a line.
+        lines_arrived: how many of the new ones are such a line.
     """
 
-    topic: str
-    records_before: int
-    records_after_start: int
-    records_at_end: int
-    lines_appended: int
-    lines_arrived: int
-    differences: tuple[str, ...]
-
-
-class FileAgain(Shown):
-    """A sink's file around the workers' second start; in lines."""
-
-    connector: str
-    lines_before: int
-    lines_at_end: int
+    kind: Literal["data topic", "file of sink"]
+    name: str
+    before: int
+    after_start: int
+    at_end: int
     lines_appended: int
     lines_arrived: int
     differences: tuple[str, ...]
@@ -103,19 +62,14 @@ class GroupAgain(Shown):
 
     Attributes:
         seconds: until every connector was in its place.
-        before: what REST said before the move.
-        again: what REST said after the second start, before anything was appended.
+        restart: what REST said before the move, beside what it said after the second start, before anything was appended.
         stores: what REST said at the end, beside the Python stores started while the workers ran.
         foreign_log_lines: warnings and errors in the worker's log that speak of records it cannot place.
     """
 
-    cluster_group_id: str
     seconds: float
-    before: StateCounts
-    again: StateCounts
-    connectors: tuple[ConnectorAgain, ...]
-    topics: tuple[TopicAgain, ...]
-    files: tuple[FileAgain, ...]
+    restart: GroupComparison
+    data: tuple[DataAgain, ...]
     stores: GroupComparison
     foreign_log_lines: int
 
@@ -123,9 +77,8 @@ class GroupAgain(Shown):
     def differences(self) -> tuple[str, ...]:
         """Everything that is not as it should be."""
         named = [
-            *((f"{line.connector!r} on the shared topics", line.differences) for line in self.connectors),
-            *((f"data topic {topic.topic!r}", topic.differences) for topic in self.topics),
-            *((f"file of sink {file.connector!r}", file.differences) for file in self.files),
+            *((f"{line.connector!r} on the shared topics", line.differences) for line in self.restart.connectors),
+            *((f"{each.kind} {each.name!r}", each.differences) for each in self.data),
             *((f"{line.connector!r} in the stores beside Java", line.differences) for line in self.stores.connectors),
         ]
         if self.foreign_log_lines:
@@ -173,27 +126,6 @@ class SealedGroup(Shown):
         return self.dedicated.with_text > 0 and self.shared.files > 0 and not self.shared.with_text
 
 
-class BenchmarkBar(Shown):
-    """One median of the start-up benchmark.
-
-    Attributes:
-        milliseconds: all three stores ready, median of ``runs``.
-    """
-
-    what: str
-    milliseconds: float
-    fastest_milliseconds: float
-    slowest_milliseconds: float
-    runs: int
-
-
-class Benchmark(Shown):
-    """The start-up benchmark: where, on what, and its medians."""
-
-    workload: str
-    bars: tuple[BenchmarkBar, ...]
-
-
 class DemoResult(Shown):
     """Everything the demo found."""
 
@@ -202,12 +134,11 @@ class DemoResult(Shown):
     seconds: float
     phases: tuple[Phase, ...]
     move: Move
-    starts: tuple[GroupStart, ...]
+    starts: tuple[StoreStart, ...]
     groups: tuple[GroupComparison, ...]
     again: tuple[GroupAgain, ...]
     shared_topics: tuple[SharedTopic, ...]
     sealed: SealedGroup
-    benchmark: Benchmark
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -216,7 +147,7 @@ class DemoResult(Shown):
         return (
             self.move.verified_equal
             and all(group.equal for group in self.groups)
-            and [each.cluster_group_id for each in self.again if each.equal]
+            and [each.restart.cluster_group_id for each in self.again if each.equal]
             == [each.cluster_group_id for each in self.groups]
             and not any(topic.plain_keys for topic in self.shared_topics)
             and self.sealed.equal

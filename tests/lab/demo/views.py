@@ -81,20 +81,20 @@ class StateCounts(Shown):
 
 
 class ConnectorLine(Shown):
-    """One connector on both sides; ``None`` where it is absent."""
+    """One connector as it has to be, and as it was found; ``None`` where it is absent."""
 
     connector: str
-    rest: str | None
-    stores: str | None
+    wanted: str | None
+    found: str | None
     differences: tuple[str, ...]
 
 
 class GroupComparison(Shown):
-    """One cluster group on both sides."""
+    """One cluster group as it has to be, and as it was found."""
 
     cluster_group_id: str
-    rest: StateCounts
-    stores: StateCounts
+    wanted: StateCounts
+    found: StateCounts
     connectors: tuple[ConnectorLine, ...]
 
     @property
@@ -206,33 +206,35 @@ def line_of(connector: ConnectorView | None) -> str | None:
     )
 
 
-def compare_views(cluster_group_id: str, rest: ClusterView, stores: ClusterView) -> GroupComparison:
-    """Compare a cluster as its worker showed it with what the stores show; connectors by name."""
-    lines = tuple(
-        ConnectorLine(connector=name, rest=there, stores=here, differences=differences)
-        for name, there, here, differences in compared(rest, stores, ("REST", "the stores"))
-    )
-    return GroupComparison(cluster_group_id=cluster_group_id, rest=count(rest), stores=count(stores), connectors=lines)
-
-
-def compared(
-    there: ClusterView, here: ClusterView, sides: tuple[str, str], status_fields: Sequence[str] = STATUS_FIELDS
-) -> Iterator[tuple[str, str | None, str | None, tuple[str, ...]]]:
-    """Yield the name of each connector, its line on both sides, and the names of what differs, never values.
+def compare_views(
+    cluster_group_id: str,
+    wanted: ClusterView,
+    found: ClusterView,
+    sides: tuple[str, str] = ("REST", "the stores"),
+    status_fields: Sequence[str] = STATUS_FIELDS,
+) -> GroupComparison:
+    """Compare a cluster on two sides, connectors by name; what differs is named, never shown.
 
     Args:
-        there: one side.
-        here: the other side.
+        cluster_group_id: of the cluster.
+        wanted: one side.
+        found: the other side.
         sides: names of the two.
         status_fields: members of a status that have to be the same.
     """
-    for name in sorted(there.keys() | here.keys()):
-        one, other = there.get(name), here.get(name)
+    lines = []
+    for name in sorted(wanted.keys() | found.keys()):
+        one, other = wanted.get(name), found.get(name)
         if one is None or other is None:
-            found = [f"missing in {sides[1]}" if other is None else f"only in {sides[1]}"]
+            differences = [f"missing in {sides[1]}" if other is None else f"only in {sides[1]}"]
         else:
-            found = list(_differences(one, other, sides, status_fields))
-        yield name, line_of(one), line_of(other), tuple(found)
+            differences = list(_differences(one, other, sides, status_fields))
+        lines.append(
+            ConnectorLine(connector=name, wanted=line_of(one), found=line_of(other), differences=tuple(differences))
+        )
+    return GroupComparison(
+        cluster_group_id=cluster_group_id, wanted=count(wanted), found=count(found), connectors=tuple(lines)
+    )
 
 
 def _differences(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.descriptions import NewTopicRequest
@@ -24,8 +24,8 @@ from tests.lab.demo.clusters import (
     shared_properties,
 )
 from tests.lab.demo.views import ClusterView, view_from_rest
-from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.embedded.worker import ConnectWorker, write_properties
+from tests.lab.waiting import until
 
 DEADLINE_S: Final = 45.0
 """The longest wait of the demo for any one thing."""
@@ -94,25 +94,12 @@ def await_no_members(admin: Admin, groups: Iterable[str]) -> None:
         EmbeddedError: a group still has members at the deadline.
     """
     wanted = set(groups)
-    for _ in until(lambda: f"groups {', '.join(sorted(wanted))} without members"):
-        alive = admin.connect_groups()
-        if not any(alive.get(group) for group in wanted):
-            return
-
-
-def until(what: Callable[[], str], worker: ConnectWorker | None = None) -> Iterator[None]:
-    """Yield again and again until the caller leaves the loop.
-
-    Raises:
-        EmbeddedError: the deadline has passed, or the worker that is waited for has ended.
-    """
-    deadline_s = time.monotonic() + DEADLINE_S
-    while time.monotonic() < deadline_s:
-        if worker is not None and not worker.running:
-            raise EmbeddedError(f"the worker ended with exit code {worker.exit_code} before: {what()}")
-        yield
-        time.sleep(0.1)
-    raise EmbeddedError(f"not within {DEADLINE_S:g} s: {what()}")
+    until(
+        admin.connect_groups,
+        lambda alive: not any(alive.get(group) for group in wanted),
+        what=f"groups {', '.join(sorted(wanted))} without members",
+        timeout_s=DEADLINE_S,
+    )
 
 
 def _run_cluster(cluster: Cluster, worker: ConnectWorker, folder: Path) -> ClusterView:
@@ -156,31 +143,19 @@ def _tasks(connector: Connector) -> int:
 
 
 def _await_states(worker: ConnectWorker, name: str, state: str, task_states: list[str]) -> None:
-    seen = "nothing"
-
-    def what() -> str:
-        return f"connector {name!r} {state} with tasks {task_states}; last seen: {seen}"
-
-    for _ in until(what, worker):
-        # Read from the list: right after its creation a connector has no status yet, which is a 404 of its own.
-        answer = worker.rest.call("GET", "/connectors?expand=status").get(name)
-        if answer is None:
-            continue
-        status = answer["status"]
+    def accept(status: dict[str, Any]) -> bool:
         states = [task["state"] for task in status["tasks"]]
-        seen = f"{status['connector']['state']}, tasks {states}"
-        if status["connector"]["state"] == state and states == task_states:
-            return
+        return bool(status["connector"]["state"] == state and states == task_states)
+
+    worker.rest.await_status(name, accept, what=f"{state} with tasks {task_states}")
 
 
 def _await_work_done(worker: ConnectWorker, folder: Path, connectors: Iterable[Connector]) -> None:
     """Wait until every source has committed the end of its file, and every sink has written and committed its topic."""
     for connector in connectors:
         if connector.fate != "fails":
-            name = connector.name
-            for _ in until(lambda name=name: f"the work of connector {name!r} done", worker):  # type: ignore[misc]
-                if _is_done(worker, folder, connector):
-                    break
+            done = partial(_is_done, worker, folder, connector)
+            until(done, bool, what=f"the work of connector {connector.name!r}", timeout_s=DEADLINE_S)
 
 
 def _is_done(worker: ConnectWorker, folder: Path, connector: Connector) -> bool:
@@ -217,13 +192,12 @@ def capture(worker: ConnectWorker, expected: set[str]) -> ClusterView:
     Raises:
         EmbeddedError: that did not come about in time, or the worker has ended.
     """
-    last: ClusterView | None = None
-    for _ in until(lambda: "two equal answers of REST in a row", worker):
-        view = view_of(worker)
-        if set(view) != expected:
-            last = None
-            continue
-        if view == last:
-            return view
-        last = view
-    raise AssertionError("until raises")
+    last: ClusterView = {}
+
+    def again() -> bool:
+        nonlocal last
+        before, last = last, view_of(worker)
+        return set(last) == expected and last == before
+
+    until(again, bool, what="two equal answers of REST in a row", timeout_s=DEADLINE_S)
+    return last

@@ -9,18 +9,17 @@ from pathlib import Path
 import pytest
 
 from connect_share.model.records import Record, TopicType
-from tests.lab.demo.clusters import Connector
 from tests.lab.demo.report import summary_lines
 from tests.lab.demo.restart_checks import (
     DataState,
-    compare_files,
+    Place,
+    compare_data,
     compare_restart,
-    compare_topics,
     count_plain_keys,
     foreign_log_lines,
     search_segments,
 )
-from tests.lab.demo.result import FileAgain, GroupAgain, SealedGroup, SegmentSearch, SharedTopic, TopicAgain
+from tests.lab.demo.result import DataAgain, GroupAgain, SealedGroup, SegmentSearch, SharedTopic
 from tests.lab.demo.views import ConnectorView, StatusView, compare_views, count
 
 _OLD, _NEW = "127.0.0.1:1111", "127.0.0.1:2222"
@@ -43,10 +42,10 @@ _BEFORE, _AGAIN = {"a.b": _view(_OLD)}, {"a.b": _view(_NEW)}
 
 
 def test_statuses_written_anew_are_compared_by_state() -> None:
-    (line,) = compare_restart(_BEFORE, _AGAIN, _NEW)
+    (line,) = compare_restart("g", _BEFORE, _AGAIN, _NEW).connectors
     assert line.differences == ()
-    assert line.before == line.again is not None
-    (line,) = compare_restart({}, _AGAIN, _NEW)  # deleted before, and back
+    assert line.wanted == line.found is not None
+    (line,) = compare_restart("g", {}, _AGAIN, _NEW).connectors  # deleted before, and back
     assert line.differences == ("only in REST again",)
 
 
@@ -68,80 +67,47 @@ _CHANGES: list[tuple[Callable[[ConnectorView], ConnectorView | None], str]] = [
 @pytest.mark.parametrize(("change", "told"), _CHANGES)
 def test_what_is_not_as_it_was_is_named(change: Callable[[ConnectorView], ConnectorView | None], told: str) -> None:
     changed = change(_AGAIN["a.b"])
-    (line,) = compare_restart(_BEFORE, {} if changed is None else {"a.b": changed}, _NEW)
+    (line,) = compare_restart("g", _BEFORE, {} if changed is None else {"a.b": changed}, _NEW).connectors
     assert line.differences == (told,)
 
 
-_STATE = DataState(ends={"t": 600, "idle": 600}, files={"sink": b"one\ntwo\n", "paused": b"one\n"})
-_AT_END = DataState(ends={"t": 601, "idle": 600}, files={"sink": b"one\ntwo\nswordfish\n", "paused": b"one\n"})
-_SINKS = (
-    Connector("source", "source", "t"),
-    Connector("sink", "sink", "t"),
-    Connector("paused", "sink", "t", "is paused"),
-)
-_APPENDED = {"t": _LINE}
+_TOPIC: Place = ("data topic", "t")
+_IDLE: Place = ("data topic", "idle")
+_SINK: Place = ("file of sink", "sink")
+_STATE: DataState = {_TOPIC: [b"one", b"two"], _IDLE: [b"one"], _SINK: [b"one", b"two"]}
+_AT_END: DataState = {**_STATE, _TOPIC: [b"one", b"two", _LINE], _SINK: [b"one", b"two", _LINE]}
 
 
-def _topics(
-    started: DataState = _STATE, t: tuple[bytes | None, ...] = (_LINE,), idle: tuple[bytes, ...] = ()
-) -> dict[str, TopicAgain]:
-    found = compare_topics(_STATE, started, _AT_END, _APPENDED, {"t": t, "idle": idle})
-    return {topic.topic: topic for topic in found}
+def _data(started: DataState = _STATE, changed: DataState | None = None) -> dict[str, DataAgain]:
+    found = compare_data(_STATE, started, {**_AT_END, **(changed or {})}, {_TOPIC: _LINE, _SINK: _LINE})
+    return {each.name: each for each in found}
 
 
 def test_a_line_that_arrives_once_is_right() -> None:
-    topics = _topics()
-    assert {name: topic.differences for name, topic in topics.items()} == {"t": (), "idle": ()}
-    assert (topics["t"].lines_appended, topics["t"].lines_arrived) == (1, 1)
-    assert (topics["idle"].lines_appended, topics["idle"].lines_arrived) == (0, 0)
+    data = _data()
+    assert {name: each.differences for name, each in data.items()} == {"t": (), "idle": (), "sink": ()}
+    assert (data["t"].before, data["t"].after_start, data["t"].at_end) == (2, 2, 3)
+    assert (data["t"].lines_appended, data["t"].lines_arrived) == (1, 1)
+    assert (data["idle"].lines_appended, data["idle"].lines_arrived) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    ("values", "told"),
-    [
-        ((), "the appended line arrived 0 times"),
-        ((_LINE, _LINE), "the appended line arrived 2 times"),
-        ((b"read before", None, _LINE), "2 records that nobody appended"),
-    ],
-)
-def test_wrong_records_of_a_running_source_are_named(values: tuple[bytes | None, ...], told: str) -> None:
-    assert _topics(t=values)["t"].differences == (told,)
-
-
-def test_records_of_the_start_and_of_a_source_that_does_not_run_are_named() -> None:
-    assert _topics(idle=(_LINE,))["idle"].differences == ("1 records that nobody appended",)
-    started = replace(_STATE, ends={"t": 1200, "idle": 600})
-    assert _topics(started=started)["t"].differences == ("600 records written by the start",)
-
-
-def _files(started: DataState = _STATE, **files: bytes) -> dict[str, FileAgain]:
-    at_end = replace(_AT_END, files={**_AT_END.files, **files})
-    return {file.connector: file for file in compare_files(_SINKS, _STATE, started, at_end, _APPENDED)}
-
-
-def test_a_sink_that_goes_on_is_right() -> None:
-    files = _files()
-    assert {name: file.differences for name, file in files.items()} == {"sink": (), "paused": ()}
-    assert (files["sink"].lines_before, files["sink"].lines_at_end, files["sink"].lines_arrived) == (2, 3, 1)
-
-
+@pytest.mark.parametrize("place", [_TOPIC, _SINK])
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"one\ntwo\n", "the appended line arrived 0 times"),
-        (b"one\ntwo\nswordfish\nswordfish\n", "the appended line arrived 2 times"),
-        (b"one\ntwo\none\ntwo\nswordfish\n", "2 lines that nobody appended"),
-        (b"ONE\ntwo\nswordfish\n", "what was in it before is not in it any more"),
+        ([b"one", b"two"], "the appended line arrived 0 times"),
+        ([b"one", b"two", _LINE, _LINE], "the appended line arrived 2 times"),
+        ([b"one", b"two", b"read before", None, _LINE], "2 lines that nobody appended"),
+        ([b"ONE", b"two", _LINE], "what was in it before is not in it any more"),
     ],
 )
-def test_wrong_content_of_a_sinks_file_is_named(content: bytes, told: str) -> None:
-    assert _files(sink=content)["sink"].differences == (told,)
+def test_wrong_content_is_named(place: Place, content: list[bytes | None], told: str) -> None:
+    assert _data(changed={place: content})[place[1]].differences == (told,)
 
 
-def test_what_a_paused_sink_and_the_start_write_is_named() -> None:
-    assert _files(paused=b"one\nswordfish\n")["paused"].differences == ("1 lines that nobody appended",)
-    started = replace(_STATE, files={**_STATE.files, "sink": b"one\ntwo\none\n"})
-    assert _files(started=started)["sink"].differences == ("changed by the start",)
+def test_what_is_written_by_the_start_and_where_nothing_runs_is_named() -> None:
+    assert _data(changed={_IDLE: [b"one", _LINE]})["idle"].differences == ("1 lines that nobody appended",)
+    assert _data({**_STATE, _TOPIC: [b"one", b"two"] * 2})["t"].differences == ("changed by the start",)
 
 
 # As the measured workers log them; the last ones are what a healthy worker says too.
@@ -174,13 +140,9 @@ def test_plain_and_unknown_keys_are_counted() -> None:
 
 def _group() -> GroupAgain:
     return GroupAgain(
-        cluster_group_id="g",
         seconds=1.0,
-        before=count(_BEFORE),
-        again=count(_AGAIN),
-        connectors=compare_restart(_BEFORE, _AGAIN, _NEW),
-        topics=tuple(_topics().values()),
-        files=tuple(_files().values()),
+        restart=compare_restart("g", _BEFORE, _AGAIN, _NEW),
+        data=tuple(_data().values()),
         stores=compare_views("g", _AGAIN, _AGAIN),
         foreign_log_lines=0,
     )
@@ -233,13 +195,13 @@ def test_a_password_has_to_be_where_it_was_and_nowhere_else(tmp_path: Path) -> N
 
 
 _WRONG = [
+    ({"restart": compare_restart("g", _BEFORE, {}, _NEW)}, "'a.b' on the shared topics: missing in REST again"),
     (
-        {"connectors": compare_restart(_BEFORE, {}, _NEW)},
-        "'a.b' on the shared topics: missing in REST again",
+        {"data": tuple(_data(changed={_TOPIC: _STATE[_TOPIC]}).values())},
+        "data topic 't': the appended line arrived 0 times",
     ),
-    ({"topics": tuple(_topics(t=()).values())}, "data topic 't': the appended line arrived 0 times"),
     (
-        {"files": tuple(_files(sink=b"one\ntwo\n").values())},
+        {"data": tuple(_data(changed={_SINK: _STATE[_SINK]}).values())},
         "file of sink 'sink': the appended line arrived 0 times",
     ),
     ({"stores": compare_views("g", _AGAIN, {})}, "'a.b' in the stores beside Java: missing in the stores"),
@@ -258,11 +220,10 @@ def test_each_part_that_is_wrong_makes_the_group_unequal(wrong: dict[str, object
 def test_no_value_leaves_the_checks() -> None:
     wrong = _group().model_copy(
         update={
-            "connectors": compare_restart(_BEFORE, {"a.b": replace(_AGAIN["a.b"], offsets={}, config={})}, _NEW),
-            "topics": tuple(_topics(t=(_LINE, b"hunter2")).values()),
-            "files": tuple(_files(sink=b"hunter2").values()),
+            "restart": compare_restart("g", _BEFORE, {"a.b": replace(_AGAIN["a.b"], offsets={}, config={})}, _NEW),
+            "data": tuple(_data(changed={_TOPIC: [_LINE, b"hunter2"], _SINK: [b"hunter2"]}).values()),
         }
     )
-    told = wrong.model_dump_json() + "".join(wrong.differences) + repr(_STATE)
+    told = wrong.model_dump_json() + "".join(wrong.differences)
     for secret in ("hunter2", "swordfish", "4711"):
         assert secret not in told

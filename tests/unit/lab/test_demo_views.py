@@ -62,8 +62,8 @@ def test_the_connectors_state_shows_the_target_state(state: str) -> None:
 def test_equal_views_are_equal() -> None:
     comparison = compare_views("g", {"a.b": _VIEW}, {"a.b": _VIEW})
     assert comparison.equal
-    assert comparison.rest == comparison.stores == count({"a.b": _VIEW})
-    assert str(comparison.rest) == (
+    assert comparison.wanted == comparison.found == count({"a.b": _VIEW})
+    assert str(comparison.wanted) == (
         "1 connectors (1 RUNNING), 2 tasks (1 FAILED, 1 RUNNING), 2 properties, 1 active topics, 1 source offsets"
     )
     bare = replace(_VIEW, status=None, tasks={0: None})
