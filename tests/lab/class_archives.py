@@ -47,11 +47,7 @@ def use_class_archives() -> None:
 
 
 def make_class_archives() -> None:
-    """Start and stop a broker, and a worker of each version, in JVMs that leave their archives.
-
-    Raises:
-        ConnectShareError: one of them did not start.
-    """
+    """Start and stop a broker, and a worker of each version, in JVMs that leave their archives."""
     with locked("class-archives"):
         _make(DEFAULT_VERSION, _BROKER, LocalBroker)
         missing = [

@@ -176,9 +176,6 @@ class LocalCluster:
         """Start brokers side by side, all by default; return when the cluster counts them as up.
 
         Brokers that run already keep running. The first start starts all controllers, also those that were not asked for.
-
-        Raises:
-            EmbeddedError: one did not come up; the message has the end of its log.
         """
         wanted = [self.broker(number) for number in node_ids or self._nodes]
         voters = [node for node in self.brokers if self.votes(node.id)]
@@ -211,20 +208,12 @@ class LocalCluster:
                 list(threads.map(ClusterNode.start, rest))
 
     def await_brokers(self, node_ids: set[int], timeout_s: float = _SEEN_S) -> None:
-        """Wait until these brokers, at least, are up according to the cluster.
-
-        Raises:
-            EmbeddedError: they were not, in time.
-        """
+        """Wait until these brokers, at least, are up according to the cluster."""
         if not self._await_up(lambda up: node_ids <= up, timeout_s):
             raise EmbeddedError(f"brokers {sorted(node_ids)} were not all up after {timeout_s:g} s")
 
     def await_gone(self, node_id: int, timeout_s: float = _SEEN_S) -> None:
-        """Wait until the cluster no longer counts a broker that was killed as up.
-
-        Raises:
-            EmbeddedError: it still did at the end.
-        """
+        """Wait until the cluster no longer counts a broker that was killed as up."""
         if not self._await_up(lambda up: node_id not in up, timeout_s):
             raise EmbeddedError(f"broker {node_id} still counted as up after {timeout_s:g} s")
 

@@ -22,9 +22,6 @@ def lock_artifacts(name: str, roots: Sequence[str], lock_file: Path = LOCK_FILE,
         roots: coordinates, with a classifier or without; with what they depend on, unless they end with ``!``.
         lock_file: where the set is written.
         beside: sets of ``LOCK_FILE`` that stand before this one in the class path, so what they have is left out.
-
-    Raises:
-        EmbeddedError: Maven is not there or cannot resolve them.
     """
     dependencies: list[tuple[Parts, bool]] = []
     for root in roots:

@@ -38,9 +38,6 @@ def build_jar(changes: Mapping[str, tuple[str, str]] | None = None) -> bytes:
     Args:
         changes: by the name of a source file, a text that is there once and what stands in its place: for a jar that is
             wrong on purpose.
-
-    Raises:
-        EmbeddedError: it does not compile, a part to compile it with cannot be had, or a text to change is not there once.
     """
     kafka = ensure_artifacts(f"kafka-{OLDEST_KAFKA}")
     names = (f"kafka-clients-{OLDEST_KAFKA}", f"connect-api-{OLDEST_KAFKA}", "slf4j-api-*")

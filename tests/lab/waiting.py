@@ -16,11 +16,7 @@ _REST_S: Final = 60.0
 
 
 def until(ask: Callable[[], _Seen], accept: Callable[[_Seen], bool], *, what: str, timeout_s: float) -> _Seen:
-    """Ask until the answer is accepted, and return it.
-
-    Raises:
-        EmbeddedError: none was in time; has the last answer.
-    """
+    """Ask until the answer is accepted, and return it."""
     deadline_s = time.monotonic() + timeout_s
     while not accept(seen := ask()):
         if time.monotonic() > deadline_s:

@@ -64,11 +64,7 @@ _STORM: Final = 100
 
 
 def readme_figures(result: StartupResult) -> str:
-    """Return the README's part about starts as Markdown.
-
-    Raises:
-        ConfigError: scenarios that it shows were not measured.
-    """
+    """Return the README's part about starts as Markdown."""
     scenarios = measured_scenarios(result)
     missing = [name for name in _SHOWN if name not in scenarios or scenarios[name].find(OURS, "warm") is None]
     if missing:
@@ -183,11 +179,7 @@ def moves(report: Mapping[str, Any]) -> str:
 
 
 def with_figures(page: str, name: str, figures: str) -> str:
-    """Return a page with these figures between the two marks of this name.
-
-    Raises:
-        ConfigError: the marks are not there, the first one more than once, or the second one before it.
-    """
+    """Return a page with these figures between the two marks of this name."""
     begin = BEGIN.format(name)
     before, found, rest = page.partition(f"{begin}\n")
     _, end, after = rest.partition(f"{END}\n")
@@ -197,11 +189,7 @@ def with_figures(page: str, name: str, figures: str) -> str:
 
 
 def drawings(root: Path) -> dict[Path, str]:
-    """Return the files that are made of the results in the docs, by path.
-
-    Raises:
-        ConfigError: there is no result of the start-up benchmark, it lacks what the README shows, or a page lacks marks.
-    """
+    """Return the files that are made of the results in the docs, by path."""
     docs = root / "docs"
     results = docs / "benchmarks"
     result = read(results / "startup.json", "run make bench")
@@ -226,11 +214,7 @@ def drawings(root: Path) -> dict[Path, str]:
 
 
 def take_over(folder: Path, root: Path) -> None:
-    """Copy the results and printed tables of a run of ``make bench``.
-
-    Raises:
-        ConfigError: the start-up benchmark's result is not there, or not whole; nothing is copied.
-    """
+    """Copy the results and printed tables of a run of ``make bench``."""
     startup = folder / "startup" / "result.json"
     readme_figures(read(startup, "run make bench"))
     docs = root / "docs" / "benchmarks"
@@ -241,11 +225,7 @@ def take_over(folder: Path, root: Path) -> None:
 
 
 def stale(root: Path) -> list[str]:
-    """Return the names of files that are not what the result in the docs makes.
-
-    Raises:
-        ConfigError: as :func:`drawings`.
-    """
+    """Return the names of files that are not what the result in the docs makes."""
     return [path.name for path, text in drawings(root).items() if not path.exists() or path.read_text("utf-8") != text]
 
 

@@ -141,11 +141,7 @@ class Round:
         self._audit = audit
 
     def run(self, contenders: Collection[str]) -> None:
-        """Run them in turn.
-
-        Raises:
-            ConnectShareError: one failed.
-        """
+        """Run them in turn."""
         each = {
             "mirror-maker": self._mirror_maker,
             "bare": self._bare,

@@ -34,11 +34,7 @@ _LOOK_EVERY_S: Final = 0.05
 
 
 def programs() -> tuple[Path, Path]:
-    """Return the folders with MirrorMaker's jars and with the compiled transform; the first call fetches and compiles.
-
-    Raises:
-        EmbeddedError: the jars cannot be fetched, or the transform does not compile.
-    """
+    """Return the folders with MirrorMaker's jars and with the compiled transform; the first call fetches and compiles."""
     jars = ensure_artifacts(f"mirror-maker-{VERSION}")
     return jars, compiled([Path(__file__).parent / "java" / f"{_TRANSFORM}.java"], class_path(jars))
 
@@ -148,9 +144,6 @@ def mirror(
         topics: names at the source; nobody may write to them.
         prefix: put before every key.
         give_up_s: seconds after which it counts as failed.
-
-    Raises:
-        EmbeddedError: it ended, or was not done in time; has the end of its log.
     """
     names = {topic: f"{alias}.{topic}" for topic in topics}
     with (

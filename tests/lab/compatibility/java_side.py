@@ -85,11 +85,7 @@ class JavaSide:
         return self.worker.rest
 
     def start(self, *, foreign_ids: tuple[str, ...] = ()) -> tuple[Start, LogReading]:
-        """Launch the worker, look at what this costs until it has read its topics, and wait until it is healthy.
-
-        Raises:
-            EmbeddedError: it did not get up.
-        """
+        """Launch the worker, look at what this costs until it has read its topics, and wait until it is healthy."""
         begin, began_s = len(self.worker.log()), time.time()
         self.worker.start()
         self.starts += 1
@@ -158,11 +154,7 @@ class JavaSide:
         self.await_model()
 
     def await_model(self) -> None:
-        """Wait until REST, the topics and the data say what was asked for.
-
-        Raises:
-            EmbeddedError: they did not in time; says what differed last.
-        """
+        """Wait until REST, the topics and the data say what was asked for."""
         what = f"the group of {self.kind.title} to be what was asked for"
         until(self.differences, lambda found: found == [], what=what, timeout_s=_WAIT_S)
 
@@ -192,9 +184,6 @@ class JavaSide:
 
         Args:
             foreign: records of others in each topic when it was started among them.
-
-        Raises:
-            EmbeddedError: it never was.
         """
         if self.beside is None:
             raise EmbeddedError(f"the worker {self.kind.title} was not started among others")

@@ -179,11 +179,7 @@ class Group:
                 self._lines[name] += 1
 
     def await_model(self, *members: Member) -> None:
-        """Wait until these members, and the topics, say what was asked for.
-
-        Raises:
-            EmbeddedError: they did not in time.
-        """
+        """Wait until these members, and the topics, say what was asked for."""
         for each in members or self.members:
             until(
                 lambda each=each: self._differences(each),  # type: ignore[misc]
@@ -203,11 +199,7 @@ class Group:
         until(at, lambda found: found == urls, what=f"tasks on {sorted(urls)}", timeout_s=_WAIT_S)
 
     def compare_consoles(self) -> None:
-        """Check that the console of the release and that of today say the same; today's may say more.
-
-        Raises:
-            EmbeddedError: they do not.
-        """
+        """Check that the console of the release and that of today say the same; today's may say more."""
         earlier, now = self.members
         for noun in _LISTS:
             before, after = earlier.console(noun), now.console(noun)

@@ -74,11 +74,7 @@ class PythonSide:
         self._put("late-1", tasks=1)
 
     def check(self) -> None:
-        """Compare what the stores believe with what was written.
-
-        Raises:
-            EmbeddedError: they believe something else; says what part.
-        """
+        """Compare what the stores believe with what was written."""
         storage = self._running
         storage.config.refresh(_FLUSH_S)
         storage.offsets.get(()).result(_FLUSH_S)
@@ -94,11 +90,7 @@ class PythonSide:
         )
 
     def check_topics(self) -> None:
-        """Compare what the records amount to with what was written.
-
-        Raises:
-            EmbeddedError: they amount to something else.
-        """
+        """Compare what the records amount to with what was written."""
         view = _view(
             replay_config(self._topics.records(TopicType.CONFIG), self.group),
             replay_status(self._topics.records(TopicType.STATUS), self.group),

@@ -43,11 +43,7 @@ BUILT: Final = Code("built", ROOT, ROOT / "docs" / "examples")
 
 
 def released(version: str, folder: Path) -> Code:
-    """Build the wheel of a release, and unpack it with the example runtime of that time.
-
-    Raises:
-        ConfigError: its commit is not known, or not in this repository.
-    """
+    """Build the wheel of a release, and unpack it with the example runtime of that time."""
     if version not in COMMITS:
         raise ConfigError(f"there is no release {version}; there are {', '.join(COMMITS)}")
     place, source = folder / version / "wheel", folder / version / "source"

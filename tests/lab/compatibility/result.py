@@ -174,11 +174,7 @@ def decide(trouble: str | None, *, cannot: str | None = None) -> tuple[Outcome, 
 
 
 def load_results(path: Path) -> dict[str, CellResult]:
-    """Read a result file; one that is not there has no cells.
-
-    Raises:
-        ConfigError: it is none.
-    """
+    """Read a result file; one that is not there has no cells."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["format"] != FORMAT:

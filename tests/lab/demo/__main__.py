@@ -44,11 +44,7 @@ _SHOWN_DIFFERENCES: Final = 20
 
 
 def run_demo(work: Path, output: Output) -> DemoResult:
-    """Run everything; worker files, plan, manifest and logs stay in the folder.
-
-    Raises:
-        ConnectShareError: a part could not be started, or a step was refused.
-    """
+    """Run everything; worker files, plan, manifest and logs stay in the folder."""
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     work.chmod(0o700)

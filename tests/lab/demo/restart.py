@@ -43,10 +43,6 @@ def run_again(captured: Sequence[Captured], admin: Admin, work: Path, say: Calla
     """Start all workers again side by side, let each do one more piece of work, and stop them in order.
 
     What is not as it should be is in the result, by name.
-
-    Raises:
-        EmbeddedError: a worker could not be started, or ended by itself.
-        ConnectShareError: the broker or the stores could not be read.
     """
     before = [_data_state(admin, each) for each in captured]
     # Left in this order: workers first, which ends the threads that wait for them, also after Ctrl-C.
@@ -127,11 +123,7 @@ def _run_cluster(
 
 
 def _last_of(ask: Callable[[], T], accept: Callable[[T], bool], worker: ConnectWorker) -> T:
-    """Return the first answer that is accepted, or the last one at the deadline: what it lacks is named later.
-
-    Raises:
-        EmbeddedError: the worker has ended, or does not answer at the deadline.
-    """
+    """Return the first answer that is accepted, or the last one at the deadline: what it lacks is named later."""
     deadline_s = time.monotonic() + DEADLINE_S
     while True:
         if not worker.running:

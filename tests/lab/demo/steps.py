@@ -23,11 +23,7 @@ from tests.lab.demo.workers import Captured
 
 
 def make_plan(captured: Sequence[Captured], plan_file: Path) -> MigrationPlan:
-    """Plan the move of all clusters onto the shared topics, and write the plan.
-
-    Raises:
-        ConnectShareError: the move is not possible.
-    """
+    """Plan the move of all clusters onto the shared topics, and write the plan."""
     sources, destinations = zip(*((each.worker_file, each.shared_worker_file) for each in captured), strict=True)
     with ProgressLine(sys.stderr) as progress:
         plan = planner.make_plan(sources, destinations, now_ms=int(time.time() * 1e3), progress=progress)
@@ -36,21 +32,13 @@ def make_plan(captured: Sequence[Captured], plan_file: Path) -> MigrationPlan:
 
 
 def apply_plan(plan_file: Path) -> None:
-    """Copy on Spark what the plan says.
-
-    Raises:
-        ConnectShareError: the plan was refused, or the copy failed.
-    """
+    """Copy on Spark what the plan says."""
     with locked_run(plan_file) as run, evidence_of(run, None, "apply"), ProgressLine(sys.stderr) as progress:
         apply.apply_plan(run, engine=copy_engine(progress), engine_name=SPARK_ENGINE, progress=progress)
 
 
 def verify_plan(plan_file: Path) -> verification.Verification:
-    """Compare both sides on Spark.
-
-    Raises:
-        ConnectShareError: the comparison could not be made.
-    """
+    """Compare both sides on Spark."""
     run = MigrationRun.load(plan_file)
     with evidence_of(run, None, "verify") as evidence, ProgressLine(sys.stderr) as progress:
         evidence.verification = found = verification.verify_plan(run, engine=verify_engine(progress), progress=progress)
@@ -58,11 +46,7 @@ def verify_plan(plan_file: Path) -> verification.Verification:
 
 
 def start_stores(captured: Captured) -> tuple[tuple[StoreStart, ...], GroupComparison]:
-    """Start the three stores of one group on the shared topics and compare them with what REST said.
-
-    Raises:
-        StoreError: the stores could not be started or read.
-    """
+    """Start the three stores of one group on the shared topics and compare them with what REST said."""
     group = captured.cluster.group_id
     with ConnectStorage(WorkerConfig.from_file(captured.shared_worker_file)) as storage:
         startup = storage.startup

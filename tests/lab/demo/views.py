@@ -144,11 +144,7 @@ def _status_of(answer: Mapping[str, Any]) -> StatusView:
 
 
 def view_from_storage(storage: ConnectStorage) -> dict[str, ConnectorView]:
-    """Return a view of the state that started stores have.
-
-    Raises:
-        StoreError: the offsets could not be read.
-    """
+    """Return a view of the state that started stores have."""
     config, statuses = storage.config.snapshot(), storage.status.snapshot()
     view: dict[str, ConnectorView] = {}
     for name in config.connectors():

@@ -55,9 +55,6 @@ def run_clusters(bootstrap_servers: str, admin: Admin, work: Path, say: Callable
 
     They are killed, not stopped: a worker that ends in order writes other statuses while it does, which cannot be
     compared with what REST said before.
-
-    Raises:
-        EmbeddedError: a worker or connector did not get where it should.
     """
     work = work.resolve()  # the workers run in folders of their own
     folders = [work / "files" / cluster.group_id for cluster in CLUSTERS]
@@ -88,11 +85,7 @@ def run_clusters(bootstrap_servers: str, admin: Admin, work: Path, say: Callable
 
 
 def await_no_members(admin: Admin, groups: Iterable[str]) -> None:
-    """Wait until the brokers have noticed that the workers are gone.
-
-    Raises:
-        EmbeddedError: a group still has members at the deadline.
-    """
+    """Wait until the brokers have noticed that the workers are gone."""
     wanted = set(groups)
     until(
         admin.connect_groups,
@@ -187,11 +180,7 @@ def view_of(worker: ConnectWorker) -> ClusterView:
 
 
 def capture(worker: ConnectWorker, expected: set[str]) -> ClusterView:
-    """Return what REST says once two answers in a row are the same: then nothing is being written any more.
-
-    Raises:
-        EmbeddedError: that did not come about in time, or the worker has ended.
-    """
+    """Return what REST says once two answers in a row are the same: then nothing is being written any more."""
     last: ClusterView = {}
 
     def again() -> bool:

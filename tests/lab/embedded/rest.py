@@ -146,11 +146,7 @@ class ConnectRest:
     def await_status(
         self, name: str, accept: Callable[[dict[str, Any]], bool], *, what: str, timeout_s: float = _TIMEOUT_S
     ) -> dict[str, Any]:
-        """Wait until a connector's status is as wanted.
-
-        Raises:
-            EmbeddedError: it was not in time; has the last status (states only).
-        """
+        """Wait until a connector's status is as wanted."""
         deadline_s = time.monotonic() + timeout_s
         last = "nothing"
         while time.monotonic() < deadline_s:

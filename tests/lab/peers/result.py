@@ -229,11 +229,7 @@ class Result(_Part):
 
 
 def load_result(path: Path) -> Result:
-    """Read a result file; one that is not there has no runs.
-
-    Raises:
-        ConfigError: it is none.
-    """
+    """Read a result file; one that is not there has no runs."""
     try:
         return Result.model_validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -90,11 +90,7 @@ class Suite:
             archive.extractall(folder / "resources", names)
 
     def run(self) -> Found:
-        """Run the tests, then each that failed once more.
-
-        Raises:
-            EmbeddedError: a JVM did not end as JUnit does, or not in time.
-        """
+        """Run the tests, then each that failed once more."""
         began = time.monotonic()
         plain = self._mode is Mode.PLAIN
         alone = [] if plain else [name for name in _ALONE if name.startswith(f"{self._class}#")]

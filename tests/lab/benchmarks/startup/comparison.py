@@ -86,11 +86,7 @@ class Comparison:
 
 
 def compare(before: StartupResult, after: StartupResult) -> Comparison:
-    """Compare the starts that both results have, scenario by scenario.
-
-    Raises:
-        ConfigError: they cannot be compared; the message says why.
-    """
+    """Compare the starts that both results have, scenario by scenario."""
     here, there = ({each.name: each for each in result.scenarios} for result in (before, after))
     names = [name for name in here if name in there and _records(here[name]) == _records(there[name])]
     same = _machine(before) == _machine(after)

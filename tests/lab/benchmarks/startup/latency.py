@@ -67,9 +67,6 @@ def measure_latency(
         puts: into each store, of each contender, beside each number of groups.
         contenders: of ``python`` and ``java``.
         progress: reports how far it is.
-
-    Raises:
-        ConnectShareError: a topic could not be made, or a process failed.
     """
     files = {name: _worker_file(folder, connection, prefix, name) for name in CONTENDERS}
     worker = worker_of(files["python"])

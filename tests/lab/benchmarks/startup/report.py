@@ -139,11 +139,7 @@ def render_report(result: StartupResult) -> tuple[str, str]:
 
 
 def write_report(result: StartupResult, folder: Path) -> tuple[Path, Path]:
-    """Write ``report.html`` and ``report.md`` into a folder, which is made if need be.
-
-    Raises:
-        ConnectShareError: the folder or a file cannot be written.
-    """
+    """Write ``report.html`` and ``report.md`` into a folder, which is made if need be."""
     html, markdown = folder / "report.html", folder / "report.md"
     page, text = render_report(result)
     try:
