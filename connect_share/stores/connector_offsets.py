@@ -46,6 +46,7 @@ from connect_share.stores.offsets import (
     WriteOutcome,
     group_of_store,
     translated_key,
+    when_all,
 )
 from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig, common_settings
@@ -473,18 +474,8 @@ def _joined(
     """Combine answers once all are there; later ones in the list win, nulls included."""
     joined: Future[dict[bytes, bytes | None]] = Future()
     joined.set_running_or_notify_cancel()
-    lock = threading.Lock()
-    missing, ended = len(answers), False
 
-    def on_answer(answer: Future[dict[bytes, bytes | None]]) -> None:
-        nonlocal missing, ended
-        error = answer.exception()
-        with lock:
-            missing -= 1
-            if ended or (error is None and missing):
-                return
-            ended = True
-        # Without the lock: what is called at the end may wait for the other answer.
+    def end(error: BaseException | None) -> None:
         if error is not None:
             joined.set_exception(error)
             return
@@ -494,8 +485,7 @@ def _joined(
             result.update({key: found.get(theirs) for key, theirs in known.items()})
         joined.set_result(result)
 
-    for _, answer in answers:
-        answer.add_done_callback(on_answer)
+    when_all([answer for _, answer in answers], end)
     return joined
 
 

@@ -23,7 +23,7 @@ from connect_share.errors import (
     StoreError,
     ValueFormatError,
 )
-from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata
+from connect_share.log.protocol import STOP_TIMEOUT_S
 from connect_share.model.connect_json import loads
 from connect_share.model.keys import ClusterGroupId, own_key, prefix_key
 from connect_share.model.offsets import OffsetFold, OffsetSnapshot, offset_key, offset_value, validate_offset_map
@@ -121,6 +121,25 @@ class WriteOutcome:
             else:
                 self.future.set_exception(error)
         return self.future
+
+
+def when_all(futures: Collection[Future[Any]], end: Callable[[BaseException | None], None]) -> None:
+    """Call ``end`` once: with the first error, or with ``None`` when all have a result."""
+    lock = threading.Lock()
+    missing, ended = len(futures), False
+
+    def on_done(future: Future[Any]) -> None:
+        nonlocal missing, ended
+        error = future.exception()
+        with lock:
+            missing -= 1
+            if ended or (error is None and missing):
+                return
+            ended = True
+        end(error)  # without the lock: what is called may wait for the other futures
+
+    for future in futures:
+        future.add_done_callback(on_done)
 
 
 def group_of_store(store: OffsetBackingStore, given: GivenGroup) -> ClusterGroupId | None:
@@ -513,9 +532,13 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
             self._check_write_allowed()
         except ConnectShareError as error:
             return outcome.end(error)
-        write = _SetWrite(len(values), outcome)
-        for key, value in values.items():
-            self._send(key, value).add_done_callback(write.on_acknowledged)
+
+        def end(error: BaseException | None) -> None:
+            if error is not None and not isinstance(error, ConnectShareError):
+                error = ConnectShareError(f"an offset was not written: {type(error).__name__}")
+            outcome.end(error)
+
+        when_all([self._send(key, value) for key, value in values.items()], end)
         return outcome.future
 
     def claim(self, writer: TransactionalWriter) -> None:
@@ -587,24 +610,3 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
         with self._state_lock:
             for record in records:
                 self._fold.apply(record)
-
-
-class _SetWrite:
-    """Ends one write of several records: all acknowledged, or the first error."""
-
-    def __init__(self, count: int, outcome: WriteOutcome) -> None:
-        self._outcome = outcome
-        self._lock = threading.Lock()
-        self._missing = count
-        self._ended = False
-
-    def on_acknowledged(self, sent: Future[RecordMetadata]) -> None:
-        error = sent.exception()
-        if error is not None and not isinstance(error, ConnectShareError):
-            error = ConnectShareError(f"an offset was not written: {type(error).__name__}")
-        with self._lock:
-            self._missing -= 1
-            if self._ended or (error is None and self._missing > 0):
-                return
-            self._ended = True
-        self._outcome.end(error)
