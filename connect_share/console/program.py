@@ -194,13 +194,13 @@ class _Interruption:
         if before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
             yield self
             return
-        signal.signal(signal.SIGINT, self._take)
+        signal.signal(signal.SIGINT, self._on_signal)
         try:
             yield self
         finally:
             signal.signal(signal.SIGINT, signal.SIG_DFL if process_ends else before)
 
-    def _take(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.came and number == signal.SIGINT:
             os.write(2, self._last_words)
             os._exit(InterruptionError.exit_code)
@@ -208,7 +208,7 @@ class _Interruption:
         if not is_in_callback(frame):
             raise KeyboardInterrupt
         # The Kafka library forgets what its callbacks raise, so the exception waits for the end of the callback.
-        signal.signal(signal.SIGALRM, self._take)
+        signal.signal(signal.SIGALRM, self._on_signal)
         signal.setitimer(signal.ITIMER_REAL, _CALLBACK_S)
 
 
