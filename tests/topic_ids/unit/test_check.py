@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from connect_share.topic_ids import __main__ as topic_ids_program
 from connect_share.topic_ids.compare.causes import Cause, DataPath, topic_reports
 from connect_share.topic_ids.scan import scanner
 from tests.support.console import console
@@ -263,3 +264,13 @@ def test_wrong_usage(tree: Tree, run: Any, words: list[str], message: str) -> No
 def test_the_scanner_is_handed_out(run: Any) -> None:
     ran = run("check", "topic-ids", "--print-scanner")
     assert (ran.code, ran.out) == (0, Path(scanner.__file__).read_text("utf-8"))
+
+
+def test_the_part_has_a_program_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        code = topic_ids_program.main(["check", "topic-ids", "--help"])
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    assert code == 0
+    assert "usage: connect-share-topic-ids check topic-ids" in capsys.readouterr().out
+    assert set(topic_ids_program.PROGRAM.verbs) == {"check", "repair"}
