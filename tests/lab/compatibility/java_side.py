@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -18,15 +16,14 @@ from connect_share.replay import replay_config, replay_offsets, replay_status
 from tests.lab.compatibility.cells import JavaKind, Plugin
 from tests.lab.compatibility.result import JavaEvidence, Start
 from tests.lab.compatibility.shared_topics import SharedTopics
+from tests.lab.compatibility.sources import LINE, WAIT_S, Source, Sources
 from tests.lab.compatibility.worker_log import LogReading, read_log, topics_read
 from tests.lab.embedded.errors import EmbeddedError
-from tests.lab.embedded.rest import ConnectRest, RestError
+from tests.lab.embedded.rest import ConnectRest
 from tests.lab.embedded.worker import ConnectWorker
-from tests.lab.waiting import until, when_possible
+from tests.lab.waiting import until
 
-_LINE: Final = "a line of text\n"
 _START_S: Final = 180.0
-_WAIT_S: Final = 120.0
 _RUNNING: Final = "my.conn"
 _PAUSED: Final = "connector-a"
 _REMOVED: Final = "gone.for-good"
@@ -35,49 +32,30 @@ _TARGET: Final = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED}
 """The request for a target state, by the state that shows it."""
 
 
-@dataclass
-class _Connector:
-    """The expected state of a source connector."""
-
-    config: dict[str, str]
-    file: Path
-    topic: str
-    target: str = "RUNNING"
-    lines: int = 0
-    """Written to the file."""
-    due: int = 0
-    """Of them, those that have to be in the topic: none that came while it was paused."""
-
-
-@dataclass
-class JavaSide:
+class JavaSide(Sources):
     """One worker, and a model of everything it was asked for; the two are compared."""
 
-    topics: SharedTopics
-    kind: JavaKind
-    group: str
-    folder: Path
-    libraries: Path | None = None
-    model: dict[str, _Connector] = field(default_factory=dict)
-    removed: list[_Connector] = field(default_factory=list)
-    starts: int = 0
-    kills: int = 0
-    alone: Start | None = None
-    _missing_statuses: int = 0
-
-    def __post_init__(self) -> None:
-        self.folder.mkdir(parents=True)
-        jar = self.kind.plugin is Plugin.JAR
-        properties = self.topics.properties(self.group, sharing=jar, plugin=self.kind.plugin)
+    def __init__(
+        self, topics: SharedTopics, kind: JavaKind, group: str, folder: Path, *, libraries: Path | None = None
+    ) -> None:
+        super().__init__(topics, folder, group.removeprefix(topics.tag)[1:])
+        folder.mkdir(parents=True)
+        jar = kind.plugin is Plugin.JAR
+        self.kind = kind
+        self.group = group
+        self.id = ClusterGroupId(group) if jar else None
         self.worker = ConnectWorker(
-            properties,
-            version=self.kind.version,
+            topics.properties(group, sharing=jar, plugin=kind.plugin),
+            version=kind.version,
             class_path=(jar_path(),) if jar else (),
-            libraries=self.libraries,
+            libraries=libraries,
             wait=False,
         )
-        self.id = ClusterGroupId(self.group) if jar else None
+        self.starts = self.kills = 0
+        self.alone: Start | None = None
         self.beside: tuple[Start, LogReading] | None = None
+        self._removed: list[Source] = []
+        self._missing_statuses = 0
 
     @property
     def rest(self) -> ConnectRest:
@@ -133,47 +111,36 @@ class JavaSide:
     def first_changes(self) -> None:
         """Connectors that run, that are paused and that are removed again."""
         for name, lines in ((_RUNNING, 5), (_PAUSED, 3), (_REMOVED, 2)):
-            self._create(name, lines)
+            self.create(self.rest, name, lines)
         self.await_model()
-        self._set_target(_PAUSED, "PAUSED", self.rest.pause)
-        self._when_possible(lambda: self.rest.delete(_REMOVED), gone_is_fine=True)
-        self.removed.append(self.model.pop(_REMOVED))
+        self.pause(self.rest, _PAUSED)
+        self._removed.append(self.delete(self.rest, _REMOVED))
         self.await_model()
 
     def later_changes(self) -> None:
         """Go on where it was: more lines, another configuration, a resumed connector, a new one."""
-        self._append(_RUNNING, 4)
-        self._append(_PAUSED, 2)
+        self.append(_RUNNING, 4)
+        self.append(_PAUSED, 2)
         self.await_model()
-        running = self.model[_RUNNING]
-        self._put(_RUNNING, {**running.config, "batch.size": "1234"})
-        self._create(_LATE, 3)
+        self.change(self.rest, _RUNNING, batch_size="1234")
+        self.create(self.rest, _LATE, 3)
         self.await_model()
-        self._set_target(_PAUSED, "RUNNING", self.rest.resume)
-        self._append(_RUNNING, 1)
+        self.resume(self.rest, _PAUSED)
+        self.append(_RUNNING)
         self.await_model()
 
     def await_model(self) -> None:
         """Wait until REST, the topics and the data say what was asked for."""
         what = f"the group of {self.kind.title} to be what was asked for"
-        until(self.differences, lambda found: found == [], what=what, timeout_s=_WAIT_S)
+        until(self.differences, lambda found: found == [], what=what, timeout_s=WAIT_S)
 
     def differences(self) -> list[str]:
         """Compare the worker's REST interface, the records as our replays read them, and the data, with the model."""
         if not self.worker.running:
             raise EmbeddedError(f"the worker ended with exit code {self.worker.exit_code}")
-        try:
-            expanded = self.rest.call("GET", "/connectors?expand=info&expand=status", timeout_s=20)
-        except RestError as error:
-            return [f"REST: {error}"]
-        if set(expanded) != set(self.model):
-            return [f"connectors {sorted(expanded)} instead of {sorted(self.model)}"]
-        found = []
         self._missing_statuses = 0
+        found = self.rest_differences(self.rest)
         for name, wanted in self.model.items():
-            if expanded[name]["info"]["config"] != wanted.config:
-                found.append(f"{name} has another configuration")
-            found += self._state_differences(name, wanted, expanded[name]["status"])
             arrived = self.topics.records_written(wanted.topic)
             if arrived != wanted.due:
                 found.append(f"{name}: {arrived} lines arrived instead of {wanted.due}")
@@ -188,7 +155,7 @@ class JavaSide:
         if self.beside is None:
             raise EmbeddedError(f"the worker {self.kind.title} was not started among others")
         start, reading = self.beside
-        every = [*self.model.values(), *self.removed]
+        every = [*self.model.values(), *self._removed]
         return JavaEvidence(
             kind=self.kind,
             connectors=len(self.model),
@@ -204,14 +171,14 @@ class JavaSide:
             other_about_foreign=reading.other_about_foreign,
         )
 
-    def _state_differences(self, name: str, wanted: _Connector, status: dict[str, Any]) -> list[str]:
-        states = [task["state"] for task in status["tasks"]]
+    def task_states(self, status: dict[str, Any]) -> list[str]:
+        """Return the states of a connector's tasks that count."""
+        states = super().task_states(status)
         if self.kind.version.startswith("2.8.") and not states and self.starts > 1:
             # A 2.8 worker that joins loses the status of a task now and then, on topics of its own as well; the task runs.
             self._missing_statuses += 1
-            states = [wanted.target]
-        seen = [status["connector"]["state"], *states]
-        return [] if seen == [wanted.target] * 2 else [f"{name} is {seen} instead of {wanted.target}"]
+            return [str(status["connector"]["state"])]
+        return states
 
     def _differences_in_topics(self) -> list[str]:
         """Fold the group's records as a fresh worker would."""
@@ -223,45 +190,15 @@ class JavaSide:
         found = []
         for name, wanted in self.model.items():
             target = config.target_state(name) or TargetState.STARTED
-            if config.connector_config(name) != wanted.config or target is not _TARGET[wanted.target]:
+            if config.connector_config(name) != wanted.config or target is not _TARGET[wanted.state]:
                 found.append(f"the config topic says something else of {name}")
             seen = status.connector_status(name)
-            if seen is None or seen.state.name != wanted.target or status.topics(name) != {wanted.topic}:
+            if seen is None or seen.state.name != wanted.state or status.topics(name) != {wanted.topic}:
                 found.append(f"the status topic says something else of {name}")
             partitions = offsets.partitions(name)
-            if [offsets.offset(name, each) for each in partitions] != [{"position": wanted.due * len(_LINE)}]:
+            if [offsets.offset(name, each) for each in partitions] != [{"position": wanted.due * len(LINE)}]:
                 found.append(f"the offset topic says something else of {name}")
         return found
-
-    def _create(self, name: str, lines: int) -> None:
-        file = self.folder / f"{name}.txt"
-        file.write_text(_LINE * lines)
-        topic = self.topics.create_data_topic(f"{self.group.removeprefix(self.topics.tag)[1:]}-{name}")
-        config = {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(file), "topic": topic}
-        self.model[name] = _Connector({**config, "name": name}, file, topic, lines=lines, due=lines)
-        self._put(name, config)
-
-    def _put(self, name: str, config: dict[str, str]) -> None:
-        self._when_possible(lambda: self.rest.put_config(name, config))
-        self.model[name].config = {**config, "name": name}
-
-    def _append(self, name: str, lines: int) -> None:
-        connector = self.model[name]
-        with connector.file.open("a") as file:
-            file.write(_LINE * lines)
-        connector.lines += lines
-        if connector.target == "RUNNING":
-            connector.due = connector.lines
-
-    def _set_target(self, name: str, target: str, ask: Callable[[str], None]) -> None:
-        self._when_possible(lambda: ask(name))
-        connector = self.model[name]
-        connector.target = target
-        if target == "RUNNING":
-            connector.due = connector.lines
-
-    def _when_possible(self, action: Callable[[], None], *, gone_is_fine: bool = False) -> None:
-        when_possible(action, _WAIT_S, gone_is_fine=gone_is_fine)
 
 
 def _cpu_seconds(pid: int | None) -> float | None:

@@ -25,20 +25,19 @@ from connect_share.jar.cache import run_folder
 from tests.lab.compatibility.cells import Plugin
 from tests.lab.compatibility.releases import BUILT, COMMITS, ROOT, Code, released
 from tests.lab.compatibility.shared_topics import Place, SharedTopics
+from tests.lab.compatibility.sources import LINE, WAIT_S, Sources
 from tests.lab.embedded.broker import LocalBroker
 from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.embedded.ports import free_ports
 from tests.lab.embedded.processes import ChildProcess
-from tests.lab.embedded.rest import ConnectRest, RestError
+from tests.lab.embedded.rest import ConnectRest
 from tests.lab.embedded.worker import ConnectWorker, write_properties
-from tests.lab.waiting import until, when_possible
+from tests.lab.waiting import until
 
 _SEALING: Final = {
     "connect.management.topic.sharing.encryption.keys": "1:" + base64.b64encode(bytes(range(32))).decode(),
     "connect.management.topic.sharing.encryption": "required",
 }
-_LINE: Final = "a line of text\n"
-_WAIT_S: Final = 120.0
 _LISTS: Final = ("connectors", "tasks", "offsets", "statuses")
 
 
@@ -111,7 +110,7 @@ class PythonMember(Member):
                 raise EmbeddedError(f"the runtime of {self.code.name} ended: {self.log()[-2000:]}")
             return self.rest.answers("/health")
 
-        until(joined, bool, what=f"the runtime of {self.code.name} to join", timeout_s=_WAIT_S)
+        until(joined, bool, what=f"the runtime of {self.code.name} to join", timeout_s=WAIT_S)
 
     def kill(self) -> None:
         """End it at once."""
@@ -126,57 +125,18 @@ class PythonMember(Member):
 KINDS: Final[dict[str, type[Member]]] = {"java": JavaMember, "python": PythonMember}
 
 
-class Group:
-    """A group of two members, and a model of what it was asked for: lines of files to topics."""
+class Group(Sources):
+    """A group of two members, and a model of what it was asked for."""
 
     def __init__(self, topics: SharedTopics, members: Sequence[Member], folder: Path) -> None:
-        self._topics = topics
-        self._folder = folder
+        super().__init__(topics, folder, folder.name)
         self.members = members
-        self.configs: dict[str, dict[str, str]] = {}
-        self.states: dict[str, str] = {}
-        self._lines: dict[str, int] = {}
 
-    def create(self, by: Member, name: str) -> None:
-        """Create a connector with three lines to copy."""
-        file = self._folder / f"{name}.txt"
-        file.write_text(_LINE * 3, encoding="utf-8")
-        topic = self._topics.create_data_topic(f"{self._folder.name}-{name}")
-        config = {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(file), "topic": topic}
-        self.configs[name], self.states[name], self._lines[name] = {**config, "name": name}, "RUNNING", 3
-        when_possible(lambda: by.rest.put_config(name, config), _WAIT_S)
-
-    def change(self, by: Member, name: str, **properties: str) -> None:
-        """Change properties of a connector."""
-        self.configs[name] = {
-            **self.configs[name],
-            **{key.replace("_", "."): value for key, value in properties.items()},
-        }
-        when_possible(lambda: by.rest.put_config(name, self.configs[name]), _WAIT_S)
-
-    def pause(self, by: Member, name: str) -> None:
-        """Pause a connector."""
-        self.states[name] = "PAUSED"
-        when_possible(lambda: by.rest.pause(name), _WAIT_S)
-
-    def resume(self, by: Member, name: str) -> None:
-        """Resume a connector."""
-        self.states[name] = "RUNNING"
-        when_possible(lambda: by.rest.resume(name), _WAIT_S)
-
-    def delete(self, by: Member, name: str) -> None:
-        """Delete a connector."""
-        for table in (self.configs, self.states, self._lines):
-            del table[name]
-        when_possible(lambda: by.rest.delete(name), _WAIT_S, gone_is_fine=True)
-
-    def append(self) -> None:
+    def append_to_running(self) -> None:
         """Give every running connector another line."""
-        for name, state in self.states.items():
-            if state == "RUNNING":
-                with (self._folder / f"{name}.txt").open("a", encoding="utf-8") as file:
-                    file.write(_LINE)
-                self._lines[name] += 1
+        for name, source in self.model.items():
+            if source.state == "RUNNING":
+                self.append(name)
 
     def await_model(self, *members: Member) -> None:
         """Wait until these members, and the topics, say what was asked for."""
@@ -185,7 +145,7 @@ class Group:
                 lambda each=each: self._differences(each),  # type: ignore[misc]
                 lambda found: found == [],
                 what=f"the member of {each.code.name} to show what was asked for",
-                timeout_s=_WAIT_S,
+                timeout_s=WAIT_S,
             )
 
     def await_shared_out(self) -> None:
@@ -196,7 +156,7 @@ class Group:
             status = self.members[0].rest.call("GET", "/connectors?expand=status", timeout_s=20).values()
             return {task["worker_id"] for each in status for task in each["status"]["tasks"]}
 
-        until(at, lambda found: found == urls, what=f"tasks on {sorted(urls)}", timeout_s=_WAIT_S)
+        until(at, lambda found: found == urls, what=f"tasks on {sorted(urls)}", timeout_s=WAIT_S)
 
     def compare_consoles(self) -> None:
         """Check that the console of the release and that of today say the same; today's may say more."""
@@ -209,26 +169,16 @@ class Group:
                 )
 
     def _differences(self, member: Member) -> list[str]:
-        try:
-            shown = member.rest.call("GET", "/connectors?expand=info&expand=status", timeout_s=20)
-        except RestError as error:
-            return [f"REST: {error}"]
-        if shown.keys() != self.configs.keys():
-            return [f"connectors {sorted(shown)} instead of {sorted(self.configs)}"]
-        found = []
-        for name, config in self.configs.items():
-            status = shown[name]["status"]
-            states = [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
-            if shown[name]["info"]["config"] != config or states != [self.states[name]] * 2:
-                found.append(f"{name}: {states}, {shown[name]['info']['config']}")
-            arrived = self._topics.records_written(config["topic"])
-            if arrived < self._lines[name]:
-                found.append(f"{name}: {arrived} lines of {self._lines[name]} arrived")
+        found = self.rest_differences(member.rest)
+        for name, wanted in self.model.items():
+            arrived = self.topics.records_written(wanted.topic)
+            if arrived < wanted.due:
+                found.append(f"{name}: {arrived} lines of {wanted.due} arrived")
         return found or self._offset_differences(member)
 
     def _offset_differences(self, member: Member) -> list[str]:
         rows = {each["connector"]: each["offset"] for each in member.console("offsets")["offsets"]}
-        wanted = {name: {"position": lines * len(_LINE)} for name, lines in self._lines.items()}
+        wanted = {name: {"position": source.due * len(LINE)} for name, source in self.model.items()}
         return [f"{name} is at {rows.get(name)}" for name, offset in wanted.items() if rows.get(name) != offset]
 
 
@@ -267,32 +217,32 @@ class Course:
         """Everything in its order; the first thing that does not hold is raised."""
         group, (earlier, now) = self._group, self._group.members
         earlier.start()
-        group.create(earlier, "my.conn")
-        group.create(earlier, "connector-a")
+        group.create(earlier.rest, "my.conn")
+        group.create(earlier.rest, "connector-a")
         group.await_model(earlier)
         now.start()
-        group.create(now, "late-1")
-        group.create(now, "gone.for-good")
+        group.create(now.rest, "late-1")
+        group.create(now.rest, "gone.for-good")
         group.await_model()
         group.await_shared_out()
-        group.change(now, "my.conn", batch_size="1234")
-        group.change(earlier, "late-1", batch_size="321")
-        group.pause(earlier, "connector-a")
-        group.delete(now, "gone.for-good")
-        group.append()
+        group.change(now.rest, "my.conn", batch_size="1234")
+        group.change(earlier.rest, "late-1", batch_size="321")
+        group.pause(earlier.rest, "connector-a")
+        group.delete(now.rest, "gone.for-good")
+        group.append_to_running()
         group.await_model()
         group.compare_consoles()
         for gone, left in ((earlier, now), (now, earlier)):
             gone.kill()
-            group.append()
-            group.resume(left, "connector-a")
+            group.append_to_running()
+            group.resume(left.rest, "connector-a")
             group.await_model(left)
-            group.pause(left, "my.conn")
-            group.create(left, f"made.without.{gone.code.name}")
+            group.pause(left.rest, "my.conn")
+            group.create(left.rest, f"made.without.{gone.code.name}")
             group.await_model(left)
             gone.start()
-            group.pause(gone, "connector-a")
-            group.resume(gone, "my.conn")
+            group.pause(gone.rest, "connector-a")
+            group.resume(gone.rest, "my.conn")
             group.await_model()
             group.await_shared_out()
             group.compare_consoles()
