@@ -269,10 +269,6 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
-
-
 _PROBE_S: Final = 900
 _WARM_UP: Final = 20
 
@@ -354,3 +350,7 @@ def _together(scenario: str, contender: str, warmth: Warmth, starts: Sequence[St
         peak_bytes=[each.peak_bytes for each in starts if each.peak_bytes is not None],
         size=None if contender == CHECKPOINT else size,
     )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

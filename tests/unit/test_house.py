@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,16 @@ def test_what_is_above_its_ceiling_is_named_with_a_remedy(tree: Path) -> None:
         "class names used twice: 1 are 1 above the ceiling of 0 (Key). Rename one.",
     ]
     assert len(excesses(measure(tree), dict.fromkeys(CEILINGS, Ceiling(-1)))) == len(CEILINGS)
+
+
+def test_what_starts_a_module_is_its_last_statement() -> None:
+    """Else it runs before the rest is defined, which no test sees that imports the module."""
+    root = Path(__file__).parents[2]
+    for path in (
+        path for top in ("connect_share", "migrator", "spark_jobs", "tests") for path in (root / top).rglob("*.py")
+    ):
+        body = ast.parse(path.read_text("utf-8")).body
+        starts = [
+            at for at, node in enumerate(body) if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)
+        ]
+        assert starts in ([], [len(body) - 1]), path

@@ -175,10 +175,6 @@ def main(argv: Sequence[str]) -> int:
     return command_line.run(arguments.parse_args(argv), body)
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
-
-
 _ON_KIP: Final[tuple[tuple[str, Warmth], ...]] = (("java", "cold"), ("java-foreign", "warm"), ("kcat", "cold"))
 _ON_LARGE: Final[tuple[tuple[str, Warmth], ...]] = (("java", "warm"), ("java-jar", "warm"))
 
@@ -260,3 +256,7 @@ def _grown(growth: Growth) -> str:
     (first_x, first), (last_x, last) = ends
     between = f"{first_x:,.0f} and {last_x:,.0f} {growth.dimension.unit}"
     return f"from {duration(first.median)} to {duration(last.median)} between {between}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
