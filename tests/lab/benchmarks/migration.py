@@ -12,8 +12,9 @@ import os
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,11 +22,11 @@ from connect_share.files import Progress
 from connect_share.kafka.admin import Admin
 from connect_share.model.records import TopicType
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
+from migrator.copy.local_engine import LOCAL_ENGINE
 from migrator.run import Manifest, manifest_path
 from spark_jobs import command_line
-from spark_jobs.generate_workload import GroupJob, write_groups
 from spark_jobs.workload import WorkloadSize
-from tests.lab.benchmarks.frame import Site, create_topics, delete_topics, parser, run
+from tests.lab.benchmarks.frame import Site, create_topics, delete_topics, parser, run, topics_of, write_groups
 from tests.lab.benchmarks.migration_audit import records_of, wrong_in
 from tests.lab.benchmarks.migration_report import KIP, migration_report, migration_table, size_report
 from tests.lab.benchmarks.mirror_maker import mirror, partitions_of, programs, remove
@@ -71,44 +72,6 @@ def size_of(name: str) -> WorkloadSize:
     )
 
 
-@dataclass
-class Scene:
-    """Where one size is measured.
-
-    Attributes:
-        source, destination: ``host:port``.
-        folder: for worker files and plans.
-        name: begins the names of all topics.
-    """
-
-    source: str
-    destination: str
-    folder: Path
-    name: str
-    runs: int = 0
-
-    @property
-    def own_file(self) -> Path:
-        """Worker file of the source, written by :meth:`write_own_file`."""
-        return self.folder / f"{self.name}-own.properties"
-
-    def write_own_file(self) -> WorkerConfig:
-        """Write the source's worker file."""
-        properties = {**worker_properties(self.source, "own", f"{self.name}-own"), **_PARTITIONS}
-        return WorkerConfig.from_file(write_properties(self.own_file, properties))
-
-    def new_file(self) -> Path:
-        """Write a worker file for destination topics that do not exist yet."""
-        self.runs += 1
-        prefix = f"{self.name}-{self.runs}"
-        properties = {
-            **worker_properties(self.destination, _GROUP, prefix),
-            **_PARTITIONS,
-            SHARING_PROPERTY: "enabled",
-        }
-        return write_properties(self.folder / f"{prefix}.properties", properties)
-
-
 def _parts(cost: Cost) -> dict[str, float]:
     return {"wall_s": cost.wall_s, "cpu_s": cost.cpu_s, "peak_bytes": cost.peak_bytes}
 
@@ -130,164 +93,149 @@ Found = dict[str, list[dict[str, float]]]
 Wrong = dict[str, dict[str, int]]
 
 
-class Round:
-    """Runs the contenders of one size once each."""
+class Rounds:
+    """Runs the contenders of one size, and keeps what they cost and got wrong.
 
-    def __init__(self, scene: Scene, found: Found, wrong: Wrong, *, audit: bool) -> None:
-        self._scene = scene
-        self._own = WorkerConfig.from_file(scene.own_file)
-        self._found = found
-        self._wrong = wrong
-        self._audit = audit
+    Args:
+        servers: ``host:port`` of source and destination.
+        folder: for worker files and plans.
+        name: begins the names of all topics.
+    """
 
-    def run(self, contenders: Collection[str]) -> None:
-        """Run them in turn."""
-        each = {
+    def __init__(self, servers: tuple[str, str], folder: Path, name: str) -> None:
+        self._source, self._destination = servers
+        self._folder = folder
+        self._name = name
+        properties = {**worker_properties(self._source, "own", f"{name}-own"), **_PARTITIONS}
+        self._own_file = write_properties(folder / f"{name}-own.properties", properties)
+        self.own = WorkerConfig.from_file(self._own_file)
+        self._topics = {topic_type: self.own.topic(topic_type) for topic_type in TopicType}
+        self._runs = 0
+        self._audits = False
+        self.found: Found = defaultdict(list)
+        self.wrong: Wrong = {}
+
+    def fill(self, size: WorkloadSize, progress: Progress) -> tuple[int, int]:
+        """Write the source's topics; return the numbers of records and bytes."""
+        write_groups(self.own, size, progress)
+        records = byte_count = 0
+        for topic in self._topics.values():
+            for _, key, (value, _) in records_of(self._source, topic):
+                records += 1
+                byte_count += len(key) + len(value or b"")
+        return records, byte_count
+
+    def run(self, contenders: Collection[str], *, audits: bool) -> None:
+        """Run contenders in turn, once each; the first time what each copy got wrong is counted."""
+        self._audits = audits
+        each: dict[str, Callable[[], None]] = {
             "mirror-maker": self._mirror_maker,
             "bare": self._bare,
-            "local": self._local,
+            "local": partial(self._move, "local"),
             "backup": self._with_backup,
-            "spark": self._spark,
+            "spark": partial(self._move, "spark"),
             "warm": self._warm,
         }
         for name, measure in each.items():
             if name in contenders:
                 measure()
 
-    def _source_topics(self) -> dict[TopicType, str]:
-        return {topic_type: self._own.topic(topic_type) for topic_type in TopicType}
+    @contextmanager
+    def _new_topics(self) -> Iterator[Path]:
+        """Yield a worker file for destination topics that do not exist yet; they are deleted at the end."""
+        self._runs += 1
+        prefix = f"{self._name}-{self._runs}"
+        properties = {
+            **worker_properties(self._destination, _GROUP, prefix),
+            **_PARTITIONS,
+            SHARING_PROPERTY: "enabled",
+        }
+        file = write_properties(self._folder / f"{prefix}.properties", properties)
+        try:
+            yield file
+        finally:
+            delete_topics(WorkerConfig.from_file(file))
 
     def _mirror_maker(self) -> None:
-        scene, topics = self._scene, self._source_topics()
-        scene.runs += 1
-        alias = f"{scene.name}-{scene.runs}".replace("-", "")
-        with Admin(self._own.admin_settings(), client_id="benchmark") as admin:
-            records = sum(admin.end_offsets(partitions_of(admin, list(topics.values()))).values())
+        self._runs += 1
+        alias, topics = f"{self._name}-{self._runs}".replace("-", ""), list(self._topics.values())
+        with Admin(self.own.admin_settings(), client_id="benchmark") as admin:
+            records = sum(admin.end_offsets(partitions_of(admin, topics)).values())
         give_up_s = _GIVE_UP_S + records / _SLOWEST
-        names = [f"{alias}.{topic}" for topic in topics.values()]
         try:
-            run = mirror(
-                alias, scene.source, scene.destination, list(topics.values()), f"{_GROUP}.", give_up_s=give_up_s
-            )
-            self._found["mirror_maker"].append({**_parts(run.cost), "copy_s": run.copy_s})
-            self._audit_copy("mirror_maker", {topic_type: run.topics[topic] for topic_type, topic in topics.items()})
+            run = mirror(alias, self._source, self._destination, topics, f"{_GROUP}.", give_up_s=give_up_s)
+            self.found["mirror_maker"].append({**_parts(run.cost), "copy_s": run.copy_s})
+            self._audit("mirror_maker", {kind: run.topics[topic] for kind, topic in self._topics.items()})
         finally:
-            remove(alias, scene.destination, names)
+            remove(alias, self._destination, [f"{alias}.{topic}" for topic in topics])
 
     def _bare(self) -> None:
-        worker_file = self._scene.new_file()
-        create_topics(WorkerConfig.from_file(worker_file))
-        command = [sys.executable, "-m", "tests.lab.benchmarks.bare_copy", self._scene.own_file, worker_file]
-        cost, printed = measured(list(map(str, command)))
-        self._found["bare"].append({**_parts(cost), "copy_s": json.loads(printed)["copy_s"]})
-        delete_topics(WorkerConfig.from_file(worker_file))
+        with self._new_topics() as file:
+            create_topics(WorkerConfig.from_file(file))
+            cost, printed = _child("bare_copy", self._own_file, file)
+            self.found["bare"].append({**_parts(cost), "copy_s": json.loads(printed)["copy_s"]})
 
     def _plan(self, worker_file: Path) -> tuple[Path, Cost]:
         plan = worker_file.with_suffix(".plan.json")
-        files = ("--source-worker-config", self._scene.own_file, "--destination-worker-config", worker_file)
+        files = ("--source-worker-config", self._own_file, "--destination-worker-config", worker_file)
         return plan, _migrate("plan", *files, "-o", plan)
 
-    def _local(self) -> None:
-        worker_file = self._scene.new_file()
-        plan, cost = self._plan(worker_file)
-        self._found["local_plan"].append(_parts(cost))
-        self._found["local_apply"].append(_apply(plan, "--no-backup"))
-        self._found["local_verify"].append(_parts(_migrate("verify", plan)))
-        self._audit_and_remove("local_apply", worker_file)
+    def _move(self, engine: str) -> None:
+        with self._new_topics() as file:
+            plan, cost = self._plan(file)
+            if engine == LOCAL_ENGINE:  # plans have no engine
+                self.found["local_plan"].append(_parts(cost))
+            self.found[f"{engine}_apply"].append(_apply(plan, "--no-backup", "--engine", engine))
+            self.found[f"{engine}_verify"].append(_parts(_migrate("verify", plan, "--engine", engine)))
+            worker = WorkerConfig.from_file(file)
+            self._audit(f"{engine}_apply", {topic_type: worker.topic(topic_type) for topic_type in TopicType})
 
     def _with_backup(self) -> None:
-        worker_file = self._scene.new_file()
-        plan, _ = self._plan(worker_file)
-        self._found["local_backup"].append(_parts(_migrate("apply", plan, "--yes")))
-        delete_topics(WorkerConfig.from_file(worker_file))
-
-    def _spark(self) -> None:
-        worker_file = self._scene.new_file()
-        plan, _ = self._plan(worker_file)
-        self._found["spark_apply"].append(_apply(plan, "--no-backup", "--engine", "spark"))
-        self._found["spark_verify"].append(_parts(_migrate("verify", plan, "--engine", "spark")))
-        self._audit_and_remove("spark_apply", worker_file)
+        with self._new_topics() as file:
+            plan, _ = self._plan(file)
+            self.found["local_backup"].append(_parts(_migrate("apply", plan, "--yes")))
 
     def _warm(self) -> None:
         for engine in ("local", "spark"):
-            files = [self._scene.new_file() for _ in range(1 + WARM_RUNS)]
-            command = [
-                sys.executable,
-                "-m",
-                "tests.lab.benchmarks.migration_probe",
-                engine,
-                self._scene.own_file,
-                *files,
-            ]
-            _, printed = measured(list(map(str, command)))
+            with ExitStack() as stack:
+                files = [stack.enter_context(self._new_topics()) for _ in range(1 + WARM_RUNS)]
+                _, printed = _child("migration_probe", engine, self._own_file, *files)
             for line in printed.splitlines():
                 run = json.loads(line) if line.startswith("{") else {"run": 0}
                 if run["run"]:
                     part = {"wall_s": run["wall_s"], "copy_s": run["wall_s"], "cpu_s": run["cpu_s"]}
-                    self._found[f"{engine}_warm"].append(part)
-            for file in files:
-                delete_topics(WorkerConfig.from_file(file))
+                    self.found[f"{engine}_warm"].append(part)
 
-    def _audit_and_remove(self, contender: str, worker_file: Path) -> None:
-        worker = WorkerConfig.from_file(worker_file)
-        self._audit_copy(contender, {topic_type: worker.topic(topic_type) for topic_type in TopicType})
-        delete_topics(worker)
-
-    def _audit_copy(self, contender: str, topics: Mapping[TopicType, str]) -> None:
-        """Count what is wrong in a copy, in the first round; larger ones are verified only."""
-        if self._audit:
+    def _audit(self, contender: str, topics: Mapping[TopicType, str]) -> None:
+        if self._audits:
             total: Counter[str] = Counter(dict.fromkeys(("misplaced", "session_keys", "duplicates", "missing"), 0))
-            for topic_type, topic in self._source_topics().items():
-                total.update(
-                    wrong_in(
-                        topic_type, _GROUP, (self._scene.source, topic), (self._scene.destination, topics[topic_type])
-                    )
-                )
-            self._wrong[contender] = dict(total)
+            for kind, topic in self._topics.items():
+                total.update(wrong_in(kind, _GROUP, (self._source, topic), (self._destination, topics[kind])))
+            self.wrong[contender] = dict(total)
 
 
-def _fill(scene: Scene, size: WorkloadSize, progress: Progress) -> tuple[int, int]:
-    """Write the source's topics; return the numbers of records and bytes."""
-    own, records, byte_count = scene.write_own_file(), 0, 0
-    create_topics(own)
-    topics = tuple((topic_type, own.topic(topic_type)) for topic_type in TopicType)
-    for group in range(size.groups):
-        write_groups([GroupJob(size, group, topics, own.producer_settings())])
-        progress.advance(1)
-    for _, topic in topics:
-        for _, key, (value, _) in records_of(scene.source, topic):
-            records += 1
-            byte_count += len(key) + len(value or b"")
-    return records, byte_count
+def _child(module: str, *arguments: str | Path) -> tuple[Cost, str]:
+    return measured([sys.executable, "-m", f"tests.lab.benchmarks.{module}", *map(str, arguments)])
 
 
-def _sizes_measured(options: argparse.Namespace, servers: tuple[str, str], site: Site) -> dict[str, Any]:
-    reports: dict[str, Any] = {}
-    progress = site.progress
-    for name in options.sizes:
-        scene = Scene(*servers, site.folder, f"migration-{int(time.time())}-{name}")
-        size = size_of(name)
-        progress.phase(f"writing the groups of {name}", size.groups)
-        try:
-            records, byte_count = _fill(scene, size, progress)
-            found: Found = defaultdict(list)
-            wrong: Wrong = {}
-            progress.phase(f"measuring rounds of {name}", options.rounds)
-            for number in range(options.rounds):
-                audit = number == 0 and records <= _LARGEST_AUDIT
-                Round(scene, found, wrong, audit=audit).run(options.contenders)
-                progress.advance(1)
-        finally:
-            delete_topics(WorkerConfig.from_file(scene.own_file))
-        reports[name] = size_report(records, byte_count, found, wrong)
-    return reports
+def _measure_size(name: str, servers: tuple[str, str], site: Site, options: argparse.Namespace) -> dict[str, Any]:
+    rounds, size = Rounds(servers, site.folder, f"migration-{int(time.time())}-{name}"), size_of(name)
+    with topics_of(rounds.own):
+        records, byte_count = rounds.fill(size, site.progress)
+        site.progress.phase(f"measuring rounds of {name}", options.rounds)
+        for number in range(options.rounds):
+            # Larger copies are verified only.
+            rounds.run(options.contenders, audits=number == 0 and records <= _LARGEST_AUDIT)
+            site.progress.advance(1)
+    return size_report(records, byte_count, rounds.found, rounds.wrong)
 
 
 def _measure(options: argparse.Namespace, site: Site) -> tuple[dict[str, Any], list[str]]:
     if "mirror-maker" in options.contenders:
         programs()
     other = options.bootstrap_servers or site.stack.enter_context(LocalBroker("bench")).bootstrap_servers
-    report = migration_report(_sizes_measured(options, (site.servers, other), site), options.rounds)
+    sizes = {name: _measure_size(name, (site.servers, other), site, options) for name in options.sizes}
+    report = migration_report(sizes, options.rounds)
     return report, migration_table(report)
 
 
