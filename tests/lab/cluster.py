@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import base64
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from types import TracebackType
 from typing import Final, Self
 
 from connect_share.errors import BrokerError
@@ -17,10 +15,10 @@ from connect_share.worker_config.client_settings import ClientSettings
 from tests.lab.embedded.broker import DEFAULT_VERSION, LocalBroker
 from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.embedded.ports import TAKEN, free_ports
+from tests.lab.waiting import until
 
 _TRIES: Final = 3
 _SEEN_S: Final = 60.0
-_POLL_S: Final = 0.05
 # The cluster notices a dead broker after 3 seconds instead of 9, a replica that lags after 3 instead of 30.
 _QUICK: Final[Mapping[str, str]] = {
     "broker.session.timeout.ms": "3000",
@@ -132,9 +130,7 @@ class LocalCluster:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def broker(self, node_id: int) -> ClusterNode:
@@ -209,24 +205,20 @@ class LocalCluster:
 
     def await_brokers(self, node_ids: set[int], timeout_s: float = _SEEN_S) -> None:
         """Wait until these brokers, at least, are up according to the cluster."""
-        if not self._await_up(lambda up: node_ids <= up, timeout_s):
-            raise EmbeddedError(f"brokers {sorted(node_ids)} were not all up after {timeout_s:g} s")
+        self._await_up(lambda up: node_ids <= up, f"brokers {sorted(node_ids)} up", timeout_s)
 
     def await_gone(self, node_id: int, timeout_s: float = _SEEN_S) -> None:
         """Wait until the cluster no longer counts a broker that was killed as up."""
-        if not self._await_up(lambda up: node_id not in up, timeout_s):
-            raise EmbeddedError(f"broker {node_id} still counted as up after {timeout_s:g} s")
+        self._await_up(lambda up: node_id not in up, f"broker {node_id} gone", timeout_s)
 
-    def _await_up(self, accept: Callable[[set[int]], bool], timeout_s: float) -> bool:
-        deadline_s = time.monotonic() + timeout_s
+    def _await_up(self, accept: Callable[[set[int]], bool], what: str, timeout_s: float) -> None:
+        def look() -> bool:
+            with suppress(BrokerError):  # the broker that was asked may be the one that has just died
+                return accept({broker.id for broker in admin.brokers()})
+            return False
+
         with self.admin() as admin:
-            while True:
-                with suppress(BrokerError):  # the broker that was asked may be the one that has just died
-                    if accept({broker.id for broker in admin.brokers()}):
-                        return True
-                if time.monotonic() > deadline_s:
-                    return False
-                time.sleep(_POLL_S)
+            until(look, bool, what=what, timeout_s=timeout_s)
 
     def close(self) -> None:
         """Stop all brokers and remove their data."""

@@ -15,7 +15,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType
 from typing import Final
 
 from connect_share.errors import ConfigError, ConnectShareError
@@ -30,7 +29,7 @@ from tests.lab.compatibility.result import (
     decide,
     document,
     load_results,
-    save_results,
+    save_document,
 )
 from tests.lab.compatibility.shared_topics import PREFIX, Place
 from tests.lab.embedded.artifacts import locked_sets
@@ -203,7 +202,7 @@ def _ordered(results: dict[str, CellResult]) -> dict[str, CellResult]:
 
 def _keep(options: argparse.Namespace, results: dict[str, CellResult]) -> None:
     if options.result:
-        save_results(options.result, results)
+        save_document(options.result, document(results))
     if options.report:
         options.report.parent.mkdir(parents=True, exist_ok=True)
         options.report.write_text(page(results), encoding="utf-8")
@@ -211,10 +210,6 @@ def _keep(options: argparse.Namespace, results: dict[str, CellResult]) -> None:
 
 def _tell(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
-
-
-def _interrupted(_signal: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -230,5 +225,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, _interrupted)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())

@@ -30,7 +30,7 @@ def page(results: Mapping[str, CellResult]) -> str:
         summary=_summary(cells),
         matrix=_matrix(cells, reasons),
         notes="".join(f"\n{number}. {reason}" for number, reason in enumerate(reasons, 1)) + "\n" * bool(reasons),
-        state=_table(
+        state=table(
             (
                 "broker",
                 "Java workers",
@@ -42,11 +42,11 @@ def page(results: Mapping[str, CellResult]) -> str:
             ),
             (row for cell in cells for row in _state_rows(cell)),
         ),
-        logs=_table(
+        logs=table(
             ("broker", "worker", "config", "status", "offset", "other", "WARN and ERROR"),
             (row for cell in cells for row in _log_rows(cell)),
         ),
-        costs=_table(
+        costs=table(
             ("broker", "worker", "log lines", "log MB", "processor seconds", "seconds"),
             (row for cell in cells for row in _cost_rows(cell)),
         ),
@@ -91,7 +91,7 @@ def _matrix(cells: Sequence[CellResult], reasons: Sequence[str]) -> str:
         return f"{_WORDS[cell.outcome]}{note}"
 
     rows = sorted(dict.fromkeys(cell.kinds for cell in cells), key=_row_order)
-    return _table(
+    return table(
         ("beside two Python groups", *(f"broker {broker}" for broker in brokers)),
         ((row_title(kinds), *(word(broker, kinds) for broker in brokers)) for kinds in rows),
     )
@@ -172,5 +172,6 @@ def _plain(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|").replace("`", "'")
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table as Markdown."""
     return "".join(f"| {' | '.join(line)} |\n" for line in (head, ["---"] * len(head), *rows))

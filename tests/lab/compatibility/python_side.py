@@ -16,6 +16,7 @@ from tests.lab.compatibility.result import PythonEvidence
 from tests.lab.compatibility.shared_topics import SharedTopics
 from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.waiting import until
+from tests.support.flushes import flush_offsets
 
 _FLUSH_S: Final = 30.0
 _WORKER: Final = "python:1"
@@ -137,12 +138,7 @@ class PythonSide:
         self.model["statuses"][name] = [state.name, state.name]
 
     def _offset(self, name: str, partition: dict[str, Any], offset: dict[str, Any]) -> None:
-        writer = self._running.offset_writer(name)
-        writer.offset(partition, offset)
-        flushed = writer.do_flush() if writer.begin_flush(_FLUSH_S) else None
-        if flushed is None:
-            raise EmbeddedError("an offset writer had nothing to flush")
-        flushed.result(_FLUSH_S)
+        flush_offsets(self._running.offset_writer(name), (partition, offset), limit_s=_FLUSH_S)
         self.model["offsets"].setdefault(name, {})[partition["file"]] = offset
 
 

@@ -31,11 +31,13 @@ class Outcome(enum.StrEnum):
     FAILS = "fails"
 
 
-class _Part(BaseModel):
+class Part(BaseModel):
+    """A part of a result."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Start(_Part):
+class Start(Part):
     """One start of a worker, from its launch until it had read its topics.
 
     Attributes:
@@ -51,7 +53,7 @@ class Start(_Part):
     errors: int
 
 
-class JavaEvidence(_Part):
+class JavaEvidence(Part):
     """One group of Java workers.
 
     Attributes:
@@ -82,7 +84,7 @@ class JavaEvidence(_Part):
     other_about_foreign: int
 
 
-class PythonEvidence(_Part):
+class PythonEvidence(Part):
     """One Python group: what it holds at the end, how often its stores were started, and how long the last start took."""
 
     connectors: int
@@ -92,7 +94,7 @@ class PythonEvidence(_Part):
     start_seconds: float
 
 
-class Machine(_Part):
+class Machine(Part):
     """Where a cell was measured."""
 
     processors: int
@@ -110,7 +112,7 @@ class Machine(_Part):
         )
 
 
-class CellResult(_Part):
+class CellResult(Part):
     """The result of a cell.
 
     Attributes:
@@ -198,9 +200,9 @@ def document(results: dict[str, CellResult]) -> dict[str, Any]:
     }
 
 
-def save_results(path: Path, results: dict[str, CellResult]) -> None:
+def save_document(path: Path, found: dict[str, Any]) -> None:
     """Write the file; after a kill it is the old one or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f"{path.name}.new")
-    beside.write_text(json.dumps(document(results), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    beside.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     beside.replace(path)

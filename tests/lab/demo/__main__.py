@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
-import platform
 import shutil
 import signal
 import sys
@@ -20,16 +19,13 @@ from functools import partial
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from types import FrameType
 from typing import Final
 
 from connect_share.console import Output
 from connect_share.errors import ConnectShareError
-from connect_share.jar.java_runtime import java_command, java_version
-from connect_share.kafka.client import library_versions
 from migrator.cli.options import plan_lines
 from migrator.cli.verify import verification_lines
-from spark_jobs.benchmark.results import describe_machine
+from spark_jobs.benchmark.results import describe_machine, versions
 from spark_jobs.session import spark_session
 from tests.lab.demo.clusters import CLUSTERS
 from tests.lab.demo.report import render_report, summary_lines
@@ -77,8 +73,9 @@ def run_demo(work: Path, output: Output) -> DemoResult:
             shared_topics = look_at_shared_topics(captured[0], admin)
         with phase("looking for the sealed group's password on the broker's disk"):
             sealed = look_at_sealed_group(captured, broker.data_folder)
+        known = {**describe_machine(), **versions(), "pyspark": version("pyspark"), "kafka": DEFAULT_VERSION}
         return DemoResult(
-            versions=_versions(),
+            versions={name: str(value) for name, value in known.items()},
             seconds=round(sum(each.seconds for each in phases), 2),
             phases=tuple(phases),
             move=Move(
@@ -100,24 +97,6 @@ def _phase(phases: list[Phase], name: str) -> Iterator[None]:
     phases.append(Phase(name=name, seconds=round(time.monotonic() - began_s, 2)))
 
 
-def _versions() -> dict[str, str]:
-    machine = describe_machine()
-    return {
-        "connect-share": version("connect-share"),
-        "Kafka (broker and workers)": DEFAULT_VERSION,
-        **library_versions(),
-        "pyspark": version("pyspark"),
-        "Python": platform.python_version(),
-        "Java": str(java_version(java_command())),
-        "processors": str(machine["processors"]),
-        "system": f"{machine['system']} {machine['architecture']}",
-    }
-
-
-def _as_interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 def main(argv: Sequence[str]) -> int:
     """Run the demo. 0: everything equal, 1: not, or something failed, 2: usage."""
     parser = argparse.ArgumentParser(prog="python -m tests.lab.demo", description=__doc__)
@@ -127,7 +106,7 @@ def main(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     # A terminated run has to stop what it started, just like one that was interrupted.
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     output = Output("demo")
     try:
         result = run_demo(options.output / "work", output)

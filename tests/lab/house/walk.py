@@ -29,8 +29,8 @@ PACKAGES = tuple(f"{ROOT / package}/" for package in ("connect_share", "migrator
 class _Walk:
     """The calls of one walk, on every thread that was started after :func:`watch_new_threads`."""
 
-    def __init__(self) -> None:
-        self.recording = False
+    def __init__(self, recording: bool) -> None:
+        self.recording = recording
         self.calls = 0
         self.functions: set[tuple[str, str, int]] = set()
         self.threads: set[int] = set()
@@ -55,9 +55,9 @@ class _Walk:
 
 
 @contextmanager
-def walking() -> Iterator[_Walk]:
+def walking(*, recording: bool = True) -> Iterator[_Walk]:
     """Count on this thread and on those that start meanwhile."""
-    walk = _Walk()
+    walk = _Walk(recording)
     threading.setprofile(walk)
     sys.setprofile(walk)
     try:
@@ -72,23 +72,20 @@ def record_to_snapshot(_: Path) -> dict[str, int]:
     """One record of the config topic into a snapshot."""
     record = Record("configs", 0, 0, 0, b"group.connector-a", b'{"properties":{"name":"a"}}')
     with walking() as walk:
-        walk.recording = True
         assert replay_config([record], "group").connectors() == {"a"}
     return walk.result()
 
 
 def start(worker_file: Path) -> dict[str, int]:
     """A storage on existing topics, from the constructor until it is ready."""
-    with walking() as walk:
-        walk.recording = True
-        with ConnectStorage(WorkerConfig.from_file(worker_file), allow_empty=True):
-            walk.recording = False
+    with walking() as walk, ConnectStorage(WorkerConfig.from_file(worker_file), allow_empty=True):
+        walk.recording = False
     return walk.result()
 
 
 def put_connector_config(worker_file: Path) -> dict[str, int]:
     """One put into a running store, until it was read back."""
-    with walking() as walk, ConnectStorage(WorkerConfig.from_file(worker_file)) as storage:
+    with walking(recording=False) as walk, ConnectStorage(WorkerConfig.from_file(worker_file)) as storage:
         walk.recording = True
         storage.config.put_connector_config("b", {"name": "b"})
         walk.recording = False
@@ -98,7 +95,6 @@ def put_connector_config(worker_file: Path) -> dict[str, int]:
 def get_connectors(worker_file: Path) -> dict[str, int]:
     """``connect-share get connectors``."""
     with walking() as walk:
-        walk.recording = True
         if console(["get", "connectors", "-w", str(worker_file)]) != 0:
             raise SystemExit("no connectors")
     return walk.result()
@@ -107,7 +103,6 @@ def get_connectors(worker_file: Path) -> dict[str, int]:
 def apply(folder: Path) -> dict[str, int]:
     """``connect-share-migrate apply PLAN --yes`` with the local engine."""
     with walking() as walk:
-        walk.recording = True
         if migrate(["apply", str(folder / "move.json"), "--yes"]) != 0:
             raise SystemExit("apply failed")
     return walk.result()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from string import Template
 from typing import Final
 
+from tests.lab.compatibility.page import table
 from tests.lab.peers.result import Evidence, Mode, Result, Run
 
 _TEMPLATE: Final = Path(__file__).with_name("page_template.md")
@@ -28,7 +29,7 @@ def page(result: Result) -> str:
     """Return the whole page as Markdown."""
     groups = [(kafka, mode) for kafka in result.classes for mode in Mode if result.of(kafka, mode)]
     return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
-        sums=_table(("Kafka", "mode", "classes", *_HEADS), (_sums_row(result, *group) for group in groups)),
+        sums=table(("Kafka", "mode", "classes", *_HEADS), (_sums_row(result, *group) for group in groups)),
         classes="\n".join(_classes(result, kafka) for kafka in result.classes),
         differences="".join(line for run in result.runs for line in _differences(run)) or "None.\n",
         measured="".join(f"- {line}\n" for line in dict.fromkeys(map(_measured, result.runs))),
@@ -54,7 +55,7 @@ def _sums_row(result: Result, kafka: str, mode: Mode) -> tuple[str, ...]:
 def _classes(result: Result, kafka: str) -> str:
     modes = {mode: result.of(kafka, mode) for mode in Mode}
     rows = ((f"`{name}`", *(_passed(runs.get(name)) for runs in modes.values())) for name in result.classes[kafka])
-    return _table((f"passed with {kafka}", *Mode), rows)
+    return table((f"passed with {kafka}", *Mode), rows)
 
 
 def _passed(run: Run | None) -> str:
@@ -80,7 +81,3 @@ def _plain(text: str) -> str:
 
 def _measured(run: Run) -> str:
     return f"{run.measured_on}, connect-share {run.product}, {run.machine.title}"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    return "".join(f"| {' | '.join(line)} |\n" for line in (head, ["---"] * len(head), *rows))

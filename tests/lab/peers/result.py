@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final, Literal, Self
 from xml.etree import ElementTree
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from connect_share.errors import ConfigError
-from tests.lab.compatibility.result import Machine
+from tests.lab.compatibility.result import Machine, Part, save_document
 
 _UNIQUE_ID: Final = re.compile(r"unique-id: (\S+)")
 _TROUBLE_CHARS: Final = 300
@@ -40,11 +40,7 @@ class Mode(enum.StrEnum):
     """As ``SHARED``, with a jar that takes the keys of other groups for its own: tests have to fail."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class TestCase(_Part):
+class TestCase(Part):
     """One test of a JUnit report; ``trouble`` is empty if it passed; ``unique_id`` is not kept."""
 
     __test__ = False  # for pytest
@@ -56,7 +52,7 @@ class TestCase(_Part):
     unique_id: str = Field(default="", exclude=True)
 
 
-class Evidence(_Part):
+class Evidence(Part):
     """What was seen beside the tests; sums over all clusters that they ran.
 
     Attributes:
@@ -90,7 +86,7 @@ class Evidence(_Part):
         return type(self).model_validate({name: mine[name] + theirs[name] for name in mine})
 
 
-class Found(_Part):
+class Found(Part):
     """The outcome of one mode: tests, those that passed at the second try only, those that ran alone, and the rest."""
 
     tests: tuple[TestCase, ...]
@@ -115,7 +111,7 @@ class Found(_Part):
         return self.ran - len(self.failed)
 
 
-class Run(_Part):
+class Run(Part):
     """One test class in one mode of one version of Kafka, with where and when it ran."""
 
     kafka: str
@@ -209,11 +205,11 @@ def read_log(path: Path) -> Evidence:
     return Evidence.model_validate(counted)
 
 
-class Result(_Part):
+class Result(Part):
     """All runs; ``classes`` has the names of all test classes of each version of Kafka, also of those that did not run."""
 
     format: Literal[1] = 1
-    classes: dict[str, tuple[str, ...]] = {}
+    classes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     runs: tuple[Run, ...] = ()
 
     def of(self, kafka: str, mode: Mode) -> dict[str, Run]:
@@ -240,8 +236,4 @@ def load_result(path: Path) -> Result:
 
 def save_result(path: Path, result: Result) -> None:
     """Write the file; after a kill it is the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.new")
-    text = json.dumps(result.model_dump(mode="json", exclude_defaults=True), indent=1, ensure_ascii=False)
-    beside.write_text(f"{text}\n", encoding="utf-8")
-    beside.replace(path)
+    save_document(path, result.model_dump(mode="json", exclude_defaults=True))

@@ -33,6 +33,7 @@ from tests.lab.benchmarks.startup import __main__ as benchmark_startup
 from tests.lab.release_fixtures.carried import carry_over
 from tests.lab.release_fixtures.program import done, run
 from tests.lab.release_fixtures.topics import TYPES, Cluster, SavedRecord, SavedTopic, save_topics
+from tests.support.flushes import flush_offsets
 
 BROKER: Final = "@BROKER@"
 TOPICS: Final = "topics.json"
@@ -116,12 +117,8 @@ def write_group(
             storage.config.put_task_configs(name, [{"task": str(task)} for task in range(number + 1)])
             storage.status.put(ConnectorStatus(name, State.RUNNING, "python:1", 1))
             storage.status.put(TaskStatus(ConnectorTaskId(name, 0), State.FAILED, "python:1", 1, trace="it broke"))
-            writer = storage.offset_writer(name)
-            for file in range(3):
-                writer.offset({"file": f"in.{file}"}, {"position": 10 * number + file})
-            flushed = writer.do_flush() if writer.begin_flush(_FLUSH_S) else None
-            if flushed is not None:
-                flushed.result(_FLUSH_S)
+            offsets = [({"file": f"in.{file}"}, {"position": 10 * number + file}) for file in range(3)]
+            flush_offsets(storage.offset_writer(name), *offsets, limit_s=_FLUSH_S)
         storage.config.put_target_state(connectors[-1], TargetState.STOPPED)
         storage.config.remove_connector_config("gone.for-good")
         storage.status.flush(_FLUSH_S)

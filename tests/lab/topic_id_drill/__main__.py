@@ -15,7 +15,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from types import FrameType
 
 from connect_share.errors import ConnectShareError
 from connect_share.jar.cache import run_folder
@@ -30,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", choices=("zookeeper", "kraft"), help="one half of it")
     only = parser.parse_args(argv).only
     logging.basicConfig(level=logging.ERROR)  # dropped connections are part of the drill
-    signal.signal(signal.SIGTERM, _interrupted)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     began_s = time.monotonic()
     folder = run_folder("drill")
     try:
@@ -48,10 +47,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         shutil.rmtree(folder, ignore_errors=True)
     log(f"done in {time.monotonic() - began_s:.0f} s: nothing was lost")
     return 0
-
-
-def _interrupted(_signal: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.topic_ids.authority.zookeeper import Znode, ZooKeeper, open_zookeeper
@@ -171,21 +171,20 @@ def _there(cluster: ZooKeeperCluster) -> bool:
 
 
 def _strip(cluster: ZooKeeperCluster, topics: Sequence[str]) -> None:
-    with open_zookeeper(cluster.hosts) as session:
-        for topic in topics:
-            path = f"/brokers/topics/{topic}"
-            znode = _znode(session, path)
-            text = json.dumps({"version": 1, "partitions": json.loads(znode.data)["partitions"]}, separators=(",", ":"))
-            session.set(path, text.encode(), znode.version)
+    for topic in topics:
+        _change(cluster, topic, lambda found: {"version": 1, "partitions": found["partitions"]})
 
 
 def _add_partition(cluster: ZooKeeperCluster) -> None:
-    path = f"/brokers/topics/{_LIVE}"
+    _change(cluster, _LIVE, lambda found: {**found, "partitions": {**found["partitions"], "2": [2, 3, 1]}})
+
+
+def _change(cluster: ZooKeeperCluster, topic: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    path = f"/brokers/topics/{topic}"
     with open_zookeeper(cluster.hosts) as session:
         znode = _znode(session, path)
-        found = json.loads(znode.data)
-        found["partitions"]["2"] = [2, 3, 1]
-        session.set(path, json.dumps(found, separators=(",", ":")).encode(), znode.version)
+        text = json.dumps(change(json.loads(znode.data)), separators=(",", ":"))
+        session.set(path, text.encode(), znode.version)
 
 
 def _controller(cluster: ZooKeeperCluster) -> int:

@@ -20,8 +20,9 @@ from tests.lab.compatibility.result import (
     PythonEvidence,
     Start,
     decide,
+    document,
     load_results,
-    save_results,
+    save_document,
 )
 from tests.lab.compatibility.worker_log import read_log, topics_read, why_it_cannot
 from tests.lab.embedded.artifacts import locked_sets
@@ -127,7 +128,7 @@ def test_a_result_file_is_gone_on_with(tmp_path: Path) -> None:
         cells[1].name: shared(cells[1], evidence(OLD, alone=start(1_000, 0))),
         cells[2].name: CellResult.of(cells[2], decide("it broke"), MACHINE),
     }
-    save_results(path, results)
+    save_document(path, document(results))
     again = load_results(path)
     assert again == results
     assert json.loads(path.read_text())["_command"] == "compatibility"
@@ -218,7 +219,7 @@ def test_cells_that_were_measured_are_kept_without_a_broker(tmp_path: Path, caps
     results = {
         cell.name: shared(cell, *(evidence(kind, alone=start(1_000, 0)) for kind in cell.java)) for cell in cells
     }
-    save_results(result, results)
+    save_document(result, document(results))
     words = ["--brokers", "4.3.1", "--workers", "4.3.1", "--plugin", "jar", "--result", str(result)]
     assert command.main([*words, "--report", str(report), "--output", "json"]) == 0
     captured = capsys.readouterr()
