@@ -32,6 +32,11 @@ class ConfigError(UsageError):
         self.property_name = property_name
 
 
+def refusal(name: str, text: str) -> ConfigError:
+    """Return the error for a property that is missing or wrong; the text continues after its name."""
+    return ConfigError(f"{name}{text}" if text.startswith(":") else f"{name} {text}", property_name=name)
+
+
 class InvalidClusterGroupIdError(UsageError, ValueError):
     """The text cannot be a cluster group id: keys made with it could not be told apart from others."""
 

@@ -13,8 +13,7 @@ from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.kafka.facts import TopicFacts, read_records
 from connect_share.model.keys import split_key
 from connect_share.model.records import TopicType
-from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig, load_worker_file
-from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig, load_worker_file
 from migrator.moves import Intent, PlannedMove
 from migrator.plan import Destination, PlanStep
 

@@ -16,8 +16,7 @@ from connect_share.errors import PlanFileError
 from connect_share.files import Progress, Silent
 from connect_share.kafka.facts import TopicFacts, admin_of, read_facts, read_messages, require_topic
 from connect_share.model.records import OffsetRange, TopicType
-from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_config import Isolation, WorkerConfig
 from migrator.bystanders import GroupDigest, KeyOwners, TopicBaseline, digests_of
 from migrator.checks import wanted_of
 from migrator.inspection import require_same_topic

@@ -20,8 +20,7 @@ from connect_share.kafka.facts import TopicFacts, admin_of, read_messages
 from connect_share.model.keys import connector_of, split_key
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.transform.rules import PLAIN_KEYS
-from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_config import Isolation, WorkerConfig
 from migrator.copy.existing_records import BARRIER_RECORDS
 from migrator.inspection import Wanted
 

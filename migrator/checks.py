@@ -24,8 +24,7 @@ from connect_share.model.keys import split_key
 from connect_share.model.records import TopicType
 from connect_share.transform.rules import KeyTransform
 from connect_share.transform.sealed import Opener, Sealing, SealTimes
-from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_config import Isolation, WorkerConfig
 from migrator.copy.copy_job import CopyJob
 from migrator.inspection import (
     Wanted,

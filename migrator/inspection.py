@@ -14,8 +14,7 @@ from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.model.removal import is_removal
 from connect_share.transform.rules import PLAIN_KEYS, RULES, KeyTransform
 from connect_share.transform.sealed import Opener, Sealing
-from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_config import Isolation, WorkerConfig
 from migrator.plan import SourceTopic
 
 Wanted = Mapping[str | None, frozenset[str] | None]

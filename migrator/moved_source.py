@@ -24,8 +24,7 @@ from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.replay import replay_config
 from connect_share.sealing import TopicSeals
-from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_config import Isolation, WorkerConfig
 from migrator.checks import same_members
 from migrator.plan import SourceCluster
 from migrator.run import MigrationRun

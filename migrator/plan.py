@@ -20,8 +20,7 @@ from connect_share.model.records import OffsetRange, TopicType
 from connect_share.sealing import KeyRing, SealingMode
 from connect_share.transform.counts import Count, RecordCounts
 from connect_share.transform.rules import PLAIN_KEYS, RULE_VERSION, KeyTransform
-from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_config import Isolation, WorkerConfig
 
 PLAN_FORMAT: Final = "connect-share/migration-plan/2"
 

@@ -30,8 +30,7 @@ from connect_share.sealing.cipher import SEALED_BYTES
 from connect_share.transform.counter import RecordCounter, limit_of
 from connect_share.transform.rules import SkipReason
 from connect_share.transform.sealed import Opener, Sealing
-from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_config import Isolation, WorkerConfig
 from migrator.advice import check_sharing_lines, refuse_unclear, steps_of, warn_about, warn_about_shared_topics
 from migrator.inspection import key_spaces, refuse_present, require_same_cluster
 from migrator.moves import Intent, PlannedMove, pair, refuse_same_topics

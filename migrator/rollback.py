@@ -16,7 +16,7 @@ from connect_share.model.keys import MARKER, connector_of, prefix_of, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.model.removal import OLDEST_MS, is_removal, tombstone
 from connect_share.transform.sealed import Opener, Sealer
-from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_config import Isolation
 from migrator.apply import now_ms
 from migrator.checks import check_all, copy_jobs, times_at_destination
 from migrator.copy.copy_job import CopyJob, Tally, marker, rewritten

@@ -30,8 +30,7 @@ from connect_share.transform.canonical import canonical_config
 from connect_share.transform.counter import RECORD_OVERHEAD_BYTES, limit_of
 from connect_share.transform.rules import KeyTransform, TopicText
 from connect_share.transform.sealed import NO_SEALING, Opener, Sealing
-from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_config import Isolation, WorkerConfig
 from connect_share.worker_config.secret_values import clear_text_secrets
 from migrator.advice import OWN_OFFSETS_TOPIC
 

@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 )
 
 from connect_share.model.records import Headers, OffsetRange
-from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from connect_share.worker_config import ClientSettings, Isolation
 from spark_jobs.session import warn_of_missing_protection
 
 if TYPE_CHECKING:

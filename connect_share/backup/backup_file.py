@@ -44,8 +44,7 @@ from connect_share.kafka.read import read_batches
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.sealing import KeyRing
-from connect_share.worker_config import ClientSettings, WorkerConfig
-from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig
 
 What = Literal["backup of a migration", "export"]
 BACKUP: Final = "backup of a migration"

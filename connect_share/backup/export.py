@@ -28,8 +28,7 @@ from connect_share.contents.groups import MOST_GROUPS
 from connect_share.errors import ConnectShareError, listed
 from connect_share.files import Progress
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.facts import topic_ranges
-from connect_share.kafka.read import CONSOLE_CLIENT_ID
+from connect_share.kafka.read import CONSOLE_CLIENT_ID, topic_ranges
 from connect_share.model.keys import ClusterGroupId, connector_of, own_key, split_key
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.sealing import KeyRing
@@ -80,8 +79,8 @@ class Export:
         """
         isolation = {topic_type: common_isolation(topic_type) for topic_type in self.topic_set.topics}
         found = topic_ranges(admin, replace(self.topic_set, isolation=isolation), self.topic_set.topics)
-        ranges = {topic_type: parts for topic_type, (parts, _) in found.items()}
-        return ranges, [note for _, notes in found.values() for note in notes]
+        ranges = {topic_type: each.ranges for topic_type, each in found.items()}
+        return ranges, [note for each in found.values() for note in each.notes]
 
     def _reader(self, topic_type: TopicType) -> Reader:
         return Reader(self.topic_set.settings, CONSOLE_CLIENT_ID, common_isolation(topic_type))

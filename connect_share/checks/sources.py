@@ -21,8 +21,7 @@ from connect_share.contents.groups import Contents, read_topics
 from connect_share.contents.startup import CountPlan, StartupProfile, count_topics, startup_profile
 from connect_share.errors import ConfigError
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.facts import topic_ranges
-from connect_share.kafka.read import CONSOLE_CLIENT_ID, OpenTransaction, find_open_transactions
+from connect_share.kafka.read import CONSOLE_CLIENT_ID, OpenTransaction, find_open_transactions, topic_ranges
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.keys import KEY_PREFIXES, ConfigKey, StatusKey, key_text, parse
 from connect_share.model.offsets import OffsetSnapshot
@@ -239,8 +238,8 @@ class CheckSources:
         settings = self.topic_set.settings
         opened: list[OpenTransaction] = []
         with self.admin() as admin:
-            for topic_type, (ranges, _) in topic_ranges(admin, self.topic_set, list(self.topic_set.topics)).items():
-                topic, partitions = self.topic_set.topics[topic_type], [each.partition for each in ranges]
+            for topic_type, found in topic_ranges(admin, self.topic_set, list(self.topic_set.topics)).items():
+                topic, partitions = self.topic_set.topics[topic_type], [each.partition for each in found.ranges]
                 opened += find_open_transactions(
                     admin, settings, topic, partitions, client_id=CONSOLE_CLIENT_ID, timeout_s=self.timeout_s
                 )

@@ -31,8 +31,7 @@ from connect_share.contents.startup import ProfiledTopic
 from connect_share.errors import AuthorizationError, InvalidClusterGroupIdError
 from connect_share.model.records import TopicType
 from connect_share.sealing.cipher import SEALED_BYTES
-from connect_share.worker_config import SHARING_PROPERTY
-from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_config import SHARING_PROPERTY, Isolation
 
 
 def _admit(arguments: argparse.Namespace, out: Output) -> Result:

@@ -1,6 +1,5 @@
 """The frame of command-line programs: how a command is declared and run, its options, what it prints and asks."""
 
-from connect_share.console.command import NOTHING_CHANGED, STAYS, Command, Preview, Steps, Verb
 from connect_share.console.options import (
     DEFAULT_TIMEOUT_S,
     PLAIN,
@@ -29,5 +28,18 @@ from connect_share.console.output import (
     text_width,
     truncated,
 )
-from connect_share.console.program import NEEDS_YES, InterruptionError, Program, confirmed, run_command, stopped_by
+from connect_share.console.program import (
+    NEEDS_YES,
+    NOTHING_CHANGED,
+    STAYS,
+    Command,
+    InterruptionError,
+    Preview,
+    Program,
+    Steps,
+    Verb,
+    confirmed,
+    run_command,
+    stopped_by,
+)
 from connect_share.console.progress_line import ProgressLine

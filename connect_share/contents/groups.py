@@ -13,13 +13,12 @@ from connect_share.console import Group, group_order, plural, shown_group
 from connect_share.errors import TopicRecreatedError, listed
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import to_record
-from connect_share.kafka.facts import topic_ranges
-from connect_share.kafka.read import CONSOLE_CLIENT_ID, RangeReader
+from connect_share.kafka.read import CONSOLE_CLIENT_ID, RangeReader, topic_ranges
 from connect_share.model.config import ConfigFold
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.keys import KeyKind, parse, split_key
 from connect_share.model.offsets import OffsetFold, OffsetSnapshot
-from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.model.records import Record, TopicType
 from connect_share.model.status import StatusFold, StatusSnapshot
 from connect_share.sealing.cipher import Refusal, is_sealed, key_id
 from connect_share.worker_config import TopicSet, WorkerConfig
@@ -379,7 +378,7 @@ class TopicReading:
             )
             for topic_type in wanted
         }
-        self._ids: dict[str, str | None] = {}
+        self._ids: dict[TopicType, str | None] = {}
         self._ends: dict[tuple[str, int], int] = {}
         self._notes: dict[TopicType, list[str]] = {}
 
@@ -390,35 +389,36 @@ class TopicReading:
             TopicRecreatedError: a topic is no longer the one that was read.
             TopicMissingError, BrokerError, ReadToEndTimeoutError: as of :func:`read_topics`.
         """
-        self._note_ids(admin)
-        ranges = topic_ranges(admin, self._topic_set, self._wanted)
-        self._notes = {topic_type: notes for topic_type, (_, notes) in ranges.items()}
-        new = {topic_type: [self._rest_of(each) for each in found] for topic_type, (found, _) in ranges.items()}
+        found = topic_ranges(admin, self._topic_set, self._wanted)
+        for topic_type, topic in found.items():
+            if self._ids.setdefault(topic_type, topic.topic_id) != topic.topic_id:
+                name = self._topic_set.topics[topic_type]
+                raise TopicRecreatedError(f"{name} was deleted and created again", topic=name)
+        self._notes = {topic_type: topic.notes for topic_type, topic in found.items()}
+        new = {
+            topic_type: [
+                each._replace(start=max(each.start, self._ends.get((each.topic, each.partition), 0)))
+                for each in topic.ranges
+            ]
+            for topic_type, topic in found.items()
+        }
         with ExitStack() as stack:
             readers = {
                 topic_type: stack.enter_context(
                     RangeReader(
                         self._topic_set.settings,
-                        found,
+                        ranges,
                         isolation=self._topic_set.isolation[topic_type],
                         client_id=CONSOLE_CLIENT_ID,
                     )
                 )
-                for topic_type, found in new.items()
+                for topic_type, ranges in new.items()
             }
             for topic_type, reader in readers.items():
                 batches = reader.batches(self._timeout_s)
                 self._folds[topic_type].apply(to_record(message) for batch in batches for message in batch)
                 self._ends |= {(each.topic, each.partition): max(each.start, each.end) for each in new[topic_type]}
-        return any(each.end > each.start for found in new.values() for each in found)
-
-    def _note_ids(self, admin: Admin) -> None:
-        for name, topic in admin.describe_topics([self._topic_set.topics[kind] for kind in self._wanted]).items():
-            if self._ids.setdefault(name, topic.topic_id) != topic.topic_id:
-                raise TopicRecreatedError(f"{name} was deleted and created again", topic=name)
-
-    def _rest_of(self, whole: OffsetRange) -> OffsetRange:
-        return whole._replace(start=max(whole.start, self._ends.get((whole.topic, whole.partition), 0)))
+        return any(each.end > each.start for ranges in new.values() for each in ranges)
 
     def contents(self) -> Contents:
         """Return the state after all that was read; later reads do not change it."""

@@ -21,8 +21,7 @@ from connect_share.contents.cost_model import FittedModel, StartSize
 from connect_share.contents.profile import Count, PartitionCounter, PartitionProfile, TopicProfile, total
 from connect_share.errors import AuthorizationError
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.facts import topic_ranges
-from connect_share.kafka.read import CONSOLE_CLIENT_ID, read_batches
+from connect_share.kafka.read import CONSOLE_CLIENT_ID, read_batches, topic_ranges
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.worker_config import ClientSettings, Isolation, TopicSet
 
@@ -425,14 +424,14 @@ class CountPlan:
         with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=timeout_s) as admin:
             found = topic_ranges(admin, topic_set, list(TopicType))
             for topic_type in TopicType:
-                notes += found[topic_type][1]
+                notes += found[topic_type].notes
                 topic = topic_set.topics[topic_type]
                 try:
                     configs[topic_type] = admin.topic_configs(topic)
                 except AuthorizationError as exc:
                     configs[topic_type] = None
                     notes.append(f"no advice for {topic}: {exc}")
-        ranges = {topic_type: each for topic_type, (each, _) in found.items()}
+        ranges = {topic_type: each.ranges for topic_type, each in found.items()}
         return cls(topic_set, ranges, configs, notes, time.time_ns() // 1_000_000, timeout_s)
 
     def jobs(self, topic_type: TopicType, *, one_for_each_partition: bool = False) -> list[CountJob]:

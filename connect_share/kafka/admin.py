@@ -49,7 +49,7 @@ from connect_share.kafka.descriptions import (
     described,
     worker_id_of,
 )
-from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from connect_share.worker_config import ClientSettings, Isolation
 
 _TIMEOUT_S: Final = 1.0
 _KAFKA_PORT: Final = "9092"

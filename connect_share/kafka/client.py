@@ -48,7 +48,8 @@ from connect_share.errors import (
 )
 from connect_share.kafka.callbacks import callback
 from connect_share.model.records import Headers, Record, quick_record
-from connect_share.worker_config.client_settings import ClientSettings, Isolation, is_secret_property
+from connect_share.worker_config import ClientSettings, Isolation
+from connect_share.worker_config.secret_values import is_secret_property
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,13 +24,14 @@ from connect_share.errors import (
     StoreClosedError,
     TopicMissingError,
     TopicNotCompactedError,
+    refusal,
 )
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline, is_unknown_topic, is_unsupported
 from connect_share.kafka.descriptions import NewTopicRequest, TopicDescription
 from connect_share.model.records import TopicType
 from connect_share.worker_config import TOPIC_PROPERTIES, TopicSet, WorkerConfig
-from connect_share.worker_config.client_settings import is_secret_property, refusal
+from connect_share.worker_config.secret_values import is_secret_property
 
 MIN_ISR: Final = "min.insync.replicas"
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"

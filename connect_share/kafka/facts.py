@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -12,72 +12,16 @@ from connect_share.errors import (
     BrokerError,
     LiveMembersError,
     OpenTransactionError,
-    ReadToEndTimeoutError,
     TopicMissingError,
 )
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline, Message, is_unknown_topic
 from connect_share.kafka.create import TopicSpec, check_cleanup_policy, check_partition_count, ensure_topic, topic_spec
 from connect_share.kafka.descriptions import TopicDescription
-from connect_share.kafka.read import CONSOLE_CLIENT_ID, find_open_transactions, read_batches, read_ranges
+from connect_share.kafka.read import read_batches, read_ranges
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model.records import OffsetRange, Record, TopicType
-from connect_share.worker_config import TOPIC_PROPERTIES, ClientSettings, Isolation, TopicSet, WorkerConfig
-
-TopicRanges = dict[TopicType, tuple[list[OffsetRange], list[str]]]
-"""The ranges of each topic, and notes for stderr."""
-
-
-def topic_ranges(admin: Admin, topic_set: TopicSet, wanted: Collection[TopicType]) -> TopicRanges:
-    """Return all partitions of topics up to their present end.
-
-    Raises:
-        TopicMissingError: names the topic and the property.
-        BrokerError: not reachable, or not allowed.
-    """
-    names = {topic_type: topic_set.topics[topic_type] for topic_type in wanted}
-    described = admin.describe_topics(names.values())
-    for topic_type, topic in names.items():
-        if topic not in described:
-            raise TopicMissingError(
-                f"topic {topic} does not exist; check {TOPIC_PROPERTIES[topic_type]} and the cluster's address",
-                topic=topic,
-            )
-    found: TopicRanges = {}
-    for topic_type, topic in names.items():
-        partitions = [(topic, partition.id) for partition in described[topic].partitions]
-        starts = admin.start_offsets(partitions)
-        isolation = topic_set.isolation[topic_type]
-        # First the ends of all records: what is written in between can only raise those of the committed ones.
-        written = admin.end_offsets(partitions) if isolation is Isolation.READ_COMMITTED else {}
-        ends = admin.end_offsets(partitions, isolation)
-        notes = []
-        for place, end in sorted(written.items()):
-            if ends[place] < end:
-                notes += _open_transaction(admin, topic_set.settings, place, ends[place], end)
-        if topic_type is TopicType.CONFIG and len(partitions) != 1:
-            notes.append(
-                f"config topic {topic} has {len(partitions)} partitions, so its records have no order: "
-                f"no worker starts on it, and what is shown may be wrong"
-            )
-        found[topic_type] = [OffsetRange(*place, starts[place], ends[place]) for place in partitions], notes
-    return found
-
-
-def _open_transaction(
-    admin: Admin, settings: ClientSettings, place: tuple[str, int], stable_end: int, end: int
-) -> list[str]:
-    topic, partition = place
-    note = (
-        f"an open transaction holds back the end of {topic}[{partition}]: read up to offset {stable_end} of {end}; "
-        f"-X isolation.level=read_uncommitted shows all"
-    )
-    try:
-        found = find_open_transactions(admin, settings, topic, [partition], client_id=CONSOLE_CLIENT_ID)
-    except (BrokerError, ReadToEndTimeoutError) as exc:
-        return [note, f"its owner is not known: {exc}"]
-    return [note, *(each.text(settings.bootstrap_servers) for each in found)]
-
+from connect_share.worker_config import Isolation, WorkerConfig
 
 _SPREAD_S: Final = 30.0  # until every broker has heard of a new topic
 _RETRY_S: Final = 0.1

@@ -9,9 +9,9 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Self, TypeVar
+from typing import Final, NamedTuple, Self, TypeVar
 
-from connect_share.errors import BrokerError, ConnectShareError, ReadToEndTimeoutError
+from connect_share.errors import BrokerError, ConnectShareError, ReadToEndTimeoutError, TopicMissingError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import (
     Consumer,
@@ -28,7 +28,7 @@ from connect_share.kafka.client import (
 )
 from connect_share.model.keys import ClusterGroupId, connector_of, shown, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
-from connect_share.worker_config import ClientSettings, Isolation
+from connect_share.worker_config import TOPIC_PROPERTIES, ClientSettings, Isolation, TopicSet
 
 CONSOLE_CLIENT_ID: Final = "connect-share-console"
 CATCH_UP_SETTINGS: Final[Mapping[str, str]] = {
@@ -519,3 +519,63 @@ class OpenTransactions:
         except ConnectShareError as error:  # the time-out itself is the news
             _log.debug("Whether a transaction is open in %s could not be learnt: %s", topic, error)
             return []
+
+
+class TopicRanges(NamedTuple):
+    """All partitions of a topic up to an end, the id of that topic, and notes for stderr."""
+
+    topic_id: str | None
+    ranges: list[OffsetRange]
+    notes: list[str]
+
+
+def topic_ranges(admin: Admin, topic_set: TopicSet, wanted: Collection[TopicType]) -> dict[TopicType, TopicRanges]:
+    """Return all partitions of topics up to their present end.
+
+    Raises:
+        TopicMissingError: names the topic and the property.
+        BrokerError: not reachable, or not allowed.
+    """
+    names = {topic_type: topic_set.topics[topic_type] for topic_type in wanted}
+    described = admin.describe_topics(names.values())
+    for topic_type, topic in names.items():
+        if topic not in described:
+            raise TopicMissingError(
+                f"topic {topic} does not exist; check {TOPIC_PROPERTIES[topic_type]} and the cluster's address",
+                topic=topic,
+            )
+    found: dict[TopicType, TopicRanges] = {}
+    for topic_type, topic in names.items():
+        partitions = [(topic, partition.id) for partition in described[topic].partitions]
+        starts = admin.start_offsets(partitions)
+        isolation = topic_set.isolation[topic_type]
+        # First the ends of all records: what is written in between can only raise those of the committed ones.
+        written = admin.end_offsets(partitions) if isolation is Isolation.READ_COMMITTED else {}
+        ends = admin.end_offsets(partitions, isolation)
+        notes = []
+        for place, end in sorted(written.items()):
+            if ends[place] < end:
+                notes += _open_transaction(admin, topic_set.settings, place, ends[place], end)
+        if topic_type is TopicType.CONFIG and len(partitions) != 1:
+            notes.append(
+                f"config topic {topic} has {len(partitions)} partitions, so its records have no order: "
+                f"no worker starts on it, and what is shown may be wrong"
+            )
+        ranges = [OffsetRange(*place, starts[place], ends[place]) for place in partitions]
+        found[topic_type] = TopicRanges(described[topic].topic_id, ranges, notes)
+    return found
+
+
+def _open_transaction(
+    admin: Admin, settings: ClientSettings, place: tuple[str, int], stable_end: int, end: int
+) -> list[str]:
+    topic, partition = place
+    note = (
+        f"an open transaction holds back the end of {topic}[{partition}]: read up to offset {stable_end} of {end}; "
+        f"-X isolation.level=read_uncommitted shows all"
+    )
+    try:
+        found = find_open_transactions(admin, settings, topic, [partition], client_id=CONSOLE_CLIENT_ID)
+    except (BrokerError, ReadToEndTimeoutError) as exc:
+        return [note, f"its owner is not known: {exc}"]
+    return [note, *(each.text(settings.bootstrap_servers) for each in found)]

@@ -12,8 +12,7 @@ from typing import Any, Final
 from connect_share.errors import BrokerError, CopyError, UnacknowledgedError
 from connect_share.kafka import client
 from connect_share.model.records import Record
-from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.client_settings import ClientSettings
+from connect_share.worker_config import ClientSettings, WorkerConfig
 
 MIGRATE_CLIENT_ID: Final = "migrate"
 """The end of the client id of every client that the migrator opens with a worker's settings."""

@@ -28,7 +28,7 @@ from connect_share.kafka.client import (
 from connect_share.kafka.facts import TopicFacts
 from connect_share.kafka.read import CATCH_UP_SETTINGS, raise_unless_passing
 from connect_share.log.protocol import RecordFeed
-from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from connect_share.worker_config import ClientSettings, Isolation
 
 _CHECK_EVERY_S = 0.05
 

@@ -16,7 +16,7 @@ from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import STOP_TIMEOUT_S, KeyWatch, RecordFeed, RecordMetadata, RecordSink, Steps
 from connect_share.log.tail import OnFailed
 from connect_share.model.records import OffsetRange, Record
-from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from connect_share.worker_config import ClientSettings, Isolation
 
 T = TypeVar("T")
 

@@ -43,7 +43,7 @@ from connect_share.log.protocol import (
 )
 from connect_share.log.tail import LogState, OnFailed, Tail
 from connect_share.log.writer import IdentityWatch, LogWriter, TopicIdentity
-from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from connect_share.worker_config import ClientSettings, Isolation
 
 _log = logging.getLogger(__name__)
 

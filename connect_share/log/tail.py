@@ -36,7 +36,7 @@ from connect_share.kafka.client import (
 from connect_share.kafka.read import is_about_groups
 from connect_share.log.protocol import RecordFeed, Steps, Wait
 from connect_share.log.writer import IdentityWatch, TopicIdentity
-from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from connect_share.worker_config import ClientSettings, Isolation
 
 OnFailed = Callable[[ConnectShareError], None]
 

@@ -33,7 +33,7 @@ from connect_share.errors import (
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline, KafkaException, TopicRight, give_up, producer, translate
 from connect_share.log.protocol import RecordMetadata
-from connect_share.worker_config.client_settings import ClientSettings
+from connect_share.worker_config import ClientSettings
 
 _log = logging.getLogger(__name__)
 

@@ -18,9 +18,9 @@ from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
-from connect_share.errors import BrokerError, GroupMembershipError
+from connect_share.errors import BrokerError, GroupMembershipError, refusal
 from connect_share.kafka.connect_protocol import PROTOCOL_TYPE
-from connect_share.worker_config.client_settings import ClientSettings, refusal
+from connect_share.worker_config import ClientSettings
 
 _PLAIN: Final = frozenset({"PLAINTEXT", "SSL"})
 _MECHANISMS: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})

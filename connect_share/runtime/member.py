@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Protocol, Self
 
-from connect_share.errors import BrokerError, ConnectShareError, GroupMembershipError, GroupProtocolError
+from connect_share.errors import BrokerError, ConnectShareError, GroupMembershipError, GroupProtocolError, refusal
 from connect_share.kafka.connect_protocol import (
     CONFIG_MISMATCH,
     NO_ERROR,
@@ -30,7 +30,6 @@ from connect_share.runtime.assignor import Change, balanced_assignment
 from connect_share.runtime.coordinator import GroupCoordinator, GroupSettings, Joined, MemberCallbacks
 from connect_share.stores.config import ConfigBackingStore
 from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.client_settings import refusal
 from connect_share.worker_config.client_translation import whole_number
 
 _logger = logging.getLogger(__name__)

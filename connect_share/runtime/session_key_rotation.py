@@ -6,10 +6,10 @@ import secrets
 import time
 from typing import Final
 
+from connect_share.errors import refusal
 from connect_share.model.config_state import SessionKey
 from connect_share.stores.config import ConfigBackingStore
 from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.client_settings import refusal
 from connect_share.worker_config.client_translation import whole_number
 
 _TTL_MS: Final = 3_600_000

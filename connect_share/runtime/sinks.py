@@ -18,7 +18,7 @@ from connect_share.kafka.client import (
     translate,
 )
 from connect_share.model.keys import is_integer, shown
-from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_config import Isolation
 
 _NO_GROUP = "GROUP_ID_NOT_FOUND"
 

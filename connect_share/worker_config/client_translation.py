@@ -7,6 +7,7 @@ refused by name.
 
 from __future__ import annotations
 
+import enum
 import os
 import re
 import shutil
@@ -17,8 +18,43 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from connect_share.worker_config.client_settings import ClientSettings, refusal
+from connect_share.errors import refusal
 from connect_share.worker_config.config_providers import has_reference
+from connect_share.worker_config.secret_values import is_secret_property
+
+
+class Isolation(enum.Enum):
+    """The isolation level of a consumer; always set, because the client's default is not Java's."""
+
+    READ_UNCOMMITTED = "read_uncommitted"
+    READ_COMMITTED = "read_committed"
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """The settings with which a Kafka client reaches a cluster: bootstrap servers, security, user settings.
+
+    Attributes:
+        properties: librdkafka property names and values; never printed whole, ``repr`` masks secrets.
+    """
+
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Comma list ``host:port``, empty when unset."""
+        return self.properties.get("bootstrap.servers", "")
+
+    def overlaid(self, overrides: Mapping[str, str]) -> ClientSettings:
+        """Return settings in which ``overrides`` win."""
+        return ClientSettings({**self.properties, **overrides})
+
+    def __repr__(self) -> str:
+        shown = {
+            name: "[hidden]" if is_secret_property(name) else value for name, value in sorted(self.properties.items())
+        }
+        return f"ClientSettings({shown})"
+
 
 _FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
 _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}

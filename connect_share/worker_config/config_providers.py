@@ -25,9 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
-from connect_share.errors import ConfigError
+from connect_share.errors import ConfigError, refusal
 from connect_share.model.keys import is_integer, shown
-from connect_share.worker_config.client_settings import refusal
 from connect_share.worker_config.properties import load_properties, read_whole
 
 COMMAND_PROVIDER_CLASS: Final = "connect_share.CommandConfigProvider"

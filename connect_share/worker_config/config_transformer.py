@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any, Final, Self
 
-from connect_share.errors import ValueFormatError
+from connect_share.errors import ValueFormatError, refusal
 from connect_share.model.keys import shown
-from connect_share.worker_config.client_settings import refusal
 from connect_share.worker_config.config_providers import (
     ConfigProvider,
     Replacements,

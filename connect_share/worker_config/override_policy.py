@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from connect_share.worker_config.client_settings import refusal
+from connect_share.errors import refusal
 
 POLICY_PROPERTY: Final = "connector.client.config.override.policy"
 ALLOWLIST_PROPERTY: Final = "connector.client.config.override.allowlist"

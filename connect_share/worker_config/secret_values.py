@@ -12,6 +12,31 @@ from typing import Final
 
 from connect_share.worker_config.config_providers import has_reference, is_reference
 
+SECRET_WORDS: Final = (
+    "password",
+    "secret",
+    "jaas",
+    "token",
+    "credential",
+    "private",
+    "key.pem",
+    "keystore.key",
+    "access.key",
+    "api.key",
+    "user.info",
+    "sasl.username",
+    "oauthbearer.config",
+    "oauthbearer.extensions",
+    "encryption.keys",
+)
+
+
+def is_secret_property(name: str) -> bool:
+    """Return whether the value of a property must never be shown."""
+    lowered = name.lower()
+    return any(word in lowered for word in SECRET_WORDS)
+
+
 _WORDS: Final = ("password", "passwd", "passphrase", "secret", "token", "credential", "jaas", "private")
 _KEY_AT_END: Final = re.compile(
     r"(?:^|[._-])(?:api|access|account|shared|auth|encryption|master|license|pem)?[._-]?key$"

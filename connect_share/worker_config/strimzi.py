@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from connect_share.errors import ConfigError
-from connect_share.worker_config.client_settings import refusal
+from connect_share.errors import ConfigError, refusal
 from connect_share.worker_config.properties import read_whole
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""One Connect worker's configuration, read from its own file, and profiles: named settings to reach a cluster."""
+"""One Connect worker's configuration, read from its own file; the topics it names, and profiles: ways to reach a cluster."""
 
 from __future__ import annotations
 
@@ -7,18 +7,25 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
-from connect_share.errors import ConfigError, InvalidClusterGroupIdError, listed
+from connect_share.errors import ConfigError, InvalidClusterGroupIdError, listed, refusal
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode, TopicSeals
-from connect_share.worker_config import client_translation
-from connect_share.worker_config.client_settings import ClientSettings, Isolation, refusal
-from connect_share.worker_config.client_translation import is_java_client_property
+from connect_share.worker_config.client_translation import (
+    ClientSettings,
+    Isolation,
+    common_settings,
+    consumer_tuning,
+    is_java_client_property,
+    producer_tuning,
+    whole_number,
+)
 from connect_share.worker_config.config_providers import (
     DECLARED_PROVIDERS,
     ConfigProvider,
@@ -75,7 +82,7 @@ class _Properties:
         text = self._values.get(name, "").strip()
         if not text:
             return default
-        value = client_translation.whole_number(name, text)
+        value = whole_number(name, text)
         if not low <= value <= high and value != also:
             extra = "" if also is None else f", or {also}"
             raise refusal(name, f"has to be {low} to {high}{extra}, not {value}")
@@ -360,7 +367,7 @@ class WorkerConfig(BaseModel):
         """
         # Cached, because the translation may run Java's keytool.
         if self._common is None:
-            self._common = client_translation.common_settings(self.originals)
+            self._common = common_settings(self.originals)
         return self._common
 
     def admin_settings(self) -> ClientSettings:
@@ -369,12 +376,12 @@ class WorkerConfig(BaseModel):
 
     def consumer_settings(self) -> ClientSettings:
         """Settings of the internal consumers; as in Java they carry the worker's group id, which its ACLs cover."""
-        tuning = client_translation.consumer_tuning(self.originals)
+        tuning = consumer_tuning(self.originals)
         return self.client_settings().overlaid({**tuning, "group.id": self.group_id})
 
     def producer_settings(self) -> ClientSettings:
         """Settings of the internal producers."""
-        return self.client_settings().overlaid(client_translation.producer_tuning(self.originals))
+        return self.client_settings().overlaid(producer_tuning(self.originals))
 
 
 _YAML: Final = (".yaml", ".yml")
@@ -576,3 +583,94 @@ def _flat(table: Mapping[str, Any], before: str = "", depth: int = 0) -> Iterato
             yield name, str(value)
         else:
             raise refusal(name, "has to be a text, a whole number, true or false")
+
+
+_ISOLATION_PROPERTY: Final = "isolation.level"
+
+
+def split_client_settings(pairs: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Part settings into Java's, which have to be translated, and librdkafka's own; a name both know is Java's."""
+    java = {
+        name: value
+        for name, value in pairs.items()
+        if is_java_client_property(name) or name in (_ISOLATION_PROPERTY, "bootstrap.servers")
+    }
+    return java, {name: value for name, value in pairs.items() if name not in java}
+
+
+@dataclass(frozen=True)
+class TopicSet:
+    """Some or all of the three internal topics of Connect clusters.
+
+    Attributes:
+        topics: names; those not known are absent.
+        settings: how to reach the cluster.
+        isolation: of each topic in ``topics``.
+        worker_group: the worker's own group when a worker file was given: ``(group id or None for plain keys,)``.
+        worker: what the worker file says, where one was given.
+    """
+
+    topics: Mapping[TopicType, str]
+    settings: ClientSettings
+    isolation: Mapping[TopicType, Isolation] = field(default_factory=dict)
+    worker_group: tuple[ClusterGroupId | None] | None = None
+    worker: WorkerConfig | None = None
+
+    @classmethod
+    def from_flags(
+        cls, bootstrap_servers: str | None, topics: Mapping[TopicType, str], client: Mapping[str, str]
+    ) -> TopicSet:
+        """Return the topics that a command line names.
+
+        ``bootstrap_servers`` wins over ``bootstrap.servers`` in ``client``, which has Java's or librdkafka's names.
+
+        Raises:
+            ConfigError: names the setting that is missing or wrong.
+        """
+        for topic_type, topic in topics.items():
+            check_topic_name(TOPIC_PROPERTIES[topic_type], topic)
+        java, own = split_client_settings(client)
+        java = connection_settings() | java
+        if bootstrap_servers is not None:
+            java["bootstrap.servers"] = bootstrap_servers
+        level = java.pop(_ISOLATION_PROPERTY, Isolation.READ_UNCOMMITTED.value).strip().lower()
+        if level not in {isolation.value for isolation in Isolation}:
+            raise refusal(_ISOLATION_PROPERTY, "has to be read_uncommitted or read_committed")
+        return cls(
+            dict(topics),
+            common_settings(java, own),
+            {
+                topic_type: Isolation.READ_UNCOMMITTED if topic_type is TopicType.STATUS else Isolation(level)
+                for topic_type in topics
+            },
+        )
+
+    @classmethod
+    def from_worker_file(
+        cls,
+        path: str | Path,
+        *,
+        bootstrap_servers: str | None = None,
+        topics: Mapping[TopicType, str] | None = None,
+        client: Mapping[str, str] | None = None,
+    ) -> TopicSet:
+        """Return the topics of a worker file; options of a command line win over it.
+
+        Raises:
+            ConfigError: names the file and the property that is missing or wrong.
+            InvalidClusterGroupIdError: sharing is on and ``group.id`` cannot be a cluster group id.
+        """
+        java, own = split_client_settings(client or {})
+        properties = {**load_worker_file(path), **java}
+        if bootstrap_servers is not None:
+            properties["bootstrap.servers"] = bootstrap_servers
+        for topic_type, topic in (topics or {}).items():
+            properties[TOPIC_PROPERTIES[topic_type]] = topic
+        config = WorkerConfig.from_file_properties(path, properties)
+        return cls(
+            {topic_type: config.topic(topic_type) for topic_type in TopicType},
+            config.client_settings().overlaid(own),
+            {topic_type: config.isolation(topic_type) for topic_type in TopicType},
+            (config.cluster_group_id,),
+            config,
+        )

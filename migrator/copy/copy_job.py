@@ -29,7 +29,7 @@ from connect_share.model.records import Record, TopicType
 from connect_share.transform.canonical import fold_state
 from connect_share.transform.rules import Skipped, SkipReason
 from connect_share.transform.sealed import NO_SEALING, Opener, Resealer, Sealing, SealTimes
-from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from connect_share.worker_config import ClientSettings, Isolation
 from migrator.copy.existing_records import BARRIER_RECORDS, ExistingRecords, ResumePoint
 from migrator.plan import CopySlice
 

@@ -16,7 +16,7 @@ from connect_share.model.keys import connector_of, split_key
 from connect_share.model.records import Record, TopicType
 from connect_share.transform.rules import KeyTransform
 from connect_share.transform.sealed import Opener, Resealer, SealTimes
-from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_config import Isolation
 from migrator.bystanders import KeyOwners
 from migrator.checks import sealings_of, slices_behind, times_at_destination, wanted_of
 from migrator.copy.copy_job import Tally, rewritten

@@ -31,8 +31,7 @@ from connect_share.replay import replay_config
 from connect_share.transform.canonical import canonical_config
 from connect_share.transform.rules import PLAIN_KEYS, KeyTransform
 from connect_share.transform.sealed import NO_SEALING, Opener, Sealing
-from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig
 from migrator.inspection import require_same_topic
 from migrator.run import Manifest, MigrationRun, MigrationStatus, only_one
 from migrator.verify.equality import StateDifference, compare_config_states, compare_newest, compare_states

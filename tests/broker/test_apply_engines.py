@@ -24,7 +24,7 @@ from connect_share.files import Silent
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.write import Producers
 from connect_share.model.records import Record, TopicType
-from connect_share.worker_config.client_settings import ClientSettings
+from connect_share.worker_config import ClientSettings
 from migrator.copy import local_engine
 from migrator.copy.copy_job import CopyJob, SliceEvidence
 from migrator.copy.local_engine import copy_one

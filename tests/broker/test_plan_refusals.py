@@ -23,7 +23,7 @@ from connect_share.errors import (
 )
 from connect_share.model.records import Record, TopicType
 from connect_share.replay import replay_config
-from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_config import Isolation
 from migrator.copy.copy_job import CopyJob, SliceEvidence
 from migrator.planner import make_plan
 from migrator.run import Manifest, MigrationStatus, manifest_path

@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from connect_share.errors import BrokerError
 from connect_share.kafka.admin import Admin
-from connect_share.worker_config.client_settings import ClientSettings
+from connect_share.worker_config import ClientSettings
 from tests.lab.embedded.broker import DEFAULT_VERSION, LocalBroker
 from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.embedded.ports import TAKEN, free_ports

@@ -11,7 +11,7 @@ from typing import Final, Self
 from connect_share.jar.cache import run_folder
 from connect_share.kafka.admin import Admin
 from connect_share.topic_ids.authority.zookeeper import open_zookeeper
-from connect_share.worker_config.client_settings import ClientSettings
+from connect_share.worker_config import ClientSettings
 from tests.lab.embedded.artifacts import ensure_artifacts
 from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.embedded.jvm import QUICK, java_arguments, write_log_settings

@@ -14,7 +14,7 @@ from connect_share.kafka.admin import Admin
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import Record, TopicType
-from connect_share.worker_config.client_settings import ClientSettings
+from connect_share.worker_config import ClientSettings
 from migrator.cli.__main__ import main
 from migrator.moves import Intent
 from migrator.planner import make_plan

@@ -7,7 +7,7 @@ from pathlib import Path
 from connect_share.model.records import TopicType
 from connect_share.transform.counts import RecordCounts
 from connect_share.transform.rules import SkipReason
-from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_config import Isolation
 from migrator.plan import (
     Destination,
     DestinationTopic,

@@ -12,7 +12,7 @@ import pytest
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.transform.rules import KeyTransform
 from connect_share.transform.sealed import NO_SEALING, Sealing
-from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from connect_share.worker_config import ClientSettings, Isolation
 from migrator.plan import CopySlice
 from migrator.verify.verification import Side
 

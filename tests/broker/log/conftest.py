@@ -15,7 +15,7 @@ from connect_share.kafka.create import TopicSpec
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.model.records import Record, TopicType
-from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from connect_share.worker_config import ClientSettings, Isolation
 from tests.support.topics import ANYWHERE, create_known, in_transaction, pairs_of, read_topic, send
 from tests.support.waiting import await_that
 

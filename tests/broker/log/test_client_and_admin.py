@@ -20,7 +20,7 @@ from connect_share.kafka.read import read_ranges
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import OffsetRange
-from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from connect_share.worker_config import ClientSettings, Isolation
 from tests.support.connect_member import ConnectMember
 from tests.support.waiting import await_that
 

@@ -21,7 +21,7 @@ from connect_share.log.first_read import (
 )
 from connect_share.log.protocol import RecordFeed
 from connect_share.model.records import TopicType
-from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_config import Isolation
 from tests.support.waiting import await_that
 
 

@@ -21,7 +21,7 @@ from connect_share.kafka.facts import TopicFacts, gather_facts
 from connect_share.kafka.read import read_batches, read_ranges
 from connect_share.log.first_read import StartContext
 from connect_share.model.records import OffsetRange
-from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_config import Isolation
 from tests.support.topics import COMPACT_NOW
 from tests.support.waiting import await_that, error_at_deadline
 

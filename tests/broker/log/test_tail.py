@@ -29,7 +29,7 @@ from connect_share.log import writer as identity
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import RecordMetadata
 from connect_share.model.murmur2 import partition_for
-from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_config import Isolation
 from tests.support.waiting import await_that, error_at_deadline
 
 

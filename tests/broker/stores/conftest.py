@@ -17,8 +17,7 @@ from connect_share.model.records import ConnectorTaskId
 from connect_share.stores.config import ConfigUpdateListener, KafkaConfigBackingStore
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
-from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_config import Isolation, WorkerConfig
 from tests.support.topics import create_known, in_transaction, pairs_of, read_topic, send
 from tests.support.worker_files import SHARING, properties_of
 

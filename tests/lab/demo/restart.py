@@ -15,8 +15,7 @@ from connect_share.kafka.facts import gather_facts
 from connect_share.kafka.read import read_ranges
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.storage import ConnectStorage
-from connect_share.worker_config import WorkerConfig, load_properties
-from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_config import Isolation, WorkerConfig, load_properties
 from tests.lab.demo.clusters import PASSWORD, SEALED_GROUP, data_file
 from tests.lab.demo.restart_checks import (
     DataState,

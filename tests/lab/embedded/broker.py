@@ -13,7 +13,7 @@ from typing import Final, Literal
 from connect_share.errors import BrokerError
 from connect_share.jar.cache import cache_folder, locked, run_folder
 from connect_share.kafka.admin import Admin
-from connect_share.worker_config.client_settings import ClientSettings
+from connect_share.worker_config import ClientSettings
 from tests.lab.embedded.artifacts import ensure_artifacts
 from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.embedded.jvm import QUICK, STEADY, java_arguments, write_log_settings

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Message, TopicPartition, consumer, is_end_of_partition, producer
 from connect_share.kafka.descriptions import NewTopicRequest
-from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from connect_share.worker_config import ClientSettings, Isolation
 from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.waiting import holds, until
 

@@ -20,7 +20,7 @@ from connect_share.kafka import client
 from connect_share.kafka.admin import Admin, wrong_protocol
 from connect_share.kafka.client import AdminClient, KafkaError
 from connect_share.kafka.descriptions import NewTopicRequest
-from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from connect_share.worker_config import ClientSettings, Isolation
 
 ALL_CODES = sorted(
     {

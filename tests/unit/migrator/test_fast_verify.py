@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from connect_share.model.keys import ClusterGroupId, connector_of, own_key
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.transform.rules import KeyTransform
-from connect_share.worker_config.client_settings import ClientSettings, Isolation
+from connect_share.worker_config import ClientSettings, Isolation
 from migrator import KafkaConnectTopicMigrator
 from migrator.verify.equality import Mismatch, compare_newest, compare_states
 from migrator.verify.quick_compare import KeySpaceDigest, KeySpaces, OffsetDigest

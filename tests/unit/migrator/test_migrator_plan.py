@@ -17,7 +17,7 @@ from connect_share.errors import PlanFileError
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.sealing import SealingMode
 from connect_share.transform.sealed import Sealing
-from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_config import Isolation
 from migrator.plan import MigrationPlan, write_plan_file
 from migrator.survey import MOST_WORKER_IDS, TopicCount
 from tests.support.plans import a_plan

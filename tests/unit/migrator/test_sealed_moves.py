@@ -9,7 +9,7 @@ import pytest
 from connect_share.errors import ConfigError, PlanRejectedError
 from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY
-from connect_share.worker_config.client_settings import Isolation
+from connect_share.worker_config import Isolation
 from migrator.cli.options import plan_lines
 from migrator.moves import Intent, pair, refuse_same_topics
 from migrator.plan import (

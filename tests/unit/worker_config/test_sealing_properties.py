@@ -19,7 +19,7 @@ from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY, SealingMode
 from connect_share.worker_config import TopicSet, WorkerConfig
-from connect_share.worker_config.client_settings import is_secret_property
+from connect_share.worker_config.secret_values import is_secret_property
 from tests.support import worker_files
 from tests.support.console import console
 from tests.support.sealed import KEYS, key_text, keys_by_provider

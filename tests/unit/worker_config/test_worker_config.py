@@ -11,8 +11,8 @@ from connect_share.errors import ConfigError, InvalidClusterGroupIdError
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import TopicType
 from connect_share.worker_config import Isolation, TopicSet, WorkerConfig
-from connect_share.worker_config.client_settings import is_secret_property
-from connect_share.worker_config.topic_set import split_client_settings
+from connect_share.worker_config.secret_values import is_secret_property
+from connect_share.worker_config.worker import split_client_settings
 
 WORKER = {
     "bootstrap.servers": " a:9092 , b:9092 ",
