@@ -16,7 +16,7 @@ from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.keys import split_key
 from connect_share.model.records import Record, TopicType
 from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, Isolation
-from tests.lab.embedded.worker import ConnectWorker, worker_properties
+from tests.lab.embedded.worker import QUICK_MEMBERS, ConnectWorker, worker_properties
 from tests.lab.waiting import when_possible
 from tests.support.topics import ANYWHERE, create_known, pairs_of, read_topic, send, written_evenly
 from tests.support.waiting import await_that
@@ -29,7 +29,6 @@ EXACTLY_ONCE = {
 JAR = (jar_path(),)
 PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 5, TopicType.OFFSET: 5}
 _TOPIC_ENDINGS = {TopicType.CONFIG: "configs", TopicType.STATUS: "status", TopicType.OFFSET: "offsets"}
-QUICK_MEMBERS = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1500", "rebalance.timeout.ms": "10000"}
 
 # What plain workers say about records they cannot place, and what a worker says whose position differs.
 _ABOUT_FOREIGN = re.compile(

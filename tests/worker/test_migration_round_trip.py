@@ -14,8 +14,8 @@ import pytest
 from connect_share.model.records import TopicType
 from connect_share.replay import replay_config
 from tests.lab.embedded.rest import RestError
-from tests.lab.embedded.worker import ConnectWorker, worker_properties, write_properties
-from tests.support.java_groups import JAR, QUICK_MEMBERS, SharedTopics, delete, put
+from tests.lab.embedded.worker import QUICK_MEMBERS, ConnectWorker, worker_properties, write_properties
+from tests.support.java_groups import JAR, SharedTopics, delete, put
 from tests.support.kafka import TestBroker
 from tests.support.migration_site import run
 from tests.support.waiting import await_that

@@ -14,7 +14,6 @@ import shutil
 import subprocess
 import sys
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -29,7 +28,7 @@ from tests.lab.compatibility.sources import LINE, WAIT_S, Sources
 from tests.lab.embedded.broker import LocalBroker
 from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.embedded.ports import free_ports
-from tests.lab.embedded.processes import ChildProcess
+from tests.lab.embedded.processes import ChildProcess, LocalServer
 from tests.lab.embedded.rest import ConnectRest
 from tests.lab.embedded.worker import ConnectWorker, write_properties
 from tests.lab.waiting import until
@@ -38,91 +37,52 @@ _SEALING: Final = {
     "connect.management.topic.sharing.encryption.keys": "1:" + base64.b64encode(bytes(range(32))).decode(),
     "connect.management.topic.sharing.encryption": "required",
 }
+_KINDS: Final = ("java", "python")
 _LISTS: Final = ("connectors", "tasks", "offsets", "statuses")
 
 
-class Member(ABC):
-    """A member of a group, of one release."""
+class RuntimeWorker(LocalServer):
+    """A worker of the example runtime of a release."""
 
-    rest: ConnectRest
+    _name = "runtime"
 
-    def __init__(self, code: Code, properties: dict[str, str], folder: Path) -> None:
+    def __init__(self, code: Code, file: Path) -> None:
+        super().__init__()
+        self.rest = ConnectRest("")
+        self._code = code
+        self._file = file
+
+    def _launch(self) -> None:
+        address = f"127.0.0.1:{free_ports(1)[0]}"
+        command = self._code.command("runtime", self._file, "--listen", address)
+        self.rest = ConnectRest(f"http://{address}")
+        self._process = ChildProcess(command, log_path=self._file.with_suffix(".log"), cwd=self._code.examples)
+
+    def _await_start(self) -> None:
+        self._await(lambda: self.rest.answers("/health"), "in its group", WAIT_S)
+
+
+class Member:
+    """A member of a group, of one release: a Java worker with the jar, or one of the example runtime."""
+
+    def __init__(self, kind: str, code: Code, properties: dict[str, str], folder: Path) -> None:
         self.code = code
-        self.file = write_properties(folder / f"{code.name}.properties", properties)
-        self.properties = properties
+        self._file = write_properties(folder / f"{code.name}.properties", properties)
+        java = kind == "java"
+        self.worker = ConnectWorker(properties, class_path=(code.jar,)) if java else RuntimeWorker(code, self._file)
 
-    @abstractmethod
-    def start(self) -> None:
-        """Start it, and wait until it has joined."""
-
-    @abstractmethod
-    def kill(self) -> None:
-        """End it at once, as a crash would; may be called twice."""
-
-    @abstractmethod
-    def log(self) -> str:
-        """Return what it logged."""
+    @property
+    def rest(self) -> ConnectRest:
+        """Its REST interface."""
+        return self.worker.rest
 
     def console(self, noun: str) -> Any:
         """Return a list of the console of its release, without the version."""
-        words = ("get", noun, "-w", self.file, "--output", "json")
+        words = ("get", noun, "-w", self._file, "--output", "json")
         ran = subprocess.run(self.code.command("connect_share", *words), capture_output=True, text=True, check=False)
         if ran.returncode:
             raise EmbeddedError(f"get {noun} of {self.code.name} ended with {ran.returncode}: {ran.stderr}")
         return {name: value for name, value in json.loads(ran.stdout).items() if name != "_version"}
-
-
-class JavaMember(Member):
-    """A Java worker with the jar of its release."""
-
-    def __init__(self, code: Code, properties: dict[str, str], folder: Path) -> None:
-        super().__init__(code, properties, folder)
-        self._worker = ConnectWorker(properties, class_path=(code.jar,))
-
-    def start(self) -> None:
-        """Start it, and wait until it has joined."""
-        self._worker.start()
-        self.rest = self._worker.rest
-
-    def kill(self) -> None:
-        """End it at once."""
-        self._worker.kill()
-
-    def log(self) -> str:
-        """Return what it logged."""
-        return self._worker.log()
-
-
-class PythonMember(Member):
-    """A worker of the example runtime of its release."""
-
-    _process: ChildProcess | None = None
-
-    def start(self) -> None:
-        """Start it, and wait until it has joined."""
-        address = f"127.0.0.1:{free_ports(1)[0]}"
-        command = self.code.command("runtime", self.file, "--listen", address)
-        process = ChildProcess(command, log_path=self.file.with_suffix(".log"), cwd=self.code.examples)
-        self._process, self.rest = process, ConnectRest(f"http://{address}")
-
-        def joined() -> bool:
-            if not process.running:
-                raise EmbeddedError(f"the runtime of {self.code.name} ended: {self.log()[-2000:]}")
-            return self.rest.answers("/health")
-
-        until(joined, bool, what=f"the runtime of {self.code.name} to join", timeout_s=WAIT_S)
-
-    def kill(self) -> None:
-        """End it at once."""
-        if self._process is not None:
-            self._process.kill()
-
-    def log(self) -> str:
-        """Return what it logged."""
-        return self.file.with_suffix(".log").read_text(encoding="utf-8")
-
-
-KINDS: Final[dict[str, type[Member]]] = {"java": JavaMember, "python": PythonMember}
 
 
 class Group(Sources):
@@ -202,9 +162,9 @@ class Course:
         self._stack.callback(topics.delete)
         properties = topics.properties(topics.group(kind), sharing=True, plugin=Plugin.JAR if kind == "java" else None)
         properties |= _SEALING if sealed else {}
-        members = [KINDS[kind](code, properties, folder) for code in (earlier, BUILT)]
+        members = [Member(kind, code, properties, folder) for code in (earlier, BUILT)]
         for each in members:
-            self._stack.callback(each.kill)
+            self._stack.callback(each.worker.kill)
         self._group = Group(topics, members, folder)
 
     def __enter__(self) -> Self:
@@ -216,11 +176,11 @@ class Course:
     def run(self) -> None:
         """Everything in its order; the first thing that does not hold is raised."""
         group, (earlier, now) = self._group, self._group.members
-        earlier.start()
+        earlier.worker.start()
         group.create(earlier.rest, "my.conn")
         group.create(earlier.rest, "connector-a")
         group.await_model(earlier)
-        now.start()
+        now.worker.start()
         group.create(now.rest, "late-1")
         group.create(now.rest, "gone.for-good")
         group.await_model()
@@ -233,14 +193,14 @@ class Course:
         group.await_model()
         group.compare_consoles()
         for gone, left in ((earlier, now), (now, earlier)):
-            gone.kill()
+            gone.worker.kill()
             group.append_to_running()
             group.resume(left.rest, "connector-a")
             group.await_model(left)
             group.pause(left.rest, "my.conn")
             group.create(left.rest, f"made.without.{gone.code.name}")
             group.await_model(left)
-            gone.start()
+            gone.worker.start()
             group.pause(gone.rest, "connector-a")
             group.resume(gone.rest, "my.conn")
             group.await_model()
@@ -249,7 +209,7 @@ class Course:
 
     def logs(self) -> str:
         """Return the ends of the members' logs."""
-        return "\n".join(f"--- {each.code.name}\n{each.log()[-3000:]}" for each in self._group.members)
+        return "\n".join(f"--- {each.code.name}\n{each.worker.log()[-3000:]}" for each in self._group.members)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -283,9 +243,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="python -m tests.lab.compatibility.mixed_releases", description=(__doc__ or "").splitlines()[0]
     )
     parser.add_argument("--release", choices=tuple(COMMITS), default=max(COMMITS), help="of the other members")
-    parser.add_argument(
-        "--kinds", nargs="+", choices=tuple(KINDS), default=tuple(KINDS), help="of groups; both by default"
-    )
+    parser.add_argument("--kinds", nargs="+", choices=_KINDS, default=_KINDS, help="of groups; both by default")
     parser.add_argument("--result", type=Path, metavar="FILE", help="JSON of what holds")
     try:
         return run(parser.parse_args(argv))

@@ -19,17 +19,12 @@ from connect_share.model.keys import ClusterGroupId, prefix_key, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
 from tests.lab.compatibility.cells import Plugin
-from tests.lab.embedded.worker import worker_properties
+from tests.lab.embedded.worker import QUICK_MEMBERS, worker_properties
 
 PREFIX: Final = "compat"
 _CLIENT: Final = "compatibility"
 _OTHER_GROUPS: Final = 20
 _CONNECTORS_CLIENTS: Final = ("producer.", "consumer.", "admin.")
-_QUICK_MEMBERS: Final[Mapping[str, str]] = {
-    "session.timeout.ms": "6000",
-    "heartbeat.interval.ms": "1500",
-    "rebalance.timeout.ms": "10000",
-}
 
 
 @dataclass(frozen=True)
@@ -68,7 +63,7 @@ class SharedTopics:
         return {
             **worker_properties(self.place.bootstrap_servers, group, self.tag),
             **replicas,
-            **_QUICK_MEMBERS,
+            **QUICK_MEMBERS,
             **own,
             **{f"{whose}{name}": value for whose in _CONNECTORS_CLIENTS for name, value in own.items()},
             **({SHARING_PROPERTY: "enabled"} if sharing else {}),

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.worker_config.worker import SHARING_PROPERTY
-from tests.lab.embedded.worker import worker_properties
+from tests.lab.embedded.worker import QUICK_MEMBERS, worker_properties
 
 Fate = Literal["runs", "is paused", "is stopped", "fails", "is deleted"]
 
@@ -82,9 +82,7 @@ CLUSTERS: Final = (
 # A killed worker stays a member until then, and the migrator refuses a group with members; a killed sink keeps its
 # partitions for as long, and whoever takes its place has to wait.
 _MISSED_SOON: Final = {
-    "session.timeout.ms": "6000",
-    "heartbeat.interval.ms": "1500",
-    "rebalance.timeout.ms": "10000",
+    **QUICK_MEMBERS,
     "consumer.session.timeout.ms": "6000",
     "consumer.heartbeat.interval.ms": "1500",
 }

@@ -36,6 +36,12 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     "scheduled.rebalance.max.delay.ms": "0",
     "task.shutdown.graceful.timeout.ms": "1000",
 }
+QUICK_MEMBERS: Final[Mapping[str, str]] = {
+    "session.timeout.ms": "6000",
+    "heartbeat.interval.ms": "1500",
+    "rebalance.timeout.ms": "10000",
+}
+"""With these a group soon misses a worker that was killed."""
 
 
 def worker_properties(bootstrap_servers: str, group_id: str, topic_prefix: str | None = None) -> dict[str, str]:
