@@ -29,7 +29,7 @@ from connect_share.transform.rules import SkipReason
 from connect_share.transform.sealed import Opener, SealTimes
 from migrator.backup import back_up
 from migrator.bystanders import take_baseline
-from migrator.checks import Opened, check_all, copy_jobs, slices_behind, space_of, times_at_destination, wanted_of
+from migrator.checks import Opened, check_all, copy_jobs, slices_behind, space_of, times_at_destination
 from migrator.copy.copy_job import SliceEvidence
 from migrator.copy.local_engine import LOCAL_ENGINE, EarlyReader, Engine, local_engine, producers_for
 from migrator.plan import CopySlice
@@ -85,7 +85,7 @@ def apply_plan(
         baseline = None
         if isolation_proof:
             topics = {topic_type: facts for topic_type, (facts, _) in opened.items()}
-            baseline = take_baseline(run.destination, topics, wanted_of(run.plan), progress)
+            baseline = take_baseline(run.destination, topics, run.plan.wanted(), progress)
         run.save(_first_manifest(run, opened, engine=engine_name, isolation=baseline, backup=backed_up))
         return _copy(run, engine, progress, resumed=False)
 

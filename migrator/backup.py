@@ -13,7 +13,7 @@ from connect_share.files import Progress
 from connect_share.model.keys import split_key
 from connect_share.model.records import OffsetRange, TopicType
 from migrator.bystanders import KeyOwners
-from migrator.checks import Opened, wanted_of
+from migrator.checks import Opened
 from migrator.plan import SourceCluster, SourceTopic
 from migrator.run import Manifest, MigrationRun, backup_path, mirrored_backup_path
 
@@ -45,7 +45,7 @@ def _lay_out_sources(run: MigrationRun, ranges: Ranges) -> BackupLayout:
 
 def _lay_out(run: MigrationRun, opened: Opened) -> BackupLayout:
     layout, plan = _lay_out_sources(run, lambda _, topic: topic.ranges()), run.plan
-    wanted, worker, cluster = wanted_of(plan), run.destination, plan.destination.kafka_cluster_id
+    wanted, worker, cluster = plan.wanted(), run.destination, plan.destination.kafka_cluster_id
     replaced: dict[TopicType, int] = {}
     for topic_type, (facts, created) in opened.items():
         if created:

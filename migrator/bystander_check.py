@@ -18,8 +18,7 @@ from connect_share.kafka.facts import TopicFacts, admin_of, read_facts, read_mes
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.worker_config import Isolation, WorkerConfig
 from migrator.bystanders import GroupDigest, KeyOwners, TopicBaseline, digests_of
-from migrator.checks import wanted_of
-from migrator.inspection import require_same_topic
+from migrator.checks import require_same_topic
 from migrator.run import Manifest, MigrationRun
 
 _DAY_MS: Final = 86_400_000
@@ -103,7 +102,7 @@ def check_bystanders(run: MigrationRun, *, progress: Progress | None = None) -> 
         raise PlanFileError(
             f"{run.manifest_path} does not say what others had before: apply with --isolation-proof notes it"
         )
-    worker, wanted = run.destination, wanted_of(run.plan)
+    worker, wanted = run.destination, run.plan.wanted()
     checks = []
     with admin_of(worker) as admin:
         facts = read_facts(admin, {written.topic for written in manifest.destination.values()})

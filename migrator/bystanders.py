@@ -22,7 +22,7 @@ from connect_share.model.records import OffsetRange, TopicType
 from connect_share.transform.rules import PLAIN_KEYS
 from connect_share.worker_config import Isolation, WorkerConfig
 from migrator.copy.existing_records import BARRIER_RECORDS
-from migrator.inspection import Wanted
+from migrator.plan import Wanted
 
 ILLEGAL_KEYS: Final = "illegal keys"
 """The name for records whose key Connect does not write. No cluster group id has a blank."""

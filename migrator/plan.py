@@ -7,6 +7,7 @@ the worker files are read again when the plan is applied.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self, TypeVar
@@ -23,6 +24,8 @@ from connect_share.transform.rules import PLAIN_KEYS, RULE_VERSION, KeyTransform
 from connect_share.worker_config import Isolation, WorkerConfig
 
 PLAN_FORMAT: Final = "connect-share/migration-plan/2"
+Wanted = Mapping[str | None, frozenset[str] | None]
+"""Key spaces (``None``: plain keys), and which of their connectors; ``None`` is everything in it."""
 
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -271,6 +274,10 @@ class MigrationPlan(_Part):
             and source.topics[topic_type].topic == self.destination.topics[topic_type].topic
         )
 
+    def wanted(self) -> Wanted:
+        """Return the key spaces that are written to, and which of their connectors."""
+        return key_spaces((source.cluster_group_id, source.only_connectors) for source in self.sources)
+
     def slices(self) -> list[CopySlice]:
         """Return one slice for each source partition, config topics first, in the order of the plan."""
         return [
@@ -288,6 +295,15 @@ class MigrationPlan(_Part):
             for index, source in enumerate(self.sources)
             for offset_range in source.topics[topic_type].ranges()
         ]
+
+
+def key_spaces(moved: Iterable[tuple[str | None, Collection[str] | None]]) -> Wanted:
+    """Return what is written by moves, each to a key space, of some connectors or of all (``None``)."""
+    wanted: dict[str | None, frozenset[str] | None] = {}
+    for space, only in moved:
+        known = wanted.get(space, frozenset())
+        wanted[space] = None if known is None or only is None else known | frozenset(only)
+    return wanted
 
 
 def _found(file: str, folder: Path) -> str:

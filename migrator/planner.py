@@ -32,7 +32,7 @@ from connect_share.transform.rules import SkipReason
 from connect_share.transform.sealed import Opener, Sealing
 from connect_share.worker_config import Isolation, WorkerConfig
 from migrator.advice import check_sharing_lines, refuse_unclear, steps_of, warn_about, warn_about_shared_topics
-from migrator.inspection import key_spaces, refuse_present, require_same_cluster
+from migrator.checks import refuse_present, require_same_cluster
 from migrator.moves import Intent, PlannedMove, pair, refuse_same_topics
 from migrator.plan import (
     Destination,
@@ -42,6 +42,7 @@ from migrator.plan import (
     PlannedSealing,
     SourceCluster,
     SourceTopic,
+    key_spaces,
     plan_fingerprint,
 )
 

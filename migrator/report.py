@@ -27,8 +27,7 @@ from connect_share.transform.rules import SkipReason
 from migrator.copy.copy_job import SliceEvidence
 from migrator.plan import MigrationPlan, load_model, write_plan_file
 from migrator.run import Manifest, MigrationRun, MigrationStatus
-from migrator.verify.equality import StateDifference
-from migrator.verify.verification import Verification
+from migrator.verify.equality import StateDifference, Verification
 
 PLAN: Final = "plan.json"
 MANIFEST: Final = "manifest.json"

@@ -9,11 +9,19 @@ from typing import Final
 
 from connect_share.console import Command, Output, Parser, Preview, ProgressLine, Result, Steps, seconds
 from migrator.cli.options import add_evidence, add_plan, continues
-from migrator.cutover import TIMEOUT_S, CutoverPreview, CutoverResult, cut_over, preview_cutover
+from migrator.cutover import (
+    TIMEOUT_S,
+    CutoverPreview,
+    CutoverResult,
+    cut_over,
+    preview_cutover,
+    preview_seal,
+    seal_plan,
+    unseal_plan,
+)
 from migrator.report import evidence_of
 from migrator.rollback import Rollback, roll_back, used_since
 from migrator.run import MigrationRun, locked_run
-from migrator.seal import preview_seal, seal_plan, unseal_plan
 
 
 def _cutover(arguments: argparse.Namespace, _: Output) -> Steps:

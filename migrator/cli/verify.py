@@ -11,7 +11,8 @@ from migrator.bystander_check import BystanderGroup, BystanderReport, BystanderV
 from migrator.cli.options import ENGINES, NOTHING_WRITTEN, add_engine, add_evidence, add_plan
 from migrator.report import evidence_of
 from migrator.run import MigrationRun
-from migrator.verify.verification import Verification, verify_plan
+from migrator.verify.equality import Verification
+from migrator.verify.verification import verify_plan
 
 SHOWN_DIFFERENCES: Final = 50
 

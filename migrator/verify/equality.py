@@ -61,6 +61,18 @@ class StateDifference(BaseModel):
 _ABSENT: Final = object()
 
 
+class Verification(BaseModel):
+    """The result of ``verify``."""
+
+    model_config = ConfigDict(frozen=True)
+
+    run_id: str
+    equal: bool
+    compared: int
+    differences: tuple[StateDifference, ...]
+    warnings: tuple[str, ...] = ()
+
+
 class _Comparison:
     def __init__(self, cluster_group_id: str | None, topic_type: TopicType) -> None:
         self._group = cluster_group_id

@@ -18,7 +18,7 @@ from connect_share.transform.rules import KeyTransform
 from connect_share.transform.sealed import Opener, Resealer, SealTimes
 from connect_share.worker_config import Isolation
 from migrator.bystanders import KeyOwners
-from migrator.checks import sealings_of, slices_behind, times_at_destination, wanted_of
+from migrator.checks import sealings_of, slices_behind, times_at_destination
 from migrator.copy.copy_job import Tally, rewritten
 from migrator.copy.existing_records import identity
 from migrator.plan import CopySlice
@@ -50,7 +50,7 @@ def written_since(run: MigrationRun) -> Written:
     times = times_at_destination(run, before)
     with admin_of(run.destination) as admin:
         facts = read_facts(admin, {topic.topic for topic in manifest.destination.values()})
-    wanted = wanted_of(run.plan)
+    wanted = run.plan.wanted()
     for topic_type, topic in manifest.destination.items():
         found = require_topic(facts, topic.topic, remedy="what was copied is gone")
         others, known = KeyOwners(topic_type, wanted), manifest.written_up_to(topic_type)

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict
-
 from connect_share.errors import AlreadyAppliedError, PlanRejectedError, listed
 from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.admin import Admin
@@ -32,9 +30,15 @@ from connect_share.transform.canonical import canonical_config
 from connect_share.transform.rules import PLAIN_KEYS, KeyTransform
 from connect_share.transform.sealed import NO_SEALING, Opener, Sealing
 from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig
-from migrator.inspection import require_same_topic
+from migrator.checks import require_same_topic
 from migrator.run import Manifest, MigrationRun, MigrationStatus, only_one
-from migrator.verify.equality import StateDifference, compare_config_states, compare_newest, compare_states
+from migrator.verify.equality import (
+    StateDifference,
+    Verification,
+    compare_config_states,
+    compare_newest,
+    compare_states,
+)
 from migrator.verify.new_writes import describe_written, without_new_writes, written_since
 from migrator.verify.quick_compare import KeySpaceDigest, KeySpaces, digest_of
 
@@ -288,18 +292,6 @@ def _digests(
         for digest in digests.values():
             digest.fold()
     return digests
-
-
-class Verification(BaseModel):
-    """The result of ``verify``."""
-
-    model_config = ConfigDict(frozen=True)
-
-    run_id: str
-    equal: bool
-    compared: int
-    differences: tuple[StateDifference, ...]
-    warnings: tuple[str, ...] = ()
 
 
 _NAMED: Final = 3

@@ -14,7 +14,7 @@ from migrator import apply, planner
 from migrator.plan import MigrationPlan
 from migrator.report import evidence_of
 from migrator.run import MigrationRun, locked_run
-from migrator.verify import verification
+from migrator.verify import equality, verification
 from spark_jobs.apply_plan import SPARK_ENGINE, copy_engine
 from spark_jobs.verify_plan import verify_engine
 from tests.lab.demo.result import StoreStart
@@ -37,7 +37,7 @@ def apply_plan(plan_file: Path) -> None:
         apply.apply_plan(run, engine=copy_engine(progress), engine_name=SPARK_ENGINE, progress=progress)
 
 
-def verify_plan(plan_file: Path) -> verification.Verification:
+def verify_plan(plan_file: Path) -> equality.Verification:
     """Compare both sides on Spark."""
     run = MigrationRun.load(plan_file)
     with evidence_of(run, None, "verify") as evidence, ProgressLine(sys.stderr) as progress:

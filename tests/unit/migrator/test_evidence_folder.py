@@ -20,8 +20,7 @@ from migrator.copy.copy_job import SliceEvidence
 from migrator.plan import MigrationPlan
 from migrator.report import evidence_of, folder_of
 from migrator.run import Manifest, MigrationRun, MigrationStatus, Sealed, WrittenTopic, manifest_path
-from migrator.verify.equality import Mismatch, StateDifference
-from migrator.verify.verification import Verification
+from migrator.verify.equality import Mismatch, StateDifference, Verification
 from tests.support.html_page import PageReader, check_self_contained
 from tests.support.plans import a_plan
 
