@@ -75,8 +75,8 @@ def _group_members(contents: Contents, group: Group) -> dict[str, Any]:
         ],
     }
     if TopicType.CONFIG in contents.topics:
-        described["connectors"] = failures_first(
-            connector_row(contents, *found) for found in connectors_of(contents, None)
+        described["connectors"] = sorted(
+            (connector_row(contents, *found) for found in connectors_of(contents, None)), key=failures_first
         )
     if any(group in topic.sealed for topic in contents.topics.values()):
         described["opens_with"] = KEYS_PROPERTY

@@ -42,7 +42,7 @@ from connect_share.console import (
     shown_group,
 )
 from connect_share.console.options import add_groups, add_topics, topic_set_of
-from connect_share.contents.groups import Contents, SealCount, TopicReading, WriteTimes, read_topics, total
+from connect_share.contents.groups import Contents, SealCount, TopicReading, read_topics, total
 from connect_share.errors import ConnectShareError, TopicRecreatedError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.read import CONSOLE_CLIENT_ID
@@ -99,14 +99,13 @@ class Reading:
 
     def begin(self) -> None:
         """Read all again the next time: after an error, a part of the records may be folded."""
-        self._times = WriteTimes()
         self._topics = TopicReading(
             self.topic_set,
             self._wanted,
             groups=self._groups,
             timeout_s=self._timeout_s,
-            look=self._times.look,
             unshown=self._unshown,
+            timed=True,
         )
         self._is_first = True
 
@@ -119,9 +118,7 @@ class Reading:
         if not self._topics.read_on(admin) and not self._is_first:
             return None
         self._is_first = False
-        contents = self._topics.contents()
-        contents.times = self._times
-        return contents
+        return self._topics.contents()
 
     def read(self, admin: Admin, out: Output) -> Contents:
         """Return the contents for the first time, and print notes about the topics.
@@ -131,7 +128,15 @@ class Reading:
         """
         contents = self.changed(admin)
         assert contents is not None  # noqa: S101 - the first time
-        self._refuse_unknown(contents)
+        unknown = self._named - set(contents.groups())
+        if unknown:  # a group may have no record in the topics that were read
+            there = read_topics(self.topic_set, list(self.topic_set.topics), timeout_s=self._timeout_s).groups()
+            unknown -= set(there)
+        if unknown:
+            raise ConnectShareError(
+                f"there is no group {' and no group '.join(sorted(map(shown_group, unknown)))} in "
+                f"{', '.join(self.topic_set.topics.values())}; there are: {named_groups(there)}"
+            )
         for note in contents.notes():
             out.note(note)
         return contents
@@ -143,19 +148,6 @@ class Reading:
         for topic in contents.topics.values():
             topic.forget_replaced()
         return contents
-
-    def _refuse_unknown(self, contents: Contents) -> None:
-        """Refuse groups that were named and have no record in any topic; one may have none in those that were read."""
-        unknown = self._named - set(contents.groups())
-        if not unknown:
-            return
-        there = read_topics(self.topic_set, list(self.topic_set.topics), timeout_s=self._timeout_s).groups()
-        unknown -= set(there)
-        if unknown:
-            raise ConnectShareError(
-                f"there is no group {' and no group '.join(sorted(map(shown_group, unknown)))} in "
-                f"{', '.join(self.topic_set.topics.values())}; there are: {named_groups(there)}"
-            )
 
 
 class _Noun(NamedTuple):
@@ -378,7 +370,7 @@ def _by_state(
     what: str, rows: Iterable[Row], columns: Columns, contents: Contents, arguments: argparse.Namespace
 ) -> Result:
     """Return rows with failures first, all of them counted by state, but only those in the states asked for."""
-    every = failures_first(rows)
+    every = sorted(rows, key=failures_first)
     states = _counted(Counter(map(state_of, every)))
     wanted = arguments.states
     shown = every if wanted is None else [row for row in every if _states_in(row).intersection(wanted)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -54,7 +54,7 @@ def status_members(
 ) -> dict[str, Any]:
     """Return the members that come from a status; a trace is not among them, it may quote configurations."""
     key = StatusKey.CONNECTOR.key(connector) if task is None else StatusKey.TASK.key(f"{connector}-{task}")
-    written = {"status_written_ms": contents.written_ms(TopicType.STATUS, group, [key])}
+    written = {"status_written_ms": contents.written_ms(TopicType.STATUS, group, key)}
     if status is None:
         state, has_trace = (SEALED, None) if contents.is_sealed(TopicType.STATUS, group) else (None, False)
         nothing = {"state": state, "worker_id": None, "generation": None, "version": None, "has_trace": has_trace}
@@ -79,14 +79,10 @@ def connector_row(contents: Contents, group: Group, connector: str, state: Clust
         "task_count": None if sealed else state.task_count(connector),
         "task_states": _task_states(contents, group, connector, state),
         "consistent": None if sealed else connector not in state.inconsistent_connectors(),
-        "config_written_ms": _config_written_ms(contents, group, ConfigKey.CONNECTOR, connector),
-        "target_state_written_ms": _config_written_ms(contents, group, ConfigKey.TARGET_STATE, connector),
+        "config_written_ms": contents.written_ms(TopicType.CONFIG, group, ConfigKey.CONNECTOR.key(connector)),
+        "target_state_written_ms": contents.written_ms(TopicType.CONFIG, group, ConfigKey.TARGET_STATE.key(connector)),
         **status_members(contents, group, connector, None, status),
     }
-
-
-def _config_written_ms(contents: Contents, group: Group, kind: ConfigKey, rest: str) -> int | None:
-    return contents.written_ms(TopicType.CONFIG, group, [kind.key(rest)])
 
 
 def _task_states(contents: Contents, group: Group, connector: str, state: ClusterConfigState) -> dict[str, int] | None:
@@ -126,7 +122,9 @@ def task_rows(contents: Contents, group: Group, connector: str, state: ClusterCo
             "connector": connector,
             "task": number,
             "configured": None if sealed else number in numbers,
-            "config_written_ms": _config_written_ms(contents, group, ConfigKey.TASK, f"{connector}-{number}"),
+            "config_written_ms": contents.written_ms(
+                TopicType.CONFIG, group, ConfigKey.TASK.key(f"{connector}-{number}")
+            ),
             **status_members(contents, group, connector, number, statuses.get(number)),
         }
         for number in sorted(numbers.union(statuses, of_keys.get(ConfigKey.TASK, {}).get(connector, {})))
@@ -153,12 +151,8 @@ def state_of(row: Mapping[str, Any]) -> str:
     return row["state"] or UNKNOWN
 
 
-def failures_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Sort rows: FAILED, also of one task; then UNASSIGNED and inconsistent; then the others; as they came within."""
-    return sorted(rows, key=_rank)
-
-
-def _rank(row: Mapping[str, Any]) -> int:
+def failures_first(row: Mapping[str, Any]) -> int:
+    """Return the key that sorts rows: FAILED, also of one task; then UNASSIGNED and inconsistent; then the others."""
     states = {row["state"], *(row.get("task_states") or ())}
     if State.FAILED.name in states:
         return 0
@@ -194,7 +188,7 @@ def offset_rows(contents: Contents, group: Group, connector: str) -> list[dict[s
             "connector": connector,
             "partition": partition,
             "offset": offset,
-            "written_ms": contents.written_ms(TopicType.OFFSET, group, originals),
+            "written_ms": contents.written_ms(TopicType.OFFSET, group, *originals),
         }
         for partition, offset, originals in (*offsets, *_sealed_offsets(contents, group, connector))
     ]

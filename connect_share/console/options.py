@@ -93,28 +93,6 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
                 yield from _actions(inner)
 
 
-def add_output(
-    parser: argparse.ArgumentParser,
-    timeout_s: float | None = None,
-    forms: Sequence[str] = ("text", "json"),
-    *,
-    asks_cluster: bool = True,
-) -> None:
-    """Add the options that every command has; ``--timeout`` with a default, ``--profile`` where a cluster is asked."""
-    parser.add_argument("--output", choices=forms, default="text", help="form of the result")
-    if timeout_s is not None:
-        parser.add_argument(
-            "--timeout",
-            metavar="SECONDS",
-            type=seconds,
-            default=timeout_s,
-            help=f"longest wait for the cluster, {timeout_s:g} by default",
-        )
-    if asks_cluster:
-        add_profile(parser)
-    parser.add_argument("-v", "--verbose", action="store_true", help="show what the libraries log")
-
-
 def add_profile(parser: argparse.ArgumentParser) -> None:
     """Add ``--profile``, which every command that asks a cluster has."""
     parser.add_argument(

@@ -205,16 +205,11 @@ class Output:
         stderr: TextIO | None = None,
     ) -> None:
         self.command = command
-        self.form = form
+        self.is_json = form == "json"
         self._program = program
         self._stdout = stdout or sys.stdout
         self._stderr = stderr or sys.stderr
         self.width = shutil.get_terminal_size().columns if self._stdout.isatty() else None
-
-    @property
-    def is_json(self) -> bool:
-        """Return whether results are to be JSON."""
-        return self.form == "json"
 
     def json(self, members: Mapping[str, Any], *, bare: bool = False, on_one_line: bool = False) -> None:
         """Print a result as JSON; ``bare``: as another program takes it, see :func:`bare_json_text`."""

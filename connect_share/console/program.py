@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from itertools import pairwise
@@ -23,8 +23,9 @@ from connect_share.console.options import (
     HelpFormatter,
     Parser,
     add_completion,
-    add_output,
+    add_profile,
     choose_worker_files,
+    seconds,
 )
 from connect_share.console.output import Output, Result, printable, unwritable
 from connect_share.errors import ConnectShareError
@@ -98,7 +99,18 @@ class Command:
         if self.changes is not None:
             parser.add_argument("--yes", action="store_true", help="do not ask")
             parser.add_argument("--dry-run", action="store_true", help=self.changes)
-        add_output(parser, self.timeout_s, self.forms, asks_cluster=self.asks_cluster)
+        parser.add_argument("--output", choices=self.forms, default="text", help="form of the result")
+        if self.timeout_s is not None:
+            parser.add_argument(
+                "--timeout",
+                metavar="SECONDS",
+                type=seconds,
+                default=self.timeout_s,
+                help=f"longest wait for the cluster, {self.timeout_s:g} by default",
+            )
+        if self.asks_cluster:
+            add_profile(parser)
+        parser.add_argument("-v", "--verbose", action="store_true", help="show what the libraries log")
         if self.last is not None:
             self.last(parser)
         parser.set_defaults(command=self, parser=parser)
@@ -201,7 +213,11 @@ class Program:
                 try:
                     arguments = self.parser(verb).parse_args(given)
                     out.command = arguments.command.name
-                    code = self._run(arguments, out)
+                    level = logging.INFO if arguments.verbose else self.level
+                    profile = getattr(arguments, "profile", None)
+                    with logs_on_stderr(self.name, self.loggers, level), profile_in_use(profile):
+                        choose_worker_files(arguments.parser, arguments)
+                        code = run_command(arguments.command, arguments, out)
                 except BrokenPipeError:  # the reader of the results has ended, as with ``| head``
                     code = 1
                 except SystemExit as ended:  # --help, --version
@@ -216,15 +232,6 @@ class Program:
                     raise
                 state = "nothing was done" if arguments is None else arguments.command.interrupted(arguments)
                 return _flushed(out, _report_interruption(out, InterruptionError(f"interrupted: {state}")))
-
-    def _run(self, arguments: argparse.Namespace, out: Output) -> int:
-        level = logging.INFO if arguments.verbose else self.level
-        with (
-            logs_on_stderr(self.name, self.loggers, level),
-            profile_in_use(getattr(arguments, "profile", None)),
-        ):
-            choose_worker_files(arguments.parser, arguments)
-            return run_command(arguments.command, arguments, out)
 
 
 def run_command(command: Command, arguments: argparse.Namespace, out: Output) -> int:
@@ -333,18 +340,17 @@ def logs_on_stderr(program: str, names: Collection[str], level: int) -> Iterator
     """Send log lines of these loggers to stderr, escaped; afterwards all is as before."""
     handler = logging.StreamHandler()
     handler.setFormatter(_EscapingFormatter(f"{program}: %(levelname)s %(name)s: %(message)s"))
-    with ExitStack() as stack:
-        for name in names:
-            logger = logging.getLogger(name)
-            stack.callback(_restore, logger, logger.handlers, logger.level, propagate=logger.propagate)
-            logger.handlers, logger.propagate = [handler], False
-            logger.setLevel(level)
+    loggers = [logging.getLogger(name) for name in names]
+    before = [(each.handlers, each.propagate, each.level) for each in loggers]
+    for logger in loggers:
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(level)
+    try:
         yield
-
-
-def _restore(logger: logging.Logger, handlers: list[logging.Handler], level: int, *, propagate: bool) -> None:
-    logger.handlers, logger.propagate = handlers, propagate
-    logger.setLevel(level)
+    finally:
+        for logger, (handlers, propagate, old_level) in zip(loggers, before, strict=True):
+            logger.handlers, logger.propagate = handlers, propagate
+            logger.setLevel(old_level)
 
 
 def _report_interruption(out: Output, error: InterruptionError) -> int:

@@ -49,32 +49,31 @@ class Newest(NamedTuple):
     size: int
 
 
+@dataclass
 class KeyIds:
     """Numbers of records by key id: of the ids that were known before, and of the first others.
 
     Attributes:
+        known: the ids that were known before.
         counts: by id.
         more: records with further ids.
     """
 
-    def __init__(self, known: Collection[int] = ()) -> None:
-        self.counts: Counter[int] = Counter()
-        self.more = 0
-        self._known = known
+    known: Collection[int] = ()
+    counts: Counter[int] = field(default_factory=Counter)
+    more: int = 0
 
     def add(self, number: int, records: int = 1) -> None:
         """Count records with this id."""
-        if number in self.counts or number in self._known or len(self.counts) < MOST_IDS:
+        if number in self.counts or number in self.known or len(self.counts) < MOST_IDS:
             self.counts[number] += records
         else:
             self.more += records
 
     def without(self, numbers: Collection[int]) -> KeyIds:
         """Return the counts of other ids."""
-        found = KeyIds()
-        found.counts = Counter({number: records for number, records in self.counts.items() if number not in numbers})
-        found.more = self.more
-        return found
+        left = {number: records for number, records in self.counts.items() if number not in numbers}
+        return KeyIds(counts=Counter(left), more=self.more)
 
 
 class SealCount:
@@ -173,23 +172,6 @@ def total(counts: Iterable[SealCount]) -> SealCount:
     return found
 
 
-class WriteTimes:
-    """When the records in the state were written, by their timestamps: any writer may choose them."""
-
-    def __init__(self) -> None:
-        self._by_group: defaultdict[tuple[TopicType, Group], dict[bytes, int]] = defaultdict(dict)
-
-    def look(self, topic_type: TopicType, group: Group, original: bytes, applied: Record | None) -> None:
-        """Take note of a record."""
-        # What takes the place of a replayed record has another key.
-        if applied is not None and (applied.key or b"").endswith(original):
-            self._by_group[topic_type, group][original] = applied.timestamp_ms
-
-    def of(self, topic_type: TopicType, group: Group) -> Mapping[bytes, int]:
-        """Return the times in milliseconds by original key."""
-        return self._by_group.get((topic_type, group), {})
-
-
 def newest(times_ms: Iterable[int]) -> int | None:
     """Return the last of times, ``None`` if none is known."""
     known = [at_ms for at_ms in times_ms if at_ms >= 0]
@@ -223,6 +205,8 @@ class TopicContents:
             sealed ones may be old or forged.
         opened: groups whose worker file is known, and says how values are sealed.
         seals: how the records of each group are sealed.
+        times: when the records in the state were written, in milliseconds by original key, if that was asked for; by their
+            timestamps, which any writer may choose.
         end: of all partitions together, so more records were never written.
         others: records of groups that were not asked for.
         two_clusters: if plain keys seem to be those of two clusters: that, and what to do.
@@ -233,6 +217,7 @@ class TopicContents:
     sealed: set[Group] = field(default_factory=set)
     opened: set[Group] = field(default_factory=set)
     seals: dict[Group, SealCount] = field(default_factory=dict, repr=False)
+    times: dict[Group, dict[bytes, int]] = field(default_factory=dict, repr=False)
     end: int = 0
     others: int = 0
     unrecognized: int = 0
@@ -256,7 +241,6 @@ class Contents:
     """The topics that were read, by type."""
 
     topics: dict[TopicType, TopicContents] = field(default_factory=dict)
-    times: WriteTimes | None = field(default=None, repr=False)
     _sealed_times: dict[tuple[TopicType, Group], dict[bytes, int]] = field(default_factory=dict, repr=False)
     _names: dict[tuple[TopicType, Group], _Named] = field(default_factory=dict, repr=False)
 
@@ -298,7 +282,7 @@ class Contents:
             self._names[at] = found
         return self._names[at]
 
-    def written_ms(self, topic_type: TopicType, group: Group, originals: Iterable[bytes]) -> int | None:
+    def written_ms(self, topic_type: TopicType, group: Group, *originals: bytes) -> int | None:
         """Return when the newest record of these original keys was written, in the words of who wrote it."""
         times = self._times_of(topic_type, group)
         return newest([times[original] for original in originals if original in times])
@@ -314,7 +298,7 @@ class Contents:
                 records = self.topics[topic_type].seals[group].newest
                 self._sealed_times[at] = {original: record.timestamp_ms for original, record in records.items()}
             return self._sealed_times[at]
-        return {} if self.times is None else self.times.of(*at)
+        return self.topics[topic_type].times.get(group, {}) if topic_type in self.topics else {}
 
     def notes(self) -> Iterator[str]:
         """Yield what people have to know of the topics themselves."""
@@ -357,7 +341,10 @@ def read_topics(
 
 
 class TopicReading:
-    """Topics that are read to their end, and later on from there; arguments as of :func:`read_topics`."""
+    """Topics that are read to their end, and later on from there; arguments as of :func:`read_topics`.
+
+    With ``timed`` the contents say when the records in the state were written.
+    """
 
     def __init__(
         self,
@@ -368,13 +355,20 @@ class TopicReading:
         timeout_s: float,
         look: Look | None = None,
         unshown: Collection[KeyKind] = (),
+        timed: bool = False,
     ) -> None:
         self._topic_set = topic_set
         self._wanted = wanted
         self._timeout_s = timeout_s
         self._folds = {
             topic_type: TopicFold(
-                topic_set.topics[topic_type], topic_type, groups, topic_set.worker, look=look, unshown=unshown
+                topic_set.topics[topic_type],
+                topic_type,
+                groups,
+                topic_set.worker,
+                look=look,
+                unshown=unshown,
+                timed=timed,
             )
             for topic_type in wanted
         }
@@ -541,7 +535,7 @@ class _CountedGroup(GroupFold):
 
 
 class TopicFold:
-    """The records of one topic, folded for each group; arguments as of :func:`read_topics`."""
+    """The records of one topic, folded for each group; arguments as of :class:`TopicReading`."""
 
     def __init__(
         self,
@@ -552,6 +546,7 @@ class TopicFold:
         *,
         look: Look | None = None,
         unshown: Collection[KeyKind] = (),
+        timed: bool = False,
     ) -> None:
         self._unshown = tuple(kind.prefix for kind in unshown)
         self._topic = topic
@@ -560,6 +555,8 @@ class TopicFold:
         self._look = look
         self._folds = GroupFolds(topic_type, worker, lambda group: _CountedGroup(topic_type, group, worker))
         self._others = 0
+        self._timed = timed
+        self._times: defaultdict[Group, dict[bytes, int]] = defaultdict(dict)
 
     def apply(self, records: Iterable[Record]) -> None:
         """Fold the next records."""
@@ -573,11 +570,14 @@ class TopicFold:
                 self._others += 1
             elif (fold := folds.of(group)) is not None:
                 applied = fold.count_and_apply(record, original, is_shown=not original.startswith(self._unshown))
+                # What takes the place of a replayed record has another key.
+                if self._timed and applied is not None and (applied.key or b"").endswith(original):
+                    self._times[group][original] = applied.timestamp_ms
                 if look is not None:
                     look(topic_type, group, original, applied)
 
     def contents(self) -> TopicContents:
-        """Return the state after all records so far; only the counts of seals change later on."""
+        """Return the state after all records so far; only the counts of seals and the times change later on."""
         folds, beyond = self._folds.by_group, self._folds.beyond
         contents = TopicContents(
             self._topic,
@@ -585,6 +585,7 @@ class TopicFold:
             sealed={group for group, each in folds.items() if each.is_sealed},
             opened={group for group, each in folds.items() if each.seals is not None},
             seals={group: each.count for group, each in folds.items()},
+            times=self._times,
             others=self._others + beyond,
             unrecognized=self._folds.unrecognized,
         )

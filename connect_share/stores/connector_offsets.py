@@ -50,7 +50,7 @@ from connect_share.stores.offsets import (
 )
 from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig, common_settings
-from connect_share.worker_config.client_translation import consumer_tuning, producer_tuning
+from connect_share.worker_config.client_translation import CONSUMER_SETTINGS, PRODUCER_SETTINGS, translated
 from connect_share.worker_config.config_providers import has_reference
 from connect_share.worker_config.override_policy import (
     POLICY_PROPERTY,
@@ -248,8 +248,8 @@ def _isolation(worker_config: WorkerConfig, connector: str, java: Mapping[str, s
 def _translated(connector: str, client: str, java: Mapping[str, str], overrides: Mapping[str, str]) -> ClientSettings:
     try:
         settings = common_settings(java)
-        tuning = {"consumer": consumer_tuning, "producer": producer_tuning}.get(client)
-        return settings if tuning is None else settings.overlaid(tuning(java))
+        tuning = {"consumer": CONSUMER_SETTINGS, "producer": PRODUCER_SETTINGS}.get(client, {})
+        return settings.overlaid(translated(java, tuning))
     except ConfigError as error:
         if not overrides:
             raise ConfigError(

@@ -511,10 +511,10 @@ _BACKOFFS: Final = (
     ("reconnect.backoff.ms", 100, "reconnect.backoff.max.ms", 1_000),
 )
 
-_Table = Mapping[str, tuple[str, Callable[[str, str], str]]]
+TranslationTable = Mapping[str, tuple[str, Callable[[str, str], str]]]
 
 _MILLIS: Final = _number(1, 300_000)
-_COMMON: Final[_Table] = {
+_COMMON: Final[TranslationTable] = {
     "request.timeout.ms": ("socket.timeout.ms", _number(10, 300_000)),
     "retry.backoff.ms": ("retry.backoff.ms", _MILLIS),
     "retry.backoff.max.ms": ("retry.backoff.max.ms", _MILLIS),
@@ -533,7 +533,7 @@ _COMMON: Final[_Table] = {
     "receive.buffer.bytes": ("socket.receive.buffer.bytes", _number(0, 100_000_000)),
     "send.buffer.bytes": ("socket.send.buffer.bytes", _number(0, 100_000_000)),
 }
-_CONSUMER: Final[_Table] = {
+CONSUMER_SETTINGS: Final[TranslationTable] = {
     "fetch.min.bytes": ("fetch.min.bytes", _number(1, 100_000_000)),
     # librdkafka wants at least its message.max.bytes; Java returns a first larger batch in any case.
     "fetch.max.bytes": ("fetch.max.bytes", _number(1_000_000, 2_147_483_135)),
@@ -541,7 +541,7 @@ _CONSUMER: Final[_Table] = {
     "max.partition.fetch.bytes": ("max.partition.fetch.bytes", _number(1, 1_000_000_000)),
     "check.crcs": ("check.crcs", _word("true", "false")),
 }
-_PRODUCER: Final[_Table] = {
+PRODUCER_SETTINGS: Final[TranslationTable] = {
     "compression.type": ("compression.type", _word("none", "gzip", "snappy", "lz4", "zstd")),
     "linger.ms": ("linger.ms", _number(0, 900_000)),
     "batch.size": ("batch.size", _number(1, 2_147_483_647)),
@@ -550,7 +550,8 @@ _PRODUCER: Final[_Table] = {
 }
 
 
-def _translated(java: Mapping[str, str], table: _Table) -> dict[str, str]:
+def translated(java: Mapping[str, str], table: TranslationTable) -> dict[str, str]:
+    """Return the settings of a table that are given, in librdkafka's names."""
     return {ours: convert(name, java[name]) for name, (ours, convert) in table.items() if java.get(name, "").strip()}
 
 
@@ -564,12 +565,6 @@ def _order_backoffs(tuning: dict[str, str]) -> None:
             tuning[first] = tuning[longest]
 
 
-def _refuse_unresolved(java: Mapping[str, str]) -> None:
-    for name, value in java.items():
-        if name.startswith(("sasl.", "ssl.", "security.", "bootstrap.")) and has_reference(value):
-            raise refusal(name, "refers to a config provider that is not declared in config.providers")
-
-
 def common_settings(java: Mapping[str, str], own: Mapping[str, str] | None = None) -> ClientSettings:
     """Bootstrap servers, security and network settings.
 
@@ -579,7 +574,9 @@ def common_settings(java: Mapping[str, str], own: Mapping[str, str] | None = Non
     Raises:
         ConfigError: names the property that is missing, wrong or has no equivalent.
     """
-    _refuse_unresolved(java)
+    for name, value in java.items():
+        if name.startswith(("sasl.", "ssl.", "security.", "bootstrap.")) and has_reference(value):
+            raise refusal(name, "refers to a config provider that is not declared in config.providers")
     servers = ",".join(part.strip() for part in java.get("bootstrap.servers", "").split(",") if part.strip())
     if not servers:
         raise refusal("bootstrap.servers", "is missing; give host:port of the brokers")
@@ -587,7 +584,7 @@ def common_settings(java: Mapping[str, str], own: Mapping[str, str] | None = Non
     if protocol not in SECURITY_PROTOCOLS:
         raise refusal("security.protocol", f"has to be one of {', '.join(SECURITY_PROTOCOLS)}")
     own = own or {}
-    tuning = _translated(java, _COMMON)
+    tuning = translated(java, _COMMON)
     _order_backoffs(tuning)
     out = {"bootstrap.servers": servers, "security.protocol": protocol, **tuning}
     if protocol.startswith("SASL"):
@@ -600,22 +597,12 @@ def common_settings(java: Mapping[str, str], own: Mapping[str, str] | None = Non
     return ClientSettings({**out, **own})
 
 
-def consumer_tuning(java: Mapping[str, str]) -> dict[str, str]:
-    """Settings that only consumers have, in librdkafka's names."""
-    return _translated(java, _CONSUMER)
-
-
-def producer_tuning(java: Mapping[str, str]) -> dict[str, str]:
-    """Settings that only producers have, in librdkafka's names."""
-    return _translated(java, _PRODUCER)
-
-
 def is_java_client_property(name: str) -> bool:
     """Return whether a name is one of Java's client settings that this module knows."""
     return (
         name in _COMMON
-        or name in _CONSUMER
-        or name in _PRODUCER
+        or name in CONSUMER_SETTINGS
+        or name in PRODUCER_SETTINGS
         or name in IGNORED
         or name in _JAVA_SECURITY
         or name.startswith(_JAVA_SECURITY_PREFIXES)

@@ -18,12 +18,13 @@ from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode, TopicSeals
 from connect_share.worker_config.client_translation import (
+    CONSUMER_SETTINGS,
+    PRODUCER_SETTINGS,
     ClientSettings,
     Isolation,
     common_settings,
-    consumer_tuning,
     is_java_client_property,
-    producer_tuning,
+    translated,
     whole_number,
 )
 from connect_share.worker_config.config_providers import (
@@ -66,33 +67,30 @@ _INTEGERS: Final[Mapping[str, tuple[int, int, int | None]]] = {
 _LEGAL_TOPIC: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}")
 
 
-class _Properties:
-    """Typed access that names the property when its value is wrong."""
+def _required(given: Mapping[str, str], name: str, remedy: str) -> str:
+    value = given.get(name, "").strip()
+    if not value:
+        raise refusal(name, f"is missing; {remedy}")
+    return value
 
-    def __init__(self, values: Mapping[str, str]) -> None:
-        self._values = values
 
-    def required(self, name: str, remedy: str) -> str:
-        value = self._values.get(name, "").strip()
-        if not value:
-            raise refusal(name, f"is missing; {remedy}")
-        return value
+def _integer(given: Mapping[str, str], name: str, default: int, limits: tuple[int, int, int | None]) -> int:
+    text = given.get(name, "").strip()
+    if not text:
+        return default
+    low, high, also = limits
+    value = whole_number(name, text)
+    if not low <= value <= high and value != also:
+        extra = "" if also is None else f", or {also}"
+        raise refusal(name, f"has to be {low} to {high}{extra}, not {value}")
+    return value
 
-    def integer(self, name: str, default: int, low: int, high: int, also: int | None) -> int:
-        text = self._values.get(name, "").strip()
-        if not text:
-            return default
-        value = whole_number(name, text)
-        if not low <= value <= high and value != also:
-            extra = "" if also is None else f", or {also}"
-            raise refusal(name, f"has to be {low} to {high}{extra}, not {value}")
-        return value
 
-    def word(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
-        value = self._values.get(name, "").strip().lower() or default
-        if value not in allowed:
-            raise refusal(name, f"has to be one of {', '.join(allowed)}")
-        return value
+def _word(given: Mapping[str, str], name: str, default: str, allowed: tuple[str, ...]) -> str:
+    value = given.get(name, "").strip().lower() or default
+    if value not in allowed:
+        raise refusal(name, f"has to be one of {', '.join(allowed)}")
+    return value
 
 
 def _remedy(properties: Mapping[str, str]) -> str:
@@ -239,15 +237,14 @@ class WorkerConfig(BaseModel):
             InvalidClusterGroupIdError: sharing is on and ``group.id`` cannot be a cluster group id.
         """
         resolved = resolve_variables({str(name): str(value) for name, value in mapping.items()}, providers)
-        given = _Properties(resolved)
         remedy = _remedy(resolved)
         values: dict[str, Any] = {
-            **{_field(name): given.required(name, remedy) for name in (*TOPIC_PROPERTIES.values(), "group.id")},
-            "bootstrap_servers": given.required("bootstrap.servers", "give host:port of the brokers"),
-            "exactly_once_source_support": given.word(
-                "exactly.once.source.support", "disabled", ("disabled", "preparing", "enabled")
+            **{_field(name): _required(resolved, name, remedy) for name in (*TOPIC_PROPERTIES.values(), "group.id")},
+            "bootstrap_servers": _required(resolved, "bootstrap.servers", "give host:port of the brokers"),
+            "exactly_once_source_support": _word(
+                resolved, "exactly.once.source.support", "disabled", ("disabled", "preparing", "enabled")
             ),
-            "sharing_enabled": given.word(SHARING_PROPERTY, "disabled", ("disabled", "enabled")) == "enabled",
+            "sharing_enabled": _word(resolved, SHARING_PROPERTY, "disabled", ("disabled", "enabled")) == "enabled",
             "originals": resolved,
         }
         values["sealing_keys"] = keys = _sealing_keys(resolved.get(KEYS_PROPERTY, "").strip())
@@ -258,11 +255,11 @@ class WorkerConfig(BaseModel):
                 f"{SEALING_PROPERTY}=off",
             )
         default, words = "off" if keys is None else "required", tuple(mode.value for mode in SealingMode)
-        values["sealing_mode"] = SealingMode(given.word(SEALING_PROPERTY, default, words))
+        values["sealing_mode"] = SealingMode(_word(resolved, SEALING_PROPERTY, default, words))
         for name, limits in _INTEGERS.items():
-            values[_field(name)] = given.integer(name, cls.model_fields[_field(name)].default, *limits)
+            values[_field(name)] = _integer(resolved, name, cls.model_fields[_field(name)].default, limits)
         for name in ("topic.tracking.enable", "topic.tracking.allow.reset"):
-            values[_field(name)] = given.word(name, "true", ("true", "false")) == "true"
+            values[_field(name)] = _word(resolved, name, "true", ("true", "false")) == "true"
         config = cls(**values)
         config._check()
         return config
@@ -350,9 +347,7 @@ class WorkerConfig(BaseModel):
         Raises:
             ConfigError: ``isolation.level`` is neither of the two words.
         """
-        given = _Properties(self.originals).word(
-            "isolation.level", "read_uncommitted", ("read_uncommitted", "read_committed")
-        )
+        given = _word(self.originals, "isolation.level", "read_uncommitted", ("read_uncommitted", "read_committed"))
         if topic_type is TopicType.STATUS:
             return Isolation.READ_UNCOMMITTED
         if self.exactly_once_source_support == "enabled":
@@ -376,12 +371,12 @@ class WorkerConfig(BaseModel):
 
     def consumer_settings(self) -> ClientSettings:
         """Settings of the internal consumers; as in Java they carry the worker's group id, which its ACLs cover."""
-        tuning = consumer_tuning(self.originals)
+        tuning = translated(self.originals, CONSUMER_SETTINGS)
         return self.client_settings().overlaid({**tuning, "group.id": self.group_id})
 
     def producer_settings(self) -> ClientSettings:
         """Settings of the internal producers."""
-        return self.client_settings().overlaid(producer_tuning(self.originals))
+        return self.client_settings().overlaid(translated(self.originals, PRODUCER_SETTINGS))
 
 
 _YAML: Final = (".yaml", ".yml")
@@ -393,21 +388,6 @@ _SERVERS: Final = "bootstrap.servers"
 
 _connection: dict[str, str] = {}
 """Connection settings of this command. They win over those of worker files, but never lead a file to other brokers."""
-
-
-@contextmanager
-def connecting_with(properties: Mapping[str, str]) -> Iterator[None]:
-    """Let connection settings win over those of every worker file that is read in this block, but for its brokers.
-
-    For a command line, which reads worker files in many places; a library that embeds the stores gives settings itself.
-    """
-    before = dict(_connection)
-    _connection.update(properties)
-    try:
-        yield
-    finally:
-        _connection.clear()
-        _connection.update(before)
 
 
 def connection_settings() -> dict[str, str]:
@@ -518,12 +498,20 @@ def profiles_file(environment: Mapping[str, str] = os.environ) -> Path:
 def profile_in_use(name: str | None) -> Iterator[None]:
     """Let the settings of a profile hold for a command; ``None``: of the one in ``$CONNECT_SHARE_PROFILE``, if any.
 
+    They win over those of every worker file that is read in this block, but for its brokers. A command line reads worker
+    files in many places; a library that embeds the stores gives settings itself.
+
     Raises:
         ConfigError: as :func:`load_profile`.
     """
     name = name or os.environ.get(PROFILE_VARIABLE)
-    with connecting_with(load_profile(name, profiles_file()) if name else {}):
+    before = dict(_connection)
+    _connection.update(load_profile(name, profiles_file()) if name else {})
+    try:
         yield
+    finally:
+        _connection.clear()
+        _connection.update(before)
 
 
 def load_profile(name: str, path: Path) -> dict[str, str]:

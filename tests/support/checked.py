@@ -26,9 +26,10 @@ def folded(
     groups: Collection[Group] | None = None,
     worker: WorkerConfig | None = None,
     look: Look | None = None,
+    timed: bool = False,
 ) -> TopicContents:
     """A topic with these records, as the console reads it once."""
-    fold = TopicFold(topic, topic_type, groups, worker, look=look)
+    fold = TopicFold(topic, topic_type, groups, worker, look=look, timed=timed)
     fold.apply(records)
     contents = fold.contents()
     contents.forget_replaced()

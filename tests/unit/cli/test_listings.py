@@ -13,7 +13,7 @@ from connect_share.cli.__main__ import main
 from connect_share.cli.get import list_connectors, list_offsets, list_tasks
 from connect_share.console import Result, Table
 from connect_share.contents import groups as contents
-from connect_share.contents.groups import Contents, TopicContents, WriteTimes
+from connect_share.contents.groups import Contents
 from connect_share.model.config import connector_config_record, task_commit_record, task_config_record
 from connect_share.model.keys import ClusterGroupId, StatusKey, prefix_key
 from connect_share.model.offsets import offset_key
@@ -30,15 +30,14 @@ Pair = tuple[bytes, bytes | None]
 
 def read(group: str = "g", **topics: Iterable[Pair]) -> Contents:
     """Fold records of one group, each written a millisecond after the one before."""
-    times = WriteTimes()
-    found = Contents(times=times)
+    found = Contents()
     for name, pairs in topics.items():
         kind = TopicType(name)
         records = [
             Record(name, 0, at, 1_000 + at, prefix_key(ClusterGroupId(group), key), value)
             for at, (key, value) in enumerate(pairs)
         ]
-        found.topics[kind] = folded(kind, records, topic=name, look=times.look)
+        found.topics[kind] = folded(kind, records, topic=name, timed=True)
     return found
 
 
@@ -152,12 +151,11 @@ def test_offsets_that_a_worker_would_take_for_removals_are_left_out() -> None:
 
 @pytest.mark.parametrize("at_ms", [-1, -(2**63), 2**63 - 1])
 def test_times_are_what_a_writer_says(at_ms: int) -> None:
-    times = WriteTimes()
-    found = Contents({TopicType.STATUS: TopicContents("s")}, times)
     key = StatusKey.CONNECTOR.key("c")
     group = ClusterGroupId("g")
-    times.look(TopicType.STATUS, group, key, Record("s", 0, 0, at_ms, prefix_key(group, key), b"{}"))
-    assert found.written_ms(TopicType.STATUS, group, [key]) == (at_ms if at_ms >= 0 else None)
+    record = Record("s", 0, 0, at_ms, prefix_key(group, key), b"{}")
+    found = Contents({TopicType.STATUS: folded(TopicType.STATUS, [record], timed=True)})
+    assert found.written_ms(TopicType.STATUS, group, key) == (at_ms if at_ms >= 0 else None)
     assert found.last_written_ms(TopicType.STATUS, group) == (at_ms if at_ms >= 0 else None)
 
 
