@@ -131,15 +131,14 @@ def _as_list(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n\n".join(blocks) or _GAP.join(headers)
 
 
-def json_text(command: str, members: Mapping[str, Any], *, on_one_line: bool = False) -> str:
-    """Write a result as JSON: sorted members, ASCII only, with ``_command`` and ``_version``."""
-    result = {"_command": command, "_version": version("connect-share"), **members}
-    return json.dumps(_finite(result), indent=None if on_one_line else 2, sort_keys=True, allow_nan=False)
+def json_text(command: str | None, members: Mapping[str, Any], *, on_one_line: bool = False) -> str:
+    """Write a result as JSON, ASCII only: sorted members, with ``_command`` and ``_version``.
 
-
-def bare_json_text(members: Mapping[str, Any], *, on_one_line: bool = False) -> str:
-    """Write JSON that another program takes as it is: its members alone, in their own order, ASCII only."""
-    return json.dumps(_finite(members), indent=None if on_one_line else 2, allow_nan=False)
+    Without a command it is what another program takes as it is: the members alone, in their own order.
+    """
+    origin = {} if command is None else {"_command": command, "_version": version("connect-share")}
+    indent = None if on_one_line else 2
+    return json.dumps(_finite({**origin, **members}), indent=indent, sort_keys=command is not None, allow_nan=False)
 
 
 def _finite(value: Any, depth: int = 0) -> Any:
@@ -212,12 +211,8 @@ class Output:
         self.width = shutil.get_terminal_size().columns if self._stdout.isatty() else None
 
     def json(self, members: Mapping[str, Any], *, bare: bool = False, on_one_line: bool = False) -> None:
-        """Print a result as JSON; ``bare``: as another program takes it, see :func:`bare_json_text`."""
-        if bare:
-            text = bare_json_text(members, on_one_line=on_one_line)
-        else:
-            text = json_text(self.command, members, on_one_line=on_one_line)
-        self._print(text, self._stdout)
+        """Print a result as JSON; ``bare``: as another program takes it, see :func:`json_text`."""
+        self._print(json_text(None if bare else self.command, members, on_one_line=on_one_line), self._stdout)
 
     def table(self, headers: Sequence[str], rows: Sequence[Sequence[object]], spare: Sequence[str] = ()) -> None:
         """Print a result as a table; a narrow terminal may do without ``spare`` columns."""

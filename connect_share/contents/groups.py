@@ -205,8 +205,8 @@ class TopicContents:
             sealed ones may be old or forged.
         opened: groups whose worker file is known, and says how values are sealed.
         seals: how the records of each group are sealed.
-        times: when the records in the state were written, in milliseconds by original key, if that was asked for; by their
-            timestamps, which any writer may choose.
+        times: when the records in the state, or under the keys of a sealed group, were written, in milliseconds by original
+            key, if that was asked for; by their timestamps, which any writer may choose.
         end: of all partitions together, so more records were never written.
         others: records of groups that were not asked for.
         two_clusters: if plain keys seem to be those of two clusters: that, and what to do.
@@ -241,7 +241,6 @@ class Contents:
     """The topics that were read, by type."""
 
     topics: dict[TopicType, TopicContents] = field(default_factory=dict)
-    _sealed_times: dict[tuple[TopicType, Group], dict[bytes, int]] = field(default_factory=dict, repr=False)
     _names: dict[tuple[TopicType, Group], _Named] = field(default_factory=dict, repr=False)
 
     def groups(self) -> list[Group]:
@@ -292,12 +291,6 @@ class Contents:
         return newest(self._times_of(topic_type, group).values())
 
     def _times_of(self, topic_type: TopicType, group: Group) -> Mapping[bytes, int]:
-        at = (topic_type, group)
-        if self.is_sealed(*at):
-            if at not in self._sealed_times:
-                records = self.topics[topic_type].seals[group].newest
-                self._sealed_times[at] = {original: record.timestamp_ms for original, record in records.items()}
-            return self._sealed_times[at]
         return self.topics[topic_type].times.get(group, {}) if topic_type in self.topics else {}
 
     def notes(self) -> Iterator[str]:
@@ -570,9 +563,10 @@ class TopicFold:
                 self._others += 1
             elif (fold := folds.of(group)) is not None:
                 applied = fold.count_and_apply(record, original, is_shown=not original.startswith(self._unshown))
+                counted = record if fold.is_sealed else applied
                 # What takes the place of a replayed record has another key.
-                if self._timed and applied is not None and (applied.key or b"").endswith(original):
-                    self._times[group][original] = applied.timestamp_ms
+                if self._timed and counted is not None and (counted.key or b"").endswith(original):
+                    self._times[group][original] = counted.timestamp_ms
                 if look is not None:
                     look(topic_type, group, original, applied)
 

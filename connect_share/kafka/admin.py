@@ -6,6 +6,7 @@ waits without a word where ``security.protocol`` does not fit the listener.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import math
 import re
@@ -45,8 +46,8 @@ from connect_share.kafka.descriptions import (
     GroupMember,
     LogEnd,
     NewTopicRequest,
+    PartitionDescription,
     TopicDescription,
-    described,
     worker_id_of,
 )
 from connect_share.worker_config import ClientSettings, Isolation
@@ -308,6 +309,30 @@ _SPREAD_S: Final = 2.0
 _Entries = Mapping[str, Any]
 
 
+def topic_id_text(uuid: Any) -> str | None:
+    """Write a topic id as Kafka's own tools do; the client library prints another base64 alphabet."""
+    if uuid is None:
+        return None
+    mask = (1 << 64) - 1
+    high, low = int(uuid.get_most_significant_bits()) & mask, int(uuid.get_least_significant_bits()) & mask
+    raw = high.to_bytes(8, "big") + low.to_bytes(8, "big")
+    return None if raw == bytes(16) else base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
+
+
+def _described(description: Any) -> TopicDescription:
+    """Return what the client library says of a topic."""
+    partitions = tuple(
+        PartitionDescription(
+            partition.id,
+            None if partition.leader is None or partition.leader.id < 0 else partition.leader.id,
+            tuple(node.id for node in partition.replicas),
+            tuple(node.id for node in partition.isr),
+        )
+        for partition in sorted(description.partitions, key=lambda partition: partition.id)
+    )
+    return TopicDescription(description.name, topic_id_text(description.topic_id), partitions)
+
+
 class Admin(AdminBase):
     """Admin client of one cluster; thread-safe, made as :class:`~connect_share.kafka.admin.AdminBase`.
 
@@ -329,7 +354,7 @@ class Admin(AdminBase):
                     future, f"describing topic {name}", TopicRight.DESCRIBE, missing_ok=True, timeout_s=timeout_s
                 )
                 if description is not None:
-                    found[name] = described(description)
+                    found[name] = _described(description)
             unheard = [name for name in wanted if name not in found and self._is_new(name)]
             if unheard:
                 raise BrokerError(f"a broker has not heard of the new topic {unheard[0]} yet", retriable=True)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from connect_share.errors import GroupProtocolError
 from connect_share.kafka.connect_protocol import worker_url
@@ -79,30 +77,6 @@ class NewTopicRequest:
     partitions: int
     replication_factor: int
     configs: Mapping[str, str] = field(default_factory=dict)
-
-
-def topic_id_text(uuid: Any) -> str | None:
-    """Write a topic id as Kafka's own tools do; the client library prints another base64 alphabet."""
-    if uuid is None:
-        return None
-    mask = (1 << 64) - 1
-    high, low = int(uuid.get_most_significant_bits()) & mask, int(uuid.get_least_significant_bits()) & mask
-    raw = high.to_bytes(8, "big") + low.to_bytes(8, "big")
-    return None if raw == bytes(16) else base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
-
-
-def described(description: Any) -> TopicDescription:
-    """Return what the client library says of a topic."""
-    partitions = tuple(
-        PartitionDescription(
-            partition.id,
-            None if partition.leader is None or partition.leader.id < 0 else partition.leader.id,
-            tuple(node.id for node in partition.replicas),
-            tuple(node.id for node in partition.isr),
-        )
-        for partition in sorted(description.partitions, key=lambda partition: partition.id)
-    )
-    return TopicDescription(description.name, topic_id_text(description.topic_id), partitions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ def test_descriptions(bench: Any) -> None:
 
 def test_topic_id_is_written_as_kafka_writes_it(bench: Any) -> None:
     """Its own files on disk would say the same; here two ways of asking have to agree, for ids with any sign."""
-    from connect_share.kafka.descriptions import topic_id_text
+    from connect_share.kafka.admin import topic_id_text
 
     class Raw:
         def __init__(self, high: int, low: int) -> None:
