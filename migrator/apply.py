@@ -31,7 +31,7 @@ from migrator.backup import back_up
 from migrator.bystanders import take_baseline
 from migrator.checks import Opened, check_all, copy_jobs, slices_behind, space_of, times_at_destination
 from migrator.copy.copy_job import SliceEvidence
-from migrator.copy.local_engine import LOCAL_ENGINE, EarlyReader, Engine, local_engine, producers_for
+from migrator.copy.local_engine import LOCAL_ENGINE, Engine, early_reader, local_engine, producers_for
 from migrator.plan import CopySlice
 from migrator.run import Followed, Manifest, MigrationRun, MigrationStatus, WrittenTopic
 from migrator.verify.new_writes import require_unused
@@ -95,8 +95,7 @@ def _early_engine(run: MigrationRun, progress: Progress) -> Iterator[Engine]:
     """Give the engine of this process; its producer gets its id, and its reader fetches, while the plan is checked."""
     producers = producers_for(run.plan)
     producers.get(run.destination.producer_settings(), run.destination.client_id(MIGRATE_CLIENT_ID))
-    early = EarlyReader.of(copy_jobs(run, {topic_type: {} for topic_type in TopicType}, {}, resumed=False))
-    with early.reader:
+    with early_reader(copy_jobs(run, {topic_type: {} for topic_type in TopicType}, {}, resumed=False)) as early:
         yield local_engine(progress, producers, early)
 
 

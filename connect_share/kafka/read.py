@@ -109,11 +109,15 @@ class RangeReader:
     """The client that reads given ranges; it fetches from the moment on when it is made, while others are being read.
 
     ``ranges`` has at most one range for each partition.
+
+    Attributes:
+        ranges: that are read.
     """
 
     def __init__(
         self, settings: ClientSettings, ranges: Sequence[OffsetRange], *, isolation: Isolation, client_id: str
     ) -> None:
+        self.ranges = list(ranges)
         wanted = [each for each in ranges if each.end > each.start]
         self._ends = {(each.topic, each.partition): each.end for each in wanted}
         if len(self._ends) < len(wanted):

@@ -256,7 +256,7 @@ class CheckedWriter:
     def _produce_when_there_is_room(self, producer: KeptProducer, arguments: Sequence[Any]) -> None:
         wait = _Wait(producer)
         while True:
-            self._raise_if_unacknowledged(producer, wait)
+            self._raise_if_unacknowledged(wait)
             producer.client.poll(0.1)
             self._raise_failure()
             with contextlib.suppress(BufferError):
@@ -283,7 +283,7 @@ class CheckedWriter:
             # belong to other slices.
             wait = _Wait(self._producer)
             while not self.is_settled and len(self._producer.client):
-                self._raise_if_unacknowledged(self._producer, wait)
+                self._raise_if_unacknowledged(wait)
                 self._producer.flush(0.5)
         self._raise_failure()
         if unanswered := self._unanswered:
@@ -292,11 +292,11 @@ class CheckedWriter:
                 "the destination holds a part of them"
             )
 
-    def _raise_if_unacknowledged(self, producer: KeptProducer, wait: _Wait) -> None:
+    def _raise_if_unacknowledged(self, wait: _Wait) -> None:
         """Raise when acknowledgements stay away; nothing is under way any more by then."""
         if wait.is_too_long():
-            self._producers.forget(producer, lost=True)
-            producer.drop_queued()
+            self._producers.forget(wait.producer, lost=True)
+            wait.producer.drop_queued()
             raise UnacknowledgedError(
                 f"{self.topic}: the brokers have stopped acknowledging; it is not known what the destination has"
             )

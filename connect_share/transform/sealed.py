@@ -217,11 +217,6 @@ class Resealer:
         self.opener = Opener(source, transform, times.source)
         self.sealer = Sealer(destination, transform, times.destination)
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether nothing is opened or sealed."""
-        return not self.opener.is_on and not self.sealer.is_on
-
     def sealed(self, record: Record) -> Record:
         """Return a record as it is written, with the time of its original; that has been read last of its key."""
         if not self.sealer.is_on:

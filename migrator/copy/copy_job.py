@@ -13,7 +13,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Final, Self, cast
 
 from pydantic import BaseModel, ConfigDict
 
@@ -217,15 +217,36 @@ def rewritten(
             yield before_sealing(answer)
 
 
-@dataclass(frozen=True)
 class PendingCopy:
-    """A slice of which everything was read and queued; its acknowledgements may still be missing."""
+    """The copy of one slice with all that goes along; after :meth:`end` its acknowledgements may still be missing.
 
-    job: CopyJob
-    writer: CheckedWriter
-    tally: Tally
-    resume_point: ResumePoint | None
-    marker: bool
+    Args:
+        job: that is done.
+        producers: kept producers of the caller.
+        existing: what an interrupted copy has left at the destination.
+    """
+
+    def __init__(self, job: CopyJob, producers: Producers, existing: ExistingRecords | None = None) -> None:
+        self.job = job
+        self.resealer = job.resealer(existing)
+        self.tally = Tally(job.source_sealing.salt + job.sealing.salt)
+        self.writer = CheckedWriter(producers, job.producer_settings, job.slice_.destination_topic, job.client_id)
+        self.resume_point: ResumePoint | None = None
+        self._has_marker = False
+
+    def end(self) -> Self:
+        """Return the copy after its last record was queued; a config topic with tombstones gets its marker.
+
+        Raises:
+            BrokerError, ConfigError: as :meth:`CopyJob.begin`.
+        """
+        slice_ = self.job.slice_
+        self.resealer.add_times_to(self.job.noted)
+        self.tally.flush()  # a sealed removal is no tombstone
+        self._has_marker = slice_.topic_type is TopicType.CONFIG and self.tally.tombstones > 0
+        if self._has_marker:
+            self.writer.write(marker(slice_.destination_topic, slice_.transform.prefix))
+        return self
 
     def finish(self, ends: Mapping[int, int] | None = None) -> SliceEvidence:
         """Wait for the missing acknowledgements and return what was done.
@@ -244,7 +265,7 @@ class PendingCopy:
             starts = self.job.destination_starts
             offsets = {number: (start, ends[number] - 1) for number, start in starts if ends[number] > start}
         spans = offsets if resumed is None else resumed.spans(offsets)
-        return self.tally.evidence(self.job.slice_, marker=self.marker, spans=spans)
+        return self.tally.evidence(self.job.slice_, marker=self._has_marker, spans=spans)
 
 
 def finish_together(begun: Sequence[PendingCopy]) -> Iterator[SliceEvidence]:
@@ -297,13 +318,6 @@ class CopyJob:
     times: SealTimes = field(default_factory=SealTimes)
     noted: SealTimes = field(default_factory=SealTimes)
 
-    def open(self) -> RangeReader:
-        """Begin to fetch the slice as its own worker reads it."""
-        slice_ = self.slice_
-        return RangeReader(
-            self.consumer_settings, [slice_.offset_range], isolation=slice_.isolation, client_id=self.client_id
-        )
-
     def begin(
         self,
         producers: Producers = PROCESS_PRODUCERS,
@@ -320,59 +334,38 @@ class CopyJob:
         Args:
             producers: kept producers of the caller, by default those of the process.
             existing: what an interrupted copy has left at the destination; not written again.
-            reader: what :meth:`open` returned; closed here.
+            reader: what :func:`open_slices` returned; closed here.
             on_progress: called now and then with the number of records read since the last call.
 
         Raises:
             BrokerError: reading or writing was refused; the destination may hold a part of the slice.
             ReadToEndTimeoutError, ConfigError: the end of the range was not reached; a key of the source is missing.
         """
-        slice_, resealer, resume_point = self.slice_, self.resealer(existing), None
-        tally, writer = self.tally(), self.writer(producers)
+        slice_, copy, resume_point = self.slice_, PendingCopy(self, producers, existing), None
+        resealer, tally, writer = copy.resealer, copy.tally, copy.writer
         try:
             if existing is not None and existing.found:
-                with reader or self.open() as first:
+                with reader or open_slices([self]) as first:
                     sent = rewritten(slice_, _records(first), Tally(), resealer=self.resealer())
                     resume_point, reader = existing.resume_point(sent, slice_.destination_partitions), None
-            with reader or self.open() as source:
+                    copy.resume_point = resume_point
+            with reader or open_slices([self]) as source:
                 for record in rewritten(slice_, _records(source), tally, on_progress, resealer=resealer):
                     tally.add(record)
                     if resume_point is not None and resume_point.passes(record):
                         tally.found_present += 1
                     else:
                         writer.write(resealer.sealed(record))
-            return self.ended(resealer, tally, writer, resume_point)
+            return copy.end()
         except BaseException:
             writer.abandon()
             raise
 
-    def ended(
-        self, resealer: Resealer, tally: Tally, writer: CheckedWriter, resume_point: ResumePoint | None = None
-    ) -> PendingCopy:
-        """Return the copy after its last record was queued; a config topic with tombstones gets its marker.
-
-        Raises:
-            BrokerError, ConfigError: as :meth:`begin`.
-        """
-        slice_ = self.slice_
-        resealer.add_times_to(self.noted)
-        tally.flush()  # a sealed removal is no tombstone
-        needs_marker = slice_.topic_type is TopicType.CONFIG and tally.tombstones > 0
-        if needs_marker:
-            writer.write(marker(slice_.destination_topic, slice_.transform.prefix))
-        return PendingCopy(self, writer, tally, resume_point, needs_marker)
-
-    def tally(self) -> Tally:
-        """Return new figures of the slice."""
-        return Tally(self.source_sealing.salt + self.sealing.salt)
-
-    def writer(self, producers: Producers) -> CheckedWriter:
-        """Return a new writer to the slice's destination."""
-        return CheckedWriter(producers, self.producer_settings, self.slice_.destination_topic, self.client_id)
-
     def may_be_mirrored(self, existing: ExistingRecords | None) -> bool:
         """Return whether every record is copied as it is but for its key; ``existing``: as for :meth:`begin`."""
-        return not self.slice_.fold and not (existing and existing.found) and self.resealer().is_plain
+        opens = self.source_sealing.keys is not None
+        seals = self.sealing.keys is not None and self.slice_.transform.destination is not None
+        return not (self.slice_.fold or (existing and existing.found) or opens or seals)
 
     def resealer(self, existing: ExistingRecords | None = None) -> Resealer:
         """Return a new way of its values, after what an interrupted copy has left."""
@@ -419,6 +412,12 @@ class CopyJob:
         records = [(topic, value, whole_key, place, answer, answer, 0, None) for place, _ in self.destination_starts]
         writer.write_all(records)
         writer.finish()
+
+
+def open_slices(jobs: Sequence[CopyJob]) -> RangeReader:
+    """Begin to fetch slices by one client, as their own worker reads them."""
+    first, ranges = jobs[0], [job.slice_.offset_range for job in jobs]
+    return RangeReader(first.consumer_settings, ranges, isolation=first.slice_.isolation, client_id=first.client_id)
 
 
 def _records(reader: RangeReader) -> Iterator[Record]:

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import Any, Final
@@ -18,10 +18,10 @@ from connect_share.kafka.client import Message, ask_headers, to_record
 from connect_share.kafka.facts import IDLE_TIMEOUT_S
 from connect_share.kafka.read import RangeReader
 from connect_share.kafka.write import PROCESS_PRODUCERS, Outgoing, Producers
-from connect_share.model.records import OffsetRange, TopicType
+from connect_share.model.records import TopicType
 from connect_share.sealing.cipher import is_sealed
 from connect_share.transform.rules import KeyTransform, SkipReason
-from migrator.copy.copy_job import CopyJob, PendingCopy, SliceEvidence, finish_together
+from migrator.copy.copy_job import CopyJob, PendingCopy, SliceEvidence, finish_together, open_slices
 from migrator.copy.existing_records import ExistingRecords
 from migrator.plan import MigrationPlan
 
@@ -43,22 +43,22 @@ def begin_together(
     Raises:
         BrokerError, ReadToEndTimeoutError, ConfigError: as :meth:`CopyJob.begin`.
     """
-    mirrors = {job.slice_.offset_range[:2]: _Mirror(job, producers) for job in jobs}
-    alone = next(iter(mirrors.values())) if len(mirrors) == 1 else None
+    copies = {job.slice_.offset_range[:2]: PendingCopy(job, producers) for job in jobs}
+    alone = next(iter(copies.values())) if len(copies) == 1 else None
     try:
         with reader:
             for batch in reader.batches(IDLE_TIMEOUT_S):
                 if alone is not None:
-                    alone.add(batch)
+                    _mirror(alone, batch)
                 else:
                     for place, messages in groupby(batch, key=_place):
-                        mirrors[place].add([*messages])
+                        _mirror(copies[place], [*messages])
                 if on_progress is not None:
                     on_progress(len(batch))
-        return [mirror.ended() for mirror in mirrors.values()]
+        return [copy.end() for copy in copies.values()]
     except BaseException:
-        for mirror in mirrors.values():
-            mirror.writer.abandon()
+        for copy in copies.values():
+            copy.writer.abandon()
         raise
 
 
@@ -90,49 +90,36 @@ def _place(message: Message) -> tuple[str, int]:
     return message.topic() or "", message.partition() or 0
 
 
-class _Mirror:
-    """What :func:`~migrator.copy.copy_job.rewritten` does in ``mirror`` mode, without a ``Record`` for each message.
+def _mirror(copy: PendingCopy, batch: Sequence[Message]) -> None:
+    """Queue the next records of a slice, as ``mirror`` mode rewrites them, without a ``Record`` for each message.
 
     Most of a copy's time is spent on each single record. Both sides have no keys.
     """
-
-    def __init__(self, job: CopyJob, producers: Producers) -> None:
-        self._job = job
-        self._resealer = job.resealer()
-        self._tally = job.tally()
-        self.writer = job.writer(producers)
-
-    def add(self, batch: Sequence[Message]) -> None:
-        """Queue the next records of the slice."""
-        transform, opener, skipped = self._job.slice_.transform, self._resealer.opener, self._tally.skipped
-        prefix, (beginnings, cut) = transform.prefix, transform.sure_beginnings
-        refuses, topic, delivered = opener.may_refuse, self.writer.topic, self.writer.delivered
-        outgoing: list[Outgoing] = []
-        for message in batch:
-            key: Any = message.key()
-            if key is not None and key.startswith(beginnings):
-                key = prefix + key[cut:]
-            else:
-                original = transform.original_key(key)
-                if isinstance(original, SkipReason):
-                    skipped[original] += 1
-                    continue
-                key = prefix + original
-            value: Any = message.value()
-            if refuses and (is_sealed(value) or opener.unopened) and opener.open(to_record(message)) is None:
-                skipped[SkipReason.REFUSED] += 1
+    transform, opener, skipped = copy.job.slice_.transform, copy.resealer.opener, copy.tally.skipped
+    prefix, (beginnings, cut) = transform.prefix, transform.sure_beginnings
+    refuses, topic, delivered = opener.may_refuse, copy.writer.topic, copy.writer.delivered
+    outgoing: list[Outgoing] = []
+    for message in batch:
+        key: Any = message.key()
+        if key is not None and key.startswith(beginnings):
+            key = prefix + key[cut:]
+        else:
+            original = transform.original_key(key)
+            if isinstance(original, SkipReason):
+                skipped[original] += 1
                 continue
-            try:
-                headers = ask_headers(message) or None
-            except SystemError:
-                raise UnreadableHeadersError.at(*_place(message), message.offset() or 0) from None
-            outgoing.append((topic, value, key, -1, delivered, delivered, message.timestamp()[1], headers))
-        self._tally.add_batch(batch, outgoing)
-        self.writer.write_all(outgoing)
-
-    def ended(self) -> PendingCopy:
-        """Return the copy after the last record."""
-        return self._job.ended(self._resealer, self._tally, self.writer)
+            key = prefix + original
+        value: Any = message.value()
+        if refuses and (is_sealed(value) or opener.unopened) and opener.open(to_record(message)) is None:
+            skipped[SkipReason.REFUSED] += 1
+            continue
+        try:
+            headers = ask_headers(message) or None
+        except SystemError:
+            raise UnreadableHeadersError.at(*_place(message), message.offset() or 0) from None
+        outgoing.append((topic, value, key, -1, delivered, delivered, message.timestamp()[1], headers))
+    copy.tally.add_batch(batch, outgoing)
+    copy.writer.write_all(outgoing)
 
 
 _logger = logging.getLogger(__name__)
@@ -157,38 +144,12 @@ Engine = Callable[[Sequence[CopyJob]], Iterable[SliceEvidence]]
 _Space = tuple[TopicType, KeyTransform]
 
 
-@dataclass(frozen=True)
-class _Existing:
-    """What interrupted copies have left at the destination.
-
-    Attributes:
-        count: of records.
-        of_slices: by the name of each slice that has been begun; the others are copied the quick way.
-    """
-
-    count: int
-    of_slices: Mapping[str, ExistingRecords]
+def early_reader(jobs: Sequence[CopyJob]) -> RangeReader:
+    """Begin to fetch what a copy of all these slices reads first; the caller closes the reader."""
+    return open_slices(_groups(jobs, {})[0])
 
 
-@dataclass(frozen=True)
-class EarlyReader:
-    """The first client of a copy, which fetches while the plan is checked.
-
-    Attributes:
-        ranges: it was made for; a copy that begins with others makes one of its own.
-    """
-
-    ranges: list[OffsetRange]
-    reader: RangeReader
-
-    @classmethod
-    def of(cls, jobs: Sequence[CopyJob]) -> EarlyReader:
-        """Begin to fetch what a copy of all these slices reads first; the caller closes the reader."""
-        group = _groups(jobs, {})[0]
-        return cls(_ranges(group), _open(group))
-
-
-def local_engine(progress: Progress, producers: Producers | None = None, early: EarlyReader | None = None) -> Engine:
+def local_engine(progress: Progress, producers: Producers | None = None, early: RangeReader | None = None) -> Engine:
     """Return the engine that copies in this process; ``producers`` are made with ``once``."""
     return partial(copy_all, producers=producers or Producers(once=True), progress=progress, early=early)
 
@@ -212,7 +173,7 @@ def copy_one(job: CopyJob, *, resumed: bool = False) -> SliceEvidence:
 
 
 def copy_all(
-    jobs: Sequence[CopyJob], producers: Producers, progress: Progress, early: EarlyReader | None = None
+    jobs: Sequence[CopyJob], producers: Producers, progress: Progress, early: RangeReader | None = None
 ) -> Iterator[SliceEvidence]:
     """Copy slices one after the other, and yield the evidence of each.
 
@@ -225,13 +186,13 @@ def copy_all(
         CopyError: an acknowledgement is missing.
     """
     left = {job.slice_.name: job for job in jobs}
-    existing = _read_existing(jobs, progress)
-    in_vain, reached = 0, (-len(left), existing.count)
+    existing, count = _read_existing(jobs, progress)
+    in_vain, reached = 0, (-len(left), count)
     while left:
         ranges = [job.slice_.offset_range for job in left.values()]
         progress.phase("copying", sum(part.end - part.start for part in ranges))
         try:
-            for evidence in _copy(list(left.values()), existing.of_slices, producers, progress, early):
+            for evidence in _copy(list(left.values()), existing, producers, progress, early):
                 del left[evidence.slice_name]
                 yield evidence
         except UnacknowledgedError as lost:
@@ -240,8 +201,8 @@ def copy_all(
             )
             left, early = {name: replace(job, resumed=True) for name, job in left.items()}, None
             time.sleep(_BROKER_HANDLES_S)
-            existing = _read_existing(list(left.values()), progress)
-            before, reached = reached, (-len(left), existing.count)
+            existing, count = _read_existing(list(left.values()), progress)
+            before, reached = reached, (-len(left), count)
             in_vain = 0 if reached > before else in_vain + 1
             if in_vain == _MAX_ATTEMPTS_IN_VAIN:
                 raise
@@ -252,19 +213,19 @@ def _copy(
     existing: Mapping[str, ExistingRecords],
     producers: Producers,
     progress: Progress,
-    early: EarlyReader | None,
+    early: RangeReader | None,
 ) -> Iterator[SliceEvidence]:
     groups = _groups(jobs, existing)
     begun: deque[PendingCopy] = deque()
     opened: deque[RangeReader] = deque()
-    if early is not None and early.ranges == _ranges(groups[0]):
-        opened.append(early.reader)
+    if early is not None and early.ranges == [job.slice_.offset_range for job in groups[0]]:
+        opened.append(early)
     with ExitStack() as stack:
         try:
             for number, group in enumerate(groups):
                 # While slices are being written the next ones are fetched.
                 for ahead in groups[number + len(opened) : number + 1 + OPEN_AHEAD]:
-                    opened.append(stack.enter_context(_open(ahead)))
+                    opened.append(stack.enter_context(open_slices(ahead)))
                 reader, known = opened.popleft(), existing.get(group[0].slice_.name)
                 if group[0].may_be_mirrored(known):
                     begun += begin_together(group, reader, producers, progress.advance)
@@ -289,18 +250,6 @@ def _settled(begun: deque[PendingCopy], *, bulk: bool, last: bool) -> Iterator[S
     elif last or sum(each.tally.written for each in begun) > _UNSETTLED:
         yield from finish_together(begun)
         begun.clear()
-
-
-def _open(group: Sequence[CopyJob]) -> RangeReader:
-    """Begin to fetch slices by one client, as their own worker reads them."""
-    first = group[0]
-    return RangeReader(
-        first.consumer_settings, _ranges(group), isolation=first.slice_.isolation, client_id=first.client_id
-    )
-
-
-def _ranges(group: Sequence[CopyJob]) -> list[OffsetRange]:
-    return [job.slice_.offset_range for job in group]
 
 
 def _groups(jobs: Sequence[CopyJob], existing: Mapping[str, ExistingRecords]) -> list[list[CopyJob]]:
@@ -328,7 +277,11 @@ def _space(job: CopyJob) -> _Space:
     return job.slice_.topic_type, job.slice_.transform.at_destination()
 
 
-def _read_existing(jobs: Sequence[CopyJob], progress: Progress) -> _Existing:
+def _read_existing(jobs: Sequence[CopyJob], progress: Progress) -> tuple[dict[str, ExistingRecords], int]:
+    """Return what interrupted copies have left at the destination, and how many records that is.
+
+    It is by the name of each slice that has been begun; the others are copied the quick way.
+    """
     spaces: dict[_Space, ExistingRecords] = {}
     resumed = [job for job in jobs if job.resumed]
     if resumed:
@@ -340,8 +293,6 @@ def _read_existing(jobs: Sequence[CopyJob], progress: Progress) -> _Existing:
     begun = {job.slice_.name for job in resumed if not job.may_be_mirrored(None)}
     in_doubt = [job for job in resumed if job.slice_.name not in begun and spaces[_space(job)].found]
     for group in _groups(in_doubt, {}):
-        begun.update(begun_slices(group, _open(group), lambda job: spaces[_space(job)]))
-    return _Existing(
-        sum(each.count for each in spaces.values()),
-        {job.slice_.name: spaces[_space(job)] for job in resumed if job.slice_.name in begun},
-    )
+        begun.update(begun_slices(group, open_slices(group), lambda job: spaces[_space(job)]))
+    found = {job.slice_.name: spaces[_space(job)] for job in resumed if job.slice_.name in begun}
+    return found, sum(each.count for each in spaces.values())

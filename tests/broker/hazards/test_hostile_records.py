@@ -20,7 +20,7 @@ from connect_share.model.records import ConnectorTaskId, OffsetRange, TopicType
 from connect_share.model.status import ConnectorStatus, State, TaskStatus
 from connect_share.storage import ConnectStorage
 from connect_share.transform.rules import KeyTransform
-from migrator.copy.copy_job import CopyJob
+from migrator.copy.copy_job import CopyJob, open_slices
 from migrator.copy.local_engine import begin_together
 from migrator.plan import MigrationPlan
 from migrator.run import backup_path
@@ -254,4 +254,4 @@ def test_a_record_with_such_a_header_is_refused_by_its_place_only_if_it_has_to_b
             job.begin()
         if job.may_be_mirrored(None):
             with pytest.raises(UnreadableHeadersError, match=rf"{config}\[0\]@{offset}: .* cannot be carried whole"):
-                begin_together([job], job.open(), PROCESS_PRODUCERS)
+                begin_together([job], open_slices([job]), PROCESS_PRODUCERS)
