@@ -1,11 +1,13 @@
 """The records of other groups at a destination, as counts and digests; never a key or a value.
 
 The figures are taken before the first write, and later again over the same offsets. If they are equal, every record of
-the other groups is still there, unchanged and at its offset. ``migrator.bystander_check`` compares them.
+the other groups is still there, unchanged and at its offset.
 """
 
 from __future__ import annotations
 
+import enum
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,50 +15,25 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
-from connect_share.backup.rewrite import NewestDigests
-from connect_share.files import Progress
+from connect_share.backup.rewrite import NewestDigests, key_hash
+from connect_share.errors import PlanFileError
+from connect_share.files import Progress, Silent
 from connect_share.kafka.client import Message, headers_of
-from connect_share.kafka.facts import TopicFacts, admin_of, read_messages
+from connect_share.kafka.facts import TopicFacts, admin_of, read_facts, read_messages, require_topic
 from connect_share.model.keys import connector_of, split_key
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.transform.rules import PLAIN_KEYS
 from connect_share.worker_config import Isolation, WorkerConfig
+from migrator.checks import require_same_topic
 from migrator.copy.existing_records import BARRIER_RECORDS
 from migrator.plan import Wanted
+from migrator.run import GroupDigest, Manifest, MigrationRun, TopicBaseline
 
 ILLEGAL_KEYS: Final = "illegal keys"
 """The name for records whose key Connect does not write. No cluster group id has a blank."""
 AT_ONCE: Final = 200_000
 """Offsets read together. Memory grows with them, or with the largest partition: about 40 bytes for each key."""
 _MODULUS: Final = 2**64
-
-
-class GroupDigest(BaseModel):
-    """The living records of one group in one topic.
-
-    Attributes:
-        keys: keys whose newest record has a value.
-        digest: sum modulo 2**64 over those records of a hash of place, timestamp, key, value and headers.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    keys: int
-    digest: str
-
-
-class TopicBaseline(BaseModel):
-    """One destination topic before the first write.
-
-    Attributes:
-        ends: per partition the end of what was read, that of committed records, exclusive.
-        groups: by group; illegal keys and plain keys count as one group each.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    ends: dict[int, int]
-    groups: dict[str, GroupDigest]
 
 
 class KeyOwners:
@@ -188,3 +165,210 @@ def take_baseline(
                 groups = digests_of(worker, KeyOwners(topic_type, wanted), ranges, progress.advance, {})
             baseline[topic_type] = TopicBaseline(ends=ends, groups=groups)
     return baseline
+
+
+_DAY_MS: Final = 86_400_000
+_NONE: Final = GroupDigest(keys=0, digest=f"{0:016x}")
+
+
+class BystanderVerdict(enum.Enum):
+    """The result for one group in one topic.
+
+    ``EQUAL``: nothing was written under its keys, and every record is still there. ``WROTE_SINCE``: it has newer
+    records, none of them by this plan; they superseded what is missing. ``UNCLEAR``: compaction has removed what would
+    prove it. ``TOUCHED``: records are gone, or are others than before.
+    """
+
+    EQUAL = "equal"
+    WROTE_SINCE = "wrote_since"
+    UNCLEAR = "unclear"
+    TOUCHED = "touched"
+
+
+class BystanderGroup(BaseModel):
+    """One group in one topic of the destination.
+
+    Attributes:
+        group: cluster group id, ``plain keys``, or ``illegal keys``.
+        keys_before: living keys before the first write.
+        keys_now: of those offsets, today.
+        written_since: records behind those offsets.
+        among_written: how many of them lie between the first and the last record that the plan wrote.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    topic_type: TopicType
+    topic: str
+    group: str
+    verdict: BystanderVerdict
+    keys_before: int
+    keys_now: int
+    written_since: int
+    among_written: int
+
+
+class OwnRecords(BaseModel):
+    """The records that the plan itself wrote to one topic.
+
+    Attributes:
+        written: acknowledged records, markers not counted.
+        found: records under the plan's own keys, up to the last offset that was acknowledged to it.
+        accounted: as many are found as were acknowledged, so none was written under another key.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    written: int
+    found: int
+    accounted: bool
+
+
+class BystanderReport(BaseModel):
+    """The result of ``verify --isolation``; ``isolated`` only if no group was touched and none is unclear."""
+
+    model_config = ConfigDict(frozen=True)
+
+    run_id: str
+    isolated: bool
+    own: dict[TopicType, OwnRecords]
+    groups: tuple[BystanderGroup, ...]
+
+
+def check_bystanders(run: MigrationRun, *, progress: Progress | None = None) -> BystanderReport:
+    """Check at the destination that no key of another group was touched; writes nothing.
+
+    Raises:
+        PlanFileError: the plan was not applied from here, or without ``--isolation-proof``.
+        TopicError: a topic is missing or was recreated.
+        BrokerError: the cluster refused.
+    """
+    progress, manifest = progress or Silent(), run.applied()
+    if manifest.isolation is None:
+        raise PlanFileError(
+            f"{run.manifest_path} does not say what others had before: apply with --isolation-proof notes it"
+        )
+    worker, wanted = run.destination, run.plan.wanted()
+    checks = []
+    with admin_of(worker) as admin:
+        facts = read_facts(admin, {written.topic for written in manifest.destination.values()})
+        for topic_type, written in manifest.destination.items():
+            found = require_topic(facts, written.topic, remedy="what the plan wrote is gone with it")
+            require_same_topic(found, written.topic_id)
+            kept_ms = admin.topic_configs(written.topic).get("delete.retention.ms", str(_DAY_MS))
+            check = _TopicCheck(
+                topic_type=topic_type,
+                facts=found,
+                baseline=manifest.isolation.get(topic_type, TopicBaseline(ends={}, groups={})),
+                manifest=manifest,
+                worker=worker,
+                owners=KeyOwners(topic_type, wanted),
+                removals_stay=int(time.time() * 1000) < manifest.started_at_ms + int(kept_ms),
+            )
+            check.read(progress)
+            checks.append(check)
+    own = _account_for(checks, manifest)
+    groups = [group for check in checks for group in check.judge(own[check.topic_type])]
+    return BystanderReport(
+        run_id=manifest.run_id,
+        isolated=all(group.verdict in {BystanderVerdict.EQUAL, BystanderVerdict.WROTE_SINCE} for group in groups),
+        own=own,
+        groups=tuple(groups),
+    )
+
+
+def _account_for(checks: Sequence[_TopicCheck], manifest: Manifest) -> dict[TopicType, OwnRecords]:
+    """Compare the number of records under the plan's own keys with what was acknowledged to it."""
+    mirrored = 0 if manifest.followed is None else manifest.followed.written
+    whole = sum(check.own for check in checks) == manifest.records_written + mirrored
+    own = {}
+    for check in checks:
+        written = sum(each.written for each in manifest.evidence if each.topic_type is check.topic_type)
+        # What was mirrored afterwards is counted over all topics together.
+        accounted = whole if mirrored else check.own == written
+        own[check.topic_type] = OwnRecords(written=written, found=check.own, accounted=accounted)
+    return own
+
+
+@dataclass
+class _TopicCheck:
+    """The check of one topic.
+
+    Attributes:
+        removals_stay: no tombstone written since the first write can have been cleaned away yet.
+        now: by group, what lives before the noted ends.
+        written: by group, how many records lie behind the noted ends.
+        among: how many of those lie among the records of the plan.
+        superseded: by group, how many keys have a newer record and none before the noted ends.
+        own: records of the plan.
+    """
+
+    topic_type: TopicType
+    facts: TopicFacts
+    baseline: TopicBaseline
+    manifest: Manifest
+    worker: WorkerConfig
+    owners: KeyOwners
+    removals_stay: bool
+    now: dict[str, GroupDigest] = field(default_factory=dict)
+    written: Counter[str] = field(default_factory=Counter)
+    among: Counter[str] = field(default_factory=Counter)
+    superseded: Counter[str] = field(default_factory=Counter)
+    own: int = 0
+
+    def read(self, progress: Progress) -> None:
+        topic, ends = self.facts.topic, self.baseline.ends
+        before = [
+            OffsetRange(topic, number, self.facts.starts.get(number, end), end) for number, end in sorted(ends.items())
+        ]
+        since = [
+            OffsetRange(topic, number, max(ends.get(number, 0), self.facts.starts[number]), end)
+            for number, end in sorted(self.facts.ends.items())
+        ]
+        progress.phase(f"looking at {topic}", sum(max(part.end - part.start, 0) for part in (*before, *since)))
+        newer = self._count_newer(since, progress.advance)
+        self.now = digests_of(self.worker, self.owners, before, progress.advance, newer)
+        self.superseded = Counter(newer.values())
+
+    def _count_newer(self, ranges: list[OffsetRange], advance: Callable[[int], None]) -> dict[int, str]:
+        """Count the records behind the noted ends. Returns the keys of other groups in them, with their owner."""
+        first = self.manifest.destination[self.topic_type].end_offsets
+        last = self.manifest.written_up_to(self.topic_type)
+        keys: dict[int, str] = {}
+        for batch in read_messages(self.worker, ranges, Isolation.READ_UNCOMMITTED):
+            for message in batch:
+                key, number = message.key(), message.partition() or 0
+                among = first.get(number, 0) <= (message.offset() or 0) < last.get(number, 0)
+                owner = self.owners.owner(key)
+                if owner is not None:
+                    self.written[owner] += 1
+                    self.among[owner] += among
+                    keys[key_hash(message.partition(), key)] = owner
+                elif among and not self.owners.is_marker(key):
+                    self.own += 1
+            advance(len(batch))
+        return keys
+
+    def judge(self, own: OwnRecords) -> list[BystanderGroup]:
+        return [self._judge(name, own) for name in sorted({*self.baseline.groups, *self.now, *self.written})]
+
+    def _judge(self, name: str, own: OwnRecords) -> BystanderGroup:
+        before, now = self.baseline.groups.get(name, _NONE), self.now.get(name, _NONE)
+        gone = before.keys - now.keys
+        verdict = BystanderVerdict.WROTE_SINCE if self.written[name] else BystanderVerdict.EQUAL
+        if gone < 0 or (gone == 0 and now != before):
+            verdict = BystanderVerdict.TOUCHED
+        elif gone > self.superseded[name]:  # and nothing newer of these keys is there
+            verdict = BystanderVerdict.TOUCHED if self.removals_stay else BystanderVerdict.UNCLEAR
+        elif self.among[name] and not own.accounted:
+            verdict = BystanderVerdict.UNCLEAR
+        return BystanderGroup(
+            topic_type=self.topic_type,
+            topic=self.facts.topic,
+            group=name,
+            verdict=verdict,
+            keys_before=before.keys,
+            keys_now=now.keys,
+            written_since=self.written[name],
+            among_written=self.among[name],
+        )

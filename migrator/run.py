@@ -27,7 +27,6 @@ from connect_share.sealing import KEYS_PROPERTY
 from connect_share.transform.sealed import Sealing
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from connect_share.worker_config.worker import SEALING_PROPERTY
-from migrator.bystanders import TopicBaseline
 from migrator.copy.copy_job import SliceEvidence
 from migrator.plan import MigrationPlan, PlannedSealing, load_model, read_plan_file, write_plan_file
 
@@ -96,6 +95,34 @@ class Sealed(BaseModel):
     records: int
     at_ms: int
     target_states: tuple[dict[str, TargetState], ...] = ()
+
+
+class GroupDigest(BaseModel):
+    """The living records of one group in one topic.
+
+    Attributes:
+        keys: keys whose newest record has a value.
+        digest: sum modulo 2**64 over those records of a hash of place, timestamp, key, value and headers.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    keys: int
+    digest: str
+
+
+class TopicBaseline(BaseModel):
+    """One destination topic before the first write.
+
+    Attributes:
+        ends: per partition the end of what was read, that of committed records, exclusive.
+        groups: by group; illegal keys and plain keys count as one group each.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    ends: dict[int, int]
+    groups: dict[str, GroupDigest]
 
 
 class Manifest(BaseModel):

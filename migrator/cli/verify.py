@@ -7,7 +7,7 @@ import sys
 from typing import Final
 
 from connect_share.console import Command, Output, Parser, ProgressLine, Result
-from migrator.bystander_check import BystanderGroup, BystanderReport, BystanderVerdict, check_bystanders
+from migrator.bystanders import BystanderGroup, BystanderReport, BystanderVerdict, check_bystanders
 from migrator.cli.options import ENGINES, NOTHING_WRITTEN, add_engine, add_evidence, add_plan
 from migrator.report import evidence_of
 from migrator.run import MigrationRun

@@ -12,8 +12,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry
 from connect_share.errors import PlanFileError
 from connect_share.kafka import client
 from connect_share.model.records import OffsetRange, Record, TopicType
-from migrator.bystander_check import BystanderGroup, BystanderReport, BystanderVerdict
-from migrator.bystanders import AT_ONCE, portions
+from migrator.bystanders import AT_ONCE, BystanderGroup, BystanderReport, BystanderVerdict, portions
 from migrator.moves import Intent
 from migrator.run import Manifest, backup_path, manifest_path
 from tests.support.migration_runs import apply_plan, check_bystanders

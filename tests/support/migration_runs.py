@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from migrator import apply, bystander_check, cutover, rollback
+from migrator import apply, cutover, rollback
 from migrator import apply as follow
+from migrator import bystanders as bystander_check
 from migrator import cutover as seal
 from migrator.run import MigrationRun, locked_run
 from migrator.verify import verification
