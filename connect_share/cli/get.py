@@ -99,7 +99,7 @@ class Reading:
 
     def begin(self) -> None:
         """Read all again the next time: after an error, a part of the records may be folded."""
-        self._topics = TopicReading(
+        self.topics = TopicReading(
             self.topic_set,
             self._wanted,
             groups=self._groups,
@@ -107,18 +107,10 @@ class Reading:
             unshown=self._unshown,
             timed=True,
         )
-        self._is_first = True
 
     def admin(self) -> Admin:
         """Return an admin client; the caller closes it."""
         return Admin(self.topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=self._timeout_s)
-
-    def changed(self, admin: Admin) -> Contents | None:
-        """Return the contents if something was written, and the first time."""
-        if not self._topics.read_on(admin) and not self._is_first:
-            return None
-        self._is_first = False
-        return self._topics.contents()
 
     def read(self, admin: Admin, out: Output) -> Contents:
         """Return the contents for the first time, and print notes about the topics.
@@ -126,7 +118,7 @@ class Reading:
         Raises:
             ConnectShareError: they cannot be read, or a group that was named is not there.
         """
-        contents = self.changed(admin)
+        contents = self.topics.read_on(admin)
         assert contents is not None  # noqa: S101 - the first time
         unknown = self._named - set(contents.groups())
         if unknown:  # a group may have no record in the topics that were read
@@ -238,7 +230,7 @@ def _watch(reading: Reading, listed: Callable[[Contents], Result], out: Output, 
                     out.show_again(result)
                 time.sleep(every_s)
                 try:
-                    contents = reading.changed(admin)
+                    contents = reading.topics.read_on(admin)
                     trouble = None
                 except ConnectShareError as error:
                     if not error.retriable and not isinstance(error, TopicRecreatedError):

@@ -31,7 +31,7 @@ class ProgressLine:
         if kind is None:
             self._close()
         elif self._what and self._terminal:
-            self._print("", end="\n")  # an error leaves the bar where it was
+            self._print("\n")  # an error leaves the bar where it was
 
     def phase(self, what: str, total: int) -> None:
         """Begin a phase of ``total`` offsets; fewer records may come."""
@@ -64,18 +64,18 @@ class ProgressLine:
                 "elapsed_s": round(elapsed_s, 3),
                 "ended": ended,
             }
-            self._print(json.dumps(line), end="\n")
+            self._print(f"{json.dumps(line)}\n")
             return
+        end = "\n" if ended else ""
         if not self._total:
-            self._print(f"\r\x1b[K{self._what}", end="\n" if ended else "")
+            self._print(f"\r\x1b[K{self._what}{end}")
             return
-        share = 1.0 if ended or not self._total else min(self._done / self._total, 1.0)
+        share = 1.0 if ended else min(self._done / self._total, 1.0)
         filled = round(share * _BAR_WIDTH)
         left = "" if ended or not rate else f", {max(self._total - self._done, 0) / rate:.0f} s left"
         bar = f"[{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {self._done:,} records, {rate:,.0f}/s{left}"
-        end = "\n" if ended else ""
-        self._print(f"\r\x1b[K{self._what} {bar}", end=end)
+        self._print(f"\r\x1b[K{self._what} {bar}{end}")
 
-    def _print(self, text: str, *, end: str) -> None:
+    def _print(self, text: str) -> None:
         with suppress(OSError):  # a closed stderr must not end the work
-            print(text, end=end, file=self._stream, flush=True)
+            print(text, end="", file=self._stream, flush=True)

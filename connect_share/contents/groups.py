@@ -326,8 +326,8 @@ def read_topics(
     """
     reading = TopicReading(topic_set, wanted, groups=groups, timeout_s=timeout_s, look=look, unshown=unshown)
     with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=timeout_s) as admin:
-        reading.read_on(admin)
-    contents = reading.contents()
+        contents = reading.read_on(admin)
+    assert contents is not None  # noqa: S101 - the first time
     for topic in contents.topics.values():
         topic.forget_replaced()
     return contents
@@ -368,9 +368,10 @@ class TopicReading:
         self._ids: dict[TopicType, str | None] = {}
         self._ends: dict[tuple[str, int], int] = {}
         self._notes: dict[TopicType, list[str]] = {}
+        self._is_first = True
 
-    def read_on(self, admin: Admin) -> bool:
-        """Read what was not read before; return whether there was anything.
+    def read_on(self, admin: Admin) -> Contents | None:
+        """Read what was not read before; return the contents if there was anything, and the first time.
 
         Raises:
             TopicRecreatedError: a topic is no longer the one that was read.
@@ -405,7 +406,9 @@ class TopicReading:
                 batches = reader.batches(self._timeout_s)
                 self._folds[topic_type].apply(to_record(message) for batch in batches for message in batch)
                 self._ends |= {(each.topic, each.partition): max(each.start, each.end) for each in new[topic_type]}
-        return any(each.end > each.start for ranges in new.values() for each in ranges)
+        is_new = self._is_first or any(each.end > each.start for ranges in new.values() for each in ranges)
+        self._is_first = False
+        return self.contents() if is_new else None
 
     def contents(self) -> Contents:
         """Return the state after all that was read; later reads do not change it."""
