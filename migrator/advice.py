@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 from connect_share.checks.finding import Finding, Severity
 from connect_share.checks.worker_file import CLIENT_KINDS, INTERCEPTORS, check_properties, class_names, with_remedy
-from connect_share.errors import PlanRejectedError, listed
+from connect_share.errors import PlanRejectedError
 from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.kafka.facts import TopicFacts, read_records
 from connect_share.model.keys import split_key
 from connect_share.model.records import TopicType
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig, load_worker_file
 from migrator.moves import Intent, PlannedMove
-from migrator.plan import Destination, PlanStep
+from migrator.plan import Destination, PlanStep, named_connectors
 
 _SHOWN_GROUPS: Final = 3
 
@@ -77,7 +77,6 @@ def _has_interceptor(properties: dict[str, str]) -> bool:
 
 
 OWN_OFFSETS_TOPIC: Final = "offsets.storage.topic"
-_NAMED: Final = 5
 
 
 def warn_about(moves: Sequence[PlannedMove], destination_cluster: str | None, mode: str) -> list[str]:
@@ -241,7 +240,7 @@ def _groups_of(moves: Sequence[PlannedMove]) -> tuple[list[str], list[str]]:
 
 
 def _end_of(moves: Sequence[PlannedMove], destination: Destination) -> str:
-    """Return what is done to the old side; ``migrator.seal_records.default_how`` decides on the same."""
+    """Return what is done to the old side; ``migrator.moved_source.default_how`` decides on the same."""
     exactly_once = [move.source.group_id for move in moves if move.source.exactly_once_source_support != "disabled"]
     fence = f"fence the producers of {', '.join(dict.fromkeys(exactly_once))}, and " if exactly_once else "and "
     topics = {topic_type: topic.topic for topic_type, topic in destination.topics.items()}
@@ -252,12 +251,6 @@ def _end_of(moves: Sequence[PlannedMove], destination: Destination) -> str:
     ):
         return f"{fence}remove the originals, which are in the same topics as their copies"
     return f"{fence}seal the source, so that a worker that is started there by mistake runs nothing"
-
-
-def named_connectors(names: Collection[str]) -> str:
-    """Return the connectors that are moved, for people."""
-    shown = listed(map(repr, sorted(names)), _NAMED)
-    return f"connector{'' if len(names) == 1 else 's'} {shown}" if names else "no connector"
 
 
 def _keys_of(move: PlannedMove) -> str:

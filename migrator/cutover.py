@@ -15,21 +15,23 @@ from connect_share.files import Progress, Silent
 from connect_share.kafka.client import Deadline
 from migrator.apply import Follower, request_path, require_may_follow
 from migrator.checks import check_all
-from migrator.moved_source import MovedSource, fence, moved_sources
-from migrator.run import Manifest, MigrationRun, MigrationStatus, only_one
-from migrator.seal_records import (
+from migrator.moved_source import (
     How,
+    MovedSource,
     SealPreview,
     Way,
     default_how,
     end_cutover,
+    fence,
     how_to_restore,
+    moved_sources,
     preview,
     require_backed_up,
     seal,
     unseal,
     unseal_records,
 )
+from migrator.run import Manifest, MigrationRun, MigrationStatus, only_one
 from migrator.verify.equality import Verification
 from migrator.verify.new_writes import describe_written, require_unused, written_since
 from migrator.verify.verification import VerifyEngine, compare_sides

@@ -15,7 +15,7 @@ from typing import Annotated, Final, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from connect_share import files as private_file
-from connect_share.errors import InvalidClusterGroupIdError, PlanFileError
+from connect_share.errors import InvalidClusterGroupIdError, PlanFileError, listed
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.sealing import KeyRing, SealingMode
@@ -24,6 +24,7 @@ from connect_share.transform.rules import PLAIN_KEYS, RULE_VERSION, KeyTransform
 from connect_share.worker_config import Isolation, WorkerConfig
 
 PLAN_FORMAT: Final = "connect-share/migration-plan/2"
+_NAMED: Final = 5
 Wanted = Mapping[str | None, frozenset[str] | None]
 """Key spaces (``None``: plain keys), and which of their connectors; ``None`` is everything in it."""
 
@@ -304,6 +305,12 @@ def key_spaces(moved: Iterable[tuple[str | None, Collection[str] | None]]) -> Wa
         known = wanted.get(space, frozenset())
         wanted[space] = None if known is None or only is None else known | frozenset(only)
     return wanted
+
+
+def named_connectors(names: Collection[str]) -> str:
+    """Return the connectors that are moved, for people."""
+    shown = listed(map(repr, sorted(names)), _NAMED)
+    return f"connector{'' if len(names) == 1 else 's'} {shown}" if names else "no connector"
 
 
 def _found(file: str, folder: Path) -> str:

@@ -21,9 +21,8 @@ from migrator.apply import now_ms
 from migrator.checks import check_all, copy_jobs, times_at_destination
 from migrator.copy.copy_job import CopyJob, Tally, marker, rewritten
 from migrator.copy.existing_records import identity
-from migrator.moved_source import moved_sources
+from migrator.moved_source import how_to_restore, moved_sources, unseal
 from migrator.run import Manifest, MigrationRun, MigrationStatus
-from migrator.seal_records import how_to_restore, unseal
 
 
 @dataclass

@@ -14,8 +14,7 @@ from connect_share.console import Parser
 from connect_share.errors import UsageError
 from connect_share.files import Progress
 from connect_share.model.records import TopicType
-from migrator.advice import named_connectors
-from migrator.plan import MigrationPlan, SourceCluster
+from migrator.plan import MigrationPlan, SourceCluster, named_connectors
 
 if TYPE_CHECKING:
     from migrator.copy.local_engine import Engine

@@ -6,10 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from migrator import apply, cutover, rollback
-from migrator import apply as follow
-from migrator import bystanders as bystander_check
-from migrator import cutover as seal
+from migrator import apply, bystanders, cutover, rollback
 from migrator.run import MigrationRun, locked_run
 from migrator.verify import verification
 
@@ -34,12 +31,12 @@ def _on_locked_file(step: Callable[Concatenate[MigrationRun, P], R]) -> Callable
 
 apply_plan = _on_locked_file(apply.apply_plan)
 resume_plan = _on_locked_file(apply.resume_plan)
-follow_plan = _on_locked_file(follow.follow_plan)
+follow_plan = _on_locked_file(apply.follow_plan)
 roll_back = _on_locked_file(rollback.roll_back)
-preview_seal = _on_locked_file(seal.preview_seal)
-seal_plan = _on_locked_file(seal.seal_plan)
-unseal_plan = _on_locked_file(seal.unseal_plan)
-check_bystanders = _on_file(bystander_check.check_bystanders)
+preview_seal = _on_locked_file(cutover.preview_seal)
+seal_plan = _on_locked_file(cutover.seal_plan)
+unseal_plan = _on_locked_file(cutover.unseal_plan)
+check_bystanders = _on_file(bystanders.check_bystanders)
 preview_cutover = _on_file(cutover.preview_cutover)
 cut_over = _on_file(cutover.cut_over)
 verify_plan = _on_file(verification.verify_plan)
