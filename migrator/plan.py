@@ -19,8 +19,7 @@ from connect_share.errors import InvalidClusterGroupIdError, PlanFileError, list
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.sealing import KeyRing, SealingMode
-from connect_share.transform.counts import Count, RecordCounts
-from connect_share.transform.rules import PLAIN_KEYS, RULE_VERSION, KeyTransform
+from connect_share.transform.rules import PLAIN_KEYS, RULE_VERSION, Count, KeyTransform, RecordCounts
 from connect_share.worker_config import Isolation, WorkerConfig
 
 PLAN_FORMAT: Final = "connect-share/migration-plan/2"

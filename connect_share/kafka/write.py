@@ -110,17 +110,6 @@ class _Wait:
     left: int = -1
     since_s: float = 0.0
 
-    def is_too_long(self) -> bool:
-        """Return whether no acknowledgement has come for longer than a working cluster needs.
-
-        Always ``False`` for a producer that sends again by itself: each of its records has a time-out of its own.
-        """
-        now_s, left = time.monotonic(), len(self.producer.client)
-        if left != self.left:
-            self.left, self.since_s, self.producer.connection_lost = left, now_s, False
-        limit_s = _LOST_S if self.producer.connection_lost else _QUIET_S
-        return self.producer.once and now_s - self.since_s > limit_s * self.producer.patience
-
 
 class Producers(threading.local):
     """Producers kept from one slice to the next; each thread has its own, so callbacks need no lock.
@@ -293,10 +282,18 @@ class CheckedWriter:
             )
 
     def _raise_if_unacknowledged(self, wait: _Wait) -> None:
-        """Raise when acknowledgements stay away; nothing is under way any more by then."""
-        if wait.is_too_long():
-            self._producers.forget(wait.producer, lost=True)
-            wait.producer.drop_queued()
+        """Raise when no acknowledgement has come for longer than a working cluster needs; nothing is under way by then.
+
+        Never with a producer that sends again by itself: each of its records has a time-out of its own.
+        """
+        producer, now_s = wait.producer, time.monotonic()
+        left = len(producer.client)
+        if left != wait.left:
+            wait.left, wait.since_s, producer.connection_lost = left, now_s, False
+        limit_s = _LOST_S if producer.connection_lost else _QUIET_S
+        if producer.once and now_s - wait.since_s > limit_s * producer.patience:
+            self._producers.forget(producer, lost=True)
+            producer.drop_queued()
             raise UnacknowledgedError(
                 f"{self.topic}: the brokers have stopped acknowledging; it is not known what the destination has"
             )

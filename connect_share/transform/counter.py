@@ -11,8 +11,7 @@ from connect_share.kafka.client import Message, headers_of, to_record, to_whole_
 from connect_share.model.keys import connector_of
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing.cipher import is_sealed
-from connect_share.transform.counts import RecordCounts
-from connect_share.transform.rules import KeyTransform, SkipReason
+from connect_share.transform.rules import KeyTransform, RecordCounts, SkipReason
 from connect_share.transform.sealed import Opener, Sealing
 
 RECORD_OVERHEAD_BYTES: Final = 61 + 70

@@ -1,4 +1,4 @@
-"""The rules of a move, whatever its direction: which keys are taken, and which keys they become.
+"""The rules of a move, whatever its direction: which keys are taken, which keys they become, and the counts of both.
 
 Pure. KIP-1173's ``KafkaConnectTopicMigrator`` is one way to ask for a transform, a plan is another; the plan also
 knows directions the KIP forgot, such as the way out of shared topics (prefixed keys become plain ones).
@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, assert_never
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from connect_share.model.keys import (
     KINDS,
@@ -258,3 +258,26 @@ class KeyTransform:
             if subject.connector not in self.connectors:
                 return SkipReason.OTHER_JOB
         return None
+
+
+Count = Annotated[int, Field(ge=0)]
+
+
+class RecordCounts(BaseModel):
+    """The counts of the records that were read.
+
+    Attributes:
+        read: records visible in the ranges; compaction and markers leave fewer than offsets.
+        to_write: records that get a new key.
+        tombstones: how many of those have no value.
+        bytes_to_write: keys and values of those, new keys counted.
+        skipped: per reason, see :class:`migrator.SkipReason`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    read: Count = 0
+    to_write: Count = 0
+    tombstones: Count = 0
+    bytes_to_write: Count = 0
+    skipped: dict[SkipReason, Count] = Field(default_factory=dict)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from connect_share.model.records import TopicType
-from connect_share.transform.counts import RecordCounts
-from connect_share.transform.rules import SkipReason
+from connect_share.transform.rules import RecordCounts, SkipReason
 from connect_share.worker_config import Isolation
 from migrator.plan import (
     Destination,
