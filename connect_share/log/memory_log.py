@@ -76,10 +76,10 @@ class MemoryTopic:
             if log in self._logs:
                 self._logs.remove(log)
 
-    def at_rest(self, read: Callable[[Mapping[int, int]], T]) -> T:
-        """Return the result of ``read``, called with the positions while nothing is being applied."""
+    def at_rest(self, look: Callable[[Mapping[int, int]], T]) -> T:
+        """Return the result of ``look``, called with the positions while nothing is being applied."""
         with self._lock:
-            return read({0: self._end})
+            return look({0: self._end})
 
     def check_may_wait(self) -> None:
         """Raise ``UsageError`` in a listener, as a log of Kafka does."""
