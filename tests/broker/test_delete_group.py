@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from connect_share.backup.delete_group import GroupDeletion
-from connect_share.files import Silent
 from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import ClusterGroupId, own_key
 from connect_share.model.records import Record, TopicType
 from connect_share.replay import replay_config
 from tests.support.console import console
 from tests.support.java_groups import foreign_records
+from tests.support.killed_rewrite import kill_in_the_rewrite
 from tests.support.migration_site import SHARED_PARTITIONS, SMALL, Site, pair
 from tests.support.sealed_sites import left, life, worker
 
@@ -109,26 +108,12 @@ def test_a_sealed_group_needs_its_keys_and_nothing_is_believed_of_it_afterwards(
     assert set(life(path)[0].connectors()) == {"c", "d"}
 
 
-class _Interrupted(Silent):
-    """Ends a run after the first removals; ``test_reseal.py`` kills one by the same rewrite."""
-
-    what = ""
-
-    def phase(self, what: str, total: int) -> None:
-        self.what = what
-
-    def advance(self, records: int) -> None:
-        if self.what == "removing":
-            raise KeyboardInterrupt
-
-
-def test_an_interrupted_run_is_completed_by_the_next_while_others_write(shared: Site, call: Any) -> None:
+def test_a_killed_run_is_completed_by_the_next_while_others_write(shared: Site, call: Any) -> None:
     topic = shared.topic("shared", TopicType.OFFSET)
     shared.produce([Record(topic, -1, 0, 1, b'one.["c",{"n":%d}]' % number, b"{}") for number in range(MANY)])
     path, backup = shared.worker_file("shared", "one", sharing=True), shared.folder / "one.avro"
     untouched = others(shared)
-    with pytest.raises(KeyboardInterrupt):
-        GroupDeletion.of(path, "one").write(backup, _Interrupted())
+    kill_in_the_rewrite("connect_share", "delete", "group", "one", "-w", path, "--yes", "--backup", backup)
     with foreign_records(shared.settings, shared.topic("shared", TopicType.CONFIG), 500):
         told = call("delete", "group", "one", "-w", path, "--yes", "--output", "json")
     assert told.code == 0, told.err

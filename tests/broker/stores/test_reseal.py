@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +16,7 @@ from connect_share.sealing.cipher import is_sealed, key_id
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from tests.support.flushes import flush_offsets
+from tests.support.killed_rewrite import kill_in_the_rewrite
 from tests.support.migration_site import run
 from tests.support.sealed import key_text
 from tests.support.worker_files import SHARING
@@ -27,17 +25,6 @@ pytestmark = pytest.mark.broker
 
 SECRET = "hunter2-zebra"
 FILE = {"filename": "x.txt"}
-KILLED = """
-import itertools, os, signal, sys
-from connect_share.backup import rewrite
-from migrator.cli.__main__ import main
-write = rewrite.write_records
-def some(workers, records):
-    write(workers, itertools.islice(records, 4))
-    os.kill(os.getpid(), signal.SIGKILL)
-rewrite.write_records = some
-main(sys.argv[1:])
-"""
 
 
 def worker_file(shared: Any, folder: Path, keys: str | None, mode: str = "required") -> Path:
@@ -77,12 +64,6 @@ def forms(shared: Any) -> set[int | None]:
     return {key_id(value) if value is not None and is_sealed(value) else None for value in own}
 
 
-def killed(path: Path, *more: str) -> None:
-    command = [sys.executable, "-c", KILLED, "reseal", "--worker-config", str(path), "--yes", *more]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-
-
 def reseal(path: Path, *more: str) -> Any:
     code, said, errors = run("reseal", "--worker-config", path, "--yes", "--output", "json", *more)
     assert code == 0, errors
@@ -107,7 +88,7 @@ def test_plain_sealed_rotated_and_plain_again(shared: Any, tmp_path: Path) -> No
         code, said, _ = run("reseal", "--worker-config", path, "--dry-run", *more)
         assert (code, SECRET in said) == (0, False)
         assert [len(shared.read(kind.value)) for kind in TopicType] == ends
-        killed(path, *more)
+        kill_in_the_rewrite("migrator", "reseal", "--worker-config", path, "--yes", *more)
         assert sum(len(shared.read(kind.value)) for kind in TopicType) == sum(ends) + 4
         assert believed(path) == before
         told = reseal(path, *more)
