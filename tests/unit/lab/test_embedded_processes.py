@@ -1,18 +1,22 @@
-"""Whatever ends the parent, its children end too."""
+"""Whatever ends the parent, its children end too; and what else would make tests fail by chance."""
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
+import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tests.lab.embedded import processes, supervisor
-from tests.lab.embedded.errors import EmbeddedError
+from tests.lab.embedded.ports import free_ports
 from tests.lab.embedded.processes import ChildProcess
+from tests.lab.embedded.rest import ConnectRest, RestError
 from tests.support.waiting import await_that
 
 _DEADLINE_S = 90.0
@@ -21,8 +25,7 @@ import sys, time
 from pathlib import Path
 from tests.lab.embedded.processes import ChildProcess
 
-folder = Path(sys.argv[1])
-child = ChildProcess(["sleep", "300"], log_path=folder / "child.log", grace_s=5)
+child = ChildProcess(["sleep", "300"], log_path=Path(sys.argv[1]) / "child.log", grace_s=5)
 print(child.pid, flush=True)
 if sys.argv[2] == "raise":
     raise RuntimeError("as in a bug")
@@ -38,23 +41,18 @@ def _is_gone(pid: int) -> bool:
         return True
 
 
-def _parent(folder: Path, how: str) -> tuple[subprocess.Popen[str], int]:
-    parent = subprocess.Popen(
-        [sys.executable, "-c", _PARENT, str(folder), how], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert parent.stdout is not None
-    return parent, int(parent.stdout.readline())
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_a_child_ends_with_its_parent(tmp_path: Path, number: signal.Signals) -> None:
-    parent, child = _parent(tmp_path, "wait")
-    with parent:
-        assert not _is_gone(child)
-        parent.send_signal(number)
+@pytest.mark.parametrize("how", ["raise", signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_a_child_ends_with_its_parent(tmp_path: Path, how: signal.Signals | str) -> None:
+    command = [sys.executable, "-c", _PARENT, str(tmp_path), str(how)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        if isinstance(how, signal.Signals):
+            assert not _is_gone(child)
+            parent.send_signal(how)
         parent.communicate(timeout=_DEADLINE_S)
     await_that(lambda: _is_gone(child), what="gone")
-    assert parent.returncode == -number
+    assert parent.returncode == (-how if isinstance(how, signal.Signals) else 1)
 
 
 def test_a_child_ends_with_a_parent_killed_while_it_was_started(tmp_path: Path) -> None:
@@ -89,33 +87,14 @@ def _lines(path: Path) -> list[str]:
     return path.read_text().split() if path.exists() else []
 
 
-def test_a_child_ends_with_a_parent_that_fails(tmp_path: Path) -> None:
-    parent, child = _parent(tmp_path, "raise")
-    with parent:
-        _, errors = parent.communicate(timeout=_DEADLINE_S)
-    assert "as in a bug" in errors
-    await_that(lambda: _is_gone(child), what="gone")
-
-
-def test_ctrl_c_reaches_the_parent_only(tmp_path: Path) -> None:
-    """A terminal sends it to the whole foreground group: the parent has to be able to stop in order."""
-    child = ChildProcess(["sleep", "300"], log_path=tmp_path / "log")
-    try:
-        assert os.getpgid(child.pid) != os.getpgid(0)
-    finally:
-        child.stop()
-
-
-def test_stop_kills_what_does_not_listen(tmp_path: Path) -> None:
+def test_stop_kills_what_does_not_listen_and_what_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = "trap '' TERM; echo deaf; while :; do sleep 0.1; done"
     child = ChildProcess(["sh", "-c", script], log_path=tmp_path / "log", grace_s=0.2)
+    assert os.getpgid(child.pid) != os.getpgid(0)  # Ctrl-C reaches the parent only, which then stops in order
     await_that(lambda: "deaf" in child.log_tail(), what="ready")
     child.stop()
     assert _is_gone(child.pid)
     assert child.exit_code == 128 + signal.SIGKILL
-
-
-def test_stop_leaves_nothing_of_a_supervisor_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "_SUPERVISOR_S", 0.2)
     child = ChildProcess(["sleep", "300"], log_path=tmp_path / "log", grace_s=0.2)
     os.kill(child._process.pid, signal.SIGSTOP)
@@ -123,34 +102,63 @@ def test_stop_leaves_nothing_of_a_supervisor_that_hangs(tmp_path: Path, monkeypa
     await_that(lambda: _is_gone(child.pid), what="gone")
 
 
-def test_stop_lets_a_program_end_in_order(tmp_path: Path) -> None:
+def test_stop_lets_a_program_end_in_order_and_kill_gives_no_chance(tmp_path: Path) -> None:
     script = "trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.05; done"
-    child = ChildProcess(["sh", "-c", script], log_path=tmp_path / "log", grace_s=60)
-    await_that(lambda: "ready" in child.log_tail(), what="ready")
-    child.stop()
-    child.stop()
-    assert not child.running
-    assert child.exit_code == 3
-    assert child.log_tail().endswith("bye\n")
+    for end, code in ((ChildProcess.stop, 3), (ChildProcess.kill, 128 + signal.SIGKILL)):
+        child = ChildProcess(["sh", "-c", script], log_path=tmp_path / f"log-{code}", grace_s=60)
+        await_that(lambda child=child: "ready" in child.log_tail(), what="ready")  # type: ignore[misc]
+        end(child)
+        child.stop()
+        assert child.exit_code == code
+        assert child.log_tail().endswith("bye\n") is (code == 3)
 
 
-def test_kill_gives_no_chance(tmp_path: Path) -> None:
-    script = "trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.05; done"
-    child = ChildProcess(["sh", "-c", script], log_path=tmp_path / "log")
-    await_that(lambda: "ready" in child.log_tail(), what="ready")
-    child.kill()
-    assert child.exit_code == 128 + signal.SIGKILL
-    assert "bye" not in child.log_tail()
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a port be kept for somebody else")
+def test_a_server_gets_its_port_and_nobody_else_does() -> None:
+    first, second = free_ports(2)
+    assert first != second
+    for _ in range(2):  # a server that is started again, too
+        with socket.socket() as stranger, pytest.raises(OSError, match="in use") as refused:
+            stranger.bind(("127.0.0.1", first))
+        assert refused.value.errno == errno.EADDRINUSE
+        with (
+            socket.create_server(("127.0.0.1", first)) as server,  # with SO_REUSEADDR, as Java's
+            socket.create_connection(("127.0.0.1", first), timeout=30) as client,
+        ):
+            server.accept()[0].close()
+            assert client.recv(1) == b""
 
 
-def test_a_program_that_ends_by_itself_tells_its_exit_code(tmp_path: Path) -> None:
-    child = ChildProcess(["sh", "-c", "echo to stderr >&2; exit 7"], log_path=tmp_path / "log")
-    await_that(lambda: not child.running, what="ended")
-    assert child.exit_code == 7
-    assert child.log_tail(5) == "derr\n"
-    child.stop()
+@pytest.mark.parametrize(
+    ("answers", "status"),
+    [
+        ([b""], 0),
+        ([b"HTTP/1.1 2"], 0),
+        ([b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n["], 0),
+        ([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n["], 0),
+        ([b"HTTP/1.1 500 Error\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{"], 500),
+        ([b"HTTP/1.1 409 Conflict\r\n\r\nrebalance"] * 2 + [b"HTTP/1.1 200 OK\r\n\r\n[]"], 200),
+    ],
+)
+def test_half_an_answer_of_a_worker_is_none_and_a_question_that_meets_a_rebalance_is_asked_again(
+    answers: list[bytes], status: int
+) -> None:
+    """A worker that is killed has often begun to answer."""
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as thread:
+        done = thread.submit(_answer, server, answers)
+        rest = ConnectRest(f"http://127.0.0.1:{server.getsockname()[1]}")
+        if status == 200:
+            assert rest.call("GET", "/connectors") == []
+        else:
+            with pytest.raises(RestError) as refused:
+                rest.call("GET", "/connectors")
+            assert refused.value.status == status
+        done.result(_DEADLINE_S)
 
 
-def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(EmbeddedError, match="no-such-program could not be started"):
-        ChildProcess(["/no-such-program"], log_path=tmp_path / "log")
+def _answer(server: socket.socket, answers: list[bytes]) -> None:
+    """Answer each request with these bytes, and hang up."""
+    for text in answers:
+        with server.accept()[0] as connection:
+            connection.recv(65536)
+            connection.sendall(text)

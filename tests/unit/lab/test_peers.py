@@ -1,4 +1,4 @@
-"""Kafka's own tests without their JVMs: reports, evidence, verdicts, the result file, the page in the docs."""
+"""Kafka's own tests without their JVMs: what counts as failed, what was seen beside the tests, and the verdict."""
 
 from __future__ import annotations
 
@@ -6,26 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.errors import ConfigError
-from connect_share.jar import JAVA_SOURCES
 from tests.lab.compatibility.result import Machine
-from tests.lab.peers.page import page
 from tests.lab.peers.result import (
     Evidence,
     Found,
     Mode,
-    Result,
     Run,
     TestCase,
-    load_result,
     read_evidence,
     read_log,
     read_reports,
-    save_result,
 )
-from tests.lab.peers.suite import MUTATION
 
-DOCS = Path(__file__).parents[3] / "docs"
 PASSED = TestCase(name="OffsetsApiIntegrationTest#testGet()", seconds=1.5)
 SKIPPED = TestCase(name="OffsetsApiIntegrationTest#testAlter()", seconds=0, skipped=True)
 FAILED = TestCase(name="OffsetsApiIntegrationTest#testReset()", seconds=2, trouble="AssertionError: 1 | 2")
@@ -119,39 +111,3 @@ def test_the_evidence_is_added_up(tmp_path: Path) -> None:
 def test_a_run_holds_only_with_all_of_its_evidence(one: Run, trouble: str) -> None:
     assert trouble in " ".join(one.troubles)
     assert bool(one.troubles) == bool(trouble)
-
-
-def test_a_result_is_kept_and_shown(tmp_path: Path) -> None:
-    every = ["ErrorHandlingIntegrationTest", "OffsetsApiIntegrationTest"]
-    result = Result().with_run(run(Mode.MUTANT, SEEN, FAILED), every).with_run(run(Mode.SHARED, SEEN), every)
-    result = result.with_run(run(Mode.SHARED, SEEN, PASSED, FAILED), every)
-    path = tmp_path / "result.json"
-    save_result(path, result)
-    assert load_result(path) == result
-    assert [one.mode for one in result.runs] == [Mode.MUTANT, Mode.SHARED]
-    text = page(result)
-    assert "| 4.3.1 | shared | 1 of 2 | 2 | 1 | 1 | 3 | 9 | 90 | 0 | 0 | 0 | 2 |" in text
-    assert "| 4.3.1 | mutant | 1 of 2 | 1 | **0** |" in text
-    assert "| `OffsetsApiIntegrationTest` | not run | 1 of 2 | not run | 0 of 1 |" in text
-    assert "`OffsetsApiIntegrationTest#testReset()` failed: `AssertionError: 1 / 2`" in text
-    path.write_text('{"format": 1, "runs": [{}]}')
-    with pytest.raises(ConfigError, match="no result of Kafka's tests"):
-        load_result(path)
-
-
-def test_the_jar_has_the_line_that_the_mutant_changes() -> None:
-    text = (JAVA_SOURCES / "connectshare" / "GroupKeys.java").read_text(encoding="utf-8")
-    assert text.count(MUTATION[0]) == 1
-
-
-def test_the_page_in_the_docs_is_that_of_the_result_beside_it_and_all_holds() -> None:
-    result = load_result(DOCS / "kafka-tests.json")
-    assert page(result) == (DOCS / "kafka-tests.md").read_text("utf-8")
-    assert [trouble for one in result.runs for trouble in one.troubles] == []
-    for kafka in result.classes:
-        plain, mutant = result.of(kafka, Mode.PLAIN), result.of(kafka, Mode.MUTANT)
-        assert mutant
-        for mode in (Mode.SHARED, Mode.SEALED):
-            for name, one in result.of(kafka, mode).items():
-                beside = plain.get(name, one)  # a page of a part may have no plain run of a class yet
-                assert {test.name for test in one.found.tests} == {test.name for test in beside.found.tests}

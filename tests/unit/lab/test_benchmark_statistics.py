@@ -1,0 +1,167 @@
+"""What benchmarks publish: medians and ratios of what was measured, goals by size, the comparison of two results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connect_share.errors import ConfigError
+from spark_jobs.benchmark.results import Scenario, Starts, StartupResult
+from tests.lab.benchmarks.migration_report import migration_report, size_report
+from tests.lab.benchmarks.sealing import sealing_report
+from tests.lab.benchmarks.startup import comparison
+from tests.lab.benchmarks.startup.comparison import compare, comparison_lines
+from tests.lab.benchmarks.startup.view import measured_scenarios
+from tests.lab.benchmarks.steady_state import Reading, steady_report
+from tests.lab.benchmarks.workers import CELLS, workers_report
+
+
+def test_workers_and_sealed_starts_are_compared_by_medians() -> None:
+    starts = [{"seconds": value, "log_lines": 10} for value in (2.0, 9.0, 3.0)]
+    report = workers_report({**{cell.name: starts for cell in CELLS}, "plain_shared": [{"seconds": 6.0}]})
+    assert report["ratios"] == {
+        "jar_to_plain_dedicated": 1.0,
+        "jar_to_plain_shared": 0.5,
+        "jar_shared_to_plain_dedicated": 1.0,
+        "sealed_to_jar_shared": 1.0,
+    }
+    found = sealing_report({"kip": {"cold start": {"plain": [0.2, 0.1, 0.4], "sealed": [0.3, 0.1, 0.22]}}})
+    assert found["scenarios"]["kip"]["cold start"] == {
+        "plain_ms": 200.0,
+        "sealed_ms": 220.0,
+        "ratio": 1.1,
+        "measured": 3,
+    }
+
+
+def a_size(**changed: list[dict[str, float]]) -> dict[str, Any]:
+    def runs(*wall_s: float, cpu_s: float) -> list[dict[str, float]]:
+        return [{"wall_s": value, "cpu_s": cpu_s, "copy_s": value / 2, "peak_bytes": 2e6} for value in wall_s]
+
+    found = {
+        "mirror_maker": runs(16.0, 30.0, 14.0, cpu_s=20.0),
+        "local_apply": runs(2.0, 1.0, 9.0, cpu_s=4.0),
+        "local_verify": runs(2.0, 3.0, 0.5, cpu_s=3.0),
+        **changed,
+    }
+    return size_report(1_000_000, 50_000_000, found, {})
+
+
+def test_moves_are_compared_by_medians_and_sums_by_round_and_goals_are_those_of_their_size() -> None:
+    size = a_size()
+    assert size["contenders"]["local_apply_verify"]["wall_s"] == {"n": 3, "median": 4.0, "min": 4.0, "max": 9.5}
+    assert size["contenders"]["mirror_maker"]["records_per_s"] == 125_000
+    assert size["contenders"]["mirror_maker"]["cpu_us_per_record"] == 20.0
+    report = migration_report({"kip": size, "10000": a_size(), "1000000": a_size()}, 3)
+    met = {(goal["size"], goal["ratio"]): (goal["found"], goal["met"]) for goal in report["goals"]}
+    assert met == {
+        ("kip", "mirror_maker_to_apply_wall"): (8.0, True),
+        ("1000000", "mirror_maker_to_apply_wall"): (8.0, True),
+        ("1000000", "mirror_maker_to_apply_cpu"): (5.0, True),
+        ("1000000", "mirror_maker_to_apply_verify_wall"): (4.0, True),
+        ("1000000", "mirror_maker_to_apply_verify_cpu"): (2.86, True),
+    }
+    slow = {"local_verify": [{"wall_s": 5.0, "cpu_s": 4.0, "copy_s": 1.0, "peak_bytes": 2e6}] * 3}
+    goals = migration_report({"kip": a_size(local_apply=slow["local_verify"])}, 3)["goals"]
+    assert [goal["met"] for goal in goals] == [False]
+    nothing = migration_report({"kip": size_report(10, 100, {"local_verify": slow["local_verify"]}, {})}, 1)
+    assert (nothing["goals"], nothing["met"]) == ([], True)  # what was not measured is not missed
+
+
+def test_what_a_worker_needs_without_other_groups_is_taken_away() -> None:
+    readings = [
+        Reading("java", 1, 20.0, 0.0, 0.0, 0.01, 500.0),
+        Reading("python", 1, 20.0, 0.0, 0.0, 0.02, None),
+        Reading("java", 10, 20.0, 200.0, 90.0, 0.03, 30_500.0),
+        Reading("python", 10, 20.0, 200.0, 90.0, 0.03, None),
+    ]
+    idle, _, java, python = steady_report(readings)["windows"]
+    assert "cpu_us_per_record" not in idle
+    assert (java["cpu_us_per_record"], java["received_bytes_per_record"]) == (100.0, 150.0)
+    assert python["cpu_us_per_record"] == 50.0
+    assert "received_bytes_per_record" not in python
+
+
+HERE = {"processors": 2, "architecture": "x86_64", "memory_bytes": 1, "system": "Linux 6", "cluster": "embedded"}
+
+
+def scenario(name: str = "kip", records: int = 10) -> Scenario:
+    return Scenario(
+        name=name, title=name, series=name, groups=1, jobs=1, config_records=records, status_records=1, offset_records=1,
+        config_bytes=1, status_bytes=1, offset_bytes=1, partitions={"config": 1},
+    )  # fmt: skip
+
+
+def result(ours: list[float], bare: list[float] | None = None, **changed: Any) -> StartupResult:
+    starts = [Starts(scenario="kip", contender="python", warmth="warm", seconds=ours)]
+    if bare is not None:
+        starts.append(Starts(scenario="kip", contender="librdkafka", warmth="warm", seconds=bare))
+    return StartupResult(**{"scenarios": [scenario()], "starts": starts, "machine": HERE, **changed})
+
+
+def test_starts_that_cannot_have_been_measured_are_left_out() -> None:
+    (ours,) = measured_scenarios(result([0.1, 0.3, -1.0, 0.0], [0.0]))["kip"].starts
+    assert ours.total.values == (0.1, 0.3)
+
+
+def test_on_one_machine_milliseconds_are_compared() -> None:
+    (row, bare) = compare(result([0.1, 0.11, 0.12], [0.05] * 3), result([0.2, 0.21, 0.22], [0.05] * 3)).rows
+    assert (row.contender, row.warmth, row.before, row.after) == ("python", "warm", 0.11, 0.21)
+    assert row.ratio == pytest.approx(0.21 / 0.11)
+    assert row.bare_before == pytest.approx(2.2)
+    assert (row.verdict, bare.verdict) == ("**slower**", "same")
+
+
+def test_a_spread_that_meets_is_no_difference() -> None:
+    assert not compare(result([0.1, 0.2, 0.3]), result([0.15, 0.25, 0.3])).differs
+    assert not compare(result([0.1, 0.1, 0.1]), result([0.105, 0.105, 0.105])).differs
+
+
+def test_on_two_machines_multiples_of_the_bare_read_are_compared() -> None:
+    slower = {**HERE, "processors": 64}
+    found = compare(result([0.1] * 3, [0.05]), result([0.4] * 3, [0.2], machine=slower, versions={"kafka": "4.3.1"}))
+    assert (found.same_machine, found.differs) == (False, False)
+    assert found.rows[0].ratio == pytest.approx(1)
+    shown = list(comparison_lines(found))
+    assert {"| processors | 2 | 64 |", "| version of kafka | - | 4.3.1 |"} < set(shown)
+    assert shown[-1] == "Same within the spread: 1 starts."
+    with pytest.raises(ConfigError, match="no start beside bare librdkafka in both"):
+        compare(result([0.1] * 3), result([0.4] * 3, machine=slower))
+
+
+def test_only_what_is_the_same_is_compared_and_few_starts_are_not_judged() -> None:
+    kcat = Starts(scenario="kip", contender="kcat", warmth="cold", seconds=[1.0, 9.0])
+    few = result([], starts=[*result([1.0] * 3).starts, kcat])
+    assert [row.verdict for row in compare(few, few).rows] == ["same", "too few starts"]
+    with pytest.raises(ConfigError, match="less than 3 times"):
+        compare(result([0.1] * 2), result([0.4] * 3))
+    more = [scenario(), scenario("groups-10")]
+    assert compare(result([1.0] * 3, scenarios=more), result([1.0] * 3)).left_out == ("groups-10",)
+    with pytest.raises(ConfigError, match=r"no scenario and contender in common \(kip against kip\), or the records"):
+        compare(result([1.0]), result([1.0], scenarios=[scenario(records=11)]))
+
+
+@given(*[st.lists(st.floats(1e-6, 1e6), min_size=3, max_size=9)] * 2)
+def test_the_other_way_round_is_the_inverse(one: list[float], other: list[float]) -> None:
+    there, back = compare(result(one), result(other)).rows[0], compare(result(other), result(one)).rows[0]
+    assert there.ratio is not None
+    assert back.ratio is not None
+    assert there.ratio * back.ratio == pytest.approx(1)
+    assert there.differs == back.differs
+    assert not compare(result(one), result(one)).differs
+
+
+def test_the_exit_code_is_that_of_diff(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [str(tmp_path / "before.json"), str(tmp_path / "after.json")]
+    for file, seconds in zip(files, (1.0, 2.0), strict=True):
+        Path(file).write_text(result([seconds] * 3).model_dump_json())
+    assert comparison.main(files) == 1
+    assert "| kip | Python stores, warm | 1,000 | 2,000 | - | - | 2.00 | **slower** |" in capsys.readouterr().out
+    assert comparison.main([files[0], files[0]]) == 0
+    Path(files[1]).write_text("{}")
+    assert comparison.main(files) == 2
+    assert comparison.main([files[0], str(tmp_path / "none.json")]) == 2

@@ -1,0 +1,59 @@
+"""What the docs publish is drawn from the results that lie beside it, and these results hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_jobs.benchmark.results import StartupResult
+from tests.lab.benchmarks.figures import ROOT, TABLES, drawings, readme_figures, with_figures
+from tests.lab.benchmarks.startup.goals import goals
+from tests.lab.compatibility.__main__ import broker_versions, worker_versions
+from tests.lab.compatibility.cells import Plugin, planned
+from tests.lab.compatibility.page import page as compatibility_page
+from tests.lab.compatibility.result import Outcome, load_results
+from tests.lab.peers.page import page as peers_page
+from tests.lab.peers.result import Mode, load_result
+from tests.support.html_page import PageReader, check_self_contained
+
+DOCS = ROOT / "docs"
+
+
+def test_figures_and_pages_are_those_of_the_benchmarks_results() -> None:
+    drawn = drawings(ROOT)
+    assert {ROOT / "README.md", *(DOCS / page for page in TABLES)} < drawn.keys()
+    for path, text in drawn.items():
+        assert path.read_text("utf-8") == text, path
+    readme = drawn[ROOT / "README.md"]
+    assert with_figures(with_figures(readme, "starts", ""), "moves", "") != readme
+    page = drawn[DOCS / "benchmarks" / "startup.html"]
+    PageReader(page)
+    check_self_contained(page)
+
+
+def test_what_was_not_measured_is_neither_met_nor_missed_and_makes_no_figures() -> None:
+    assert {goal.met for goal in goals(StartupResult())} == {None}
+    with pytest.raises(Exception, match="kip, groups-1000 and groups-1 is not in the result"):
+        readme_figures(StartupResult())
+
+
+def test_the_whole_compatibility_matrix_is_green() -> None:
+    results = load_results(DOCS / "compatibility.json")
+    assert compatibility_page(results) == (DOCS / "compatibility.md").read_text("utf-8")
+    whole = planned(broker_versions(), worker_versions(), tuple(Plugin))
+    assert {cell.name for cell in whole} == set(results)
+    assert all(results[cell.name].outcome is not Outcome.FAILS for cell in whole)
+    for cell in whole:
+        assert [one.kind for one in results[cell.name].java] == list(cell.java)
+
+
+def test_all_of_kafkas_own_tests_hold() -> None:
+    result = load_result(DOCS / "kafka-tests.json")
+    assert peers_page(result) == (DOCS / "kafka-tests.md").read_text("utf-8")
+    assert [trouble for one in result.runs for trouble in one.troubles] == []
+    for kafka in result.classes:
+        plain, mutant = result.of(kafka, Mode.PLAIN), result.of(kafka, Mode.MUTANT)
+        assert mutant
+        for mode in (Mode.SHARED, Mode.SEALED):
+            for name, one in result.of(kafka, mode).items():
+                beside = plain.get(name, one)  # a page of a part may have no plain run of a class yet
+                assert {test.name for test in one.found.tests} == {test.name for test in beside.found.tests}
