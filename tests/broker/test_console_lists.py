@@ -18,7 +18,6 @@ import pytest
 
 from connect_share.contents.groups import TopicReading
 from connect_share.errors import TopicRecreatedError
-from connect_share.kafka.client import producer
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.config import connector_config_record
 from connect_share.model.keys import ClusterGroupId, ConfigKey, StatusKey, prefix_key
@@ -28,7 +27,7 @@ from connect_share.model.status import ConnectorStatus, State, connector_status_
 from connect_share.worker_config import TopicSet
 from tests.broker.test_console import Filled, believed, filled, run, vector, worker_file  # noqa: F401 - fixtures
 from tests.support.kafka import TestBroker
-from tests.support.topics import create_known, pairs_of, send
+from tests.support.topics import create_known, ordered_producer, pairs_of, send
 from tests.support.waiting import await_that
 
 # ruff: noqa: F811 - fixtures
@@ -141,7 +140,7 @@ def write_connector(broker: TestBroker, filled: Filled, group: str, state: State
     prefix = ClusterGroupId(group)
     config = [connector_config_record("c", {"name": "c"})]
     status = [connector_status_record(ConnectorStatus("c", state, "w:1", 1))]
-    client = producer(broker.client_settings, client_id="tests", idempotent=True)
+    client = ordered_producer(broker.client_settings)
     for name, pairs in (("configs", config), ("status", status)):
         send(client, pairs_of(filled.topic(name), [(prefix_key(prefix, key), value) for key, value in pairs]))
 

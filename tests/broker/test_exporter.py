@@ -25,7 +25,7 @@ from tests.lab.embedded.ports import free_ports
 from tests.support.captures import FOLDER
 from tests.support.exporter import Exporter, exporter, fill, labelled
 from tests.support.kafka import TestBroker
-from tests.support.topics import pairs_of, send
+from tests.support.topics import ordered_producer, pairs_of, send
 from tests.support.waiting import await_that
 
 MONITORING = Path(__file__).parents[2] / "docs" / "monitoring"
@@ -159,7 +159,7 @@ def test_prometheus_answers_every_query_of_the_dashboard_and_of_strimzi(
         (prefix_key("billing", b"task-broken-0"), b'{"properties":{}}'),
         (prefix_key("billing", b"commit-broken"), b'{"tasks":1}'),
     ]
-    client = producer(broker.client_settings, client_id="tests", idempotent=True)
+    client = ordered_producer(broker.client_settings)
     send(client, [*pairs_of(f"{unique}-configs", [config, *tasks]), *pairs_of(f"{unique}-status", bad)])
     with exporter(broker.bootstrap_servers, flags) as running, prometheus(running, tmp_path) as address:
         scraped = "kafka_connect_up == 1 and count_over_time(kafka_connect_up[1m]) > 2"

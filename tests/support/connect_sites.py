@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.config import connector_config_record
@@ -15,7 +14,7 @@ from connect_share.model.records import Record, TopicType
 from connect_share.model.status import ConnectorStatus, State, connector_status_record
 from connect_share.worker_config import ClientSettings
 from tests.support.captures import captured, prefixed
-from tests.support.topics import ONE_SEGMENT, send
+from tests.support.topics import ONE_SEGMENT, ordered_producer, send
 from tests.support.waiting import await_that
 
 Pairs = list[tuple[bytes | None, bytes | None]]
@@ -144,6 +143,6 @@ def build(settings: ClientSettings, sets: Sequence[ConnectSet], others: int) -> 
     with Admin(settings, client_id="tests", timeout_s=60.0) as admin, ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda each: admin.create_topic(each[0]), requests))
         await_that(admin.topic_names, lambda there: names <= there, what="all topics known")
-    writer = client.producer(settings, client_id="tests", overrides={"linger.ms": "5"}, idempotent=True)
+    writer = ordered_producer(settings)
     for request, records in requests:
         send(writer, (replace(record, topic=request.topic, partition=-1) for record in records))

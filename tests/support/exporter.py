@@ -15,13 +15,12 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.client import producer
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.keys import prefix_key
 from connect_share.model.records import Record
 from connect_share.worker_config import ClientSettings
 from tests.support.captures import captured
-from tests.support.topics import ANYWHERE, create_known, send
+from tests.support.topics import ANYWHERE, create_known, ordered_producer, send
 
 TOPICS = {"configs": 1, "offsets": 5, "status": 5}
 FLAGS = {
@@ -41,7 +40,7 @@ def fill(settings: ClientSettings, admin: Admin, prefix: str, groups: dict[str, 
                 replace(each, topic=f"{prefix}-{name}", partition=ANYWHERE, key=prefix_key(group, each.key or b""))
                 for each in captured(version, name)
             ]
-    send(producer(settings, client_id="tests", idempotent=True), records)
+    send(ordered_producer(settings), records)
     return [word for name, flag in FLAGS.items() for word in (flag, f"{prefix}-{name}")]
 
 

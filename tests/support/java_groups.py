@@ -18,7 +18,7 @@ from connect_share.model.records import Record, TopicType
 from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, Isolation
 from tests.lab.embedded.worker import QUICK_MEMBERS, ConnectWorker, worker_properties
 from tests.lab.waiting import when_possible
-from tests.support.topics import ANYWHERE, create_known, pairs_of, read_topic, send, written_evenly
+from tests.support.topics import ANYWHERE, create_known, ordered_producer, pairs_of, read_topic, send, written_evenly
 from tests.support.waiting import await_that
 
 EXACTLY_ONCE = {
@@ -102,7 +102,7 @@ class SharedTopics:
 
 def write(settings: ClientSettings, topic: str, records: list[tuple[bytes, bytes | None]]) -> None:
     """Write records and wait for the broker."""
-    send(client.producer(settings, client_id="tests", idempotent=True), pairs_of(topic, records))
+    send(ordered_producer(settings), pairs_of(topic, records))
 
 
 @contextmanager

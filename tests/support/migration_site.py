@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.murmur2 import partition_for
@@ -18,7 +17,7 @@ from connect_share.worker_config import ClientSettings
 from migrator.cli.__main__ import main
 from migrator.moves import Intent
 from migrator.planner import make_plan
-from tests.support.topics import create_known, read_topic, send
+from tests.support.topics import create_known, ordered_producer, read_topic, send
 
 PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 5, TopicType.OFFSET: 5}
 SHARED_PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 3, TopicType.OFFSET: 7}
@@ -75,7 +74,7 @@ class Site:
 
     def produce(self, records: Sequence[Record]) -> None:
         """Write records where their ``partition`` says, in order."""
-        send(client.producer(self.settings, client_id="test", idempotent=True), records)
+        send(ordered_producer(self.settings), records)
 
     def read(self, topic: str) -> list[Record]:
         with self.admin() as admin:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -33,6 +34,8 @@ COMPACT_NOW = {
 }
 ANYWHERE = -1
 """The partition of a record that goes where its key is hashed to."""
+_READY = 3
+_ready: dict[str, deque[client.Producer]] = {}
 
 
 def create_known(admin: Admin, request: NewTopicRequest) -> None:
@@ -66,20 +69,30 @@ def create_topic(
         )
 
 
+def ordered_producer(settings: ClientSettings) -> client.Producer:
+    """Return an idempotent producer that nobody has used; only such a one keeps the order on a topic made a moment ago.
+
+    Some of the next callers' are made, too: each waits half a second for its id.
+    """
+    if str(settings.properties) not in _ready:
+        _ready.clear()  # those of another broker, which may have ended
+    ready = _ready.setdefault(str(settings.properties), deque())
+    overrides = {"linger.ms": "5", "reconnect.backoff.max.ms": "500"}
+    while len(ready) <= _READY:
+        ready.append(client.producer(settings, client_id="tests", overrides=overrides, idempotent=True))
+    return ready.popleft()
+
+
 def write_records(
     settings: ClientSettings, topic: str, records: Iterable[Record], *, keep_partition: bool = True
 ) -> int:
     """Write records in order, to their own partition or to where their key hashes; return how many."""
-    producer = client.producer(settings, client_id="tests", overrides={"linger.ms": "5"}, idempotent=True)
     placed = ((record if keep_partition else replace(record, partition=ANYWHERE)) for record in records)
-    return send(producer, (replace(record, topic=topic) for record in placed))
+    return send(ordered_producer(settings), (replace(record, topic=topic) for record in placed))
 
 
 def send(producer: client.Producer, records: Iterable[Record]) -> int:
-    """Send records, wait until all are acknowledged, and return how many; a time of 0 is now.
-
-    Only an idempotent producer keeps their order on a topic that was made a moment ago.
-    """
+    """Send records, wait until all are acknowledged, and return how many; a time of 0 is now."""
     failures: list[client.KafkaError] = []
 
     def delivered(error: client.KafkaError | None, _message: client.Message) -> None:

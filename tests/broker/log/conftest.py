@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import TopicSpec
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.model.records import Record, TopicType
 from connect_share.worker_config import ClientSettings, Isolation
-from tests.support.topics import ANYWHERE, create_known, in_transaction, pairs_of, read_topic, send
+from tests.support.topics import ANYWHERE, create_known, in_transaction, ordered_producer, pairs_of, read_topic, send
 from tests.support.waiting import await_that
 
 Pair = tuple[bytes | None, bytes | None]
@@ -96,10 +95,7 @@ class Bench:
 
     def write(self, pairs: Iterable[Pair], *, partition: int = ANYWHERE, topic: str | None = None) -> None:
         """Write past the log; null keys too where the topic allows them."""
-        producer = client.producer(
-            self.settings, client_id=f"{self.unique}-writer", overrides={"linger.ms": "5"}, idempotent=True
-        )
-        send(producer, pairs_of(topic or self.topic, pairs, partition))
+        send(ordered_producer(self.settings), pairs_of(topic or self.topic, pairs, partition))
 
     @contextmanager
     def transaction(self, pairs: Iterable[Pair], *, commit: bool = True, partition: int = 0) -> Iterator[None]:

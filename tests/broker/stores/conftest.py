@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import pytest
 
-from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.keys import prefix_key
@@ -18,7 +17,7 @@ from connect_share.stores.config import ConfigUpdateListener, KafkaConfigBacking
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.worker_config import Isolation, WorkerConfig
-from tests.support.topics import create_known, in_transaction, pairs_of, read_topic, send
+from tests.support.topics import create_known, in_transaction, ordered_producer, pairs_of, read_topic, send
 from tests.support.worker_files import SHARING, properties_of
 
 Pair = tuple[bytes, bytes | None]
@@ -115,17 +114,14 @@ class Shared:
         topic: str | None = None,
     ) -> None:
         """Write records past the stores; in one transaction where an id is given."""
-        settings = self.worker().producer_settings()
         keyed = ((key if group is None else prefix_key(group, key), value) for key, value in pairs)
         records = pairs_of(topic or self.topics[kind], keyed)
         if transactional_id is None:
-            overrides = {"linger.ms": "5", "acks": "all"}
-            producer = client.producer(settings, client_id="tests", overrides=overrides, idempotent=True)
-            send(producer, records)
+            send(ordered_producer(self.worker().client_settings()), records)
         else:
-            producer = in_transaction(settings, transactional_id, records)
+            producer = in_transaction(self.worker().producer_settings(), transactional_id, records)
             (producer.commit_transaction if commit else producer.abort_transaction)(30)
-        producer.close()
+            producer.close()
 
     @contextmanager
     def open_transaction(self, kind: str, pairs: Sequence[Pair]) -> Iterator[None]:
