@@ -1,4 +1,4 @@
-"""Exactly-once source connectors of Java workers on shared topics, with three lines in the worker file."""
+"""Exactly-once source connectors of Java workers on shared topics."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from tests.support.long_forms import LONG
 from tests.support.waiting import await_that
 
 LINE = "a line of text\n"
+CLIENT_LINES = [name for name in EXACTLY_ONCE if name.endswith(".interceptor.classes")]
 
 
 @pytest.fixture
@@ -67,33 +68,57 @@ def append(file: Path, lines: int) -> None:
         text.write(LINE * lines)
 
 
+def await_said_once(worker: ConnectWorker, words: str) -> None:
+    await_that(lambda: LogLines(worker, from_start=True).count(words), lambda found: found == 1, what=f"said: {words}")
+
+
+@pytest.mark.parametrize("version", ["4.3.1", *(["3.9.2"] if LONG else [])])
 def test_offsets_are_prefixed_and_nothing_is_read_twice(
-    topics: SharedTopics, worker_factory: Callable[..., ConnectWorker], tmp_path: Path
+    topics: SharedTopics, worker_factory: Callable[..., ConnectWorker], tmp_path: Path, version: str
 ) -> None:
+    """First with the lines in the worker file, then with the policy, which is for files that cannot have them."""
     group = topics.group("com.acme.exact")
-    worker = worker_factory({**topics.properties(group), **EXACTLY_ONCE}, class_path=JAR)
-    log = LogLines(worker, from_start=True)
+    properties = {**topics.properties(group), **EXACTLY_ONCE}
+    first = worker_factory(properties, version=version, class_path=JAR)
     data, own_data = topics.create_data_topic("data"), topics.create_data_topic("own-data")
-    file, own_file, out = tmp_path / "in.txt", tmp_path / "own.txt", tmp_path / "out.txt"
+    file, own_file, other, out = (tmp_path / f"{name}.txt" for name in ("in", "own", "other", "out"))
     own_topic = f"{topics.prefix}-own-offsets"  # made by Connect
+    other.touch()
     for each in (file, own_file):
         append(each, 50)
-    put(worker, "my.conn", source(file, data))
-    put(worker, "own.offsets", source(own_file, own_data, **{"offsets.storage.topic": own_topic}))
+    put(first, "my.conn", source(file, data))
+    put(first, "own.offsets", source(own_file, own_data, **{"offsets.storage.topic": own_topic}))
     sink = {"connector.class": "FileStreamSink", "tasks.max": "1", "file": str(out), "topics": data}
-    put(worker, "archive", sink)
-    await_position(worker, "my.conn", file)
-    await_position(worker, "own.offsets", own_file)
+    put(first, "archive", sink)
+    override = "producer.override.interceptor.classes"
+    put(first, "bypasses", source(other, own_data, **{override: "org.example.Nothing"}))
+    put(first, "keeps", source(other, own_data, **{override: INTERCEPTOR_CLASS}))
+    # With the lines for connectors' clients the keys are prefixed there, without them they would be plain.
+    put(first, "same-topic", source(other, own_data, **{"offsets.storage.topic": topics.topic(TopicType.OFFSET)}))
+    await_position(first, "my.conn", file)
+    await_position(first, "own.offsets", own_file)
     await_that(lambda: out.exists() and out.read_text() == LINE * 50, what="archived", timeout_s=120)
+    await_said_once(first, f"Connector 'bypasses': {override} replaces the worker's interceptor")
+    said = [line for line in first.log().splitlines() if "connectshare." in line and "Connector '" in line]
+    assert not [words for words in ("'keeps'", "'same-topic'", "org.example.Nothing") if words in "".join(said)]
+    for name in ("keeps", "same-topic"):
+        delete(first, name)
 
-    # Killed between two appends: it goes on where its transaction ended.
-    worker.kill()
+    # Killed between two appends: the next goes on where its transaction ended.
+    first.kill()
     append(file, 10)
     append(own_file, 10)
-    worker.start()
+    append(other, 20)
+    without_lines = {name: value for name, value in properties.items() if name not in CLIENT_LINES}
+    worker = worker_factory({**without_lines, POLICY_PROPERTY: POLICY_CLASS}, version=version, class_path=JAR)
     await_position(worker, "my.conn", file)
     await_position(worker, "own.offsets", own_file)
     assert (committed(topics, data), committed(topics, own_data)) == (60, 60)
+    put(worker, "bypasses", source(other, own_data, **{override: ""}))
+    await_position(worker, "bypasses", other)
+    for name in (TOPIC_PROPERTIES[TopicType.CONFIG], SHARING_PROPERTY):
+        with pytest.raises(RestError, match="is the worker's own with topic sharing"):
+            worker.rest.put_config("hostile", source(file, data, **{f"producer.override.{name}": "x"}))
 
     # Altered by REST: exactly the lines from there on come again.
     when_possible(lambda: worker.rest.stop("my.conn"))
@@ -126,73 +151,10 @@ def test_offsets_are_prefixed_and_nothing_is_read_twice(
     key = json.dumps(["own.offsets", {"filename": str(own_file)}], separators=(",", ":")).encode()
     own_offsets = replay_offsets(topics.records(own_topic, isolation=Isolation.READ_COMMITTED))
     assert own_offsets.raw.keys() == {key}
-    assert replay_offsets(records, group).raw.keys() == {key}
-    assert log.about_foreign() == []
-    assert log.count("Topic sharing stopped") == 0
-
-
-@pytest.mark.parametrize("version", ["4.3.1", *(["3.9.2"] if LONG else [])])
-def test_a_policy_gives_the_interceptor_where_the_file_cannot_have_the_lines(
-    topics: SharedTopics, worker_factory: Callable[..., ConnectWorker], tmp_path: Path, version: str
-) -> None:
-    group = topics.group("com.acme.exact")
-    without_lines = {name: value for name, value in EXACTLY_ONCE.items() if not name.endswith(".interceptor.classes")}
-    worker = worker_factory(
-        {**topics.properties(group), **without_lines, POLICY_PROPERTY: POLICY_CLASS},
-        version=version,
-        class_path=JAR,
-    )
-    log = LogLines(worker, from_start=True)
-    data, file, other = topics.create_data_topic("data"), tmp_path / "in.txt", tmp_path / "other.txt"
-    for each in (file, other):
-        append(each, 20)
-    put(worker, "my.conn", source(file, data))
-    put(worker, "bypasses", source(other, data, **{"producer.override.interceptor.classes": ""}))
-    for name in (TOPIC_PROPERTIES[TopicType.CONFIG], SHARING_PROPERTY):
-        with pytest.raises(RestError, match="is the worker's own with topic sharing"):
-            worker.rest.put_config("hostile", source(file, data, **{f"producer.override.{name}": "x"}))
-    await_position(worker, "my.conn", file)
-    await_position(worker, "bypasses", other)
-
-    # What has been committed is found again, and altered, by clients of the same kind.
-    worker.kill()
-    append(file, 10)
-    worker.start()
-    await_position(worker, "my.conn", file)
-    assert committed(topics, data) == 50
-    when_possible(lambda: worker.rest.stop("my.conn"))
-    worker.rest.await_state("my.conn", "STOPPED", tasks=0)
-    when_possible(lambda: worker.rest.reset_offsets("my.conn"))
-    await_that(lambda: worker.rest.offsets("my.conn"), lambda found: found == [], what="reset")
-
-    assert topics.plain_keys() == []
-    records = topics.records(topics.topic(TopicType.OFFSET), isolation=Isolation.READ_COMMITTED)
-    assert replay_offsets(records, group).connectors() == {"bypasses"}
-    assert log.about_foreign() == []
-    assert "Connector 'bypasses'" not in log.text()
-
-
-def test_connectors_that_bypass_the_interceptor_are_named_in_the_log(
-    topics: SharedTopics, worker_factory: Callable[..., ConnectWorker], tmp_path: Path
-) -> None:
-    exact = worker_factory({**topics.properties(topics.group("com.acme.exact")), **EXACTLY_ONCE}, class_path=JAR)
-    plain = worker_factory(topics.properties(topics.group("com.acme.plain")), class_path=JAR)
-    data, file = topics.create_data_topic("data"), tmp_path / "in.txt"
-    file.touch()
-    override = {"producer.override.interceptor.classes": "org.example.Nothing"}
-    put(exact, "bypasses", source(file, data, **override))
-    put(exact, "keeps", source(file, data, **{"producer.override.interceptor.classes": INTERCEPTOR_CLASS}))
-    worker_topic = {"offsets.storage.topic": topics.topic(TopicType.OFFSET)}
-    # With the lines for connectors' clients the keys are prefixed there, without them they would be plain.
-    put(exact, "same-topic", source(file, data, **worker_topic))
-    put(plain, "plain-keys", source(file, data, **worker_topic))
-    words = "Connector 'bypasses': producer.override.interceptor.classes replaces the worker's interceptor"
-    await_that(lambda: LogLines(exact, from_start=True).count(words), lambda found: found == 1, what="said once")
-    words = "Connector 'plain-keys': offsets.storage.topic names an internal topic of the worker"
-    await_that(lambda: LogLines(plain, from_start=True).count(words), lambda found: found == 1, what="said once")
-    text = LogLines(exact, from_start=True).text()
-    assert "Connector 'keeps':" not in text
-    assert "Connector 'same-topic':" not in text
-    assert "org.example.Nothing" not in "".join(
-        line for line in text.splitlines() if "connectshare." in line and "Connector '" in line
-    )
+    offsets = replay_offsets(records, group)
+    assert offsets.connectors() == {"own.offsets", "bypasses"}
+    assert key in offsets.raw
+    for log in (LogLines(first, from_start=True), LogLines(worker, from_start=True)):
+        assert log.about_foreign() == []
+        assert log.count("Topic sharing stopped") == 0
+    assert "Connector 'bypasses'" not in worker.log()

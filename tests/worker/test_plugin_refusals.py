@@ -9,7 +9,6 @@ import pytest
 
 from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.model.records import TopicType
-from connect_share.worker_config import SHARING_PROPERTY
 from tests.lab.embedded.artifacts import class_path, ensure_artifacts
 from tests.lab.embedded.java_program import compile_java
 from tests.lab.embedded.rest import RestError
@@ -20,28 +19,20 @@ from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.waiting import await_that
 
-# What is wrong: lines of the worker file, and the words of the log that say what to do. {configs} is the config topic,
-# {unique} what no other test has in its names.
+# What is wrong: a line of the worker file, and the words of the log that say what to do. tests/worker_plugin has every one;
+# here it is how workers take one.
 WRONG: dict[str, tuple[dict[str, str], str]] = {
     "illegal id": (
         {"group.id": "connector-{unique}"},
         "it starts with 'connector-', which is how keys of Connect begin; choose",
     ),
-    "same topic": ({"status.storage.topic": "{configs}"}, "each needs a topic of its own"),
-    "twice": ({"interceptor.classes": f"{INTERCEPTOR_CLASS},{INTERCEPTOR_CLASS}"}, "it has to be there once"),
-    "word": ({SHARING_PROPERTY: "true"}, f"{SHARING_PROPERTY} has to be enabled or disabled"),
     "exactly once": (
         {"exactly.once.source.support": "enabled"},
         f"add the line producer.interceptor.classes={INTERCEPTOR_CLASS} to the worker file",
     ),
     "no jar": ({}, f"Class {INTERCEPTOR_CLASS} cannot be found"),
 }
-# Every case meets all three client libraries in tests/worker_plugin; here it is how workers take a refusal.
-CASES = {
-    "2.8.2": ("illegal id", "twice", "no jar"),
-    "3.9.2": ("same topic", "exactly once"),
-    "4.3.1": ("illegal id", "word", "exactly once", "no jar"),
-}
+CASES = {"2.8.2": ("illegal id",), "4.3.1": ("exactly once", "no jar")} | ({"3.9.2": tuple(WRONG)} if LONG else {})
 STOPPED = "Topic sharing stopped: records could not be told apart by group"
 PLAIN = b'{"properties":{"connector.class":"FileStreamSource","name":"plain","topic":"none","file":"/none"}}'
 
@@ -67,10 +58,7 @@ def test_wrong_files_stop_the_worker(
 ) -> None:
     workers = {}
     for name in CASES[version]:
-        lines = {
-            key: value.format(configs=topics.topic(TopicType.CONFIG), unique=unique)
-            for key, value in WRONG[name][0].items()
-        }
+        lines = {key: value.format(unique=unique) for key, value in WRONG[name][0].items()}
         workers[name] = worker_factory(
             {**topics.properties(unique), **lines},
             version=version,
