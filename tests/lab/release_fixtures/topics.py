@@ -115,9 +115,8 @@ class Cluster:
     def read(self, topic: str) -> SavedTopic:
         """Read a topic from its beginning to its end of now."""
         (described,) = self._described([topic])
-        # A question waits behind a fetch that waits for records.
-        settings = {"group.id": "none", "enable.auto.commit": False, "fetch.wait.max.ms": 10}
-        consumer = Consumer({**self._client, **settings})
+        # A question for the ends waits behind a fetch.
+        consumer = Consumer({**self._client, "group.id": "none", "enable.auto.commit": False, "fetch.wait.max.ms": 10})
         records = []
         try:
             for number in range(len(described.partitions)):
