@@ -67,7 +67,7 @@ def _group_members(contents: Contents, group: Group) -> dict[str, Any]:
             {
                 "type": topic_type.value,
                 "topic": topic.topic,
-                "last_written_ms": contents.last_written_ms(topic_type, group),
+                "last_written_ms": contents.written_ms(topic_type, group),
                 **topic.seals[group].members(),
             }
             for topic_type, topic in contents.topics.items()
@@ -93,7 +93,7 @@ def _group_lines(contents: Contents, described: dict[str, Any]) -> Iterator[str]
             yield f"{title:<15}{topic.topic}, {plural(count.records, 'record')}: {count.detail()}"
             if group in topic.sealed:
                 yield _CLAIMS
-            yield f"               last written {shown_time(contents.last_written_ms(topic_type, group)) or 'unknown'}"
+            yield f"               last written {shown_time(contents.written_ms(topic_type, group)) or 'unknown'}"
     if "connectors" in described:
         yield f"connectors:    {len(described['connectors'])}"
         for row in described["connectors"]:

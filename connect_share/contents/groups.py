@@ -89,9 +89,9 @@ class SealCount:
         newest: the newest record of each key, as on the topic.
     """
 
-    def __init__(self, known: Collection[int] = ()) -> None:
+    def __init__(self, known: Collection[int] = (), reasons: Counter[Refusal] | None = None) -> None:
         self.known = known
-        self.reasons: Counter[Refusal] = Counter()
+        self.reasons = Counter[Refusal]() if reasons is None else reasons
         self.sealed = KeyIds(known)
         self.refused_ids = KeyIds(known)
         self.plain = 0
@@ -170,12 +170,6 @@ def total(counts: Iterable[SealCount]) -> SealCount:
         found.plain += each.plain
         found.refused += each.refused
     return found
-
-
-def newest(times_ms: Iterable[int]) -> int | None:
-    """Return the last of times, ``None`` if none is known."""
-    known = [at_ms for at_ms in times_ms if at_ms >= 0]
-    return max(known) if known else None
 
 
 _NAMED_GROUPS: Final = 3
@@ -282,16 +276,10 @@ class Contents:
         return self._names[at]
 
     def written_ms(self, topic_type: TopicType, group: Group, *originals: bytes) -> int | None:
-        """Return when the newest record of these original keys was written, in the words of who wrote it."""
-        times = self._times_of(topic_type, group)
-        return newest([times[original] for original in originals if original in times])
-
-    def last_written_ms(self, topic_type: TopicType, group: Group) -> int | None:
-        """Return when the newest record of a group was written, in the words of who wrote it."""
-        return newest(self._times_of(topic_type, group).values())
-
-    def _times_of(self, topic_type: TopicType, group: Group) -> Mapping[bytes, int]:
-        return self.topics[topic_type].times.get(group, {}) if topic_type in self.topics else {}
+        """Return when the newest record of these original keys, or of the group, was written, in its writer's words."""
+        times = self.topics[topic_type].times.get(group, {}) if topic_type in self.topics else {}
+        known = (times.get(original, -1) for original in originals or times)
+        return max((at_ms for at_ms in known if at_ms >= 0), default=None)
 
     def notes(self) -> Iterator[str]:
         """Yield what people have to know of the topics themselves."""
@@ -473,61 +461,45 @@ class GroupFolds(Generic[AnyGroupFold]):
 
     Args:
         new: returns the empty fold of a group.
+        groups: the only ones that are folded; ``None``: all.
 
     Attributes:
         by_group: the folds.
         unrecognized: records whose key is not Connect's.
+        others: records of groups that were not asked for.
         beyond: records of groups for which there was no room.
     """
 
     def __init__(
-        self, topic_type: TopicType, worker: WorkerConfig | None, new: Callable[[Group], AnyGroupFold]
+        self,
+        topic_type: TopicType,
+        worker: WorkerConfig | None,
+        new: Callable[[Group], AnyGroupFold],
+        groups: Collection[Group] | None = None,
     ) -> None:
         self.by_group: dict[Group, AnyGroupFold] = {}
-        self.unrecognized = 0
-        self.beyond = 0
+        self.unrecognized = self.others = self.beyond = 0
         self._topic_type = topic_type
         self._own = None if worker is None else worker.cluster_group_id
         self._new = new
+        self._groups = groups
 
-    def owner(self, record: Record) -> tuple[Group, bytes] | None:
-        """Return the group of a record and its original key; count it if there is none."""
+    def find(self, record: Record) -> tuple[AnyGroupFold, bytes] | None:
+        """Return the fold of the group of the next record, and its original key; count the record if there is none."""
         owner = None if record.key is None else split_key(self._topic_type, record.key)
         if owner is None:
             self.unrecognized += 1
-        return owner
-
-    def of(self, group: Group) -> AnyGroupFold | None:
-        """Return the fold of the group of the next record; count it if there is no room for the group."""
+            return None
+        group, original = owner
         if group not in self.by_group:
+            if self._groups is not None and group not in self._groups:
+                self.others += 1
+                return None
             if len(self.by_group) >= MOST_GROUPS and (group is None or group != self._own):
                 self.beyond += 1
                 return None
             self.by_group[group] = self._new(group)
-        return self.by_group[group]
-
-
-class _CountedGroup(GroupFold):
-    """A group whose seals are counted, too."""
-
-    def __init__(self, topic_type: TopicType, group: Group, worker: WorkerConfig | None) -> None:
-        super().__init__(topic_type, group, worker)
-        keys = None if worker is None or self.seals is None else worker.keys_in_use
-        self.count = SealCount(() if keys is None else keys.ids)
-        if self.seals is not None:
-            self.count.reasons = self.seals.refused
-
-    def count_and_apply(self, record: Record, original: bytes, *, is_shown: bool) -> Record | None:
-        """Count the next record and apply it, unless it is refused; return what was applied."""
-        opened = self.open(record)
-        if self.group is None:
-            self.count.plain += 1
-        else:
-            accepted = self.seals is None or (opened is not None and opened.key == record.key)
-            self.count.add(record, original, accepted=accepted)
-        if opened is not None and (is_shown or self.group is None or self.seals is not None):
-            self.fold.apply(opened)
-        return opened
+        return self.by_group[group], original
 
 
 class TopicFold:
@@ -547,31 +519,42 @@ class TopicFold:
         self._unshown = tuple(kind.prefix for kind in unshown)
         self._topic = topic
         self._topic_type = topic_type
-        self._groups = groups
         self._look = look
-        self._folds = GroupFolds(topic_type, worker, lambda group: _CountedGroup(topic_type, group, worker))
-        self._others = 0
+        self._folds = GroupFolds(topic_type, worker, lambda group: GroupFold(topic_type, group, worker), groups)
+        self._known_ids = () if worker is None or worker.keys_in_use is None else worker.keys_in_use.ids
+        self._counts: dict[Group, SealCount] = {}
         self._timed = timed
         self._times: defaultdict[Group, dict[bytes, int]] = defaultdict(dict)
 
     def apply(self, records: Iterable[Record]) -> None:
         """Fold the next records."""
-        topic_type, folds, look = self._topic_type, self._folds, self._look
         for record in records:
-            owner = folds.owner(record)
-            if owner is None:
+            found = self._folds.find(record)
+            if found is None:
                 continue
-            group, original = owner
-            if self._groups is not None and group not in self._groups:
-                self._others += 1
-            elif (fold := folds.of(group)) is not None:
-                applied = fold.count_and_apply(record, original, is_shown=not original.startswith(self._unshown))
-                counted = record if fold.is_sealed else applied
-                # What takes the place of a replayed record has another key.
-                if self._timed and counted is not None and (counted.key or b"").endswith(original):
-                    self._times[group][original] = counted.timestamp_ms
-                if look is not None:
-                    look(topic_type, group, original, applied)
+            fold, original = found
+            opened = fold.open(record)
+            self._count(fold, record, original, opened)
+            is_shown = fold.group is None or fold.seals is not None or not original.startswith(self._unshown)
+            if opened is not None and is_shown:
+                fold.fold.apply(opened)
+            counted = record if fold.is_sealed else opened
+            # What takes the place of a replayed record has another key.
+            if self._timed and counted is not None and (counted.key or b"").endswith(original):
+                self._times[fold.group][original] = counted.timestamp_ms
+            if self._look is not None:
+                self._look(self._topic_type, fold.group, original, opened)
+
+    def _count(self, fold: GroupFold, record: Record, original: bytes, opened: Record | None) -> None:
+        count = self._counts.get(fold.group)
+        if count is None:
+            count = SealCount() if fold.seals is None else SealCount(self._known_ids, fold.seals.refused)
+            self._counts[fold.group] = count
+        if fold.group is None:
+            count.plain += 1
+        else:
+            accepted = fold.seals is None or (opened is not None and opened.key == record.key)
+            count.add(record, original, accepted=accepted)
 
     def contents(self) -> TopicContents:
         """Return the state after all records so far; only the counts of seals and the times change later on."""
@@ -581,9 +564,9 @@ class TopicFold:
             groups={group: each.snapshot() for group, each in folds.items()},
             sealed={group for group, each in folds.items() if each.is_sealed},
             opened={group for group, each in folds.items() if each.seals is not None},
-            seals={group: each.count for group, each in folds.items()},
+            seals=dict(self._counts),
             times=self._times,
-            others=self._others + beyond,
+            others=self._folds.others + beyond,
             unrecognized=self._folds.unrecognized,
         )
         if beyond:
@@ -591,27 +574,22 @@ class TopicFold:
                 f"{self._topic} has more than {MOST_GROUPS} groups: {beyond} record(s) of the last ones were not "
                 "checked; --group shows any of them"
             )
-        contents.notes += _notes_of_sealed(contents, folds)
+        if contents.sealed:
+            named = map(shown_group, sorted(contents.sealed, key=group_order))
+            contents.notes.append(
+                f"{self._topic} has sealed values of {listed(named, _NAMED_GROUPS)}: only what the keys of such "
+                "records say is shown, and anybody may have written it; -w with the worker file of a group opens that group"
+            )
+        for group, each in folds.items():
+            if each.seals is not None and each.seals.refused:
+                refused = sorted(each.seals.refused.items(), key=str)
+                reasons = ", ".join(f"{count} {reason.name}" for reason, count in refused)
+                contents.notes.append(
+                    f"{self._topic}: records under keys of {shown_group(group)} were refused ({reasons}); its workers refuse "
+                    "them, too"
+                )
         plain = folds[None].fold if None in folds else None
         if isinstance(plain, StatusFold) and plain.clusters.found is not None:
             contents.two_clusters = plain.clusters.found.warning(self._topic)
             contents.notes.append(contents.two_clusters)
         return contents
-
-
-def _notes_of_sealed(contents: TopicContents, folds: Mapping[Group, GroupFold]) -> Iterator[str]:
-    if contents.sealed:
-        named = map(shown_group, sorted(contents.sealed, key=group_order))
-        yield (
-            f"{contents.topic} has sealed values of {listed(named, _NAMED_GROUPS)}: only what the keys of such "
-            "records say is shown, and anybody may have written it; -w with the worker file of a group opens that group"
-        )
-    for group, each in folds.items():
-        if each.seals is not None and each.seals.refused:
-            reasons = ", ".join(
-                f"{count} {reason.name}" for reason, count in sorted(each.seals.refused.items(), key=str)
-            )
-            yield (
-                f"{contents.topic}: records under keys of {shown_group(group)} were refused ({reasons}); its workers refuse "
-                "them, too"
-            )

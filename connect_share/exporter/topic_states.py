@@ -99,13 +99,13 @@ class TopicStates:
         now_ms = int(time.time() * 1000)
         with self._lock:
             for record in records:
-                owner = self._folds.owner(record)
-                group = None if owner is None else self._folds.of(owner[0])
-                if group is not None:
-                    if self._has_room(group, record.key):
-                        group.count_and_apply(record, now_ms)
-                    else:
-                        self._beyond_keys += 1
+                found = self._folds.find(record)
+                if found is None:
+                    continue
+                if self._has_room(found[0], record.key):
+                    found[0].count_and_apply(record, now_ms)
+                else:
+                    self._beyond_keys += 1
 
     def _has_room(self, group: FollowedGroup, key: bytes | None) -> bool:
         if not group.is_folded and group.seals is None:

@@ -144,10 +144,75 @@ _LOOK_S: Final = 1.0
 _PROTOCOL_S: Final = 3.0
 
 
-class AdminBase:
-    """Admin client of one cluster, and how it is used; thread-safe.
+def unanswered(doing: str, timeout_s: float) -> BrokerTimeoutError:
+    """Return the error of a question to which no answer came."""
+    return BrokerTimeoutError(f"{doing} failed: no answer within {timeout_s:g} s", name="_TIMED_OUT", retriable=True)
 
-    ``timeout_s`` is the limit of each call, retries of retriable errors included.
+
+def result_of(
+    future: Future[Any],
+    doing: str,
+    needs: TopicRight | None = None,
+    *,
+    missing_ok: bool = False,
+    timeout_s: float,
+) -> Any:
+    """Return the answer once it is there, with errors as ours; ``missing_ok``: ``None`` for a topic that does not exist."""
+    try:
+        # The library's own limit does not hold in every phase, such as the search for a leader without brokers, and a
+        # client that is closed while a broker has its question never answers.
+        return future.result(timeout_s + _GRACE_S)
+    except TimeoutError as exc:
+        raise unanswered(doing, timeout_s) from exc
+    except KafkaException as exc:
+        error = translate(exc, doing, needs)
+        if missing_ok and is_unknown_topic(error):
+            return None
+        raise error from exc
+
+
+_ISOLATION: Final = {
+    Isolation.READ_UNCOMMITTED: IsolationLevel.READ_UNCOMMITTED,
+    Isolation.READ_COMMITTED: IsolationLevel.READ_COMMITTED,
+}
+_EARLIEST: Final = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_STALE_LEADER: Final = ("FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "NOT_LEADER_FOR_PARTITION")
+
+_SPREAD_S: Final = 2.0
+"""A broker may hear of a new topic so much later than the one that was asked before."""
+
+
+def topic_id_text(uuid: Any) -> str | None:
+    """Write a topic id as Kafka's own tools do; the client library prints another base64 alphabet."""
+    if uuid is None:
+        return None
+    mask = (1 << 64) - 1
+    high, low = int(uuid.get_most_significant_bits()) & mask, int(uuid.get_least_significant_bits()) & mask
+    raw = high.to_bytes(8, "big") + low.to_bytes(8, "big")
+    return None if raw == bytes(16) else base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
+
+
+def _described(description: Any) -> TopicDescription:
+    """Return what the client library says of a topic."""
+    partitions = tuple(
+        PartitionDescription(
+            partition.id,
+            None if partition.leader is None or partition.leader.id < 0 else partition.leader.id,
+            tuple(node.id for node in partition.replicas),
+            tuple(node.id for node in partition.isr),
+        )
+        for partition in sorted(description.partitions, key=lambda partition: partition.id)
+    )
+    return TopicDescription(description.name, topic_id_text(description.topic_id), partitions)
+
+
+class Admin:
+    """Admin client of one cluster; thread-safe.
+
+    ``timeout_s`` is the limit of each call, retries of retriable errors included; some calls take one of their own, where the
+    caller has a deadline. Every call raises ``BrokerError``: no broker is reachable, a topic that was named is missing, or
+    the principal is not allowed to ask.
     """
 
     def __init__(self, settings: ClientSettings, *, client_id: str, timeout_s: float = 30.0) -> None:
@@ -162,12 +227,11 @@ class AdminBase:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
+    def close(self, *_: object) -> None:
         """Let go of the connections; may be called twice."""
         self._open = None
+
+    __exit__ = close
 
     @property
     def _client(self) -> AdminClient:
@@ -269,77 +333,6 @@ class AdminBase:
                 self._answered = True
                 return answer
 
-
-def unanswered(doing: str, timeout_s: float) -> BrokerTimeoutError:
-    """Return the error of a question to which no answer came."""
-    return BrokerTimeoutError(f"{doing} failed: no answer within {timeout_s:g} s", name="_TIMED_OUT", retriable=True)
-
-
-def result_of(
-    future: Future[Any],
-    doing: str,
-    needs: TopicRight | None = None,
-    *,
-    missing_ok: bool = False,
-    timeout_s: float,
-) -> Any:
-    """Return the answer once it is there, with errors as ours; ``missing_ok``: ``None`` for a topic that does not exist."""
-    try:
-        # The library's own limit does not hold in every phase, such as the search for a leader without brokers, and a
-        # client that is closed while a broker has its question never answers.
-        return future.result(timeout_s + _GRACE_S)
-    except TimeoutError as exc:
-        raise unanswered(doing, timeout_s) from exc
-    except KafkaException as exc:
-        error = translate(exc, doing, needs)
-        if missing_ok and is_unknown_topic(error):
-            return None
-        raise error from exc
-
-
-_ISOLATION: Final = {
-    Isolation.READ_UNCOMMITTED: IsolationLevel.READ_UNCOMMITTED,
-    Isolation.READ_COMMITTED: IsolationLevel.READ_COMMITTED,
-}
-_STALE_LEADER: Final = ("FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "NOT_LEADER_FOR_PARTITION")
-
-_SPREAD_S: Final = 2.0
-"""A broker may hear of a new topic so much later than the one that was asked before."""
-
-_Entries = Mapping[str, Any]
-
-
-def topic_id_text(uuid: Any) -> str | None:
-    """Write a topic id as Kafka's own tools do; the client library prints another base64 alphabet."""
-    if uuid is None:
-        return None
-    mask = (1 << 64) - 1
-    high, low = int(uuid.get_most_significant_bits()) & mask, int(uuid.get_least_significant_bits()) & mask
-    raw = high.to_bytes(8, "big") + low.to_bytes(8, "big")
-    return None if raw == bytes(16) else base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
-
-
-def _described(description: Any) -> TopicDescription:
-    """Return what the client library says of a topic."""
-    partitions = tuple(
-        PartitionDescription(
-            partition.id,
-            None if partition.leader is None or partition.leader.id < 0 else partition.leader.id,
-            tuple(node.id for node in partition.replicas),
-            tuple(node.id for node in partition.isr),
-        )
-        for partition in sorted(description.partitions, key=lambda partition: partition.id)
-    )
-    return TopicDescription(description.name, topic_id_text(description.topic_id), partitions)
-
-
-class Admin(AdminBase):
-    """Admin client of one cluster; thread-safe, made as :class:`~connect_share.kafka.admin.AdminBase`.
-
-    ``timeout_s`` of a call may be given where the caller has a deadline of its own. Every call raises ``BrokerError``: no
-    broker is reachable, a topic that was named is missing, or the principal is not allowed to ask.
-    """
-
     def describe_topics(self, names: Iterable[str], *, timeout_s: float | None = None) -> dict[str, TopicDescription]:
         """Describe topics; those that do not exist are absent."""
         wanted = sorted(set(names))
@@ -370,23 +363,15 @@ class Admin(AdminBase):
         timeout_s: float | None = None,
     ) -> dict[tuple[str, int], int]:
         """Return the end of each partition: the high watermark, or with read_committed the last stable offset."""
-        return {at: end.offset for at, end in self.log_ends(partitions, isolation, timeout_s=timeout_s).items()}
+        return {at: end.offset for at, end in self._offsets(partitions, _LATEST, isolation, "end", timeout_s).items()}
 
-    def log_ends(
-        self,
-        partitions: Iterable[tuple[str, int]],
-        isolation: Isolation = Isolation.READ_UNCOMMITTED,
-        *,
-        timeout_s: float | None = None,
-    ) -> dict[tuple[str, int], LogEnd]:
-        """Return what :meth:`end_offsets` returns, with the epochs of the leaders."""
-        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        return self._offsets(partitions, latest, isolation, "end", timeout_s)
+    def log_ends(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], LogEnd]:
+        """Return the high watermark of each partition, with the epoch of its leader."""
+        return self._offsets(partitions, _LATEST, Isolation.READ_UNCOMMITTED, "end")
 
     def start_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Return the first offset kept of each partition."""
-        earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-        found = self._offsets(partitions, earliest, Isolation.READ_UNCOMMITTED, "start")
+        found = self._offsets(partitions, _EARLIEST, Isolation.READ_UNCOMMITTED, "start")
         return {at: start.offset for at, start in found.items()}
 
     def offsets_at(self, partitions: Iterable[tuple[str, int]], since_ms: int) -> dict[tuple[str, int], int]:
@@ -434,57 +419,43 @@ class Admin(AdminBase):
 
     def _explained(self, error: BrokerError, partitions: Sequence[tuple[str, int]], timeout_s: float) -> BrokerError:
         """Return why no leader was found, which the client library calls ``_NOENT`` whatever the reason."""
+        topics = {topic for topic, _ in partitions}
         if error.name in _STALE_LEADER:
             # The library would keep the leader, and the epoch, it knows for half a minute.
-            self._refresh_leaders({topic for topic, _ in partitions}, timeout_s)
+            for topic in topics:
+                with contextlib.suppress(KafkaException):  # the next try says what is wrong
+                    self._client.list_topics(topic, timeout=timeout_s)
         if error.name != "_NOENT":
             return error
-        topics = {topic for topic, _ in partitions}
         missing = sorted(topics - self.describe_topics(topics, timeout_s=timeout_s).keys())
         if missing:
             return BrokerError(f"{error}; topic {missing[0]} does not exist", code=3, name="UNKNOWN_TOPIC_OR_PART")
         return BrokerError(str(error), code=error.code, name="LEADER_NOT_AVAILABLE", retriable=True)
 
-    def _refresh_leaders(self, topics: Iterable[str], timeout_s: float) -> None:
-        for topic in topics:
-            with contextlib.suppress(KafkaException):  # the next try says what is wrong
-                self._client.list_topics(topic, timeout=timeout_s)
+    def topic_configs(self, topic: str, *, own: bool = False) -> dict[str, str]:
+        """Return the effective settings of a topic; ``own``: those made for it, all others are the brokers' defaults."""
+        found = self.settings_of_topics([topic], own=own)[topic]
+        if isinstance(found, BrokerError):
+            raise found
+        return found
 
-    def topic_configs(self, topic: str) -> dict[str, str]:
-        """Return the effective settings of a topic."""
-        return _values(self._entries_of_topic(topic))
-
-    def own_topic_configs(self, topic: str) -> dict[str, str]:
-        """Return the settings that were made for this topic; all others are the brokers' defaults."""
-        own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-        return _values({name: entry for name, entry in self._entries_of_topic(topic).items() if entry.source == own})
-
-    def settings_of_topics(self, topics: Iterable[str]) -> dict[str, dict[str, str] | BrokerError]:
-        """Return the effective settings of several topics, asked for at once; for each that may not be read, why."""
-        found = self._entries_of_topics(topics)
-        return {
-            topic: entries if isinstance(entries, BrokerError) else _values(entries) for topic, entries in found.items()
-        }
-
-    def _entries_of_topic(self, topic: str) -> _Entries:
-        entries = self._entries_of_topics([topic])[topic]
-        if isinstance(entries, BrokerError):
-            raise entries
-        return entries
-
-    def _entries_of_topics(self, topics: Iterable[str]) -> dict[str, _Entries | BrokerError]:
+    def settings_of_topics(
+        self, topics: Iterable[str], *, own: bool = False
+    ) -> dict[str, dict[str, str] | BrokerError]:
+        """Return the settings of several topics, asked for at once; for each that may not be read, why."""
         wanted = [ConfigResource(ResourceType.TOPIC, topic) for topic in sorted(set(topics))]
         if not wanted:
             return {}
         spread = Deadline.after(_SPREAD_S)
 
-        def ask(timeout_s: float) -> dict[str, _Entries | BrokerError]:
-            found: dict[str, _Entries | BrokerError] = {}
+        def ask(timeout_s: float) -> dict[str, dict[str, str] | BrokerError]:
+            found: dict[str, dict[str, str] | BrokerError] = {}
             for resource, future in self._client.describe_configs(wanted, request_timeout=timeout_s).items():
                 topic = str(resource.name)
                 try:
                     doing = f"reading the settings of topic {topic}"
-                    found[topic] = result_of(future, doing, TopicRight.DESCRIBE_CONFIGS, timeout_s=timeout_s)
+                    entries = result_of(future, doing, TopicRight.DESCRIBE_CONFIGS, timeout_s=timeout_s)
+                    found[topic] = _values(entries, own=own)
                 except BrokerError as error:
                     error.retriable = error.retriable or (is_unknown_topic(error) and not spread.is_within())
                     if error.retriable:
@@ -664,5 +635,9 @@ class Admin(AdminBase):
         return self._retried(ask)
 
 
-def _values(entries: _Entries) -> dict[str, str]:
-    return {name: entry.value for name, entry in entries.items() if entry.value is not None}
+def _values(entries: Mapping[str, Any], *, own: bool = False) -> dict[str, str]:
+    return {
+        name: entry.value
+        for name, entry in entries.items()
+        if entry.value is not None and not (own and entry.source != ConfigSource.DYNAMIC_TOPIC_CONFIG.value)
+    }

@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Self, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from connect_share.errors import BrokerError, ConnectShareError, ReadToEndTimeoutError, TopicMissingError
 from connect_share.kafka.admin import Admin
@@ -105,7 +106,7 @@ def read_batches(
         yield from reader.batches(idle_timeout_s)
 
 
-class RangeReader:
+class RangeReader(AbstractContextManager["RangeReader"]):
     """The client that reads given ranges; it fetches from the moment on when it is made, while others are being read.
 
     ``ranges`` has at most one range for each partition.
@@ -135,17 +136,13 @@ class RangeReader:
                 [TopicPartition(topic, part, start) for (topic, part), start in self._positions.items()]
             )
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
+    def close(self, *_: object) -> None:
         """Let go of the client; may be called twice."""
         client, self._client = self._client, None
         if client is not None:
             client.close()
+
+    __exit__ = close
 
     def batches(self, idle_timeout_s: float = IDLE_TIMEOUT_S) -> Iterator[list[Message]]:
         """Yield all records once, in offset order within each partition.

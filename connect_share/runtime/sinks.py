@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from connect_share.errors import BrokerError, UsageError, ValueFormatError
-from connect_share.kafka.admin import AdminBase, result_of
+from connect_share.kafka.admin import Admin, result_of
 from connect_share.kafka.client import (
     ConsumerGroupTopicPartitions,
     KafkaException,
@@ -23,7 +23,7 @@ from connect_share.worker_config import Isolation
 _NO_GROUP = "GROUP_ID_NOT_FOUND"
 
 
-class ConsumerGroupsAdmin(AdminBase):
+class ConsumerGroupsAdmin(Admin):
     """An admin client for the offsets of consumer groups.
 
     Each method raises ``BrokerError``: not reachable, not allowed, or refused because the group has members, with Kafka's

@@ -156,7 +156,7 @@ def test_times_are_what_a_writer_says(at_ms: int) -> None:
     record = Record("s", 0, 0, at_ms, prefix_key(group, key), b"{}")
     found = Contents({TopicType.STATUS: folded(TopicType.STATUS, [record], timed=True)})
     assert found.written_ms(TopicType.STATUS, group, key) == (at_ms if at_ms >= 0 else None)
-    assert found.last_written_ms(TopicType.STATUS, group) == (at_ms if at_ms >= 0 else None)
+    assert found.written_ms(TopicType.STATUS, group) == (at_ms if at_ms >= 0 else None)
 
 
 def test_invented_groups_are_folded_up_to_a_limit_and_the_rest_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

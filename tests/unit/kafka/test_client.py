@@ -213,7 +213,7 @@ def test_two_threads_get_no_answer_at_once() -> None:
     ("call", "ask"),
     [
         ("describe_configs", lambda admin: admin.topic_configs("t")),
-        ("describe_configs", lambda admin: admin.own_topic_configs("t")),
+        ("describe_configs", lambda admin: admin.topic_configs("t", own=True)),
         ("incremental_alter_configs", lambda admin: admin.alter_topic_configs("t", {"a": "1"})),
         ("create_topics", lambda admin: admin.create_topic(NewTopicRequest("t", 1, 1))),
         ("delete_topics", lambda admin: admin.delete_topics(["t"])),
