@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from collections.abc import Sequence
 from typing import Final
 
 from connect_share.console import Program, Verb
@@ -94,9 +93,7 @@ def build_parser() -> argparse.ArgumentParser:
     return PROGRAM.parser()
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; return the exit code, see ``--help``."""
-    return PROGRAM.main(argv)
+main: Final = PROGRAM.main
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -26,7 +26,7 @@ TOPIC_FLAGS: Final = {
 WORKER_FILE: Final = "a worker's properties file, a Strimzi KafkaConnect resource (.yaml), or a folder of them"
 _MOST_REPLICAS: Final = 32_767
 _NAMED_GROUPS: Final = 20
-_SHELLS: Final = ("bash", "zsh", "tcsh")
+SHELLS: Final = ("bash", "zsh", "tcsh")
 
 Container = argparse._ActionsContainer  # noqa: SLF001 - a parser, or a group of its options
 Group = ClusterGroupId | None
@@ -48,10 +48,11 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; {self.prog} --help shows what there is")
 
 
-class _PrintCompletion(argparse.Action):
-    """``--print-completion``: what a shell needs to complete commands and options, by the library shtab."""
+class PrintCompletion(argparse.Action):
+    """``--print-completion``: what a shell needs to complete commands and options, by the library shtab.
 
-    whole: Callable[[], Parser]
+    ``const`` returns the parser with all commands.
+    """
 
     def __call__(
         self,
@@ -60,29 +61,17 @@ class _PrintCompletion(argparse.Action):
         values: str | Sequence[Any] | None,
         option_string: str | None = None,  # noqa: ARG002
     ) -> None:
+        """Print the script, and end."""
         try:
             import shtab
         except ImportError:
             raise ConfigError("completion needs the library shtab: pip install 'connect-share[completion]'") from None
-        whole = self.whole()
+        whole = self.const()
         for action in _actions(whole):
             if action.metavar in ("FILE", "DIR"):
                 action.complete = shtab.FILE if action.metavar == "FILE" else shtab.DIRECTORY  # type: ignore[attr-defined]
         print(shtab.complete(whole, shell=str(values)))
         parser.exit()
-
-
-def add_completion(parser: Parser, whole: Callable[[], Parser]) -> None:
-    """Add ``--print-completion``; ``whole`` returns the parser with all commands."""
-    action = parser.add_argument(
-        "--print-completion",
-        metavar="SHELL",
-        action=_PrintCompletion,
-        choices=_SHELLS,
-        help=f"show the completion script of a shell and exit: {', '.join(_SHELLS)}",
-    )
-    assert isinstance(action, _PrintCompletion)  # noqa: S101 - as it was asked for
-    action.whole = whole
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:

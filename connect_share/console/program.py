@@ -20,9 +20,10 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from connect_share.console.options import (
     EXIT_CODES,
+    SHELLS,
     HelpFormatter,
     Parser,
-    add_completion,
+    PrintCompletion,
     add_profile,
     choose_worker_files,
     seconds,
@@ -176,7 +177,14 @@ class Program:
         )
         shown = f"{self.name} {version('connect-share')}"
         parser.add_argument("--version", action="version", version=shown, help="show the version and exit")
-        add_completion(parser, self.parser)
+        parser.add_argument(
+            "--print-completion",
+            metavar="SHELL",
+            action=PrintCompletion,
+            const=self.parser,
+            choices=SHELLS,
+            help=f"show the completion script of a shell and exit: {', '.join(SHELLS)}",
+        )
         verbs = parser.add_subparsers(dest="verb", metavar=self.metavar, required=True)
         for name, verb in self.verbs.items():
             of_verb = verbs.add_parser(name, help=verb.text)
@@ -283,12 +291,12 @@ def confirmed(question: str, *, otherwise: str, note: Callable[[str], None] = _p
     return False
 
 
+@dataclass
 class _Interruption:
     """Ctrl-C while a command runs: the first raises ``KeyboardInterrupt``, so it cleans up; the second ends the process."""
 
-    def __init__(self, program: str) -> None:
-        self.came = False
-        self._last_words = f"{program}: interrupted\n".encode("ascii", "backslashreplace")
+    program: str
+    came: bool = False
 
     @contextmanager
     def handled(self, *, process_ends: bool) -> Iterator[_Interruption]:
@@ -306,7 +314,7 @@ class _Interruption:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.came and number == signal.SIGINT:
-            os.write(2, self._last_words)
+            os.write(2, f"{self.program}: interrupted\n".encode("ascii", "backslashreplace"))
             os._exit(InterruptionError.exit_code)
         self.came = True
         if not is_in_callback(frame):

@@ -213,7 +213,7 @@ def split_key(topic_type: TopicType, key: bytes) -> tuple[ClusterGroupId | None,
     >>> split_key(TopicType.CONFIG, b"group-a.connector-sink")
     ('group-a', b'connector-sink')
     """
-    if is_original_key(topic_type, key):
+    if _KIND_AT[topic_type](key, 0) is not None:
         return None, key
     found = _BOUNDARY[topic_type].search(key)
     if found is None:

@@ -159,6 +159,7 @@ class TwoClusters:
         )
 
 
+@dataclass
 class PlainClusterWatch:
     """Detects two clusters from plain statuses in the order of their partition.
 
@@ -168,9 +169,8 @@ class PlainClusterWatch:
     not used. Two clusters whose generations happen to be next to each other are not noticed until that changes.
     """
 
-    def __init__(self) -> None:
-        self.found: TwoClusters | None = None
-        self._turns: dict[int, deque[Writer]] = {}
+    found: TwoClusters | None = None
+    _turns: dict[int, deque[Writer]] = field(default_factory=dict, repr=False)
 
     def look(self, partition: int, worker_id: str | None, generation: int) -> None:
         """Consider one status."""

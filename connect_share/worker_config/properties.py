@@ -29,8 +29,16 @@ def load_properties(path: str | Path, encoding: str = "latin-1") -> dict[str, st
     Source: ``Utils.loadProps``, ``java.util.Properties.load(InputStream)``.
     """
     data = read_whole(path, "; give the worker's properties file")
+    if data.startswith(BOM_UTF8):
+        data = data.removeprefix(BOM_UTF8)
+        first = b"".join(data.splitlines()[:1]).strip()
+        if first and not first.startswith((b"#", b"!")):
+            raise ConfigError(
+                f"{path}: line 1: a byte order mark (BOM) stands before the first property, and Java takes it for a part of "
+                "that name; save the file without it, as ISO-8859-1 or plain ASCII"
+            )
     try:
-        return parse_properties(_without_bom(data).decode(encoding))
+        return parse_properties(data.decode(encoding))
     except UnicodeDecodeError as exc:
         raise ConfigError(f"{path} is not {encoding} text at byte {exc.start}; save it as {encoding}") from None
     except ConfigError as exc:
@@ -53,19 +61,6 @@ def read_whole(path: str | Path, remedy: str = "") -> bytes:
     if len(data) > _MOST_BYTES:
         raise ConfigError(f"cannot read {path}: it is longer than {_MOST_BYTES >> 20} MiB{remedy}")
     return data
-
-
-def _without_bom(data: bytes) -> bytes:
-    """Remove a byte order mark; refuse one that Java would read as a part of the first property's name."""
-    if not data.startswith(BOM_UTF8):
-        return data
-    first = data.removeprefix(BOM_UTF8).splitlines()[:1]
-    if first and first[0].strip() and not first[0].lstrip().startswith((b"#", b"!")):
-        raise ConfigError(
-            "line 1: a byte order mark (BOM) stands before the first property, and Java takes it for a part of that name; "
-            "save the file without it, as ISO-8859-1 or plain ASCII"
-        )
-    return data.removeprefix(BOM_UTF8)
 
 
 def parse_properties(text: str) -> dict[str, str]:

@@ -74,10 +74,7 @@ def _required(given: Mapping[str, str], name: str, remedy: str) -> str:
     return value
 
 
-def _integer(given: Mapping[str, str], name: str, default: int, limits: tuple[int, int, int | None]) -> int:
-    text = given.get(name, "").strip()
-    if not text:
-        return default
+def _integer(name: str, text: str, limits: tuple[int, int, int | None]) -> int:
     low, high, also = limits
     value = whole_number(name, text)
     if not low <= value <= high and value != also:
@@ -106,10 +103,6 @@ def _remedy(properties: Mapping[str, str]) -> str:
     return "a distributed worker's file has it"
 
 
-def _field(property_name: str) -> str:
-    return property_name.replace(".", "_")
-
-
 def _sealing_keys(text: str) -> KeyRing | None:
     if not text:
         return None
@@ -132,7 +125,7 @@ def check_topic_name(property_name: str, topic: str) -> None:
     Raises:
         ConfigError: names the property.
     """
-    if not is_topic_name(topic):
+    if _LEGAL_TOPIC.fullmatch(topic) is None:
         raise refusal(
             property_name, f": {topic!r} cannot be a topic name; up to 249 characters A-Z a-z 0-9 . _ - are allowed"
         )
@@ -165,7 +158,14 @@ class WorkerConfig(BaseModel):
     'group-a'
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
+        arbitrary_types_allowed=True,
+        alias_generator=lambda name: name.replace("_", "."),
+        populate_by_name=True,
+    )
 
     group_id: str
     bootstrap_servers: str
@@ -239,9 +239,9 @@ class WorkerConfig(BaseModel):
         resolved = resolve_variables({str(name): str(value) for name, value in mapping.items()}, providers)
         remedy = _remedy(resolved)
         values: dict[str, Any] = {
-            **{_field(name): _required(resolved, name, remedy) for name in (*TOPIC_PROPERTIES.values(), "group.id")},
-            "bootstrap_servers": _required(resolved, "bootstrap.servers", "give host:port of the brokers"),
-            "exactly_once_source_support": _word(
+            **{name: _required(resolved, name, remedy) for name in (*TOPIC_PROPERTIES.values(), "group.id")},
+            "bootstrap.servers": _required(resolved, "bootstrap.servers", "give host:port of the brokers"),
+            "exactly.once.source.support": _word(
                 resolved, "exactly.once.source.support", "disabled", ("disabled", "preparing", "enabled")
             ),
             "sharing_enabled": _word(resolved, SHARING_PROPERTY, "disabled", ("disabled", "enabled")) == "enabled",
@@ -257,9 +257,10 @@ class WorkerConfig(BaseModel):
         default, words = "off" if keys is None else "required", tuple(mode.value for mode in SealingMode)
         values["sealing_mode"] = SealingMode(_word(resolved, SEALING_PROPERTY, default, words))
         for name, limits in _INTEGERS.items():
-            values[_field(name)] = _integer(resolved, name, cls.model_fields[_field(name)].default, limits)
+            if text := resolved.get(name, "").strip():
+                values[name] = _integer(name, text, limits)
         for name in ("topic.tracking.enable", "topic.tracking.allow.reset"):
-            values[_field(name)] = _word(resolved, name, "true", ("true", "false")) == "true"
+            values[name] = _word(resolved, name, "true", ("true", "false")) == "true"
         config = cls(**values)
         config._check()
         return config
@@ -327,7 +328,7 @@ class WorkerConfig(BaseModel):
 
     def topic(self, topic_type: TopicType) -> str:
         """Name of one of the three topics."""
-        return str(getattr(self, _field(TOPIC_PROPERTIES[topic_type])))
+        return str(getattr(self, TOPIC_PROPERTIES[topic_type].replace(".", "_")))
 
     def topic_settings(self, topic_type: TopicType) -> dict[str, str]:
         """Topic-level settings asked for at creation, such as ``min.insync.replicas``.
@@ -530,7 +531,7 @@ def load_profile(name: str, path: Path) -> dict[str, str]:
     if secrets and path.stat().st_mode & _OTHERS_READ:
         raise ConfigError(f"{path} holds a secret ({secrets[0]}) that others can read; run: chmod 600 {path}")
     for setting in given:
-        if not _is_connection(setting):
+        if setting != _SERVERS and not is_java_client_property(setting):
             raise ConfigError(
                 f"{path}, profile {name}: {setting} is no connection setting; what a worker does belongs in its file",
                 property_name=setting,
@@ -540,10 +541,6 @@ def load_profile(name: str, path: Path) -> dict[str, str]:
     except ConfigError as error:
         raise ConfigError(f"{path}, profile {name}: {error}", property_name=error.property_name) from None
     return {setting: resolved[setting] for setting in given}
-
-
-def _is_connection(setting: str) -> bool:
-    return setting == "bootstrap.servers" or is_java_client_property(setting)
 
 
 def _tables(path: Path) -> dict[str, Any]:
