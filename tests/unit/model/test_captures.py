@@ -35,11 +35,14 @@ def _records(version: str, topic: str, group: str | None) -> list[Record]:
 
 @every_capture
 @every_group
-def test_connectors_configs_and_tasks_are_what_rest_said(version: str, group: str | None) -> None:
+def test_connectors_configs_tasks_and_target_states_are_what_rest_said(version: str, group: str | None) -> None:
     state, view = replay_config(_records(version, "configs", group), group), rest_view(version)
     assert state.connectors() == frozenset(view)
     assert state.inconsistent_connectors() == frozenset()
     for name, said in view.items():
+        shown, target = said["status"]["body"]["connector"]["state"], state.target_state(name)
+        assert target is not None
+        assert target.name == (shown if shown in ("PAUSED", "STOPPED") else "STARTED")
         assert state.connector_config(name) == said["config"]["body"]
         assert [task.task for task in state.tasks(name)] == [task["id"]["task"] for task in said["tasks"]["body"]]
         for task in said["tasks"]["body"]:
@@ -63,19 +66,6 @@ def test_statuses_and_topics_are_what_rest_said(version: str, group: str | None)
         wanted = [(t["id"], t["state"], t["worker_id"], t.get("trace")) for t in said["status"]["body"]["tasks"]]
         assert found == sorted(wanted)
         assert snapshot.topics(name) == frozenset(said["topics"]["body"][name]["topics"])
-
-
-@every_capture
-@every_group
-def test_target_states_fit_what_rest_said(version: str, group: str | None) -> None:
-    state, view = replay_config(_records(version, "configs", group), group), rest_view(version)
-    for name, said in view.items():
-        shown, target = said["status"]["body"]["connector"]["state"], state.target_state(name)
-        assert target is not None
-        if shown in ("PAUSED", "STOPPED"):
-            assert target.name == shown
-        else:
-            assert target.name == "STARTED"
 
 
 def _listed(offsets: list[dict[str, Any]]) -> list[str]:

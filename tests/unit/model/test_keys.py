@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as kafka_murmur2
 
-from connect_share.errors import ConnectShareError, InvalidClusterGroupIdError
+from connect_share.errors import InvalidClusterGroupIdError
 from connect_share.model import keys
 from connect_share.model.keys import (
     KEY_PREFIXES,
@@ -33,36 +33,24 @@ from tests.support.key_vectors import VECTORS, bytes_of
 
 SEGMENTS = [
     "a",
-    "B",
     "connect-cluster",
-    "com",
-    "acme",
     "session-key",
     "connectorx",
-    "task",
     "tasks",
-    "status",
     "-",
-    "_",
     "",
     "42",
     "x-connector-y",
-    "true",
-    "null",
 ]
 NAMES = [
     "foo",
-    "my.conn",
     "foo.",
-    ".",
     "a.connector-b",
     "session-key",
-    "B.connector-foo",
     "com.acme.connector-x",
     "größe-😀-日本",
     "with space:colon",
     'x.["a",{}]',
-    "^orders\\.(eu|us)-.*$",
     "server1.inventory.customers:connector-dbz",
     "",
 ]
@@ -157,17 +145,6 @@ def test_no_group_takes_anothers_key(
     assert own_key(topic_type, key, mine) is None
 
 
-@given(
-    st.sampled_from(TopicType),
-    st.binary(max_size=60) | st.text(max_size=40).map(lambda t: t.encode("utf-8", "replace")),
-)
-def test_any_bytes_are_split_without_an_error(topic_type: TopicType, key: bytes) -> None:
-    found = split_key(topic_type, key)
-    if found is not None:
-        group, original = found
-        assert (original if group is None else prefix_key(group, original)) == key
-
-
 def split_slowly(topic_type: TopicType, key: bytes) -> tuple[str | None, bytes] | None:
     """The rule as it is written down: look at the beginning, then behind each dot."""
     starts = [0, *(at + 1 for at, byte in enumerate(key) if byte == ord("."))]
@@ -191,8 +168,8 @@ pieces = st.sampled_from(
 )
 
 
-@given(st.sampled_from(TopicType), st.lists(pieces, max_size=8).map(b"".join))
-def test_keys_are_split_as_the_rule_says(topic_type: TopicType, key: bytes) -> None:
+@given(st.sampled_from(TopicType), st.lists(pieces, max_size=8).map(b"".join) | st.binary(max_size=60))
+def test_any_bytes_are_split_as_the_rule_says(topic_type: TopicType, key: bytes) -> None:
     assert split_key(topic_type, key) == split_slowly(topic_type, key)
 
 
@@ -252,20 +229,6 @@ def test_everything_the_kips_rule_reads_is_read_the_same(group: str, typed: tupl
         assert split_key(topic_type, prefix_key(group, key)) == (group, parts[1])
 
 
-def test_an_illegal_id_is_a_value_error_and_one_of_ours() -> None:
-    with pytest.raises(ValueError, match="cannot be a cluster group id"):
-        ClusterGroupId("connector-cluster-1")
-    assert issubclass(InvalidClusterGroupIdError, ConnectShareError)
-
-
-@pytest.mark.parametrize(
-    ("text", "signed"),
-    [("21", -973932308), ("foobar", -790332482), ("a-little-bit-long-string", -985981536), ("abc", 479470107)],
-)
-def test_murmur2_is_javas(text: str, signed: int) -> None:
-    assert murmur2(text.encode()) == signed & 0xFFFFFFFF
-
-
 @given(st.lists(st.sampled_from([0, 1, 127, 128, 255]), max_size=11).map(bytes))
 def test_murmur2_is_that_of_another_client(data: bytes) -> None:
     assert murmur2(data) == kafka_murmur2(data) & 0xFFFFFFFF
@@ -301,6 +264,7 @@ def test_legal_ids(text: str) -> None:
 def test_illegal_ids(entry: dict[str, str]) -> None:
     with pytest.raises(InvalidClusterGroupIdError) as caught:
         ClusterGroupId(entry["id"])
+    assert isinstance(caught.value, ValueError)
     assert WORDS[entry["reason"]] in str(caught.value)
 
 

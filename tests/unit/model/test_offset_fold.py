@@ -74,13 +74,6 @@ def test_case_46_partitions_come_and_go() -> None:
     assert snapshot.offset("c", {"f": "2"}) == {}
 
 
-def test_numbers_and_booleans_are_different_partitions() -> None:
-    keys = [b'["c",{"p":1}]', b'["c",{"p":1.0}]', b'["c",{"p":true}]', b'["c",{"p":"1"}]']
-    snapshot = replay_offsets([record(key, b"{}") for key in keys])
-    assert len(snapshot.partitions("c")) == 4
-    assert snapshot.original_keys("c", {"p": 1.0}) == (keys[1],)
-
-
 def test_member_order_gives_two_keys_of_one_partition_in_any_order() -> None:
     one, two = b'["c",{"a":1,"b":2}]', b'["c",{"b":2,"a":1}]'
     log = [
