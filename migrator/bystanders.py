@@ -98,8 +98,7 @@ def portions(ranges: Sequence[OffsetRange], at_once: int = AT_ONCE) -> Iterator[
             portion, room = [], at_once
         portion.append(part)
         room -= size
-    if portion:
-        yield portion
+    yield portion
 
 
 def digests_of(

@@ -31,12 +31,18 @@ Wanted = Mapping[str | None, frozenset[str] | None]
 Model = TypeVar("Model", bound=BaseModel)
 
 
-class _Part(BaseModel):
+class PlanPart(BaseModel):
+    """A part of a plan, or of what is noted beside it."""
+
     # A typing error in an edited plan must not be overlooked, hence no unknown members.
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    def save(self, path: Path) -> None:
+        """Replace the file as one step, mode 0600."""
+        write_plan_file(path, self.model_dump_json(indent=2) + "\n")
 
-class PlannedPartition(_Part):
+
+class PlannedPartition(PlanPart):
     """The records of one source partition that are read: ``[start, end)``.
 
     Attributes:
@@ -57,7 +63,7 @@ class PlannedPartition(_Part):
         return self
 
 
-class SourceTopic(_Part):
+class SourceTopic(PlanPart):
     """One topic of a source: its id, the isolation of its own worker, and the ranges that are read."""
 
     topic: str
@@ -71,7 +77,7 @@ class SourceTopic(_Part):
         return tuple(OffsetRange(self.topic, part.partition, part.start, part.end) for part in self.partitions)
 
 
-class PlannedSealing(_Part):
+class PlannedSealing(PlanPart):
     """The keys of a worker file, as far as others may know them.
 
     Attributes:
@@ -96,7 +102,7 @@ class PlannedSealing(_Part):
         return KeyRing(each for each in keys.items() if each[0] in self.key_ids).fingerprint() == self.fingerprint
 
 
-class SourceCluster(_Part):
+class SourceCluster(PlanPart):
     """One Connect cluster and its destination.
 
     Attributes:
@@ -142,7 +148,7 @@ class SourceCluster(_Part):
         return KeyTransform.between(topic_type, own, becomes, self.only_connectors)
 
 
-class DestinationTopic(_Part):
+class DestinationTopic(PlanPart):
     """One shared topic. ``topic_id`` is empty when ``apply`` has to create it, as ``create topics`` would."""
 
     topic: str
@@ -151,14 +157,14 @@ class DestinationTopic(_Part):
     create: bool
 
 
-class Destination(_Part):
+class Destination(PlanPart):
     """The shared topics and the Kafka cluster that holds them."""
 
     kafka_cluster_id: str | None
     topics: dict[TopicType, DestinationTopic]
 
 
-class PlanStep(_Part):
+class PlanStep(PlanPart):
     """One step of the whole move: who does what."""
 
     who: Literal["operator", "connect-share-migrate"]
@@ -191,7 +197,7 @@ class CopySlice:
         return f"{self.source_index}/{self.topic_type.value}/{where}"
 
 
-class MigrationPlan(_Part):
+class MigrationPlan(PlanPart):
     """A move of Connect clusters, or of some of their connectors, onto one set of topics.
 
     Attributes:
@@ -262,10 +268,6 @@ class MigrationPlan(_Part):
             for source in plan.sources
         )
         return plan.model_copy(update={"sources": sources})
-
-    def save(self, path: Path | str) -> None:
-        """Write the plan as one step, mode 0600."""
-        write_plan_file(Path(path), self.model_dump_json(indent=2) + "\n")
 
     def in_place(self, source: SourceCluster, topic_type: TopicType) -> bool:
         """Return whether a source's topic is the destination's too: originals and copies lie side by side."""

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from connect_share.backup.backup_file import BackupFile
 from connect_share.backup.record_file import half_written
@@ -28,7 +28,7 @@ from connect_share.transform.sealed import Sealing
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from connect_share.worker_config.worker import SEALING_PROPERTY
 from migrator.copy.copy_job import SliceEvidence
-from migrator.plan import MigrationPlan, PlannedSealing, load_model, read_plan_file, write_plan_file
+from migrator.plan import MigrationPlan, PlannedSealing, PlanPart, load_model, read_plan_file
 
 MANIFEST_FORMAT: Final = "connect-share/migration-manifest/2"
 
@@ -48,14 +48,12 @@ class MigrationStatus(enum.Enum):
     ROLLED_BACK = "rolled_back"
 
 
-class WrittenTopic(BaseModel):
+class WrittenTopic(PlanPart):
     """A destination topic as it was when writing began.
 
     Attributes:
         end_offsets: per partition the end before the first record was written.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     topic: str
     topic_id: str | None
@@ -63,7 +61,7 @@ class WrittenTopic(BaseModel):
     end_offsets: dict[int, int]
 
 
-class Followed(BaseModel):
+class Followed(PlanPart):
     """The mirroring of a live source behind the planned ends.
 
     Attributes:
@@ -73,14 +71,12 @@ class Followed(BaseModel):
         written: records written while following.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    positions: dict[str, int] = {}
-    destination_ends: dict[TopicType, dict[int, int]] = {}
+    positions: dict[str, int] = Field(default_factory=dict)
+    destination_ends: dict[TopicType, dict[int, int]] = Field(default_factory=dict)
     written: int = 0
 
 
-class Sealed(BaseModel):
+class Sealed(PlanPart):
     """The records written to the source so that a worker started there by mistake runs nothing.
 
     Attributes:
@@ -89,15 +85,13 @@ class Sealed(BaseModel):
         target_states: per source the target state that each connector had before ``stop``; the cleaner takes the records.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     how: Literal["stop", "remove"]
     records: int
     at_ms: int
     target_states: tuple[dict[str, TargetState], ...] = ()
 
 
-class GroupDigest(BaseModel):
+class GroupDigest(PlanPart):
     """The living records of one group in one topic.
 
     Attributes:
@@ -105,13 +99,11 @@ class GroupDigest(BaseModel):
         digest: sum modulo 2**64 over those records of a hash of place, timestamp, key, value and headers.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     keys: int
     digest: str
 
 
-class TopicBaseline(BaseModel):
+class TopicBaseline(PlanPart):
     """One destination topic before the first write.
 
     Attributes:
@@ -119,13 +111,11 @@ class TopicBaseline(BaseModel):
         groups: by group; illegal keys and plain keys count as one group each.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     ends: dict[int, int]
     groups: dict[str, GroupDigest]
 
 
-class Manifest(BaseModel):
+class Manifest(PlanPart):
     """The record of one ``apply``.
 
     Attributes:
@@ -139,8 +129,6 @@ class Manifest(BaseModel):
         backup: the file that holds what was read and replaced; ``None``: no backup was wanted.
         mirrored_backup: the file with what was mirrored behind it, made before originals are removed.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: Literal["connect-share/migration-manifest/2"] = MANIFEST_FORMAT
     run_id: str
@@ -191,10 +179,6 @@ class Manifest(BaseModel):
                 for number, (_, offset) in each.destination_offsets.items():
                     ends[number] = max(ends.get(number, 0), offset + 1)
         return ends
-
-    def save(self, path: Path) -> None:
-        """Replace the file as one step, mode 0600."""
-        write_plan_file(path, self.model_dump_json(indent=2) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Manifest:

@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Self, cast
 
-from pydantic import BaseModel, ConfigDict
-
 from connect_share.errors import BrokerError, UnacknowledgedError
 from connect_share.files import counted
 from connect_share.kafka.admin import Admin
@@ -31,13 +29,13 @@ from connect_share.transform.rules import Skipped, SkipReason
 from connect_share.transform.sealed import NO_SEALING, Opener, Resealer, Sealing, SealTimes
 from connect_share.worker_config import ClientSettings, Isolation
 from migrator.copy.existing_records import BARRIER_RECORDS, ExistingRecords, ResumePoint
-from migrator.plan import CopySlice
+from migrator.plan import CopySlice, PlanPart
 
 _AT_ONCE: Final = 4_000
 """Keys and values hashed in one call: a call for each costs more than the hashing."""
 
 
-class SliceEvidence(BaseModel):
+class SliceEvidence(PlanPart):
     """The result of copying one slice; one per source partition, never per record.
 
     Attributes:
@@ -56,8 +54,6 @@ class SliceEvidence(BaseModel):
         destination_offsets: per destination partition the first and last offset acknowledged; where a bulk producer wrote,
             where the partition ended before the plan's first record, and when the slice was acknowledged.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     slice_name: str
     source_index: int

@@ -203,18 +203,17 @@ def _compare_offset_snapshots(
 
 
 def compare_newest(
-    topic_type: TopicType, source: Iterable[Record], destination: Iterable[Record], transform: KeyTransform
+    source: Iterable[Record], destination: Iterable[Record], transform: KeyTransform
 ) -> list[StateDifference]:
     """Compare the newest bytes of each key, and on a config topic their order: of values that cannot be opened here.
 
     Args:
-        topic_type: which of the three topics.
         source: records of the source topic.
         destination: records of the shared topic; those of other groups do not count.
         transform: of the move.
     """
-    group = None if transform.destination is None else str(transform.destination)
-    comparison = _Comparison(group, topic_type)
+    topic_type = transform.topic_type
+    comparison = _Comparison(transform.destination, topic_type)
     there, here = _newest(source, transform), _newest(destination, transform.at_destination())
     for key in sorted(there.keys() | here.keys()):
         item = key.decode("utf-8", errors="backslashreplace")

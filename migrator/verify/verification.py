@@ -9,9 +9,9 @@ from functools import partial
 from typing import Final
 
 from connect_share.errors import AlreadyAppliedError, PlanRejectedError, listed
-from connect_share.files import Progress, Silent, counted
+from connect_share.files import Progress, Silent
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.client import Message
+from connect_share.kafka.client import Message, to_record
 from connect_share.kafka.facts import (
     BUSY_TOPIC_WAIT_S,
     IDLE_TIMEOUT_S,
@@ -21,7 +21,7 @@ from connect_share.kafka.facts import (
     require_no_open_transaction,
     require_topic,
 )
-from connect_share.kafka.read import read_batches, read_ranges
+from connect_share.kafka.read import RangeReader
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model.keys import connector_of
 from connect_share.model.records import OffsetRange, Record, TopicType
@@ -30,6 +30,7 @@ from connect_share.transform.canonical import canonical_config
 from connect_share.transform.rules import PLAIN_KEYS, KeyTransform
 from connect_share.transform.sealed import NO_SEALING, Opener, Sealing
 from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig
+from migrator.bystanders import portions
 from migrator.checks import require_same_topic
 from migrator.run import Manifest, MigrationRun, MigrationStatus, only_one
 from migrator.verify.equality import (
@@ -66,56 +67,27 @@ class Side:
         """Equal for sides with the same records; clients and rights may differ."""
         return self.ranges, self.isolation, self.settings.properties.get("bootstrap.servers")
 
-    def records(self, on_progress: Callable[[int], None] | None = None) -> Iterator[Record]:
-        """Yield the records, in order within each partition."""
-        records = read_ranges(
-            self.settings,
-            self.ranges,
-            isolation=self.isolation,
-            client_id=self.client_id,
-            idle_timeout_s=IDLE_TIMEOUT_S,
-        )
-        yield from counted(records, on_progress)
-
     def opened(self, transform: KeyTransform, on_progress: Callable[[int], None] | None = None) -> Iterator[Record]:
         """Yield what the group believes of the records that a transform takes; all records for plain keys.
 
         Raises:
             ConfigError: a key is missing: what cannot be opened cannot be compared.
         """
-        if transform.source is None:
-            yield from self.records(on_progress)
-            return
         opener = Opener(self.sealing, transform)
-        for record in self.records(on_progress):
-            taken = opener.open(record) if transform.takes(record.key) else None
-            if taken is not None:
-                yield taken
+        for batch in self.batches(on_progress):
+            for record in map(to_record, batch):
+                taken = opener.open(record) if transform.source is None or transform.takes(record.key) else None
+                if taken is not None:
+                    yield taken
         opener.require_opened()
 
-    def parts(self, most: int) -> Iterator[Side]:
-        """Yield this side in parts of whole partitions, each with so many offsets at most or of one partition."""
-        part: list[OffsetRange] = []
-        for each in self.ranges:
-            if part and sum(one.end - one.start for one in (*part, each)) > most:
-                yield replace(self, ranges=tuple(part))
-                part = []
-            part.append(each)
-        yield replace(self, ranges=tuple(part))
-
     def batches(self, on_progress: Callable[[int], None] | None = None) -> Iterator[list[Message]]:
-        """Yield the records as batches of the client's own messages."""
-        batches = read_batches(
-            self.settings,
-            self.ranges,
-            isolation=self.isolation,
-            client_id=self.client_id,
-            idle_timeout_s=IDLE_TIMEOUT_S,
-        )
-        for batch in batches:
-            if on_progress is not None:
-                on_progress(len(batch))
-            yield batch
+        """Yield the records as batches of the client's own messages, in order within each partition."""
+        with RangeReader(self.settings, self.ranges, isolation=self.isolation, client_id=self.client_id) as reader:
+            for batch in reader.batches(IDLE_TIMEOUT_S):
+                if on_progress is not None:
+                    on_progress(len(batch))
+                yield batch
 
 
 @dataclass(frozen=True)
@@ -127,8 +99,6 @@ class VerifyJob:
         fold: the state was written, not every record.
     """
 
-    source_index: int
-    source_group_id: str | None
     transform: KeyTransform
     source: Side
     destination: Side
@@ -139,11 +109,6 @@ class VerifyJob:
     def topic_type(self) -> TopicType:
         """Which of the three topics."""
         return self.transform.topic_type
-
-    @property
-    def cluster_group_id(self) -> str | None:
-        """The group at the destination; ``None`` for plain keys."""
-        return None if self.transform.destination is None else str(self.transform.destination)
 
     @property
     def may_be_quick(self) -> bool:
@@ -173,7 +138,7 @@ class VerifyJob:
     def fold_and_compare(self, there: Iterator[Record], here: Iterator[Record]) -> list[StateDifference]:
         """Compare what Connect makes of the records."""
         if self.source.sealing.as_is:
-            return compare_newest(self.topic_type, there, here, self.transform)
+            return compare_newest(there, here, self.transform)
         if self.fold and self.topic_type is TopicType.CONFIG:
             return self._compare_canonical(there, here)
         if self.narrowed:  # the source is folded first: its connectors are known before the destination is read
@@ -184,8 +149,8 @@ class VerifyJob:
             self.topic_type,
             there,
             here,
-            cluster_group_id=self.cluster_group_id,
-            source_cluster_group_id=self.source_group_id,
+            cluster_group_id=self.transform.destination,
+            source_cluster_group_id=self.transform.source,
         )
 
     def compare_suspects(self, suspects: Set[str | None]) -> list[StateDifference]:
@@ -201,14 +166,14 @@ class VerifyJob:
     def _compare_canonical(self, there: Iterator[Record], here: Iterator[Record]) -> list[StateDifference]:
         """Compare the destination with what was written, and that with the source, repaired connectors excepted."""
         expected = canonical_config(self.transform, there)
-        written = replay_config(expected.records, self.cluster_group_id)
-        of_copy = compare_config_states(expected.state, written, cluster_group_id=self.cluster_group_id)
+        written = replay_config(expected.records, self.transform.destination)
+        of_copy = compare_config_states(expected.state, written, cluster_group_id=self.transform.destination)
         changed = expected.healed | expected.left_without_tasks
         if self.narrowed:
             names = {*written.connectors(), *written.target_states(), *written.task_count_records()}
             here = _of_connectors(here, self.transform.at_destination(), names | set(self.transform.connectors or ()))
         found = compare_config_states(
-            written, replay_config(here, self.cluster_group_id), cluster_group_id=self.cluster_group_id
+            written, replay_config(here, self.transform.destination), cluster_group_id=self.transform.destination
         )
         return [difference for difference in of_copy if difference.connector not in changed] + found
 
@@ -247,19 +212,17 @@ def run_together(
         ReadToEndTimeoutError: an end was not reached.
     """
     empty, found = partial(digest_of, jobs[0].topic_type), []
-    for job, (one, other) in zip(jobs, _both_digests(jobs, empty, on_progress), strict=True):
-        if (one.sealed and job.source_group_id is not None) or (other.sealed and job.cluster_group_id is not None):
+    for job, digests in zip(jobs, _both_digests(jobs, empty, on_progress), strict=True):
+        one, other = digests
+        if (one.sealed and job.transform.source is not None) or (
+            other.sealed and job.transform.destination is not None
+        ):
             found.append(job.compare_all())
-        else:
-            found.append(job.compare_suspects(_suspects(job, one, other)))
+            continue
+        while closer := one.closer(other):
+            ((one, other),) = _both_digests([job], closer, None)
+        found.append(job.compare_suspects(one.suspects(other)))
     return found
-
-
-def _suspects(job: VerifyJob, one: KeySpaceDigest, other: KeySpaceDigest) -> set[str | None]:
-    """Return the connectors whose bytes differ; reads both sides again as long as digests have to look closer."""
-    while closer := one.closer(other):
-        ((one, other),) = _both_digests([job], closer, None)
-    return one.suspects(other)
 
 
 def _both_digests(
@@ -268,11 +231,12 @@ def _both_digests(
     on_progress: Callable[[int], None] | None,
 ) -> list[tuple[KeySpaceDigest, KeySpaceDigest]]:
     """Return the digests of both sides of each job; the one destination of all jobs is read once."""
-    there = [_digests([job.source_group_id], job.topic_type, job.source, empty, on_progress) for job in jobs]
-    groups = [job.cluster_group_id for job in jobs]
+    there = [_digests([job.transform.source], job.topic_type, job.source, empty, on_progress) for job in jobs]
+    groups = [job.transform.destination for job in jobs]
     here = _digests(groups, jobs[0].topic_type, jobs[0].destination, empty, on_progress)
     return [
-        (digests[job.source_group_id], here[job.cluster_group_id]) for job, digests in zip(jobs, there, strict=True)
+        (digests[job.transform.source], here[job.transform.destination])
+        for job, digests in zip(jobs, there, strict=True)
     ]
 
 
@@ -286,8 +250,8 @@ def _digests(
     """Read one side, some partitions at a time, and return the digests of some key spaces of it."""
     digests = {group: empty() for group in groups}
     spaces = KeySpaces(topic_type, digests)
-    for part in side.parts(AT_ONCE):
-        for batch in part.batches(on_progress):
+    for ranges in portions(side.ranges, AT_ONCE):
+        for batch in replace(side, ranges=tuple(ranges)).batches(on_progress):
             spaces.add(batch)
         for digest in digests.values():
             digest.fold()
@@ -305,26 +269,21 @@ def local_verify_engine(progress: Progress) -> VerifyEngine:
     """Return the engine that reads and folds in this process."""
 
     def run(jobs: Sequence[VerifyJob]) -> Iterator[list[StateDifference]]:
-        for together in _by_destination(jobs):
-            groups = listed((job.cluster_group_id or PLAIN_KEYS for job in together), _NAMED)
+        by_destination: dict[object, list[VerifyJob]] = {}
+        for number, job in enumerate(jobs):
+            key = (job.topic_type, job.destination.content) if job.may_be_quick else number
+            by_destination.setdefault(key, []).append(job)
+        for together in by_destination.values():
+            groups = listed((job.transform.destination or PLAIN_KEYS for job in together), _NAMED)
             there = sum(job.source.offsets for job in together)
             first = together[0]
             progress.phase(f"comparing {first.topic_type.value} of {groups}", there + first.destination.offsets)
             if first.may_be_quick:
                 yield from run_together(together, progress.advance)
             else:
-                yield first.run(progress.advance)
+                yield first.compare_all(progress.advance)
 
     return run
-
-
-def _by_destination(jobs: Sequence[VerifyJob]) -> list[list[VerifyJob]]:
-    """Group jobs that may be quick and compare with the same records."""
-    found: dict[object, list[VerifyJob]] = {}
-    for number, job in enumerate(jobs):
-        key = (job.topic_type, job.destination.content) if job.may_be_quick else number
-        found.setdefault(key, []).append(job)
-    return list(found.values())
 
 
 def _jobs(run: MigrationRun, warnings: list[str]) -> list[VerifyJob]:
@@ -335,8 +294,6 @@ def _jobs(run: MigrationRun, warnings: list[str]) -> list[VerifyJob]:
             facts = read_facts(admin, {topic.topic for topic in plan.destination.topics.values()})
             jobs += [
                 VerifyJob(
-                    source_index=index,
-                    source_group_id=source.group_id if source.sharing else None,
                     transform=source.transform(topic_type),
                     source=_source_side(run, index, topic_type, source_facts, warnings),
                     destination=_destination_side(run, index, topic_type, facts, admin),
@@ -372,25 +329,18 @@ def _destination_side(
     isolation = worker.isolation(topic_type)
     if isolation is Isolation.READ_COMMITTED:
         require_no_open_transaction(admin, found, wait_s=BUSY_TOPIC_WAIT_S)
-    return _side(worker, _compared(topic_type, found, manifest), isolation, run.destination_sealing(index))
+    ranges = found.ranges()
+    if topic_type is TopicType.STATUS and manifest is not None:
+        # Only what came since the copy began: an older removal of the same connector would remove statuses that keep their
+        # older timestamps. No key that is moved had a value there then.
+        starts = manifest.destination[topic_type].end_offsets
+        ranges = [part._replace(start=min(max(part.start, starts.get(part.partition, 0)), part.end)) for part in ranges]
+    return _side(worker, ranges, isolation, run.destination_sealing(index))
 
 
-def _side(worker: WorkerConfig, ranges: tuple[OffsetRange, ...], isolation: Isolation, sealing: Sealing) -> Side:
-    return Side(ranges, isolation, worker.consumer_settings(), worker.client_id(MIGRATE_CLIENT_ID), sealing=sealing)
-
-
-def _compared(topic_type: TopicType, copy: TopicFacts, manifest: Manifest | None) -> tuple[OffsetRange, ...]:
-    """Return what is compared of a destination topic: of statuses only what came since the copy began.
-
-    An older removal of the same connector would remove statuses that keep their older timestamps. No key that is moved
-    had a value there then.
-    """
-    if topic_type is not TopicType.STATUS or manifest is None:
-        return tuple(copy.ranges())
-    starts = manifest.destination[topic_type].end_offsets
-    return tuple(
-        part._replace(start=min(max(part.start, starts.get(part.partition, 0)), part.end)) for part in copy.ranges()
-    )
+def _side(worker: WorkerConfig, ranges: Sequence[OffsetRange], isolation: Isolation, sealing: Sealing) -> Side:
+    client_id = worker.client_id(MIGRATE_CLIENT_ID)
+    return Side(tuple(ranges), isolation, worker.consumer_settings(), client_id, sealing=sealing)
 
 
 def _is_sealed(manifest: Manifest | None) -> bool:

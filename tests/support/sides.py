@@ -52,9 +52,6 @@ class Held(Side):
     held: tuple[Record, ...] = ()
     at_once: int = 0
 
-    def records(self, on_progress: Callable[[int], None] | None = None) -> Iterator[Record]:
-        return iter(self.held)
-
     def batches(self, on_progress: Callable[[int], None] | None = None) -> Iterator[Any]:
         partitions = {each.partition for each in self.ranges}
         held = [each for each in self.held if not partitions or each.partition in partitions]

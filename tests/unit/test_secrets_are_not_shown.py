@@ -114,7 +114,7 @@ def holders() -> Iterator[object]:
     yield TopicSet.from_flags("h:1", {}, {"sasl.password": SECRET})
     settings, nothing = worker.consumer_settings(), typing.cast("Any", None)
     side = Side((), Isolation.READ_COMMITTED, settings, "x")
-    yield from (side, VerifyJob(0, None, nothing, side, side))
+    yield from (side, VerifyJob(nothing, side, side))
     yield CopyJob(nothing, settings, settings, settings, (), "x")
     part = TopicCheckpoint(
         topic="c", topic_id="i", isolation="x", log_starts={}, positions={}, leader_epochs={}, state={SECRET: SECRET}

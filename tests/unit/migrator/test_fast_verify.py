@@ -17,6 +17,7 @@ from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.transform.rules import KeyTransform
 from connect_share.worker_config import ClientSettings, Isolation
 from migrator import KafkaConnectTopicMigrator
+from migrator.bystanders import portions
 from migrator.verify.equality import Mismatch, compare_newest, compare_states
 from migrator.verify.quick_compare import KeySpaceDigest, KeySpaces, OffsetDigest
 from migrator.verify.verification import VerifyJob, run_together
@@ -38,7 +39,7 @@ def job(
     group: ClusterGroupId | None = GROUP,
 ) -> VerifyJob:
     transform = KeyTransform(topic_type, source is None, None if source is None else frozenset({source}), group)
-    return VerifyJob(0, source, transform, side(there), side(here))
+    return VerifyJob(transform, side(there), side(here))
 
 
 NAMES = ("a", "a-1", "b", "", "x.y", "ä")
@@ -163,10 +164,10 @@ def test_the_same_differences_some_partitions_at_a_time(
 @pytest.mark.parametrize(("most", "sizes"), [(1, [1, 1, 1]), (10, [1, 2]), (11, [2, 1]), (14, [3])])
 def test_parts_are_whole_partitions(most: int, sizes: list[int]) -> None:
     ranges = tuple(OffsetRange("t", partition, 5, end) for partition, end in enumerate((15, 6, 8)))
-    parts = [part.ranges for part in replace(side([]), ranges=ranges).parts(most)]
+    parts = [tuple(part) for part in portions(ranges, most)]
     assert [len(part) for part in parts] == sizes
     assert sum(parts, ()) == ranges
-    assert [part.ranges for part in side([]).parts(most)] == [()]
+    assert list(portions((), most)) == [[]]
 
 
 def test_what_is_kept_of_many_keys() -> None:
@@ -368,8 +369,8 @@ def test_of_values_that_are_not_opened_a_removed_one_is_none(topic_type: TopicTy
     removed = [*source, replace(source[0], offset=len(source), value=None)]
     transform = KeyTransform.between(topic_type, None, ClusterGroupId(ACME))
     copy = moved(topic_type, source[1:])
-    assert compare_newest(topic_type, removed, copy, transform) == []
-    (found,) = compare_newest(topic_type, source, copy, transform)
+    assert compare_newest(removed, copy, transform) == []
+    (found,) = compare_newest(source, copy, transform)
     assert found.problem is MISSING
 
 

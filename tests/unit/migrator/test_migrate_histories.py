@@ -168,7 +168,7 @@ def check(
         if job is not None:
             wanted = {key: value for key, value in wanted.items() if connector_of(topic_type, key) == job}
         assert found == wanted
-    verify = VerifyJob(0, group, transform, held(source), held(copy), narrowed=job is not None, fold=fold)
+    verify = VerifyJob(transform, held(source), held(copy), narrowed=job is not None, fold=fold)
     assert verify.run() == []
 
 
@@ -222,7 +222,7 @@ def test_every_connector_s_state_is_what_it_was(
         if copy:
             spoilt = data.draw(st.integers(0, len(copy) - 1))
             del copy[spoilt]
-            job = VerifyJob(0, group, transform_of(topic_type, group, becomes), held(read), held(copy), fold=fold)
+            job = VerifyJob(transform_of(topic_type, group, becomes), held(read), held(copy), fold=fold)
             assert job.run() or not differs(topic_type, read, group, copy, becomes, fold=fold)
 
 
@@ -249,7 +249,7 @@ def test_one_job_and_nothing_else(
         )
         copy = topic.read(data.draw)
         transform = transform_of(topic_type, group, "new.home", job)
-        verify = VerifyJob(0, group, transform, held(source), held(copy), narrowed=True, fold=fold)
+        verify = VerifyJob(transform, held(source), held(copy), narrowed=True, fold=fold)
         assert verify.run() == []
         topic = Topic(PARTITIONS[topic_type])
         topic.write(interleaved(data.draw, streams(transform, source, fold=fold)))
@@ -275,7 +275,7 @@ def test_two_become_one(fold: bool, first: History, second: History, data: st.Da
         copy = topic.read(data.draw)
         for group, source in sources.items():
             transform = transform_of(topic_type, group, "both")
-            assert VerifyJob(0, group, transform, held(source), held(copy), narrowed=True, fold=fold).run() == []
+            assert VerifyJob(transform, held(source), held(copy), narrowed=True, fold=fold).run() == []
 
 
 @pytest.mark.parametrize("meanwhile", ["nothing", "compaction", "refusals"])

@@ -107,7 +107,7 @@ def test_both_sides_believe_the_same(
     there = attacked(data.draw, topic_type, originals, source)
     transform = transform_of(topic_type, source, destination)
     here = copied(transform, source, destination, there, fold=fold)
-    assert VerifyJob(0, source[0], transform, held(there, source[1]), held(here, destination[1]), fold=fold).run() == []
+    assert VerifyJob(transform, held(there, source[1]), held(here, destination[1]), fold=fold).run() == []
     opened = here
     if destination[1].keys is not None:
         group = ClusterGroupId(destination[0] or "")
@@ -156,16 +156,16 @@ def test_what_cannot_be_opened_is_never_equal(topic_type: TopicType) -> None:
             for sealing in (NO_SEALING, RESEALED):
                 side = held(there, sealing)
                 with pytest.raises(ConfigError, match=r"t: 1 value\(s\) of g\.h are sealed with key 7") as caught:
-                    VerifyJob(0, GROUP, transform, side, side, narrowed=narrowed, fold=fold).run()
+                    VerifyJob(transform, side, side, narrowed=narrowed, fold=fold).run()
                 assert caught.value.property_name == KEYS_PROPERTY
     as_is = held(there, Sealing(as_is=True))
-    assert VerifyJob(0, GROUP, transform, as_is, as_is).run() == []
+    assert VerifyJob(transform, as_is, as_is).run() == []
     other = held([sealed(record, topic_type, keys=KEYS)], Sealing(as_is=True))  # the same, sealed once more
-    assert [each.kind for each in VerifyJob(0, GROUP, transform, as_is, other).run()] == ["sealed_value"]
+    assert [each.kind for each in VerifyJob(transform, as_is, other).run()] == ["sealed_value"]
     replaced = held(
         [*there, replace(record, offset=1)], NO_SEALING
     )  # a plain group, and a value that was never its own
-    assert VerifyJob(0, GROUP, transform, replaced, held([record], NO_SEALING)).run() == []
+    assert VerifyJob(transform, replaced, held([record], NO_SEALING)).run() == []
 
 
 @every_topic
