@@ -15,7 +15,7 @@ from connect_share.model.keys import ConfigKey, Key, OffsetKey, StatusKey, Subje
 from connect_share.model.offsets import parse_offset_key
 from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import is_removal
-from connect_share.model.status import PlainClusterWatch, TwoClusters
+from connect_share.model.status import PlainClusterWatch
 
 MOST_ITEMS: Final = 100_000
 """Connectors and tasks of a topic that are remembered, as hashes."""
@@ -49,16 +49,18 @@ class GroupEvidence:
 
 @dataclass
 class TypeEvidence:
-    """What a topic has of one type.
+    """What a topic has of one type: the topic in one of its roles.
 
     Attributes:
         items: hashes of groups, of connectors with their group, and of tasks, with the time of their newest record; equal
             ones are equal in all topics.
         texts: hashes of values of a connector's properties, and of its source partitions, which often are the same.
         named_topics: offsets topics of their own that connectors name.
+        watch: finds two workers that cannot be of one cluster, if two write plain statuses.
     """
 
     topic_type: TopicType
+    topic: str
     fits: dict[Fit, int] = field(default_factory=lambda: dict.fromkeys(Fit, 0))
     groups: dict[Group, GroupEvidence] = field(default_factory=dict)
     items: dict[int, int] = field(default_factory=dict, repr=False)
@@ -81,11 +83,6 @@ class TypeEvidence:
     def judged(self) -> int:
         """Return how many values say who wrote them, or that it was another."""
         return self.good + self.fits[Fit.OTHER]
-
-    @property
-    def two_clusters(self) -> TwoClusters | None:
-        """Return two workers that cannot be of one cluster, if two write plain statuses."""
-        return self.watch.found
 
     @property
     def is_connects(self) -> bool:
@@ -185,7 +182,7 @@ class TopicEvidence:
             original = None if found is None else parse(topic_type, found[1])
             if found is not None and original is not None:
                 if topic_type not in self.types:
-                    self.types[topic_type] = TypeEvidence(topic_type)
+                    self.types[topic_type] = TypeEvidence(topic_type, self.topic)
                 self.types[topic_type].add(record, found[0], original)
                 return
 

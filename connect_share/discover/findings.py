@@ -118,12 +118,12 @@ def _one_replica(cluster: Cluster, kafka: KafkaFacts) -> Iterator[Finding]:
 
 def _of_two_clusters(cluster: Cluster) -> Iterator[Finding]:
     for role in cluster.topics.values():
-        if role.evidence.two_clusters is not None:
+        if role.watch.found is not None:
             yield Finding(
                 "discover-two-plain-clusters",
                 _ERROR,
                 role.topic,
-                role.evidence.two_clusters.warning(role.topic),
+                role.watch.found.warning(role.topic),
                 "each runs the other's connectors and overwrites its state",
                 "take them apart, or give one of them topics of its own",
                 "connect-share-migrate plan --assign FILE",
@@ -201,7 +201,7 @@ def obstacles(cluster: Cluster, group_ids: Mapping[Group, str | None], others: C
                 "compare them: connect-share get connectors --group",
             )
     for role in cluster.topics.values():
-        if role.evidence.two_clusters is not None:
+        if role.watch.found is not None:
             yield Finding(
                 "sharing-two-plain-clusters",
                 _ERROR,

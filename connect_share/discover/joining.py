@@ -16,19 +16,6 @@ _LEAST_OFFSETS: Final = 0.1
 _MOST_PART: Final = 0.5
 
 
-@dataclass(frozen=True)
-class Role:
-    """A topic in one of its roles."""
-
-    topic: str
-    evidence: TypeEvidence = field(repr=False)
-
-    @property
-    def items(self) -> Mapping[int, int]:
-        """Return what it has of groups, connectors and tasks, comparable between topics, with times."""
-        return self.evidence.items
-
-
 @dataclass
 class Cluster:
     """The topics of one Connect cluster with plain keys, or of all that share a set of topics.
@@ -38,7 +25,7 @@ class Cluster:
         guessed: types whose topic was chosen by times and names among several that fit equally well: all of those.
     """
 
-    topics: dict[TopicType, Role]
+    topics: dict[TopicType, TypeEvidence]
     own_offsets: list[str] = field(default_factory=list)
     guessed: dict[TopicType, list[str]] = field(default_factory=dict)
 
@@ -50,7 +37,7 @@ class Cluster:
     @property
     def groups(self) -> list[Group]:
         """Return all groups of which a value is real, the plain cluster first."""
-        found = {group for role in self.topics.values() for group, each in role.evidence.groups.items() if each.is_real}
+        found = {group for role in self.topics.values() for group, each in role.groups.items() if each.is_real}
         return sorted(found, key=group_order)
 
     @property
@@ -60,7 +47,7 @@ class Cluster:
 
     def of_group(self, group: Group) -> dict[TopicType, GroupEvidence]:
         """Return what a group has in each topic where it has something."""
-        found = {topic_type: role.evidence.groups.get(group) for topic_type, role in self.topics.items()}
+        found = {topic_type: role.groups.get(group) for topic_type, role in self.topics.items()}
         return {topic_type: each for topic_type, each in found.items() if each is not None}
 
     def workers(self, group: Group) -> set[str]:
@@ -82,10 +69,10 @@ class JoinedTopics:
 
 def join(topics: Iterable[TopicEvidence]) -> JoinedTopics:
     """Return the clusters whose topics these are."""
-    roles: dict[TopicType, list[Role]] = {topic_type: [] for topic_type in TopicType}
+    roles: dict[TopicType, list[TypeEvidence]] = {topic_type: [] for topic_type in TopicType}
     for topic in topics:
-        for evidence in topic.roles:
-            roles[evidence.topic_type].append(Role(topic.topic, evidence))
+        for role in topic.roles:
+            roles[role.topic_type].append(role)
     clusters = [Cluster({TopicType.CONFIG: role}) for role in roles[TopicType.CONFIG]]
     alone = _attach(clusters, TopicType.STATUS, roles[TopicType.STATUS])
     clusters += [Cluster({TopicType.STATUS: role}) for role in alone]
@@ -98,26 +85,26 @@ def join(topics: Iterable[TopicEvidence]) -> JoinedTopics:
     return JoinedTopics(sorted(clusters, key=lambda each: each.name), sorted(role.topic for role in unclaimed))
 
 
-def _likeness(items: set[int], groups: set[Group], role: Role) -> float:
+def _likeness(items: set[int], groups: set[Group], role: TypeEvidence) -> float:
     """Return how much of what two topics have is in both; of an offset topic only its own part counts.
 
     Sinks have no source offsets, and connectors that are gone leave theirs behind.
     """
-    is_offset = role.evidence.topic_type is TopicType.OFFSET
+    is_offset = role.topic_type is TopicType.OFFSET
     both = len(items & role.items.keys())
     alike = both / max(1, len(role.items) if is_offset else len(items | role.items.keys()))
     if alike < (_LEAST_OFFSETS if is_offset else _SAME):
         return 0.0
-    return alike + len(groups & role.evidence.groups.keys()) / len(groups | role.evidence.groups.keys())
+    return alike + len(groups & role.groups.keys()) / len(groups | role.groups.keys())
 
 
-def _text_likeness(cluster: Cluster, role: Role) -> float:
+def _text_likeness(cluster: Cluster, role: TypeEvidence) -> float:
     """Return how many values in source partitions are those of properties of their connectors: tables, files, names."""
-    texts = role.evidence.texts
-    return max(len(each.evidence.texts & texts) / max(1, len(texts)) for each in cluster.topics.values())
+    texts = role.texts
+    return max(len(each.texts & texts) / max(1, len(texts)) for each in cluster.topics.values())
 
 
-def _time_likeness(cluster: Cluster, role: Role) -> float:
+def _time_likeness(cluster: Cluster, role: TypeEvidence) -> float:
     """Return whether the same things were written at the same time, in tenths: a worker writes to all its topics."""
     best = 0.0
     for each in cluster.topics.values():
@@ -127,16 +114,16 @@ def _time_likeness(cluster: Cluster, role: Role) -> float:
     return round(best, 1)
 
 
-def _name_likeness(cluster: Cluster, role: Role) -> float:
+def _name_likeness(cluster: Cluster, role: TypeEvidence) -> float:
     return max(SequenceMatcher(None, each.topic, role.topic).ratio() for each in cluster.topics.values())
 
 
-def _attach(clusters: Sequence[Cluster], topic_type: TopicType, roles: Sequence[Role]) -> list[Role]:
+def _attach(clusters: Sequence[Cluster], topic_type: TopicType, roles: Sequence[TypeEvidence]) -> list[TypeEvidence]:
     """Give each cluster the topic that has most in common with it, best pairs first; return the topics left over."""
-    pairs: list[tuple[tuple[float, ...], Cluster, Role]] = []
+    pairs: list[tuple[tuple[float, ...], Cluster, TypeEvidence]] = []
     for cluster in clusters:
         items = {item for each in cluster.topics.values() for item in each.items}
-        groups = {group for each in cluster.topics.values() for group in each.evidence.groups}
+        groups = {group for each in cluster.topics.values() for group in each.groups}
         for role in roles:
             likeness = _likeness(items, groups, role)
             if likeness:
@@ -155,7 +142,7 @@ def _attach(clusters: Sequence[Cluster], topic_type: TopicType, roles: Sequence[
     return [role for role in roles if role.topic not in taken]
 
 
-def _attach_to_more(clusters: Sequence[Cluster], topic_type: TopicType, role: Role) -> None:
+def _attach_to_more(clusters: Sequence[Cluster], topic_type: TopicType, role: TypeEvidence) -> None:
     """Give a topic also to clusters without one, if their connectors are in it and those that have it do not have these."""
     owners = [each for each in clusters if each.topics.get(topic_type) is role]
     known = {
@@ -169,17 +156,14 @@ def _attach_to_more(clusters: Sequence[Cluster], topic_type: TopicType, role: Ro
                 cluster.topics[topic_type] = role
 
 
-def _without_own_topics(clusters: Sequence[Cluster], roles: Sequence[Role]) -> list[Role]:
+def _without_own_topics(clusters: Sequence[Cluster], roles: Sequence[TypeEvidence]) -> list[TypeEvidence]:
     """Note the offsets topics that connectors name for themselves; return the others."""
     rest = []
     for role in roles:
-        owners = [each for each in clusters if TopicType.CONFIG in each.topics and _names(each, role.topic)]
+        config_topics = ((each, each.topics.get(TopicType.CONFIG)) for each in clusters)
+        owners = [each for each, config in config_topics if config is not None and role.topic in config.named_topics]
         for owner in owners:
             owner.own_offsets.append(role.topic)
         if not owners:
             rest.append(role)
     return rest
-
-
-def _names(cluster: Cluster, topic: str) -> bool:
-    return topic in cluster.topics[TopicType.CONFIG].evidence.named_topics

@@ -69,9 +69,7 @@ def _confidence(cluster: Cluster, discovered: Discovered) -> str:
 def _group_ids(cluster: Cluster, clusters: Sequence[Cluster], kafka: KafkaFacts) -> dict[Group, str | None]:
     """Return the Connect group of each group: its id, and of the plain cluster the one with a worker that wrote there."""
     prefixes = {str(group) for each in clusters for group in each.groups if group is not None}
-    ids: dict[Group, str | None] = {}
-    for group in cluster.groups:
-        ids[group] = None if group is None else str(group)
+    ids: dict[Group, str | None] = {group: group for group in cluster.groups}
     if None in ids:
         workers = cluster.workers(None)
         candidates = sorted(kafka.members.keys() - prefixes)
