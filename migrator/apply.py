@@ -74,7 +74,6 @@ def apply_plan(
         TopicError: likewise, such as ``TopicRecreatedError`` and ``OpenTransactionError``.
         LiveMembersError: workers are alive.
         CopyError: the copy is not whole; the manifest stays ``planned``.
-        BrokerError: the cluster refused.
     """
     progress = progress or Silent()
     with ExitStack() as stack:
@@ -112,7 +111,6 @@ def resume_plan(
         PlanFileError: there is no manifest, or plan and manifest do not belong together.
         AlreadyAppliedError: it had ended.
         CopyError: what the manifest says was written is not there any more.
-        ConnectShareError: as :func:`apply_plan`.
     """
     progress, manifest = progress or Silent(), run.applied()
     if manifest.status is not MigrationStatus.PLANNED:
@@ -233,7 +231,6 @@ class Follower:
 
     Raises:
         PlanFileError: the plan was not applied, or the manifest cannot be written.
-        BrokerError: reading was refused.
     """
 
     def __init__(self, run: MigrationRun) -> None:
@@ -262,7 +259,6 @@ class Follower:
 
         Raises:
             TopicError: a source topic was recreated.
-            BrokerError: reading or writing was refused.
         """
         manifest, slices = self._run.applied(), slices_behind(self._run)
         lag = sum(slice_.offset_range.end - slice_.offset_range.start for slice_ in slices)
@@ -320,7 +316,6 @@ def follow_plan(
         PlanRejectedError: the plan was not made for it.
         AlreadyAppliedError: the cut-over has been.
         DestinationUsedError: new workers have written at the destination.
-        ConnectShareError: as :func:`migrator.apply.apply_plan`.
     """
     manifest = run.applied()
     require_made_to_follow(run)

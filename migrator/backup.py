@@ -98,19 +98,13 @@ def back_up(run: MigrationRun, opened: Opened, progress: Progress) -> BackupFile
     Raises:
         AlreadyAppliedError: a backup of another run has that name.
         RecordFileError: the file cannot be written; nothing bears its name then.
-        BrokerError: reading was refused.
-        ReadToEndTimeoutError: the end of a range was not reached.
         UnreadableHeadersError: a record that is moved or written over cannot be kept whole.
     """
     return write_backup(backup_path(run.plan_path), _lay_out(run, opened), run.plan.run_id, progress)
 
 
 def back_up_mirrored(run: MigrationRun, manifest: Manifest, progress: Progress) -> BackupFile:
-    """Write what was mirrored behind the planned ranges, and is still at the sources, to a file of its own.
-
-    Raises:
-        ConnectShareError: as :func:`back_up`.
-    """
+    """Write what was mirrored behind the planned ranges, and is still at the sources, to a file of its own."""
 
     def behind(index: int, topic: SourceTopic) -> list[OffsetRange]:
         planned = topic.ranges()

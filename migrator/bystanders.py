@@ -116,10 +116,6 @@ def digests_of(
         ranges: the offsets that are read.
         on_progress: called with the number of records read since the last call.
         newer: keys, as ``key_hash``; those that live in the ranges are removed from it.
-
-    Raises:
-        BrokerError: reading was refused.
-        ReadToEndTimeoutError: an end was not reached.
     """
     sums = _DigestSums()
     for portion in portions([part for part in ranges if part.end > part.start]):
@@ -145,9 +141,6 @@ def take_baseline(
         opened: the topics, with the ends up to which they are read.
         wanted: the keys that the plan will write.
         progress: reports how far it is.
-
-    Raises:
-        BrokerError: the cluster refused.
     """
     baseline = {}
     with admin_of(worker) as admin:
@@ -240,7 +233,6 @@ def check_bystanders(run: MigrationRun, *, progress: Progress | None = None) -> 
     Raises:
         PlanFileError: the plan was not applied from here, or without ``--isolation-proof``.
         TopicError: a topic is missing or was recreated.
-        BrokerError: the cluster refused.
     """
     progress, manifest = progress or Silent(), run.applied()
     if manifest.isolation is None:

@@ -135,7 +135,6 @@ def refuse_present(
 
     Raises:
         DestinationNotEmptyError: it says how many keys live there.
-        BrokerError: reading was refused.
     """
     for topic_type, facts in topics.items():
         ranges = facts.ranges()
@@ -170,7 +169,6 @@ def require_source_unchanged(
 
     Raises:
         SourceChangedError: it says where.
-        BrokerError: reading was refused.
     """
     parts = {part.partition: part for part in planned.partitions}
     if parts.keys() != facts.ends.keys():
@@ -338,9 +336,6 @@ def times_at_destination(run: MigrationRun, starts: Mapping[TopicType, Mapping[i
     """Return when the sealed values were written that the destination has before these offsets.
 
     A copy has to be later than a value that was there in an earlier life of its group; else readers refuse it.
-
-    Raises:
-        BrokerError: reading was refused.
     """
     sealings = {space: sealing for space, sealing in sealings_of(run).items() if sealing.keys is not None}
     times: Spaces = {}
@@ -400,7 +395,6 @@ def slices_behind(run: MigrationRun) -> list[CopySlice]:
     Raises:
         PlanFileError: the plan was not applied.
         TopicError: a source topic is gone or was recreated.
-        BrokerError: the cluster refused.
     """
     manifest, found = run.applied(), []
     ends: dict[tuple[int, TopicType], dict[int, int]] = {}

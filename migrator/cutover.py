@@ -69,11 +69,7 @@ class CutoverResult:
 
 
 def preview_cutover(run: MigrationRun, how: How | None = None, progress: Progress | None = None) -> CutoverPreview:
-    """Return what a cut-over would do; writes nothing, and does not disturb a run that follows.
-
-    Raises:
-        ConnectShareError: as :func:`cut_over`.
-    """
+    """Return what a cut-over would do; writes nothing, and does not disturb a run that follows."""
     require_may_follow(run.applied())
     require_unused(run)
     _check(run, progress or Silent())
@@ -104,7 +100,6 @@ def cut_over(
         LiveMembersError: workers of a source are alive.
         DestinationUsedError: new workers have written since the copy; nothing was copied.
         CutoverError: it did not catch up in time, or both sides differ; nothing was fenced or sealed.
-        ConnectShareError: as :func:`migrator.apply.apply_plan`.
     """
     progress = progress or Silent()
     deadline = Deadline.after(timeout_s)
@@ -195,11 +190,7 @@ _MAY_BE_SEALED = (MigrationStatus.COPIED, MigrationStatus.VERIFIED, MigrationSta
 
 
 def preview_seal(run: MigrationRun, how: Way | None = None, progress: Progress | None = None) -> CutoverPreview:
-    """Return what :func:`seal_plan` would do; writes nothing.
-
-    Raises:
-        ConnectShareError: as :func:`seal_plan`.
-    """
+    """Return what :func:`seal_plan` would do; writes nothing."""
     how, sources = _check_seal(run, how, progress or Silent()), moved_sources(run)
     same = frozenset(source.plan.group_id for source in sources if source.has_members_of_destination)
     live = {source.plan.group_id: source.live_workers() for source in sources}
@@ -222,7 +213,6 @@ def seal_plan(run: MigrationRun, how: Way | None = None, progress: Progress | No
         LiveMembersError: workers of a source are alive, where Kafka can tell them from new ones.
         AlreadyAppliedError: the originals were removed before, or the plan was not copied or was rolled back.
         PlanRejectedError: the cut-over has to be first, or there is no backup of what would be removed.
-        BrokerError: the cluster refused.
     """
     progress = progress or Silent()
     how = _check_seal(run, how, progress)
@@ -287,7 +277,6 @@ def unseal_plan(
         LiveMembersError: workers of the source or of the destination are alive.
         AlreadyAppliedError: the source is not sealed.
         PlanRejectedError: the originals were removed, or new workers have written.
-        BrokerError: the cluster refused.
     """
     manifest = run.applied()
     if manifest.sealed is None:

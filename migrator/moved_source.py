@@ -201,8 +201,7 @@ def moved_sources(run: MigrationRun) -> list[MovedSource]:
 def fence(sources: Sequence[MovedSource], progress: Progress) -> int:
     """Fence the old producers of sources by their transactional ids, several side by side. Returns how many.
 
-    Raises:
-        BrokerError: the cluster refused one; others may be fenced. Fencing again is harmless.
+    If the cluster refuses one, others may be fenced. Fencing again is harmless.
     """
     ids = [(source.worker, id_) for source in sources for id_ in source.transactional_ids()]
     progress.phase("fencing the old producers", len(ids))
@@ -282,7 +281,6 @@ def seal(run: MigrationRun, how: Way, progress: Progress) -> Manifest:
 
     Raises:
         PlanRejectedError: originals would be removed of which there is no backup.
-        BrokerError: reading or writing was refused.
     """
     manifest, sources = run.applied(), moved_sources(run)
     mirrored_backup = manifest.mirrored_backup
@@ -309,11 +307,7 @@ def end_cutover(run: MigrationRun, sealed: Sealed | None) -> Manifest:
 
 
 def unseal(run: MigrationRun) -> int:
-    """Put the target states back that a seal by ``stop`` has replaced; may be repeated. Returns how many.
-
-    Raises:
-        BrokerError: reading or writing was refused.
-    """
+    """Put the target states back that a seal by ``stop`` has replaced; may be repeated. Returns how many."""
     return write_records(
         run.workers,
         (each for source in moved_sources(run) for each in source.outgoing(unseal_records(run, source))),

@@ -252,11 +252,7 @@ class MigrationPlan(PlanPart):
 
     @classmethod
     def parse(cls, text: str, path: Path) -> MigrationPlan:
-        """Check the text of the plan file ``path``.
-
-        Raises:
-            PlanFileError: as :meth:`load`.
-        """
+        """Check the text of the plan file ``path``."""
         plan, folder = load_model(cls, path, "plan", text), path.parent
         sources = tuple(
             source.model_copy(

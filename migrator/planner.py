@@ -167,7 +167,6 @@ def make_plan(
         TopicError: a topic is missing, not compacted, has too many partitions or an open transaction.
         LiveMembersError: workers of a group are alive.
         PlanRejectedError: a record would no longer fit, or the destination already holds the group.
-        BrokerError: the cluster refused.
     """
     progress, intent = progress or Silent(), intent or Intent()
     sources, destinations = ([Path(path).resolve() for path in files] for files in (source_files, destination_files))

@@ -67,7 +67,6 @@ def roll_back(
         AlreadyAppliedError: it was rolled back before.
         PlanRejectedError: the new workers have written, or the originals were removed.
         LiveMembersError: workers of the destination are alive.
-        BrokerError: the cluster refused.
         ConfigError: a value at the destination is sealed with a key that is not in its worker file.
     """
     progress, manifest = progress or Silent(), run.applied()

@@ -296,11 +296,7 @@ class MigrationRun:
         return self.save(self.applied().model_copy(update=changes))
 
     def reload_manifest(self) -> Manifest:
-        """Read the manifest again: another process has held the plan since.
-
-        Raises:
-            PlanFileError: as :meth:`applied`.
-        """
+        """Read the manifest again: another process has held the plan since."""
         self.manifest = _manifest_beside(self.plan_path)
         return self.applied()
 
@@ -323,7 +319,6 @@ def locked_run(plan_path: Path | str) -> Iterator[MigrationRun]:
 
     Raises:
         AlreadyAppliedError: another process works with it.
-        ConnectShareError: as :meth:`MigrationRun.load`.
     """
     with only_one(Path(plan_path)):
         yield MigrationRun.load(plan_path)

@@ -425,12 +425,7 @@ class Reader(NamedTuple):
     isolation: Isolation
 
     def batches(self, ranges: Sequence[OffsetRange]) -> Iterator[list[Message]]:
-        """Yield the messages of ranges.
-
-        Raises:
-            BrokerError: reading was refused.
-            ReadToEndTimeoutError: the end of a range was not reached.
-        """
+        """Yield the messages of ranges."""
         return read_batches(
             self.settings,
             ranges,
@@ -464,11 +459,7 @@ class SectionRead:
     name: str
 
     def parts(self, advance: Callable[[int], None]) -> Iterator[SectionPart]:
-        """Read, and yield what goes into the file; ``advance`` is called with the number of further records.
-
-        Raises:
-            ConnectShareError: as :func:`write_backup`.
-        """
+        """Read, and yield what goes into the file; ``advance`` is called with the number of further records."""
         encoder, cipher = RecordEncoder(self.name), None if self.keys is None else FileCipher(self.keys)
         for batch in self.reader.batches(self.ranges):
             advance(len(batch))
@@ -572,8 +563,6 @@ def write_backup(
     Raises:
         AlreadyAppliedError: a backup of another run has that name.
         RecordFileError: the file cannot be written; nothing bears its name then.
-        BrokerError: reading was refused.
-        ReadToEndTimeoutError: the end of a range was not reached.
         UnreadableHeadersError: a record that is moved or written over cannot be kept whole.
     """
     if path.exists() and RecordFile(path).about.get("run_id") != run_id:

@@ -110,8 +110,6 @@ class Export:
         Raises:
             ConnectShareError: a group or connector that was named has no record there; nothing was written.
             RecordFileError: there is such a file, or it cannot be written; nothing new bears its name then.
-            BrokerError: reading was refused.
-            ReadToEndTimeoutError: the end of a range was not reached.
             UnreadableHeadersError: a record cannot be kept whole.
         """
         present = self.present(ranges, progress)
@@ -150,7 +148,6 @@ class Export:
 
         Raises:
             ConnectShareError: there are too many groups.
-            BrokerError, ReadToEndTimeoutError: as :meth:`write`.
         """
         found, connectors = Present(), self.connectors or frozenset()
         progress.phase("looking for groups", sum(part.end - part.start for parts in ranges.values() for part in parts))

@@ -180,8 +180,6 @@ class Follower:
         Raises:
             RecordFileError: a file cannot be written.
             TopicMissingError: a topic is gone.
-            BrokerError: reading was refused.
-            ReadToEndTimeoutError: the end of a range was not reached.
         """
         written: list[Written] = []
         for left in reversed(range(_MOST_TRIES)):

@@ -391,7 +391,6 @@ class Restore:
                 something newer.
             PlanRejectedError: a record does not fit into the destination's topic.
             TopicError: a topic there cannot be used.
-            BrokerError: the cluster refused.
         """
         progress = progress or Silent()
         facts = self.stopped.facts()
@@ -441,7 +440,6 @@ class Restore:
 
         Raises:
             CopyError: it is not.
-            ConnectShareError: as :meth:`preview`.
         """
         progress = progress or Silent()
         if self._values is None:

@@ -122,7 +122,6 @@ class StoppedGroup:
         Raises:
             LiveMembersError: workers of the group are alive.
             TopicError: a topic is missing, or a transaction is open on it.
-            BrokerError: the cluster refused.
         """
         with admin_of(self.worker) as admin:
             found = self._facts(admin)
@@ -168,11 +167,7 @@ class StoppedGroup:
         return Since(own, others)
 
     def back_up(self, path: Path, facts: Facts, run_id: str, progress: Progress) -> BackupFile:
-        """Write what the group has on its topics to one file.
-
-        Raises:
-            ConnectShareError: as :func:`~connect_share.backup.backup_file.write_backup`.
-        """
+        """Write what the group has on its topics to one file."""
         layout, numbers = BackupLayout(), dict[TopicType, int]()
         with admin_of(self.worker) as admin:
             cluster = admin.cluster_id()
@@ -196,7 +191,6 @@ class StoppedGroup:
             LiveMembersError: workers of the group are alive.
             CopyError: another writer has written under the group's keys, or a topic is not the one that was read; nothing was
                 written. Or an acknowledgement is missing; some records were written.
-            BrokerError: likewise.
         """
         with admin_of(self.worker) as admin:
             now = self._facts(admin)
@@ -270,7 +264,6 @@ class Rewrite(ABC, Generic[Found]):
             LiveMembersError: workers of the group are alive.
             TopicError: a topic is missing, or a transaction is open on it.
             ConfigError: a value is sealed with a key that is not in the worker file.
-            BrokerError: reading was refused.
         """
         return self._read(self.stopped.facts(), progress or Silent())
 
@@ -278,7 +271,6 @@ class Rewrite(ABC, Generic[Found]):
         """Write a backup, then the records, then read everything again; may be repeated.
 
         Raises:
-            LiveMembersError, TopicError, ConfigError: as :meth:`look`.
             AlreadyAppliedError: there is a backup of that name.
             RecordFileError: the backup cannot be written; nothing was written to Kafka then.
             BrokerError: a record was refused; some of the others were written.

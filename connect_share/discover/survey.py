@@ -125,9 +125,6 @@ def survey(
         reader: makes one that reads so many records.
         most: records to be read whole of the topics of clusters; the samples are bounded by the number of partitions.
         members: of the Connect groups with live members.
-
-    Raises:
-        BrokerError: not reachable.
     """
     look = _Look(admin)
     topics = look.find_candidates()

@@ -231,11 +231,7 @@ class PendingCopy:
         self._has_marker = False
 
     def end(self) -> Self:
-        """Return the copy after its last record was queued; a config topic with tombstones gets its marker.
-
-        Raises:
-            BrokerError, ConfigError: as :meth:`CopyJob.begin`.
-        """
+        """Return the copy after its last record was queued; a config topic with tombstones gets its marker."""
         slice_ = self.job.slice_
         self.resealer.add_times_to(self.job.noted)
         self.tally.flush()  # a sealed removal is no tombstone
@@ -268,7 +264,6 @@ def finish_together(begun: Sequence[PendingCopy]) -> Iterator[SliceEvidence]:
     """Wait for all acknowledgements of copies by one bulk producer, and yield what was done.
 
     Raises:
-        BrokerError, CopyError: as :meth:`PendingCopy.finish`.
         UnacknowledgedError: acknowledgements stay away, or the ends of the topics cannot be learnt just now.
     """
     for each in begun:
@@ -369,11 +364,7 @@ class CopyJob:
         return Resealer(self.slice_.transform, self.source_sealing, self.sealing, times)
 
     def read_existing(self) -> ExistingRecords:
-        """Read what was written under the keys of this slice's destination since the copy began.
-
-        Raises:
-            BrokerError: reading was refused, or replicas are missing.
-        """
+        """Read what was written under the keys of this slice's destination since the copy began."""
         slice_, settings = self.slice_, self.destination_consumer_settings
         starts = dict(self.destination_starts)
         self.write_barrier()

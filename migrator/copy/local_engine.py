@@ -39,9 +39,6 @@ def begin_together(
         reader: of all their ranges; closed here.
         producers: kept producers of the caller.
         on_progress: called with the number of records read since the last call.
-
-    Raises:
-        BrokerError, ReadToEndTimeoutError, ConfigError: as :meth:`CopyJob.begin`.
     """
     copies = {job.slice_.offset_range[:2]: PendingCopy(job, producers) for job in jobs}
     alone = next(iter(copies.values())) if len(copies) == 1 else None
@@ -71,9 +68,6 @@ def begun_slices(
         jobs: that may be mirrored, of different partitions.
         reader: of all their ranges; closed here, as soon as all are known.
         existing: what was found at the destination of a job.
-
-    Raises:
-        BrokerError, ReadToEndTimeoutError: as :meth:`CopyJob.begin`.
     """
     left = {job.slice_.offset_range[:2]: job for job in jobs}
     with reader:
@@ -164,9 +158,6 @@ def copy_one(job: CopyJob, *, resumed: bool = False) -> SliceEvidence:
     """Copy one slice with producers that are kept for the next one.
 
     With ``resumed`` an earlier attempt may have written; what is there is not written again.
-
-    Raises:
-        ConnectShareError: as :func:`copy_all`.
     """
     (evidence,) = copy_all([replace(job, resumed=job.resumed or resumed)], PROCESS_PRODUCERS, Silent())
     return evidence
@@ -182,7 +173,6 @@ def copy_all(
 
     Raises:
         BrokerError: reading or writing was refused, or the destination did not come back in time.
-        ReadToEndTimeoutError: the end of a range was not reached.
         CopyError: an acknowledgement is missing.
     """
     left = {job.slice_.name: job for job in jobs}

@@ -39,7 +39,6 @@ def written_since(run: MigrationRun) -> Written:
     Raises:
         PlanFileError: the plan was not applied.
         TopicError: a topic is gone.
-        BrokerError: reading was refused.
     """
     manifest = run.applied()
     written: Written = set()

@@ -121,8 +121,6 @@ class VerifyJob:
         """Read both sides and compare.
 
         Raises:
-            BrokerError: reading was refused.
-            ReadToEndTimeoutError: an end was not reached.
             ConfigError: a key is missing.
         """
         if self.may_be_quick:
@@ -206,10 +204,6 @@ def run_together(
     Args:
         jobs: of one topic type.
         on_progress: called with the number of records read here.
-
-    Raises:
-        BrokerError: reading was refused.
-        ReadToEndTimeoutError: an end was not reached.
     """
     empty, found = partial(digest_of, jobs[0].topic_type), []
     for job, digests in zip(jobs, _both_digests(jobs, empty, on_progress), strict=True):
@@ -365,7 +359,6 @@ def verify_plan(
     The manifest stays as it is while another process works with the plan, or if one has changed it since it was read.
 
     Raises:
-        ConnectShareError: as :func:`compare_sides`.
         PlanFileError: the manifest cannot be written.
     """
     verification = compare_sides(run, engine=engine, progress=progress)
@@ -392,7 +385,6 @@ def compare_sides(
 
     Raises:
         TopicError: a topic is missing, was recreated, or has an open transaction in front of its end.
-        BrokerError: the cluster refused.
         ConfigError: a value is sealed with a key that is not there.
     """
     engine = engine or local_verify_engine(progress or Silent())

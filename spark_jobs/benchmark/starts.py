@@ -185,9 +185,6 @@ def librdkafka_read(worker: WorkerConfig) -> dict[str, float]:
 
     Returns:
         Seconds of its parts, as those of a start.
-
-    Raises:
-        ReadToEndTimeoutError: an end was not reached.
     """
     began_s = time.perf_counter()
     with Admin(worker.admin_settings(), client_id="bare-admin") as admin:
