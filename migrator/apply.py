@@ -29,7 +29,7 @@ from connect_share.transform.rules import SkipReason
 from connect_share.transform.sealed import Opener, SealTimes
 from migrator.backup import back_up
 from migrator.bystanders import take_baseline
-from migrator.checks import Opened, check_all, copy_jobs, slices_behind, space_of, times_at_destination
+from migrator.checks import Opened, check_all, copy_jobs, slices_behind, times_at_destination
 from migrator.copy.copy_job import SliceEvidence
 from migrator.copy.local_engine import LOCAL_ENGINE, Engine, early_reader, local_engine, producers_for
 from migrator.plan import CopySlice
@@ -252,7 +252,8 @@ class Follower:
             for record in read_records(run.workers[index], ranges, slice_.isolation):
                 if slice_.transform.takes(record.key):
                     opener.open(record)
-        return SealTimes(opener.newest(), self._at_destination.get(space_of(slice_), {}))
+        space = slice_.transform.destination, slice_.topic_type
+        return SealTimes(opener.newest(), self._at_destination.get(space, {}))
 
     def round(self) -> Lag:
         """Copy what is there now. Returns the lag at the beginning of the round.

@@ -49,13 +49,13 @@ class KeyOwners:
         parts = None if key is None else split_key(self._topic_type, key)
         if parts is None:
             return ILLEGAL_KEYS
-        space = None if parts[0] is None else str(parts[0])
+        space, original = parts
         if space in self._wanted:
             connectors = self._wanted[space]
             if (
                 connectors is None
-                or parts[1] == self._own_mark
-                or connector_of(self._topic_type, parts[1]) in connectors
+                or original == self._own_mark
+                or connector_of(self._topic_type, original) in connectors
             ):
                 return None
         return PLAIN_KEYS if space is None else space

@@ -40,6 +40,8 @@ from migrator.run import MigrationRun, MigrationStatus
 
 Sealings = Mapping[str | None, Sealing]
 """What opens the values of each key space; of others, and without keys, a sealed value counts as one."""
+Spaces = dict[tuple[str | None, TopicType], dict[bytes, int]]
+"""By key space (``None``: plain keys) and topic type: times by whole key."""
 
 
 def require_same_cluster(admin: Admin, expected_id: str | None, path: str) -> None:
@@ -88,17 +90,13 @@ def _living_keys(
         sealings: with keys; what such a group refuses does not live.
     """
     living: dict[str | None, dict[int, int | None]] = {space: {} for space in wanted}
-    openers = {
-        space: Opener(sealing, KeyTransform.between(topic_type, space, None))
-        for space, sealing in sealings.items()
-        if sealing.keys is not None
-    }
+    openers = openers_of(topic_type, {space: each for space, each in sealings.items() if each.keys is not None})
     for record in records:
         parts = None if record.key is None else split_key(topic_type, record.key)
         key = None if parts is None else parse(topic_type, parts[1])
         if parts is None or key is None:
             continue
-        space, original, rule = None if parts[0] is None else str(parts[0]), parts[1], RULES[key.kind]
+        space, original, rule = *parts, RULES[key.kind]
         if rule.left_behind_as is not None or space not in wanted:
             continue
         connectors, connector = wanted[space], None if (subject := key.subject) is None else subject.connector
@@ -141,23 +139,26 @@ def refuse_present(
         progress.phase(f"looking for the groups in {facts.topic}", sum(part.end - part.start for part in ranges))
         records = counted(read_records(worker, ranges, Isolation.READ_UNCOMMITTED), progress.advance)
         counts = sorted(_living_keys(topic_type, wanted, records, sealings or {}).items(), key=str)
-        if counts:
-            space, count = counts[0]
-            raise _not_empty(facts.topic, space, count, wanted[space])
+        if not counts:
+            continue
+        space, count = counts[0]
+        owner, connectors = PLAIN_KEYS if space is None else f"group {space}", wanted[space]
+        if connectors is not None:
+            owner = f"connector(s) {', '.join(map(repr, sorted(connectors)))} under {owner}"
+        choice = "other topics" if space is None else "another group.id for the destination, other shared topics"
+        raise DestinationNotEmptyError(
+            f"{facts.topic} already holds {count} living key(s) of {owner}: choose {choice}"
+            f"{'' if connectors else ', move the others with --assign'}, or remove them first; those that an "
+            "earlier move has left there: connect-share-migrate rollback, or seal --seal remove, with the plan of that move"
+        )
 
 
-def _not_empty(
-    topic: str, space: str | None, count: int, connectors: frozenset[str] | None
-) -> DestinationNotEmptyError:
-    owner = PLAIN_KEYS if space is None else f"group {space}"
-    if connectors is not None:
-        owner = f"connector(s) {', '.join(map(repr, sorted(connectors)))} under {owner}"
-    choice = "other topics" if space is None else "another group.id for the destination, other shared topics"
-    return DestinationNotEmptyError(
-        f"{topic} already holds {count} living key(s) of {owner}: choose {choice}"
-        f"{'' if connectors else ', move the others with --assign'}, or remove them first; those that an "
-        "earlier move has left there: connect-share-migrate rollback, or seal --seal remove, with the plan of that move"
-    )
+def openers_of(topic_type: TopicType, sealings: Sealings, times: Spaces | None = None) -> dict[str | None, Opener]:
+    """Return what opens the values of key spaces; ``times``: when those were written that were read before."""
+    return {
+        space: Opener(sealing, KeyTransform.between(topic_type, space, None), (times or {}).get((space, topic_type)))
+        for space, sealing in sealings.items()
+    }
 
 
 def require_source_unchanged(
@@ -199,8 +200,6 @@ def require_source_unchanged(
 
 Opened = dict[TopicType, tuple[TopicFacts, bool]]
 """The destination's topics as they are, and whether each was created just now."""
-Spaces = dict[tuple[str | None, TopicType], dict[bytes, int]]
-"""By key space (``None``: plain keys) and topic type: times by whole key."""
 
 
 def _require_not_applied(run: MigrationRun) -> None:
@@ -340,17 +339,14 @@ def times_at_destination(run: MigrationRun, starts: Mapping[TopicType, Mapping[i
     sealings = {space: sealing for space, sealing in sealings_of(run).items() if sealing.keys is not None}
     times: Spaces = {}
     for topic_type, ends in starts.items() if sealings else ():
-        openers = {
-            space: Opener(sealing, KeyTransform.between(topic_type, space, None)) for space, sealing in sealings.items()
-        }
+        openers = openers_of(topic_type, sealings)
         with admin_of(run.destination) as admin:
             facts = read_facts(admin, {run.plan.destination.topics[topic_type].topic})
         ranges = [part._replace(end=ends.get(part.partition, 0)) for each in facts.values() for part in each.ranges()]
         for record in read_records(run.destination, ranges, Isolation.READ_UNCOMMITTED):
             parts = None if record.key is None else split_key(topic_type, record.key)
-            space = None if parts is None or parts[0] is None else str(parts[0])
-            if space in openers:
-                openers[space].open(record)
+            if parts is not None and parts[0] in openers:
+                openers[parts[0]].open(record)
         times |= {(space, topic_type): opener.newest() for space, opener in openers.items()}
     return times
 
@@ -377,16 +373,10 @@ def copy_jobs(
             resumed=resumed,
             source_sealing=run.source_sealing(slice_.source_index),
             sealing=run.destination_sealing(slice_.source_index),
-            times=SealTimes(destination=times.get(space_of(slice_), {})),
+            times=SealTimes(destination=times.get((slice_.transform.destination, slice_.topic_type), {})),
         )
         for slice_ in run.plan.slices()
     ]
-
-
-def space_of(slice_: CopySlice) -> tuple[str | None, TopicType]:
-    """Return the key space that a slice is copied to, and its topic type."""
-    group = slice_.transform.destination
-    return None if group is None else str(group), slice_.topic_type
 
 
 def slices_behind(run: MigrationRun) -> list[CopySlice]:

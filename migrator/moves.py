@@ -57,12 +57,12 @@ class PlannedMove:
     @property
     def becomes(self) -> str:
         """The key space it gets, for people."""
-        return PLAIN_KEYS if self.group is None else str(self.group)
+        return self.group or PLAIN_KEYS
 
     @property
     def destination_group_id(self) -> str:
         """``group.id`` of the workers that will run on the destination."""
-        return self.destination.group_id if self.group is None else str(self.group)
+        return self.group or self.destination.group_id
 
     def all_connectors(self) -> frozenset[str]:
         """Return the connectors of the config topic, also those that are not moved; of unopened values those in keys."""
@@ -244,7 +244,7 @@ def refuse_same_topics(moves: Sequence[PlannedMove], destination_cluster: str | 
                             "nothing to move; choose another group.id or other topics for the destination",
                             property_name=f"{topic_type.value}.storage.topic",
                         )
-            at = (move.kafka_cluster_id, topic, None if own is None else str(own))
+            at = (move.kafka_cluster_id, topic, own)
             other = taken.setdefault(at, move)
             if other is not move and (move.only_connectors is None or move.only_connectors == other.only_connectors):
                 raise ConfigError(

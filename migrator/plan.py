@@ -135,7 +135,7 @@ class SourceCluster(PlanPart):
     @property
     def becomes(self) -> str:
         """The key space it gets, for people."""
-        return PLAIN_KEYS if self.cluster_group_id is None else self.cluster_group_id
+        return self.cluster_group_id or PLAIN_KEYS
 
     def transform(self, topic_type: TopicType) -> KeyTransform:
         """Return the transform for the records of one of its topics.

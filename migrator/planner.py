@@ -250,7 +250,7 @@ def _source_of(move: PlannedMove) -> SourceCluster:
         group_id=move.source.group_id,
         sharing=move.source.sharing_enabled,
         kafka_cluster_id=move.kafka_cluster_id,
-        cluster_group_id=None if move.group is None else str(move.group),
+        cluster_group_id=move.group,
         only_connectors=None if move.only_connectors is None else tuple(sorted(move.only_connectors)),
         destination_worker_config_file=str(move.destination_file),
         connectors=len(move.connectors()),

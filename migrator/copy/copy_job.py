@@ -165,7 +165,7 @@ class Tally:
         return SliceEvidence(
             slice_name=slice_.name,
             source_index=slice_.source_index,
-            cluster_group_id=None if transform.destination is None else str(transform.destination),
+            cluster_group_id=transform.destination,
             topic_type=slice_.topic_type,
             **slice_.offset_range._asdict(),
             destination_topic=slice_.destination_topic,

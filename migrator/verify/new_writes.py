@@ -14,11 +14,10 @@ from connect_share.errors import DestinationUsedError, listed
 from connect_share.kafka.facts import admin_of, ranges_since, read_facts, read_records, require_topic
 from connect_share.model.keys import connector_of, split_key
 from connect_share.model.records import Record, TopicType
-from connect_share.transform.rules import KeyTransform
-from connect_share.transform.sealed import Opener, Resealer, SealTimes
+from connect_share.transform.sealed import Resealer, SealTimes
 from connect_share.worker_config import Isolation
 from migrator.bystanders import KeyOwners
-from migrator.checks import sealings_of, slices_behind, times_at_destination
+from migrator.checks import openers_of, sealings_of, slices_behind, times_at_destination
 from migrator.copy.copy_job import Tally, rewritten
 from migrator.copy.existing_records import identity
 from migrator.plan import CopySlice
@@ -53,10 +52,7 @@ def written_since(run: MigrationRun) -> Written:
     for topic_type, topic in manifest.destination.items():
         found = require_topic(facts, topic.topic, remedy="what was copied is gone")
         others, known = KeyOwners(topic_type, wanted), manifest.written_up_to(topic_type)
-        openers = {
-            space: Opener(sealing, KeyTransform.between(topic_type, space, None), times.get((space, topic_type)))
-            for space, sealing in sealings_of(run).items()
-        }
+        openers = openers_of(topic_type, sealings_of(run), times)
         # What is refused of the records behind the plan's own depends on these.
         with_keys = any(opener.is_on for opener in openers.values())
         ranges = ranges_since(topic.topic, topic.end_offsets if with_keys else known, found.ends)
@@ -64,14 +60,13 @@ def written_since(run: MigrationRun) -> Written:
             parts = None if each.key is None else split_key(topic_type, each.key)
             if parts is None or others.owner(each.key) is not None or others.is_marker(each.key):
                 continue
-            space = None if parts[0] is None else str(parts[0])
-            record = openers[space].open(each)
+            record = openers[parts[0]].open(each)
             if record is None or record.offset < known.get(record.partition, 0):
                 continue
             if mirrored is None:  # the sources' ends are read later than the destination's
                 mirrored = _identities(run, slices_behind(run))
             if _identity(record) not in mirrored:
-                written.add((topic_type, space, connector_of(topic_type, parts[1])))
+                written.add((topic_type, parts[0], connector_of(topic_type, parts[1])))
     return written
 
 

@@ -73,10 +73,10 @@ class Side:
         Raises:
             ConfigError: a key is missing: what cannot be opened cannot be compared.
         """
-        opener = Opener(self.sealing, transform)
+        opener, takes_all = Opener(self.sealing, transform), transform.source is None
         for batch in self.batches(on_progress):
             for record in map(to_record, batch):
-                taken = opener.open(record) if transform.source is None or transform.takes(record.key) else None
+                taken = opener.open(record) if takes_all or transform.takes(record.key) else None
                 if taken is not None:
                     yield taken
         opener.require_opened()
