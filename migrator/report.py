@@ -1,6 +1,7 @@
 """The evidence folder of a plan: plan, manifest and verification as JSON, the commands that were run, an HTML page.
 
-It holds names and figures, no record and no value.
+It holds names and figures, no record and no value. Pages and Markdown are made from templates. Every value is escaped: other
+tenants wrote some names.
 """
 
 from __future__ import annotations
@@ -9,25 +10,31 @@ import contextlib
 import getpass
 import importlib
 import platform
+import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel, ConfigDict
 
+from connect_share.console import printable
 from connect_share.errors import ConnectShareError, PlanFileError
 from connect_share.model.records import TopicType
 from connect_share.transform.rules import SkipReason
 from migrator.copy.copy_job import SliceEvidence
 from migrator.plan import MigrationPlan, load_model, write_plan_file
 from migrator.run import Manifest, MigrationRun, MigrationStatus
-from migrator.verify.equality import StateDifference, Verification
+from migrator.verify.equality import Verification
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 PLAN: Final = "plan.json"
 MANIFEST: Final = "manifest.json"
@@ -120,7 +127,7 @@ def evidence_of(run: MigrationRun, folder: Path | None, command: str) -> Iterato
     else:
         _refuse_another(folder, run.plan.run_id)
     # The templates' library takes as long as the brokers' first answers, and is only needed at the end.
-    threading.Thread(target=importlib.import_module, args=("migrator.report_page",), daemon=True).start()
+    threading.Thread(target=importlib.import_module, args=("jinja2",), daemon=True).start()
     evidence, outcome = CommandEvidence(), DONE
     try:
         yield evidence
@@ -196,8 +203,6 @@ def _page(
 ) -> str:
     """Return the HTML page, fit for a change ticket; ``facts`` are the lines at its end: versions, hashes."""
     plan, manifest = run.plan, run.manifest
-    from migrator.report_page import render_page
-
     return render_page(
         "evidence.html.j2",
         plan=plan,
@@ -209,7 +214,18 @@ def _page(
         moved=_moved(plan, manifest),
         destination=_destination(plan, manifest),
         left_behind=_left_behind(plan, manifest),
-        differences=[] if verification is None else [_difference(each) for each in verification.differences],
+        differences=[
+            (
+                each.cluster_group_id or "plain keys",
+                each.topic_type.value,
+                each.kind,
+                each.connector or "-",
+                each.item or "-",
+                each.field or "-",
+                each.problem.value,
+            )
+            for each in (() if verification is None else verification.differences)
+        ],
         warnings=[*plan.warnings, *(() if verification is None else verification.warnings)],
         steps=[(number, step.who, step.what) for number, step in enumerate(plan.steps, 1)],
         runs=[
@@ -303,18 +319,6 @@ def _left_behind(plan: MigrationPlan, manifest: Manifest | None) -> list[Row]:
     return [(count, reason.value, reason.explanation) for reason, count in sorted(reasons.items(), key=str)]
 
 
-def _difference(difference: StateDifference) -> Row:
-    return (
-        difference.cluster_group_id or "plain keys",
-        difference.topic_type.value,
-        difference.kind,
-        difference.connector or "-",
-        difference.item or "-",
-        difference.field or "-",
-        difference.problem.value,
-    )
-
-
 def _backup(manifest: Manifest | None) -> list[Row]:
     if manifest is None or manifest.backup is None:
         return []
@@ -331,3 +335,61 @@ def _backup(manifest: Manifest | None) -> list[Row]:
         mirrored = manifest.mirrored_backup
         lines.append(("what was mirrored", f"{mirrored.file}, {mirrored.records:,} records, sha256 {mirrored.sha256}"))
     return lines
+
+
+_BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[kMG]?B|×|%)(?!\w))")
+_MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~&!$])")
+_BLANK_LINES: Final = re.compile(r"\n\s*\n")
+
+
+def render_page(template: str, *, package: str = "migrator.report", **values: object) -> str:
+    """Return an HTML page.
+
+    Args:
+        template: file name in the folder ``templates`` of the package.
+        package: its templates may extend and import those of this package.
+        values: what the template shows; only :class:`markupsafe.Markup` is taken as HTML.
+    """
+    return _environment(package, _as_html).get_template(template).render(values)
+
+
+def render_markdown(template: str, *, package: str, **values: object) -> str:
+    """Return a Markdown document; the arguments are those of :func:`render_page`."""
+    text = _environment(package, _as_markdown).get_template(template).render(values)
+    return _BLANK_LINES.sub("\n\n", text).strip() + "\n"
+
+
+@cache
+def _environment(package: str, finalize: Callable[[object], str]) -> Environment:
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+    loaders = [PackageLoader(each) for each in dict.fromkeys((package, "migrator.report"))]
+    return Environment(
+        loader=ChoiceLoader(loaders),
+        autoescape=True,
+        finalize=finalize,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _shown(value: object) -> str:
+    """Return a value as plain text: a number with separators, and an escape for what would mislead the reader's eye."""
+    return printable(f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value))
+
+
+def _as_html(value: object) -> str:
+    """Return text for autoescape; a number stays on one line with its unit."""
+    from markupsafe import Markup
+
+    return value if isinstance(value, Markup) else _BEFORE_UNIT.sub("\u00a0", _shown(value))
+
+
+def _as_markdown(value: object) -> str:
+    """Return text without anything that Markdown takes as markup."""
+    from markupsafe import Markup
+
+    if isinstance(value, Markup):
+        return value
+    return Markup(_MARKDOWN.sub(r"\\\1", _shown(value)).replace("://", ":\\//"))  # noqa: S704 - escaped here

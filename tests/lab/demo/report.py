@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from migrator.report_page import render_page
+from migrator.report import render_page
 from tests.lab.demo.result import DemoResult, GroupAgain, SealedGroup, SharedTopic
 from tests.lab.demo.views import GroupComparison
 

@@ -18,7 +18,7 @@ from markupsafe import Markup
 from connect_share.console import printable
 from connect_share.contents.cost_model import EARLY_BYTES, EARLY_RECORDS, CostModel
 from connect_share.errors import ConnectShareError
-from migrator.report_page import render_markdown, render_page
+from migrator.report import render_markdown, render_page
 from spark_jobs import command_line
 from spark_jobs.benchmark.results import StartupResult, Warmth, read
 from tests.lab import plots, units
