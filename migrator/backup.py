@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from connect_share.backup.backup_file import BackupFile, BackupLayout, KeyTest, Origin, write_backup
+from connect_share.backup.backup_file import BackupFile, BackupLayout, KeyTest, Origin, Reader, write_backup
 from connect_share.files import Progress
 from connect_share.model.keys import split_key
 from connect_share.model.records import OffsetRange, TopicType
@@ -24,12 +24,17 @@ Ranges = Callable[[int, SourceTopic], Sequence[OffsetRange]]
 def _lay_out_sources(run: MigrationRun, ranges: Ranges) -> BackupLayout:
     layout = BackupLayout()
     for index, (source, worker) in enumerate(zip(run.plan.sources, run.workers, strict=True)):
-        numbers = {}
-        for topic_type, topic in source.topics.items():
-            number = layout.number_of("source", source.kafka_cluster_id, worker, topic_type, topic.isolation)
-            moved = source.transform(topic_type).takes
-            layout.topics[number].add(ranges(index, topic), _own_keys(source, topic_type), moved)
-            numbers[topic_type] = number
+        numbers = {
+            topic_type: layout.add(
+                ("source", source.kafka_cluster_id, topic.topic),
+                topic_type,
+                Reader.of(worker, topic.isolation),
+                ranges(index, topic),
+                _own_keys(source, topic_type),
+                required=source.transform(topic_type).takes,
+            )
+            for topic_type, topic in source.topics.items()
+        }
         layout.origins.append(
             Origin(
                 side="source",
@@ -40,32 +45,6 @@ def _lay_out_sources(run: MigrationRun, ranges: Ranges) -> BackupLayout:
                 topics=numbers,
             )
         )
-    return layout
-
-
-def _lay_out(run: MigrationRun, opened: Opened) -> BackupLayout:
-    layout, plan = _lay_out_sources(run, lambda _, topic: topic.ranges()), run.plan
-    wanted, worker, cluster = plan.wanted(), run.destination, plan.destination.kafka_cluster_id
-    replaced: dict[TopicType, int] = {}
-    for topic_type, (facts, created) in opened.items():
-        if created:
-            continue
-        known = [each.ranges for each in layout.topics if (each.cluster, each.topic) == (cluster, facts.topic)]
-        unread = [
-            part._replace(
-                start=max([part.start, *(each[part.partition].end for each in known if part.partition in each)])
-            )
-            for part in facts.ranges()
-        ]
-        number = layout.number_of("destination", cluster, worker, topic_type, worker.isolation(topic_type))
-        will_be_written = _written_keys(KeyOwners(topic_type, wanted))
-        layout.topics[number].add(unread, will_be_written, will_be_written)
-        replaced[topic_type] = number
-    if replaced:
-        layout.origins += [
-            Origin(side="destination", group_id=space, plain=space is None, becomes=space, topics=replaced)
-            for space in wanted
-        ]
     return layout
 
 
@@ -100,7 +79,28 @@ def back_up(run: MigrationRun, opened: Opened, progress: Progress) -> BackupFile
         RecordFileError: the file cannot be written; nothing bears its name then.
         UnreadableHeadersError: a record that is moved or written over cannot be kept whole.
     """
-    return write_backup(backup_path(run.plan_path), _lay_out(run, opened), run.plan.run_id, progress)
+    layout, plan = _lay_out_sources(run, lambda _, topic: topic.ranges()), run.plan
+    wanted, worker, cluster = plan.wanted(), run.destination, plan.destination.kafka_cluster_id
+    replaced: dict[TopicType, int] = {}
+    for topic_type, (facts, created) in opened.items():
+        if created:
+            continue
+        known = [each.ranges for each in layout.topics if (each.cluster, each.topic) == (cluster, facts.topic)]
+        unread = [
+            part._replace(
+                start=max([part.start, *(each[part.partition].end for each in known if part.partition in each)])
+            )
+            for part in facts.ranges()
+        ]
+        reader, place = Reader.of(worker, worker.isolation(topic_type)), ("destination", cluster, facts.topic)
+        written = _written_keys(KeyOwners(topic_type, wanted))
+        replaced[topic_type] = layout.add(place, topic_type, reader, unread, written)
+    if replaced:
+        layout.origins += [
+            Origin(side="destination", group_id=space, plain=space is None, becomes=space, topics=replaced)
+            for space in wanted
+        ]
+    return write_backup(backup_path(run.plan_path), layout, run.plan.run_id, progress)
 
 
 def back_up_mirrored(run: MigrationRun, manifest: Manifest, progress: Progress) -> BackupFile:

@@ -406,16 +406,6 @@ class SectionTopic:
     kept: list[KeyTest] = field(default_factory=list)
     required: list[KeyTest] = field(default_factory=list)
 
-    def add(self, ranges: Sequence[OffsetRange], kept: KeyTest, required: KeyTest) -> None:
-        """Read these ranges, too; see the attributes for the tests."""
-        for part in ranges:
-            known = self.ranges.get(part.partition, part)
-            self.ranges[part.partition] = part._replace(
-                start=min(known.start, part.start), end=max(known.end, part.end)
-            )
-        self.kept.append(kept)
-        self.required.append(required)
-
 
 class Reader(NamedTuple):
     """How the topics of a section are read."""
@@ -423,6 +413,11 @@ class Reader(NamedTuple):
     settings: ClientSettings
     client_id: str
     isolation: Isolation
+
+    @classmethod
+    def of(cls, worker: WorkerConfig, isolation: Isolation) -> Reader:
+        """Return how the topics of a worker are read."""
+        return cls(worker.consumer_settings(), worker.client_id(MIGRATE_CLIENT_ID), isolation)
 
     def batches(self, ranges: Sequence[OffsetRange]) -> Iterator[list[Message]]:
         """Yield the messages of ranges."""
@@ -491,6 +486,7 @@ ReadEngine = Callable[[Sequence[SectionRead], Progress], Iterable[SectionPart]]
 """Yields what reads give, in their order."""
 
 
+@dataclass
 class BackupLayout:
     """The sections of a backup. Each record is read once: sources may share topics, and one may be the destination.
 
@@ -501,38 +497,47 @@ class BackupLayout:
         sections: by number, how it is read.
     """
 
-    def __init__(self, what: What = BACKUP) -> None:
-        self.what: What = what
-        self.segment: Segment | None = None
-        self.keys: KeyRing | None = None
-        self.sections: list[Reader] = []
-        self.topics: list[SectionTopic] = []
-        self.origins: list[Origin] = []
-        self._section_numbers: dict[object, int] = {}
-        self._topic_numbers: dict[object, int] = {}
+    what: What = BACKUP
+    segment: Segment | None = None
+    keys: KeyRing | None = field(default=None, repr=False)
+    sections: list[Reader] = field(default_factory=list, repr=False)
+    topics: list[SectionTopic] = field(default_factory=list)
+    origins: list[Origin] = field(default_factory=list)
+    _section_numbers: dict[object, int] = field(default_factory=dict, repr=False)
+    _topic_numbers: dict[object, int] = field(default_factory=dict, repr=False)
 
-    def number_of(
-        self, side: str, cluster: str | None, worker: WorkerConfig, topic_type: TopicType, isolation: Isolation
+    def add(
+        self,
+        place: tuple[str, str | None, str],
+        topic_type: TopicType,
+        reader: Reader,
+        ranges: Sequence[OffsetRange],
+        kept: KeyTest,
+        *,
+        required: KeyTest | None = None,
     ) -> int:
-        """Return the number of a worker's topic, which is new if nothing was read of it so far."""
-        reader = Reader(worker.consumer_settings(), worker.client_id(MIGRATE_CLIENT_ID), isolation)
-        return self.number_of_topic(side, cluster, worker.topic(topic_type), topic_type, reader)
+        """Read these ranges of a topic, too, and return its number.
 
-    def number_of_topic(self, side: str, cluster: str | None, topic: str, topic_type: TopicType, reader: Reader) -> int:
-        """Return the number of a topic, as :meth:`number_of`."""
-        key = (side, cluster, topic, reader.isolation)
+        ``place`` is the side of the move, the id of the Kafka cluster, the topic; for the tests see :class:`SectionTopic`.
+        """
+        key = (*place, reader.isolation)
         if key not in self._topic_numbers:
-            settings = (side, reader.isolation, tuple(sorted(reader.settings.properties.items())))
+            settings = (place[0], reader.isolation, tuple(sorted(reader.settings.properties.items())))
             section = self._section_numbers.setdefault(settings, len(self.sections))
             if section == len(self.sections):
                 self.sections.append(reader)
             self._topic_numbers[key] = len(self.topics)
-            self.topics.append(SectionTopic(section, cluster, topic, topic_type))
-        return self._topic_numbers[key]
-
-    def ranges(self) -> Iterator[OffsetRange]:
-        """Yield everything that is read."""
-        return (part for each in self.topics for part in each.ranges.values())
+            self.topics.append(SectionTopic(section, *place[1:], topic_type))
+        number = self._topic_numbers[key]
+        topic = self.topics[number]
+        for part in ranges:
+            known = topic.ranges.get(part.partition, part)
+            topic.ranges[part.partition] = part._replace(
+                start=min(known.start, part.start), end=max(known.end, part.end)
+            )
+        topic.kept.append(kept)
+        topic.required.append(required or kept)
+        return number
 
     def reads(self, number: int, path: Path) -> list[SectionRead]:
         """Return the reads of a section, in the order in which their records go into the file."""
@@ -589,7 +594,8 @@ def write_backup(
         segment=layout.segment,
         encrypted_with=None if layout.keys is None else layout.keys.sealing_id,
     )
-    progress.phase(f"backing up to {path.name}", sum(part.end - part.start for part in layout.ranges()))
+    ranges = [part for each in layout.topics for part in each.ranges.values()]
+    progress.phase(f"backing up to {path.name}", sum(part.end - part.start for part in ranges))
     written: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
     with RecordFileWriter(path, contents.model_dump(mode="json"), sections=len(layout.sections)) as writer:

@@ -120,14 +120,11 @@ class Export:
 
     def layout(self, cluster: str, ranges: Ranges, groups: set[ClusterGroupId | None]) -> BackupLayout:
         """Return what the file of these groups holds."""
-        layout, numbers = BackupLayout(EXPORT), dict[TopicType, int]()
-        layout.keys = self.keys
-        for topic_type, parts in ranges.items():
-            topic = self.topic_set.topics[topic_type]
-            number = layout.number_of_topic("source", cluster, topic, topic_type, self._reader(topic_type))
-            test = self.takes(topic_type)
-            layout.topics[number].add(parts, test, test)
-            numbers[topic_type] = number
+        layout, topics = BackupLayout(EXPORT, keys=self.keys), self.topic_set.topics
+        numbers = {
+            kind: layout.add(("source", cluster, topics[kind]), kind, self._reader(kind), parts, self.takes(kind))
+            for kind, parts in ranges.items()
+        }
         worker, names = self.topic_set.worker, self.connectors
         plain_id = None if worker is None or worker.sharing_enabled else worker.group_id
         layout.origins += [

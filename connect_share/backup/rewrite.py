@@ -16,10 +16,11 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 
-from connect_share.backup.backup_file import BackupFile, BackupLayout, Origin, common_isolation, write_backup
+from connect_share.backup.backup_file import BackupFile, BackupLayout, Origin, Reader, common_isolation, write_backup
 from connect_share.console import Group
 from connect_share.errors import CopyError
 from connect_share.files import Progress, Silent, counted
@@ -168,18 +169,19 @@ class StoppedGroup:
 
     def back_up(self, path: Path, facts: Facts, run_id: str, progress: Progress) -> BackupFile:
         """Write what the group has on its topics to one file."""
-        layout, numbers = BackupLayout(), dict[TopicType, int]()
+        layout, plain = BackupLayout(), self.group is None
         with admin_of(self.worker) as admin:
             cluster = admin.cluster_id()
-        for topic_type, topic in facts.items():
-            number = layout.number_of("source", cluster, self.worker, topic_type, self.isolation(topic_type))
-
-            def is_own(key: bytes | None, topic_type: TopicType = topic_type) -> bool:
-                return self.is_own(topic_type, key)
-
-            layout.topics[number].add(topic.ranges(), is_own, is_own)
-            numbers[topic_type] = number
-        plain = self.group is None
+        numbers = {
+            topic_type: layout.add(
+                ("source", cluster, topic.topic),
+                topic_type,
+                Reader.of(self.worker, self.isolation(topic_type)),
+                topic.ranges(),
+                partial(self.is_own, topic_type),
+            )
+            for topic_type, topic in facts.items()
+        }
         origin = Origin(side="source", group_id=self.group_id, plain=plain, becomes=self.group, topics=numbers)
         layout.origins.append(origin)
         return write_backup(path, layout, run_id, progress)
