@@ -224,10 +224,8 @@ class Lag:
 class Follower:
     """A mirror that copies what a source has behind the positions of a manifest; not thread-safe.
 
-    What was copied of a sealed source is read once more, to know its times.
-
-    Args:
-        run: the plan, locked and checked; its apply has ended.
+    What was copied of a sealed source is read once more, to know its times. ``run`` is locked and checked, and its apply
+    has ended.
 
     Raises:
         PlanFileError: the plan was not applied, or the manifest cannot be written.
@@ -306,12 +304,7 @@ def follow_plan(
 ) -> Manifest:
     """Mirror what the source's workers write until ``stopped`` or until a cut-over asks.
 
-    Args:
-        run: a plan made with ``follow`` that was applied to its end, locked.
-        stopped: asked after each round.
-        report: gets the lag after each round.
-        progress: reports the checks before.
-        round_s: seconds between rounds without anything to copy.
+    The plan was applied to its end and is locked. After each round ``report`` gets the lag, and ``stopped`` is asked.
 
     Raises:
         PlanRejectedError: the plan was not made for it.

@@ -110,12 +110,7 @@ def digests_of(
 ) -> dict[str, GroupDigest]:
     """Read committed records and return the figures of every group but that of the plan.
 
-    Args:
-        worker: of the destination.
-        owners: of the keys, seen from the plan.
-        ranges: the offsets that are read.
-        on_progress: called with the number of records read since the last call.
-        newer: keys, as ``key_hash``; those that live in the ranges are removed from it.
+    ``newer`` are keys, as ``key_hash``; those that live in the ranges are removed from it.
     """
     sums = _DigestSums()
     for portion in portions([part for part in ranges if part.end > part.start]):
@@ -134,14 +129,7 @@ def digests_of(
 def take_baseline(
     worker: WorkerConfig, opened: Mapping[TopicType, TopicFacts], wanted: Wanted, progress: Progress
 ) -> dict[TopicType, TopicBaseline]:
-    """Read the destination's topics before anything is written.
-
-    Args:
-        worker: of the destination.
-        opened: the topics, with the ends up to which they are read.
-        wanted: the keys that the plan will write.
-        progress: reports how far it is.
-    """
+    """Read the destination's topics before anything is written."""
     baseline = {}
     with admin_of(worker) as admin:
         for topic_type, facts in opened.items():

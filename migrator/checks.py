@@ -79,15 +79,9 @@ def _living_keys(
 ) -> Counter[str | None]:
     """Return how many wanted keys live in each space of a topic; spaces without any are left out.
 
-    A key does not live if its newest record removes it. These do not live either: session keys and restart requests,
-    which a move leaves behind; task configurations and commits of removed connectors, which Connect never removes. The
-    hash of each key is kept: a million keys take some hundred megabytes.
-
-    Args:
-        topic_type: of the topic.
-        wanted: the keys that are counted.
-        records: of the topic, in order within each partition.
-        sealings: with keys; what such a group refuses does not live.
+    A key does not live if its newest record removes it. These do not live either: session keys and restart requests, which
+    a move leaves behind; task configurations and commits of removed connectors, which Connect never removes. The hash of
+    each key is kept: a million keys take some hundred megabytes. What a group with keys refuses does not live.
     """
     living: dict[str | None, dict[int, int | None]] = {space: {} for space in wanted}
     openers = openers_of(topic_type, {space: each for space, each in sealings.items() if each.keys is not None})
@@ -356,11 +350,7 @@ def copy_jobs(
 ) -> list[CopyJob]:
     """Return one job for each slice of the plan.
 
-    Args:
-        run: the plan.
-        starts: the destination's ends before anything was written.
-        times: of what is there before them.
-        resumed: an interrupted copy may have written a part.
+    ``starts`` are the destination's ends before anything was written, ``times`` those of what is there before them.
     """
     return [
         CopyJob(

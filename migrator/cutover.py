@@ -201,13 +201,8 @@ def preview_seal(run: MigrationRun, how: Way | None = None, progress: Progress |
 def seal_plan(run: MigrationRun, how: Way | None = None, progress: Progress | None = None) -> CutoverResult:
     """Seal the source of a plan after its cut-over, even a forgotten one; new workers may run. May be repeated.
 
-    After a cut-over that was forgotten the old producers are fenced too, unless the new ones have their transactional
-    ids and have fenced them.
-
-    Args:
-        run: the plan, locked.
-        how: to seal; ``None``: as before, else as :func:`default_how`.
-        progress: of all steps.
+    After a cut-over that was forgotten the old producers are fenced too, unless the new ones have their transactional ids
+    and have fenced them. Without ``how`` it is sealed as before, else as :func:`default_how` says.
 
     Raises:
         LiveMembersError: workers of a source are alive, where Kafka can tell them from new ones.
@@ -267,11 +262,7 @@ def unseal_plan(
 ) -> UnsealResult:
     """Put the target states back that a seal by ``stop`` has replaced; the copies stay. May be repeated.
 
-    Args:
-        run: the plan, locked.
-        dry_run: return what would be done and write nothing.
-        although_used: unseal although new workers have written.
-        progress: of the checks.
+    ``dry_run`` writes nothing; ``although_used`` unseals although new workers have written.
 
     Raises:
         LiveMembersError: workers of the source or of the destination are alive.

@@ -336,11 +336,7 @@ def plan_fingerprint(sources: tuple[SourceCluster, ...], mode: str) -> str:
 def load_model(model: type[Model], path: Path, what: str, text: str | None = None) -> Model:
     """Read a JSON file into a pydantic model; errors name the place in the file, never its content.
 
-    Args:
-        model: of the file.
-        path: of the file.
-        what: it is, for errors.
-        text: of the file, if it was read already.
+    ``what`` names the file in errors; ``text`` is that of the file, if it was read already.
 
     Raises:
         PlanFileError: missing, not JSON, or not of this shape.

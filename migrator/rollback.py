@@ -57,11 +57,7 @@ def roll_back(
 ) -> Rollback:
     """Remove what a plan has written, whether its apply ended or not; may be repeated.
 
-    Args:
-        run: the plan, locked.
-        dry_run: return what would be done and write nothing.
-        although_used: roll back although new workers have written; what they wrote stays.
-        progress: of the reads.
+    ``dry_run`` writes nothing; ``although_used`` rolls back although new workers have written, and what they wrote stays.
 
     Raises:
         AlreadyAppliedError: it was rolled back before.

@@ -166,9 +166,7 @@ class Manifest(PlanPart):
     def written_up_to(self, topic_type: TopicType, evidence: Iterable[SliceEvidence] = ()) -> dict[int, int]:
         """Return per partition the end of what the plan has written to a topic, or else the end there was before.
 
-        Args:
-            topic_type: of the topic.
-            evidence: of what was mirrored and is not noted yet.
+        ``evidence`` is that of what was mirrored and is not noted yet.
         """
         ends = dict(self.destination[topic_type].end_offsets)
         if self.followed is not None:

@@ -35,11 +35,7 @@ _warned: Final[set[str]] = set()
 
 
 def missing_protection(settings: Callable[[str], str | None]) -> tuple[str, ...]:
-    """Return the settings that are off and would keep the credentials in tasks secret; none for a session without a cluster.
-
-    Args:
-        settings: returns a setting of Spark, ``None`` for one that is not set.
-    """
+    """Return the settings that are off and would keep the credentials in tasks secret on a cluster."""
     master = settings("spark.master") or "local"
     if master == "local" or master.startswith("local["):
         return ()
@@ -101,9 +97,7 @@ def _ship_wheel(session: SparkSession, folder: Path) -> None:
 def spark_session(app_name: str, *, master: str = MASTER) -> Iterator[SparkSession]:
     """Yield a session and stop it afterwards; a session that is there already is used and left alone.
 
-    Args:
-        app_name: shown by the cluster.
-        master: of an embedded session; ``spark-submit`` overrides it.
+    ``spark-submit`` overrides ``master``, which is that of an embedded session.
 
     Raises:
         JavaMissingError: there is no Java for an embedded session.

@@ -36,12 +36,7 @@ def run_as_tasks(
 ) -> list[R]:
     """Run each job once (again if its task fails); return the results in the order of the jobs.
 
-    Args:
-        spark: the session.
-        jobs: picklable.
-        function: importable by name on the executors.
-        progress: reports how many tasks have ended.
-        what: name of the phase.
+    Jobs are pickled; the function is imported by name on the executors.
     """
     if not jobs:
         return []

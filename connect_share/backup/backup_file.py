@@ -244,9 +244,7 @@ def segment_files(folder: Path) -> list[SegmentFile]:
 def point_at(files: Sequence[SegmentFile], at_ms: int | None) -> list[SegmentFile]:
     """Return the files that make up the newest moment that is not later, a base first.
 
-    Args:
-        files: in their order.
-        at_ms: ``None``: the newest moment there is.
+    Without ``at_ms`` it is the newest moment there is.
 
     Raises:
         RestoreRejectedError: there is none, or a file is missing in between.

@@ -123,11 +123,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
 class Follower:
     """Writes the files of one folder, which is locked.
 
-    Args:
-        folder: see :func:`locked_folder`.
-        export: what is backed up.
-        limits: see there.
-        note: gets what people should know, once.
+    ``note`` gets what people should know, once.
 
     Raises:
         RecordFileError: the folder is that of something else, or a file cannot be read.

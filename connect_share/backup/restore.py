@@ -59,11 +59,6 @@ class RestoreSealing:
         Without keys sealed values stay as they are, if their keys do. A group that believes sealed values only has plain
         ones in a backup from before it was sealed, or because another writer has written them: beside sealed ones they are
         not believed.
-
-        Args:
-            worker: where the records go.
-            transform: of the restore, of any topic type.
-            has_sealed: asked whether the file has sealed values.
         """
         sealing = Sealing.of(worker)
         if sealing.keys is None:
@@ -280,11 +275,7 @@ def choose_origin(
 ) -> Origin:
     """Decide whose records are meant.
 
-    Args:
-        contents: header of the backup.
-        filled: numbers of the sections that hold records.
-        worker: where they go.
-        request: what was asked for.
+    ``filled`` are the numbers of the sections that hold records.
 
     Raises:
         RestoreRejectedError: it is not clear; the message lists what there is.

@@ -162,10 +162,7 @@ def _guessed(cluster: Cluster) -> Iterator[Finding]:
 def obstacles(cluster: Cluster, group_ids: Mapping[Group, str | None], others: Collection[str]) -> Iterator[Finding]:
     """Yield what stands in the way of moving the plain cluster of these topics to a shared set.
 
-    Args:
-        cluster: of the topics.
-        group_ids: by group, ``None`` where it is not known.
-        others: cluster group ids that are in use on other topics.
+    ``others`` are cluster group ids that are in use on other topics.
     """
     if None not in group_ids:
         return

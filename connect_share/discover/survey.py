@@ -120,11 +120,7 @@ def survey(
 ) -> Discovered:
     """Find the clusters.
 
-    Args:
-        admin: of the Kafka cluster.
-        reader: makes one that reads so many records.
-        most: records to be read whole of the topics of clusters; the samples are bounded by the number of partitions.
-        members: of the Connect groups with live members.
+    So many records at most are read whole of the topics of clusters; the samples are bounded by the number of partitions.
     """
     look = _Look(admin)
     topics = look.find_candidates()

@@ -80,8 +80,7 @@ class SliceEvidence(PlanPart):
 class Tally:
     """Running figures of one slice.
 
-    Args:
-        salt: secret bytes that the digest begins with, where values are not for everybody's eyes.
+    ``salt`` is secret: the digest begins with it where values are not for everybody's eyes.
 
     Attributes:
         pending: key and value of each record added since :meth:`flush`, in order; a tombstone's value is ``b""``.
@@ -216,10 +215,7 @@ def rewritten(
 class PendingCopy:
     """The copy of one slice with all that goes along; after :meth:`end` its acknowledgements may still be missing.
 
-    Args:
-        job: that is done.
-        producers: kept producers of the caller.
-        existing: what an interrupted copy has left at the destination.
+    ``existing`` is what an interrupted copy has left at the destination.
     """
 
     def __init__(self, job: CopyJob, producers: Producers, existing: ExistingRecords | None = None) -> None:
@@ -243,9 +239,8 @@ class PendingCopy:
     def finish(self, ends: Mapping[int, int] | None = None) -> SliceEvidence:
         """Wait for the missing acknowledgements and return what was done.
 
-        Args:
-            ends: of the destination's partitions, asked for when all was acknowledged to a bulk producer: it does not say
-                where the records are.
+        A bulk producer does not say where the records are: ``ends`` are those of the destination's partitions, asked for
+        when all was acknowledged.
 
         Raises:
             BrokerError: a record was refused or not acknowledged in time.

@@ -193,9 +193,7 @@ class ExistingRecords:
     def resume_point(self, sent: Iterable[Record], partitions: int) -> ResumePoint:
         """Return how many of the records a slice sends to each destination partition were written already.
 
-        Args:
-            sent: all records of the slice with their new keys, in order.
-            partitions: of the destination topic.
+        ``sent`` are all records of the slice with their new keys, in order; ``partitions`` those of the destination topic.
         """
         left = {number: Counter(counts) for number, counts in self.found.items()}
         at: Counter[int] = Counter()

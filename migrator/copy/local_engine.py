@@ -34,11 +34,7 @@ def begin_together(
 ) -> list[PendingCopy]:
     """Read slices and queue all that is to be written, as :meth:`CopyJob.begin` does for one.
 
-    Args:
-        jobs: that may be mirrored, of different partitions.
-        reader: of all their ranges; closed here.
-        producers: kept producers of the caller.
-        on_progress: called with the number of records read since the last call.
+    The jobs may be mirrored and have different partitions; the reader has all their ranges, and is closed here.
     """
     copies = {job.slice_.offset_range[:2]: PendingCopy(job, producers) for job in jobs}
     alone = next(iter(copies.values())) if len(copies) == 1 else None
@@ -64,10 +60,8 @@ def begun_slices(
 ) -> Iterator[str]:
     """Yield the names of slices of which an interrupted copy may have left records: one of their keys is there.
 
-    Args:
-        jobs: that may be mirrored, of different partitions.
-        reader: of all their ranges; closed here, as soon as all are known.
-        existing: what was found at the destination of a job.
+    The jobs may be mirrored and have different partitions. The reader of all their ranges is closed as soon as all are
+    known.
     """
     left = {job.slice_.offset_range[:2]: job for job in jobs}
     with reader:

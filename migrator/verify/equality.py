@@ -205,13 +205,7 @@ def _compare_offset_snapshots(
 def compare_newest(
     source: Iterable[Record], destination: Iterable[Record], transform: KeyTransform
 ) -> list[StateDifference]:
-    """Compare the newest bytes of each key, and on a config topic their order: of values that cannot be opened here.
-
-    Args:
-        source: records of the source topic.
-        destination: records of the shared topic; those of other groups do not count.
-        transform: of the move.
-    """
+    """Compare the newest bytes of each key, and on a config topic their order: of values that cannot be opened here."""
     topic_type = transform.topic_type
     comparison = _Comparison(transform.destination, topic_type)
     there, here = _newest(source, transform), _newest(destination, transform.at_destination())

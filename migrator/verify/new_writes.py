@@ -32,8 +32,7 @@ Written = set[tuple[TopicType, str | None, str | None]]
 def written_since(run: MigrationRun) -> Written:
     """Return the connectors of which others have written something at the destination since the plan has.
 
-    Args:
-        run: copied to its end; a process that follows may be ahead of its manifest, or may have been killed.
+    A process that follows may be ahead of the manifest, or may have been killed.
 
     Raises:
         PlanFileError: the plan was not applied.
@@ -113,10 +112,7 @@ def without_new_writes(
 ) -> tuple[list[StateDifference], list[str]]:
     """Return the differences without those that new workers or the seal explain, and warnings that name these.
 
-    Args:
-        differences: of the verification.
-        written: by the new workers.
-        stopped: the source was sealed with STOPPED, and the cleaner may have removed the earlier target states.
+    ``stopped``: the source was sealed with STOPPED, and the cleaner may have removed the earlier target states.
     """
     kept, changed, states = [], set(), 0
     for difference in differences:

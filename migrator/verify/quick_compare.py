@@ -68,11 +68,8 @@ class OffsetDigest(KeySpaceDigest):
     Values and keys are kept of the partitions that are being read, so :meth:`fold` bounds the memory. Where two digests
     differ, the next ones have a sum for each share of the keys, and those after them keep keys and values of the shares
     that differ. A key in several partitions, which Connect does not write, counts once for each; if that makes a
-    difference, Connect's rules decide.
-
-    Args:
-        shares: of the keys, by their hash.
-        kept: the shares whose keys and values are kept.
+    difference, Connect's rules decide. Keys have their share by their hash; ``kept`` are the shares whose keys and values
+    are kept.
     """
 
     def __init__(self, *, shares: int = 1, kept: frozenset[int] | None = None) -> None:
@@ -87,10 +84,7 @@ class OffsetDigest(KeySpaceDigest):
     def add_all(self, messages: Iterable[RawMessage], beginnings: tuple[bytes, ...], cut: int) -> None:
         """Add the messages whose keys have one of these beginnings, in one loop: there may be millions.
 
-        Args:
-            messages: of any keys.
-            beginnings: of the keys that count.
-            cut: bytes before the original key.
+        ``cut`` is the number of bytes before the original key.
         """
         values = self._values
         for message in messages:
@@ -200,10 +194,6 @@ class KeySpaces:
     """The digests of some key spaces of one topic, to which each record is added by its key.
 
     Agrees with :func:`connect_share.model.keys.own_key`, which decides on one space at a time.
-
-    Args:
-        topic_type: of the topic.
-        digests: by cluster group; ``None`` has the plain keys.
     """
 
     def __init__(self, topic_type: TopicType, digests: Mapping[str | None, KeySpaceDigest]) -> None:

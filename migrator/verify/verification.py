@@ -201,9 +201,7 @@ def run_together(
 ) -> list[list[StateDifference]]:
     """Run jobs that may be quick and have one destination, which is read once.
 
-    Args:
-        jobs: of one topic type.
-        on_progress: called with the number of records read here.
+    They are of one topic type.
     """
     empty, found = partial(digest_of, jobs[0].topic_type), []
     for job, digests in zip(jobs, _both_digests(jobs, empty, on_progress), strict=True):
@@ -378,10 +376,7 @@ def compare_sides(
 ) -> Verification:
     """Compare the source ranges that were copied with the shared topics as they are now; writes nothing.
 
-    Args:
-        run: the plan; it need not be locked.
-        engine: runs the comparisons; in this process by default.
-        progress: of the reads.
+    The plan need not be locked.
 
     Raises:
         TopicError: a topic is missing, was recreated, or has an open transaction in front of its end.

@@ -90,13 +90,8 @@ def measure_storms(
 ) -> Iterator[Storm]:
     """Yield storms on the topics of one scenario.
 
-    Args:
-        spark: its tasks run side by side as its master says.
-        groups: worker files' lines of the groups that start, in turn.
-        wanted: numbers of starts, and how many at once: all that the session can, or 1 for one after another.
-        folder: for the lock; every task has to see it.
-        scenario: name.
-        progress: reports how far it is.
+    ``wanted`` are numbers of starts, and how many at once: all that the session can, or 1 for one after another. Every task
+    has to see the folder, which is for the lock.
     """
 
     def run(starts: int, at_once: int, reported: Progress, what: str) -> list[StormEnd]:

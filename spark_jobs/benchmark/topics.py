@@ -194,13 +194,8 @@ def filled(
 ) -> Iterator[None]:
     """Fill the topics of a scenario and delete them afterwards.
 
-    Args:
-        spark: writes the records.
-        plan: the scenario.
-        files: the worker files.
-        contenders: those that will be measured; a copy with plain keys is only made for those that read it.
-        settle_s: how long nothing may change until the log cleaner counts as done.
-        progress: reports how far it is.
+    A copy with plain keys is only made for contenders that read it. The log cleaner counts as done when nothing has changed
+    for ``settle_s``.
 
     Raises:
         ConnectShareError: a topic cannot be used, a record was refused, or the cleaner does not come.
