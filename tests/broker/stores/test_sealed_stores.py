@@ -5,6 +5,8 @@ from __future__ import annotations
 import faulthandler
 import logging
 from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +24,12 @@ from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.worker_config import WorkerConfig
+from tests.broker.stores.conftest import Shared
 from tests.lab.embedded.broker import LocalBroker
 from tests.lab.embedded.worker import write_properties
 from tests.support.console import console
 from tests.support.migration_site import run as migrate
-from tests.support.sealed import ATTACKS, Attack, Attacked, Late, key_text, sealed
+from tests.support.sealed import ATTACKS, Attacked, Late, key_text, sealed
 from tests.support.sealed_stores import (
     FILE,
     KINDS,
@@ -47,9 +50,8 @@ from tests.support.waiting import await_that
 pytestmark = pytest.mark.broker
 
 
-@pytest.mark.parametrize("exactly_once", ["disabled", "enabled"])
-def test_everything_written_is_sealed_and_read_again(shared: Any, exactly_once: str) -> None:
-    options = {"exactly_once_source_support": exactly_once}
+def test_everything_written_is_sealed_and_read_again(shared: Any) -> None:
+    options = {"exactly_once_source_support": "enabled"}
     with ConnectStorage(worker(shared, **options)) as storage:
         storage.config.claim_write_privileges()
         for name in ("c", "gone"):
@@ -180,18 +182,20 @@ OF_VALUES = [SECRET, b64encode(SECRET), SECRET.hex().encode()]
 
 
 @pytest.fixture
-def broker(own_broker: LocalBroker) -> LocalBroker:
-    """A broker whose disk can be read."""
-    return own_broker
+def alone(own_broker: LocalBroker, unique: str) -> Iterator[Shared]:
+    """Topics on a broker whose disk can be read."""
+    with ExitStack() as stack:
+        yield Shared(own_broker.bootstrap_servers, unique, stack)
 
 
 def test_secrets_of_a_sealed_group_are_nowhere(
-    shared: Any,
-    broker: LocalBroker,
+    alone: Shared,
+    own_broker: LocalBroker,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    shared = alone
     caplog.set_level(logging.DEBUG)
     checkpoint = tmp_path / "checkpoint"
     own = shared.properties("own") | {f"{kind}.storage.topic": f"{shared.unique}-own-{kind}" for kind in shared.topics}
@@ -231,7 +235,7 @@ def test_secrets_of_a_sealed_group_are_nowhere(
     assert checkpoint.stat().st_mode & 0o077 == 0
     assert_nowhere(remembered, OF_KEYS)
     assert_nowhere((tmp_path / "plan.json").read_bytes(), [*OF_KEYS, PLAIN])
-    on_disk = [path.read_bytes() for path in broker.folder.rglob("*") if path.is_file()]
+    on_disk = [path.read_bytes() for path in own_broker.folder.rglob("*") if path.is_file()]
     assert any(PLAIN in data for data in on_disk)
     for data in on_disk:
         assert_nowhere(data, OF_VALUES + OF_KEYS)
@@ -266,62 +270,72 @@ NAMES = {
     TopicType.OFFSET: b'group-a.["%s",{"filename":"x.txt"}]',
 }
 ONE_PARTITION = {"offset_storage_partitions": "1", "status_storage_partitions": "1"}
+ALONE = ("flood", "other-group")
+# A replay moves the position, so it comes first: right behind what the group wrote.
+TOGETHER = tuple(sorted(ATTACKS.keys() - ALONE, key=lambda row: (ATTACKS[row].late is not Late.OLD, row)))
 
 
-def attacked(shared: Any) -> list[Attacked]:
-    """The records of the connector ``c``; nothing on the topics can be read by others."""
-    found = []
-    for topic_type, name in NAMES.items():
+def attacked(shared: Any, row: str) -> list[Attacked]:
+    """The records of the connector named as the row; nothing on the topics can be read by others."""
+    found, name = [], row.encode()
+    for topic_type, key in NAMES.items():
         values = dict(shared.read(topic_type.value))
         assert not any(SECRET in value for value in values.values())
-        found.append(Attacked(topic_type, name % b"c", name % b"evil", values[name % b"c"], values[name % b"d"]))
+        found.append(Attacked(topic_type, key % name, key % b"evil", values[key % name], values[key % b"d"]))
     return found
 
 
 def cleaned(shared: Any, good: list[Attacked]) -> bool:
     """Give the cleaner something to do; return whether it has taken the good records."""
-    for at in good:
-        shared.write(at.topic_type.value, [(b"group-b.target-state-x", b"{}")])
-    return not any((at.key, at.good) in shared.read(at.topic_type.value) for at in good)
+    for topic_type in TopicType:
+        shared.write(topic_type.value, [(b"group-b.target-state-x", b"{}")])
+    left = {topic_type: set(shared.read(topic_type.value)) for topic_type in TopicType}
+    return not any((at.key, at.good) in left[at.topic_type] for at in good)
 
 
-@pytest.mark.parametrize("row", ATTACKS)
+@pytest.mark.parametrize("rows", [TOGETHER, *((row,) for row in ALONE)], ids=["each", *ALONE])
 def test_what_others_write_is_never_believed(
-    shared: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, row: str
+    shared: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, rows: tuple[str, ...]
 ) -> None:
     """Who was there, or has a checkpoint, has everything; who comes after the cleaner has nothing that is not the group's."""
-    attack, path = ATTACKS[row], tmp_path / "checkpoint"
+    attacks, path = [ATTACKS[row] for row in rows], tmp_path / "checkpoint"
+    kinds = {attack.late for attack in attacks}
     for topic in shared.topics.values():
         shared.create(topic, **COMPACT_NOW | {"delete.retention.ms": "86400000"})
     with ConnectStorage(worker(shared, **ONE_PARTITION), checkpoint=path) as storage:
-        put(storage)
-        put(storage, "d")
+        for name in (*rows, "d"):
+            put(storage, name)
         config, status, offsets = believed(storage)
-        good = attacked(shared)
-        for at in good:
-            shared.write(at.topic_type.value, attack.records(at))
-        count = len(attack.records(good[0]))
+        good = [attacked(shared, row) for row in rows]
+        for attack, places in zip(attacks, good, strict=True):
+            for at in places:
+                shared.write(at.topic_type.value, attack.records(at))
+        count = sum(len(attack.records(places[0])) for attack, places in zip(attacks, good, strict=True))
         await_that(lambda: believed(storage) and refused(storage), lambda found: found == [count] * 3, what="refused")
         after = believed(storage)
         # A reader that remembers less would believe a replay, and move: all have to.
-        moved = config.offset + 1 if attack.late is Late.OLD else config.offset
-        assert after[0].offset == moved
+        assert after[0].offset == config.offset + (Late.OLD in kinds)
         assert same(after, (config, status, offsets))
         assert SECRET.decode() not in caplog.text
         lines = [each for each in caplog.records if each.getMessage().startswith("Refused the record at ")]
         assert len(lines) == 3 * min(count, 100)
-        if attack.late is Late.NO_START:
-            late(shared, attack)
-            put(storage)  # nobody can start any more, and who runs can write over it
-    if attack.late in {Late.MISSING, Late.OLD}:
-        await_that(lambda: cleaned(shared, good), what="the cleaner's work", timeout_s=120)
-    if attack.late is not Late.NO_START:
-        late(shared, attack)
+        if Late.NO_START in kinds:
+            with pytest.raises(ConfigError, match=r"is sealed with key 9, but .* has only 7"):
+                fresh(shared, **ONE_PARTITION)
+            for row in rows:
+                put(storage, row)  # nobody can start any more, and who runs can write over it
+    if Late.OLD in kinds:
+        await_that(
+            lambda: cleaned(shared, [at for places in good for at in places]), what="the cleaner's work", timeout_s=120
+        )
+    if Late.NO_START not in kinds:
+        late(shared, rows)
     with ConnectStorage(worker(shared, **ONE_PARTITION), checkpoint=path) as storage:
         assert storage.startup.from_checkpoint
         assert same(believed(storage), (config, status, offsets))
         # The owner writes it again, and that is that.
-        put(storage)
+        for row in rows:
+            put(storage, row)
     assert same(fresh(shared, **ONE_PARTITION), (config, status, offsets))
 
 
@@ -331,23 +345,18 @@ def same(found: Any, before: Any) -> bool:
     return configs[0] == configs[1] and found[1:] == before[1:]
 
 
-def late(shared: Any, attack: Attack) -> None:
-    """A reader that begins after the attack, without any memory."""
-    if attack.late is Late.NO_START:
-        with pytest.raises(ConfigError, match=r"is sealed with key 9, but .* has only 7"):
-            fresh(shared, **ONE_PARTITION)
-        return
+def late(shared: Any, rows: tuple[str, ...]) -> None:
+    """A reader that begins after the attacks, without any memory."""
     config, status, offsets = fresh(shared, **ONE_PARTITION)
-    found = (config.connector_config("c"), status.connector_status("c"), offsets.offset("c", FILE))
-    match attack.late:
-        case Late.MISSING:
-            assert found == (None, None, None)
-        case Late.OLD:
+    there = {row for row in rows if ATTACKS[row].late is not Late.MISSING} | {"d"}
+    assert config.connectors() == there
+    assert offsets.connectors() <= there
+    for row in rows:
+        found = (config.connector_config(row), status.connector_status(row), offsets.offset(row, FILE))
+        if ATTACKS[row].late is Late.OLD:
             assert found[0] == {"connector.class": "FileStreamSource", "name": "old"}
             assert found[1].state is State.UNASSIGNED
             assert found[2] == {"position": 0}
-        case _:
-            assert found[0] is not None
-    assert config.connectors() == {"d"} if found[0] is None else {"c", "d"}
+        else:
+            assert [each is not None for each in found] == [row in there] * 3
     assert status.connector_status("evil") is None
-    assert offsets.connectors() <= {"c", "d"}
