@@ -8,7 +8,6 @@ import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -79,13 +78,15 @@ def test_ten_thousand_records_of_several_threads(bench: Any, collected: Any) -> 
         assert order == sorted(order)
 
 
-def test_others_writes_are_followed_without_asking(bench: Any, collected: Any) -> None:
+def test_others_writes_and_markers_are_followed_without_asking(bench: Any, collected: Any) -> None:
     sink = collected(b"g.")
     log = bench.started(sink)
     bench.write([(b"g.a", b"1"), (b"h.a", b"2")])
     await_that(lambda: log.positions()[0] == 2, what="the tail")
     assert sink.values == [b"1"]
     assert log.foreign_records == 1
+    bench.transact([(b"h.a", b"3")], commit=False)
+    await_that(lambda: log.positions()[0] == 4, what="the marker")
 
 
 @pytest.mark.parametrize("isolation", Isolation)
@@ -98,12 +99,6 @@ def test_markers_are_passed_by_the_tail(bench: Any, collected: Any, isolation: I
         assert log.positions()[0] == 2 * (i + 1)
     committed = isolation is Isolation.READ_COMMITTED
     assert sink.values == ([b"0", b"2"] if committed else [b"0", b"1", b"2"])
-
-
-def test_marker_without_a_waiting_call_is_noticed(bench: Any, collected: Any) -> None:
-    log = bench.started(collected())
-    bench.transact([(b"a", b"1")], commit=False)
-    await_that(lambda: log.positions()[0] == 2, what="the marker")
 
 
 def test_open_transaction_and_the_deadline(bench: Any, collected: Any) -> None:
@@ -217,7 +212,7 @@ def test_futures_end_when_the_log_is_stopped_while_sending(bench: Any, collected
     def send() -> None:
         try:
             while True:
-                futures.append(log.send(b"k", b"v"))
+                futures.append(log.send(b"k%d" % len(futures), b"v"))  # those of one key would wait for each other
         except StoreClosedError:
             pass
 
@@ -439,20 +434,6 @@ def test_an_offset_that_falls_back_is_enough(bench: Any, collected: Any, monkeyp
         log.send(b"k", b"late").result(30)
     assert isinstance(caught.value, TopicRecreatedError)
     assert failure(log) is not None
-
-
-def test_what_slipped_through_is_named(bench: Any, collected: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(identity, "FRESH_S", 3_600.0)
-    monkeypatch.setattr(identity, "_WATCH_S", 0.5)
-    log = bench.started(collected())
-    bench.admin.delete_topics([bench.topic])
-    bench.create()
-    # Nothing was ever there, so offset 0 says nothing.
-    with suppress(TopicRecreatedError):  # it was noticed before
-        if log.send(b"k", b"v").exception(30) is None:
-            error: Any = await_that(lambda: failure(log), what="noticed")
-            assert "perhaps written to the new one: [0]@0" in str(error) or "Acknowledged" not in str(error)
-    await_that(lambda: failure(log), what="noticed")
 
 
 def test_names_of_what_slipped_through() -> None:

@@ -19,11 +19,6 @@ from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import TopicType
 from connect_share.storage import ConnectStorage
 from connect_share.stores.alter_offsets import alter_offsets, reset_offsets
-from connect_share.stores.connector_offsets import (
-    OWN_TOPIC_PROPERTY,
-    ConnectorOffsetBackingStore,
-    own_offsets_worker_config,
-)
 from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import WorkerConfig
 from tests.support.connect_member import ConnectMember
@@ -71,32 +66,6 @@ def test_a_task_of_live_members_is_not_fenced(shared: Any) -> None:
         with pytest.raises(PrivilegedWriteError):
             task.write([(key, b'{"position":4}')])
         assert storage.offset_reader("foo").offset(FILE) is None
-
-
-@pytest.mark.parametrize("change", ["reset", "alter"])
-def test_a_connectors_own_topic_has_plain_keys_and_the_workers_follows(shared: Any, change: str) -> None:
-    own_topic, worker = f"{shared.unique}-own", exactly_once(shared)
-    own_worker = own_offsets_worker_config(worker, "foo", {OWN_TOPIC_PROPERTY: own_topic})
-    assert own_worker is not None
-    prefixed = f"{worker.group_id}.".encode() + KEY
-    own = shared.offset_store(worker=own_worker)
-    workers = shared.offset_store(worker=worker)
-    both = ConnectorOffsetBackingStore(own, workers)
-    both.set({prefixed: b'{"position":1}'}).result(30)
-    await_that(lambda: shared.read("offset") == [(prefixed, b'{"position":1}')], what="written")
-    with pytest.raises(UsageError, match=own_topic):  # a writer to another topic
-        reset_offsets(both, "foo", transactional_writer=first_task(worker))
-    writer = first_task(own_worker)
-    if change == "reset":
-        value = None
-        assert reset_offsets(both, "foo", transactional_writer=writer) == 1
-    else:
-        value = b'{"position":2}'
-        assert alter_offsets(both, "foo", [(FILE, {"position": 2})], transactional_writer=writer) == 1
-    assert shared.read("offset", topic=own_topic, isolation="read_committed")[1:] == [(KEY, value)]
-    await_that(lambda: shared.read("offset")[1:] == [(prefixed, value)], what="written")
-    assert both.get([prefixed]).result(30) == {prefixed: value}
-    assert not writer.claimed
 
 
 @pytest.mark.parametrize("mode", ["disabled", "enabled"])
@@ -151,10 +120,8 @@ def test_every_task_is_fenced_before_offsets_change(shared: Any) -> None:
             storage.alter_offsets("foo", [(FILE, {"position": 6})])
 
 
-@pytest.mark.parametrize("mode", ["disabled", "enabled"])
-def test_a_connector_has_to_be_stopped(shared: Any, mode: str) -> None:
-    worker = exactly_once(shared, exactly_once_source_support=mode)
-    with ConnectStorage(worker) as storage:
+def test_a_connector_has_to_be_stopped(shared: Any) -> None:
+    with ConnectStorage(exactly_once(shared)) as storage:
         storage.config.claim_write_privileges()
         storage.config.put_connector_config("foo", {})
         for target, tasks in ((None, 0), (TargetState.PAUSED, 0), (TargetState.STOPPED, 2)):
@@ -209,6 +176,9 @@ def test_an_offset_writer_says_that_it_joins_no_transaction(shared: Any) -> None
 def test_more_offsets_than_the_client_queues_are_one_transaction(shared: Any) -> None:
     worker = exactly_once(shared)
     store = shared.offset_store(worker=worker)
+    other = exactly_once(shared, offset_storage_topic=f"{shared.unique}-own")
+    with pytest.raises(UsageError, match=store.topic):  # a writer to another topic
+        reset_offsets(store, "foo", transactional_writer=first_task(other))
     writer = TransactionalWriter(
         worker.producer_settings().overlaid({"queue.buffering.max.messages": "10"}),
         client_id="tests",
@@ -218,3 +188,4 @@ def test_more_offsets_than_the_client_queues_are_one_transaction(shared: Any) ->
     pairs = [({"n": number}, {"position": number}) for number in range(100)]
     assert alter_offsets(store, "foo", pairs, transactional_writer=writer) == 100
     assert len(shared.read("offset", isolation="read_committed")) == 100
+    assert not writer.claimed

@@ -13,9 +13,6 @@ from connect_share import AsyncConnectStorage, NotStartedError, StoreClosedError
 from connect_share.errors import FencedError, StoreError, TopicRecreatedError
 from connect_share.storage import ConfigEvents, ConnectorConfigRemoved, ConnectorConfigUpdated, TargetStateChanged
 from connect_share.storage.config_events import MOST_PENDING
-from connect_share.worker_config import WorkerConfig
-from tests.lab.embedded.broker import LocalBroker
-from tests.support.worker_files import properties_of
 
 SOURCE = {"connector.class": "X", "tasks.max": "1"}
 PARTITION = {"file": "in.txt"}
@@ -189,19 +186,3 @@ def test_a_loop_that_was_closed_does_not_hold_up_the_log(shared: Any) -> None:
 
     asyncio.run(end())
     assert events
-
-
-@pytest.mark.kills_broker
-def test_an_outage_shorter_than_the_deadline_is_no_error(own_broker: LocalBroker) -> None:
-    worker = WorkerConfig.from_properties(properties_of(own_broker.bootstrap_servers, "group-a"))
-
-    async def body() -> None:
-        async with AsyncConnectStorage(worker) as storage:
-            await storage.config.put_connector_config("c.1", SOURCE)
-            await asyncio.to_thread(own_broker.kill)
-            writes = [asyncio.ensure_future(storage.config.put_connector_config(f"w.{n}", SOURCE)) for n in range(20)]
-            await asyncio.to_thread(own_broker.start)
-            await asyncio.gather(*writes)
-            assert len(storage.config.snapshot().connectors()) == 21
-
-    asyncio.run(body())

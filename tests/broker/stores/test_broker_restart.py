@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from connect_share import replay_config, replay_offsets, replay_status
+from connect_share import AsyncConnectStorage, replay_config, replay_offsets, replay_status
 from connect_share.errors import ConnectShareError, ReadToEndTimeoutError, WriteError
 from connect_share.kafka.admin import Admin
 from connect_share.model.config_state import ClusterConfigState, SessionKey, TargetState
@@ -198,6 +199,20 @@ def test_everything_put_while_the_broker_is_away_arrives(
         assert {subject: again.status.get(subject) for subject in statuses.last} == statuses.last
         assert again.offset_reader("source").offset(FILE) == {"position": 1}
         assert {"before", "after"} <= again.config.snapshot().connectors()
+
+
+@pytest.mark.slow
+def test_an_outage_shorter_than_the_deadline_is_no_error_on_asyncio(mortal: LocalBroker) -> None:
+    async def body() -> None:
+        async with AsyncConnectStorage(worker(mortal, "async"), allow_empty=True) as storage:
+            await storage.config.put_connector_config("c.1", {})
+            await asyncio.to_thread(mortal.kill)
+            writes = [asyncio.ensure_future(storage.config.put_connector_config(f"w.{n}", {})) for n in range(20)]
+            await asyncio.to_thread(mortal.start)
+            await asyncio.gather(*writes)
+            assert len(storage.config.snapshot().connectors()) == 21
+
+    asyncio.run(body())
 
 
 class Held:

@@ -95,8 +95,10 @@ def assert_as_rest_said(storage: ConnectStorage, version: str) -> None:
             )
 
 
-@pytest.mark.parametrize("version", ["4.3.1-eos", "4.3.1-eos-aborted"])
-@pytest.mark.parametrize("group", [None, "com.acme.orders"], ids=["plain", "shared"])
+@pytest.mark.parametrize(
+    ("version", "group"),
+    [("4.3.1-eos", None), ("4.3.1-eos-aborted", None), ("4.3.1-eos-aborted", "com.acme.orders")],
+)
 def test_both_isolation_levels_see_what_java_saw(shared: Any, version: str, group: str | None) -> None:
     lay_down(shared, version, group)
     for name, kind in KINDS.items():

@@ -187,8 +187,8 @@ with ConnectStorage(WorkerConfig.from_properties(json.loads(sys.argv[1])), check
 """
 
 
-@pytest.mark.parametrize("kill_after", [20, 90])
-def test_kill_9_leaves_a_good_file(shared: Any, tmp_path: Path, kill_after: int) -> None:
+def test_kill_9_leaves_a_good_file(shared: Any, tmp_path: Path) -> None:
+    kill_after = 90
     config, path = shared.sharing(), tmp_path / "checkpoint"
     properties = shared.properties("group-a") | SHARING
     process = subprocess.Popen(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from connect_share.errors import InvalidClusterGroupIdError, PartitionCountError, WriteError
+from connect_share.errors import InvalidClusterGroupIdError, WriteError
 from connect_share.model.config_state import RestartRequest, SessionKey, TargetState
 from connect_share.stores.config import KafkaConfigBackingStore
 from tests.support.topics import COMPACT_NOW
@@ -93,16 +93,6 @@ def test_the_second_record_is_sent_when_the_first_is_there(shared: Any, monkeypa
     assert [key for key, _ in shared.read("config")] == [key for key, _, _ in sent]
 
 
-def test_two_partitions_are_refused(shared: Any) -> None:  # case 24
-    topic = f"{shared.unique}-two"
-    shared.create(topic, partitions=2, cleanup_policy="compact")
-    with pytest.raises(PartitionCountError, match="single partition") as refused:
-        shared.config_store(worker=shared.sharing(config_storage_topic=topic))
-    assert refused.value.topic == topic
-    assert topic in str(refused.value)
-    assert "config.storage.topic" in str(refused.value)
-
-
 def test_value_the_topic_does_not_take(shared: Any) -> None:
     worker = shared.sharing(config_storage_max_message_bytes="1000")
     store = shared.config_store(worker=worker)
@@ -113,7 +103,6 @@ def test_value_the_topic_does_not_take(shared: Any) -> None:
     store.put_connector_config("c1", {"a": "b"})
 
 
-NAMED = {"name": "a"}
 CONNECTOR = (b"connector-a", b'{"properties":{"name":"a"}}')
 
 
@@ -121,56 +110,21 @@ def foreign(count: Any, group: Any = b"group-b") -> Any:
     return [(b"%s.connector-%d" % (group, number), b'{"properties":{}}') for number in range(count)]
 
 
-def test_nothing_and_only_foreign_records(shared: Any) -> None:  # case 1
-    store = shared.config_store()
-    assert store.snapshot().offset == -1
-    assert store.positions() == {0: 0}
-    shared.write("config", foreign(100))
-    store.refresh(30)
-    assert store.snapshot().offset == -1
-    assert store.positions() == {0: 100}
-    fresh = shared.config_store()
-    assert fresh.snapshot().offset == -1
-    assert fresh.positions() == {0: 100}
-
-
-def test_foreign_records_behind_an_own_one(shared: Any, listener: Any, caplog: Any) -> None:  # cases 2 and 3
+def test_foreign_records_do_not_move_the_position(shared: Any, listener: Any, caplog: Any) -> None:  # cases 1 to 4
     caplog.set_level(logging.INFO)
     store = shared.config_store(update_listener=listener)
+    assert (store.snapshot().offset, store.positions()) == (-1, {0: 0})
     caplog.clear()
-    shared.write("config", [CONNECTOR], group="group-a")
     shared.write("config", foreign(50))
     store.refresh(30)
-    assert store.snapshot().offset == 1
-    assert listener.events == [("updated", "a")]
-    assert [record for record in caplog.records if record.name.startswith("connect_share")] == []
+    assert (store.snapshot().offset, store.positions()) == (-1, {0: 50})
+    shared.write("config", [CONNECTOR], group="group-a")
     shared.write("config", foreign(500))
     store.refresh(30)
-    assert store.snapshot().offset == 1
-    assert store.positions() == {0: 551}
-    fresh = shared.config_store()  # case 4: batches of another size
-    assert fresh.snapshot() == store.snapshot()
-    assert fresh.snapshot().offset == 1
-
-
-def test_removal_moves_the_position_behind_its_second_record(shared: Any, listener: Any) -> None:  # case 9
-    store = shared.config_store(update_listener=listener)
-    store.put_connector_config("a", NAMED)
-    shared.write("config", foreign(3))
-    store.remove_connector_config("a")
-    shared.write("config", foreign(3))
-    store.refresh(30)
-    assert store.snapshot().offset == 6
-    assert shared.read("config")[4:6] == [(b"group-a.connector-a", b"null"), (b"group-a.target-state-a", b"null")]
-    assert listener.events == [("updated", "a"), ("removed", "a")]
-
-
-def test_removal_without_sharing_writes_tombstones(shared: Any) -> None:  # case 10
-    store = shared.config_store(None)
-    store.put_connector_config("a", NAMED)
-    store.remove_connector_config("a")
-    assert shared.read("config")[1:] == [(b"connector-a", None), (b"target-state-a", None)]
-    assert store.snapshot().offset == 3
+    assert (store.snapshot().offset, store.positions()) == (51, {0: 551})
+    assert listener.events == [("updated", "a")]
+    assert [record for record in caplog.records if record.name.startswith("connect_share")] == []
+    assert shared.config_store().snapshot() == store.snapshot()  # batches of another size
 
 
 def compacting(shared: Any) -> None:
@@ -209,19 +163,6 @@ def test_fresh_store_agrees_after_compaction(shared: Any) -> None:  # case 12
     live.refresh(30)
     assert fresh.snapshot().offset == live.snapshot().offset == 5
     assert fresh.snapshot() == live.snapshot()
-
-
-def test_real_tombstones_set_a_trap(shared: Any) -> None:  # case 13: why removals are JSON null
-    compacting(shared)
-    live = shared.config_store()
-    shared.write("config", [(b"connector-keep", b'{"properties":{}}'), CONNECTOR], group="group-a")
-    shared.write("config", [(b"connector-a", None), (b"target-state-a", None)], group="group-a")
-    live.refresh(30)
-    assert live.snapshot().offset == 4
-    force_compaction(shared, lambda left: not [key for key, value in left if value is None])
-    fresh = shared.config_store()
-    assert fresh.snapshot().connectors() == live.snapshot().connectors() == {"keep"}
-    assert fresh.snapshot().offset == 1
 
 
 def test_marker_is_written_once_behind_a_tombstone(shared: Any, listener: Any, caplog: Any) -> None:  # cases 14 and 15
@@ -277,24 +218,10 @@ def test_aborted_own_record_at_the_end(shared: Any) -> None:  # case 16
         commit=False,
     )
     await_that(lambda: shared.end_offset("config") == 3, what="the marker there")  # it follows the answer to the abort
-    uncommitted = shared.config_store(shared.group)
-    assert uncommitted.snapshot().offset == 2
-    assert uncommitted.snapshot().connectors() == {"a", "b"}
-    committed = shared.config_store(worker=shared.sharing(shared.group, exactly_once_source_support="enabled"))
-    assert committed.snapshot().offset == 1
-    assert committed.snapshot().connectors() == {"a"}
-    assert committed.positions() == uncommitted.positions() == {0: 3}
-
-
-@pytest.mark.parametrize("mode", ["disabled", "preparing", "enabled"])
-def test_transaction_marker_last_in_the_log(shared: Any, mode: Any) -> None:  # case 17
-    shared.config_store(shared.group).stop()
-    shared.write("config", [CONNECTOR], group=shared.group, transactional_id=f"{shared.unique}-t")
-    await_that(lambda: shared.end_offset("config") == 2, what="the marker there")  # it follows the answer to the commit
-    store = shared.config_store(worker=shared.sharing(shared.group, exactly_once_source_support=mode))
-    assert store.snapshot().offset == 1
-    assert store.positions() == {0: 2}
-    store.refresh(30)
+    for mode, connectors in (("disabled", {"a", "b"}), ("preparing", {"a", "b"}), ("enabled", {"a"})):
+        store = shared.config_store(worker=shared.sharing(shared.group, exactly_once_source_support=mode))
+        assert (store.snapshot().connectors(), store.snapshot().offset) == (connectors, len(connectors))
+        assert store.positions() == {0: 3}
 
 
 def test_lookalike_ids_are_refused(shared: Any) -> None:

@@ -97,9 +97,9 @@ def test_null_of_the_own_topic_hides_the_workers_value(shared: Any, group: Any) 
     assert pair.both.connector_partitions("foo") == [FILE]
 
 
-@GROUPS
-def test_failed_tombstone_in_the_workers_topic_ends_the_write(shared: Any, group: Any) -> None:  # case 52
-    pair = Pair(shared, group, worker_limit="1000")
+def test_what_fails_in_the_workers_topic(shared: Any, caplog: Any) -> None:  # cases 52 and 53
+    """A tombstone ends the write; a value is only logged."""
+    pair = Pair(shared, "group-a", worker_limit="1000")
     outcomes: list[ConnectShareError | None] = []
     writer = pair.writer()
     writer.offset(LONG, None)
@@ -110,42 +110,30 @@ def test_failed_tombstone_in_the_workers_topic_ends_the_write(shared: Any, group
     assert isinstance(outcomes[0], ConnectShareError)
     assert len(outcomes) == 1
     assert pair.read_own() == []
-
-
-@GROUPS
-def test_failed_value_in_the_workers_topic_is_only_logged(shared: Any, caplog: Any, group: Any) -> None:  # case 53
-    pair = Pair(shared, group, worker_limit="1000")
     flush(pair.writer(), (FILE, {"position": 1, "large": "l" * 3000})).result(30)
     await_that(lambda: "not written to the worker's" in caplog.text, what="logged")
     assert "lll" not in caplog.text
     assert pair.reader().offset(FILE)["position"] == 1
 
 
-@GROUPS
-def test_hanging_value_in_the_workers_topic_does_not_matter(shared: Any, group: Any) -> None:  # case 53
-    pair = Pair(shared, group)
+def test_what_hangs_in_the_workers_topic(shared: Any) -> None:  # case 53
+    """A value does not matter; a tombstone holds the write."""
+    pair = Pair(shared, "group-a")
     hanging = HeldBack(pair.worker)
     flush(pair.writer(pair.over(pair.own, hanging)), (FILE, {"position": 1})).result(30)
     assert len(hanging.held) == 1
     assert pair.read_worker() == []
-
-
-@GROUPS
-def test_hanging_tombstone_in_the_workers_topic_holds_the_write(shared: Any, group: Any) -> None:
-    pair = Pair(shared, group)
-    hanging = HeldBack(pair.worker)
     outcome = flush(pair.writer(pair.over(pair.own, hanging)), (FILE, None))
     with pytest.raises(TimeoutError):
         outcome.result(0.2)
-    assert pair.read_own() == []
+    assert [value for _, value in pair.read_own()] == [b'{"position":1}']
     hanging.let_go()
     outcome.result(30)
-    assert [value for _, value in pair.read_own()] == [None]
+    assert [value for _, value in pair.read_own()][1:] == [None]
 
 
-@GROUPS
-def test_failure_in_the_own_topic_is_a_failure(shared: Any, group: Any) -> None:  # case 53
-    pair = Pair(shared, group, own_limit="1000")
+def test_failure_in_the_own_topic_is_a_failure(shared: Any) -> None:  # case 53
+    pair = Pair(shared, "group-a", own_limit="1000")
     with pytest.raises(ConnectShareError):
         flush(pair.writer(), (FILE, {"position": 1, "large": "l" * 3000})).result(30)
     flush(pair.writer(pair.worker), ({"n": 1}, {"position": 2})).result(30)  # behind whatever was sent before
@@ -243,46 +231,27 @@ def test_keys_without_the_groups_prefix_are_refused(shared: Any) -> None:
     assert pair.read_own() == pair.read_worker() == []
 
 
-@GROUPS
-def test_reset_reaches_every_member_order(shared: Any, group: Any) -> None:
-    store = shared.offset_store(group)
-    prefix = b"" if group is None else b"group-a."
+def test_every_order_of_the_members_is_altered_and_reset(shared: Any) -> None:
+    """What is altered is the key that the connector will look up."""
+    store = shared.offset_store()
     orders = [b'["foo",{"topic":"t","cluster":"us"}]', b'["foo",{"cluster":"us","topic":"t"}]']
-    shared.write("offset", [(prefix + key, b'{"position":1}') for key in orders])
-    shared.write("offset", [(prefix + b'["foo",null]', b'{"position":1}'), (prefix + b'["bar",{}]', b"{}")])
-    assert reset_offsets(store, "foo") == 3
+    shared.write("offset", [(orders[0], b'{"position":1}')], group="group-a")
+    store.refresh(30)
+    pairs: Any = [({"cluster": "us", "topic": "t"}, {"position": 5}), ({"new": 1}, {"position": 6})]
+    assert alter_offsets(store, "foo", pairs) == 2
+    reader = OffsetStorageReader(store, "foo")
+    assert reader.offset({"topic": "t", "cluster": "us"}) == {"position": 5}
+    assert reader.offset({"new": 1}) == {"position": 6}
+    more = [(orders[1], b'{"position":1}'), (b'["foo",null]', b'{"position":1}'), (b'["bar",{}]', b"{}")]
+    shared.write("offset", more, group="group-a")
+    assert reset_offsets(store, "foo") == 4
     store.refresh(30)
     assert store.connector_partitions("foo") == []
     assert dict(store.snapshot().raw) == {b'["bar",{}]': b"{}"}
     assert {key for key, value in shared.read("offset") if value is None} == {
-        prefix + key for key in (*orders, b'["foo",null]')
+        b"group-a." + key for key in (*orders, b'["foo",null]', b'["foo",{"new":1}]')
     }
     assert reset_offsets(store, "foo") == 0
-
-
-@GROUPS
-def test_alter_writes_the_key_the_connector_will_look_up(shared: Any, group: Any) -> None:
-    store = shared.offset_store(group)
-    prefix = b"" if group is None else b"group-a."
-    shared.write("offset", [(prefix + b'["foo",{"topic":"t","cluster":"us"}]', b'{"position":1}')])
-    store.refresh(30)
-    written = alter_offsets(
-        store, "foo", [({"cluster": "us", "topic": "t"}, {"position": 5}), ({"new": 1}, {"position": 6})]
-    )
-    assert written == 2
-    reader = OffsetStorageReader(store, "foo")
-    assert reader.offset({"topic": "t", "cluster": "us"}) == {"position": 5}
-    assert reader.offset({"new": 1}) == {"position": 6}
-
-
-@GROUPS
-def test_reset_reaches_both_topics(shared: Any, group: Any) -> None:
-    pair = Pair(shared, group)
-    flush(pair.writer(), (FILE, {"position": 1})).result(30)
-    await_that(pair.read_worker, what="written")
-    assert reset_offsets(pair.both, "foo") == 1
-    assert pair.read_own()[-1][1] is None
-    assert pair.read_worker()[-1] == (pair.wire(b'["foo",{"filename":"x.txt"}]'), None)
 
 
 KEY = b'["foo",{"filename":"x.txt"}]'

@@ -1,4 +1,4 @@
-"""Exactly-once mode with real transactions: cases 7, 8 and 25, fencing, preparing, aborted records."""
+"""Exactly-once mode with real transactions: cases 7, 8 and 25, fencing, preparing."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ import pytest
 
 from connect_share.errors import PrivilegedWriteError, StoreClosedError, WriteError
 from connect_share.model.config_state import TargetState
-from connect_share.stores.alter_offsets import reset_offsets
 from connect_share.stores.transactional_writer import TransactionalWriter
 from tests.support.waiting import await_that
 
 MODES = pytest.mark.parametrize("mode", ["preparing", "enabled"])
-KINDS = pytest.mark.parametrize("kind", ["sharing", "worker"], ids=["shared", "plain"])
 CONFIG = {"name": "foo"}
 
 
@@ -24,9 +22,8 @@ def leader(shared: Any, mode: Any, kind: str = "sharing", **options: Any) -> Any
 
 
 @MODES
-@KINDS
-def test_privileged_writes_need_a_claim(shared: Any, mode: Any, kind: str) -> None:  # case 7
-    store = leader(shared, mode, kind)
+def test_privileged_writes_need_a_claim(shared: Any, mode: Any) -> None:  # case 7
+    store = leader(shared, mode)
     with pytest.raises(PrivilegedWriteError, match="claim"):
         store.put_task_count_record("c1", 2)
     assert shared.read("config") == []
@@ -59,10 +56,9 @@ def test_claim_and_stop(shared: Any, monkeypatch: Any) -> None:
     stores[1].put_task_count_record("c1", 2)  # was not fenced
 
 
-@MODES
-@KINDS
-def test_every_operation_is_one_transaction_or_two(shared: Any, mode: Any, kind: str) -> None:
-    store = leader(shared, mode, kind)
+@pytest.mark.parametrize("kind", ["sharing", "worker"], ids=["shared", "plain"])
+def test_every_operation_is_one_transaction_or_two(shared: Any, kind: str) -> None:
+    store = leader(shared, "enabled", kind)
     store.claim_write_privileges()
     store.put_connector_config("foo", CONFIG, TargetState.PAUSED)
     await_that(lambda: shared.end_offset("config") == 3, what="marked")
@@ -78,9 +74,8 @@ def test_every_operation_is_one_transaction_or_two(shared: Any, mode: Any, kind:
     assert [value for _, value in shared.read("config", isolation="read_committed")][-2:] == [removal, removal]
 
 
-@MODES
-def test_second_leader_fences_the_first(shared: Any, mode: Any) -> None:  # case 8
-    first, second = leader(shared, mode), leader(shared, mode)
+def test_second_leader_fences_the_first(shared: Any) -> None:  # case 8
+    first, second = leader(shared, "enabled"), leader(shared, "enabled")
     first.claim_write_privileges()
     first.put_connector_config("one", CONFIG)
     second.claim_write_privileges()
@@ -120,38 +115,6 @@ def test_users_transactional_id_and_idempotence_are_overridden(shared: Any) -> N
         store.put_connector_config("foo", CONFIG)
 
 
-def test_aborted_records_are_believed_only_in_preparing(shared: Any) -> None:
-    leader(shared, "disabled").stop()
-    shared.write(
-        "config",
-        [(b"connector-a", b'{"properties":{}}')],
-        group=shared.group,
-        transactional_id=f"{shared.unique}-t",
-        commit=False,
-    )
-    assert leader(shared, "preparing").snapshot().connectors() == {"a"}
-    assert leader(shared, "enabled").snapshot().connectors() == frozenset()
-
-
-def test_claiming_without_exactly_once_does_nothing(shared: Any) -> None:
-    store = leader(shared, "disabled")
-    store.claim_write_privileges()
-    store.put_connector_config("foo", CONFIG)
-    assert shared.end_offset("config") == 1
-
-
-@MODES
-def test_stop_gives_privileges_up(shared: Any, mode: Any) -> None:
-    store = leader(shared, mode)
-    store.claim_write_privileges()
-    store.stop()
-    with pytest.raises(StoreClosedError):
-        store.put_connector_config("foo", CONFIG)
-    other = leader(shared, mode)
-    other.claim_write_privileges()
-    other.put_connector_config("foo", CONFIG)
-
-
 def test_value_too_large_in_a_transaction_takes_the_privileges(shared: Any) -> None:
     worker = shared.sharing(
         shared.group, exactly_once_source_support="enabled", config_storage_max_message_bytes="1000"
@@ -178,19 +141,3 @@ def test_tasks_are_written_only_behind_the_end_of_the_log(shared: Any) -> None:
         with pytest.raises(WriteError, match="was not written within 30 s"):
             store.put_task_configs("foo", [{"n": "0"}])
         assert [key for key, _ in shared.read("config")] == [b"group-b.connector-x"]
-
-
-def test_offsets_are_reset_in_one_transaction(shared: Any) -> None:
-    worker = shared.sharing(shared.group, exactly_once_source_support="enabled")
-    store = shared.offset_store(worker=worker)
-    shared.write("offset", [(b'["foo",{"a":%d}]' % number, b"{}") for number in range(3)], group=shared.group)
-    writer = TransactionalWriter(
-        worker.producer_settings(),
-        client_id=worker.client_id("reset"),
-        transactional_id=f"{worker.group_id}-foo-0",
-        topic=store.topic,
-    )
-    assert reset_offsets(store, "foo", transactional_writer=writer) == 3
-    store.refresh(30)
-    assert store.connector_partitions("foo") == []
-    assert not writer.claimed

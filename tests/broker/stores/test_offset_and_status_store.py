@@ -58,46 +58,31 @@ def test_record_that_is_too_large_fails_alone(shared: Any) -> None:
     assert len(shared.read("offset")) == 100
 
 
-def test_failed_flush_is_written_again(shared: Any) -> None:  # case 49
-    store = shared.offset_store(worker=shared.sharing(**SMALL_TOPIC))
-    writer = OffsetStorageWriter(store, "foo")
-    writer.offset(FILE, {"position": 1})
-    writer.offset({"filename": LONG}, {"position": 1})
-    outcomes: list[ConnectShareError | None] = []
-    assert writer.begin_flush()
-    with pytest.raises(ConnectShareError):
-        done(writer.do_flush(outcomes.append))
-    assert isinstance(outcomes[0], ConnectShareError)
-    # Both offsets are back under newer ones: the same flush fails the same way.
-    writer.offset({"filename": "new"}, {"position": 2})
-    assert writer.begin_flush(60.0)
-    with pytest.raises(ConnectShareError):
-        done(writer.do_flush(outcomes.append))
-    store.set({b'group-a.["foo",{"filename":"%s"}]' % LONG[:10].encode(): b"{}"}).result(30)
-    reader = OffsetStorageReader(store, "foo")
-    assert reader.offset(FILE) == {"position": 1}
-    assert len(outcomes) == 2
-
-
 def test_flush_after_a_failed_one_writes_the_same_offsets_then_nothing(shared: Any) -> None:  # case 49
+    """Under newer ones that came meanwhile."""
     small = shared.offset_store(worker=shared.sharing(**SMALL_TOPIC))
     large = shared.offset_store(worker=shared.sharing(offset_storage_topic=f"{shared.unique}-large"))
     target = HeldBack(small)
     writer = OffsetStorageWriter(target, "foo")
     writer.offset({"filename": LONG}, {"position": 1})
+    writer.offset(FILE, {"position": 1})
+    outcomes: list[ConnectShareError | None] = []
     assert writer.begin_flush()
-    first = writer.do_flush()
+    first = writer.do_flush(outcomes.append)
     target.let_go()
     with pytest.raises(ConnectShareError):
         done(first)
+    assert isinstance(outcomes[0], ConnectShareError)
+    writer.offset(FILE, {"position": 2})
     target.store = large
-    assert writer.begin_flush()
+    assert writer.begin_flush(60.0)
     second = writer.do_flush()
     target.let_go()
     done(second)
     assert writer.begin_flush() is False
     reader = OffsetStorageReader(large, "foo")
     assert reader.offset({"filename": LONG}) == {"position": 1}
+    assert reader.offset(FILE) == {"position": 2}
 
 
 def test_reader_leaves_out_what_it_cannot_read(shared: Any) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
-import socket
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +12,6 @@ from typing import Any
 import pytest
 
 from connect_share.errors import (
-    BrokerError,
     ConfigError,
     LiveMembersError,
     NotStartedError,
@@ -22,7 +19,6 @@ from connect_share.errors import (
     StoreClosedError,
     TopicNotCompactedError,
 )
-from connect_share.kafka.admin import Admin
 from connect_share.log.first_read import SharedReader
 from connect_share.model.config_state import TargetState
 from connect_share.model.keys import SkipKind
@@ -72,9 +68,8 @@ def seen(storage: Any) -> Any:
     ]
 
 
-@pytest.mark.parametrize("sharing", [True, False], ids=["shared", "plain"])
-def test_everything_is_there_after_a_restart(shared: Any, sharing: Any) -> None:
-    config = shared.sharing() if sharing else shared.worker()
+def test_everything_is_there_after_a_restart(shared: Any) -> None:
+    config = shared.sharing()
     with ConnectStorage(config) as storage:
         fill(storage)
         before = seen(storage)
@@ -89,17 +84,6 @@ def test_everything_is_there_after_a_restart(shared: Any, sharing: Any) -> None:
     assert (startup.config.partitions, startup.offsets.partitions, startup.status.partitions) == (1, 3, 2)
     assert json.loads(json.dumps(startup.to_dict()))["config"]["topic"] == shared.topics["config"]
     assert 0 < startup.config.seconds <= startup.seconds
-
-
-def test_topics_are_made_as_connect_makes_them(shared: Any) -> None:
-    with ConnectStorage(shared.sharing(offset_storage_segment_ms="7777000")):
-        pass
-    described = shared.admin.describe_topics(list(shared.topics.values()))
-    partitions = {kind: len(described[topic].partitions) for kind, topic in shared.topics.items()}
-    assert partitions == {"config": 1, "offset": 3, "status": 2}
-    for topic in shared.topics.values():
-        assert shared.admin.topic_configs(topic)["cleanup.policy"] == "compact"
-    assert shared.admin.topic_configs(shared.topics["offset"])["segment.ms"] == "7777000"
 
 
 def test_groups_on_the_same_topics_do_not_see_each_other(shared: Any) -> None:
@@ -203,25 +187,6 @@ def test_claim_does_not_fence_live_java_members(shared: Any) -> None:
         pytest.raises(LiveMembersError),
     ):
         storage.config.claim_write_privileges()
-
-
-def test_not_a_broker(shared: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("connect_share.storage.start.Admin", partial(Admin, timeout_s=2.0))
-    with socket.create_server(("127.0.0.1", 0)) as nobody:  # takes connections and never answers
-        for address in ("127.0.0.1:1", f"127.0.0.1:{nobody.getsockname()[1]}"):
-            with pytest.raises(BrokerError, match=re.escape(address)):
-                ConnectStorage(shared.sharing(bootstrap_servers=address)).__enter__()
-
-
-def test_topic_that_deletes_is_refused_and_everything_is_closed(shared: Any) -> None:
-    threads = threading.active_count()
-    for kind in ("config", "status", "offset"):
-        topic = f"{shared.unique}-deletes-{kind}"
-        shared.create(topic, cleanup_policy="compact,delete")
-        with pytest.raises(TopicNotCompactedError, match=rf"{kind}\.storage\.topic") as refused:
-            ConnectStorage(shared.sharing(**{f"{kind}_storage_topic": topic})).__enter__()
-        assert refused.value.topic == topic
-    await_that(threading.active_count, lambda now: now <= threads, what="no thread left")
 
 
 def test_the_client_of_the_start_is_closed_with_the_storage(shared: Any, monkeypatch: Any) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import pickle
 import queue
-import random
 import signal
 import subprocess
 import sys
@@ -15,7 +14,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import NoneType
 from typing import Any
 
 import pytest
@@ -26,7 +24,6 @@ from connect_share.errors import (
     NotStartedError,
     StoreClosedError,
     TopicNotCompactedError,
-    TopicRecreatedError,
     UsageError,
 )
 from connect_share.exporter import followed_topic
@@ -34,13 +31,13 @@ from connect_share.exporter.followed_topic import FollowedTopic
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import topic_spec
 from connect_share.kafka.facts import gather_facts, with_ends
-from connect_share.model.config_state import TargetState
 from connect_share.model.records import ConnectorTaskId, TopicType
 from connect_share.model.status import ConnectorStatus, State, TaskStatus
 from connect_share.storage import ConnectStorage, live_members
 from connect_share.storage import start as storage_start
 from connect_share.storage.checkpoint import read_checkpoint
 from connect_share.storage.start import PlainTopicsCheck
+from connect_share.stores.memory import MemoryConfigBackingStore
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.worker_config import WorkerConfig
 from tests.broker.stores.test_storage import fill
@@ -91,18 +88,6 @@ def test_a_log_that_has_failed_is_reported_once_and_read_no_more(shared: Any) ->
         assert isinstance(failure.__cause__, MemoryError)
         await_that(lambda: len(told), lambda count: count == 2, what="closed by who was told")
     assert told == [failure] * 2  # once, whatever fails afterwards
-
-
-def test_a_topic_that_is_gone_is_reported(shared: Any) -> None:
-    told: list[BaseException] = []
-    with ConnectStorage(shared.sharing(), on_failed=told.append) as storage:
-        shared.admin.delete_topics([shared.topics["status"]])
-        error = await_that(lambda: told, what="told")[0]
-        assert isinstance(error, TopicRecreatedError)
-        assert storage.failed is error
-        with pytest.raises(TopicRecreatedError):
-            storage.status.get("foo")
-        assert storage.config.snapshot().connectors() == frozenset()
 
 
 @pytest.mark.parametrize("where", ["facts", "reading", "end"])
@@ -244,36 +229,9 @@ def test_statuses_of_the_last_moment_are_sent(shared: Any) -> None:
     assert len(again.get_all("c")) == len(tasks)
 
 
-def test_an_older_status_never_follows_a_newer_one(shared: Any) -> None:
-    """The first try of the older fails, the newer one is written meanwhile."""
-    store = shared.status_store()
-    send, begun = store._compacted_log.send, []
-
-    def first_fails(key: bytes, value: bytes | None) -> Any:
-        begun.append(key)
-        return send(key, TOO_LARGE if len(begun) == 1 else value)
-
-    store._compacted_log.send = first_fails
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(sys.modules["connect_share.stores.status"], "_may_pass", lambda _error: True)
-        for state in (State.RUNNING, State.FAILED):
-            store.put(ConnectorStatus("c", state, "w:1", 1))
-        store.flush()
-        await_that(lambda: store._unwritten, lambda left: not left, what="written")
-        store.stop(30.0)
-    assert len(begun) == 2
-    assert shared.status_store().get("c").state is State.FAILED
-
-
-def test_a_stop_waits_for_nothing_when_nothing_was_put(shared: Any) -> None:
-    store = shared.config_store()
-    began = time.monotonic()
-    store.stop(30.0)
-    assert time.monotonic() - began < 10
-
-
-def test_snapshots_cannot_be_changed(shared: Any) -> None:
-    store = shared.config_store()
+def test_snapshots_cannot_be_changed() -> None:
+    store = MemoryConfigBackingStore()
+    store.start()
     store.put_connector_config("c", {"n": "1"})
     store.put_task_configs("c", [{"t": "0"}])
     state = store.snapshot()
@@ -282,50 +240,13 @@ def test_snapshots_cannot_be_changed(shared: Any) -> None:
         state.task_config(ConnectorTaskId("c", 0)),
         state.applied_connector_config("c"),
     ):
+        assert isinstance(copied, dict)
         copied["n"] = "2"
     assert state == store.snapshot() == pickle.loads(pickle.dumps(state))
     assert state.connector_config("c") == {"n": "1"} == state.applied_connector_config("c")
     assert state.task_config(ConnectorTaskId("c", 0)) == {"t": "0"}
     assert store.contains("c")
     assert not store.contains("d")
-
-
-def use(storage: ConnectStorage, over: threading.Event) -> None:
-    """Everything a runtime does, until it is closed; errors other than our own fail the test."""
-    number = 0
-    while not over.is_set():
-        number += 1
-        try:
-            storage.status.put(ConnectorStatus("c", State.RUNNING, "w:1", number))
-            storage.config.put_target_state("c", TargetState.PAUSED)
-            storage.offsets.set({b'group-a.["c",{}]': b"{}"})
-            storage.offset_reader("c").offset({})
-            storage.status.refresh(30)
-            storage.config.snapshot()
-        except ConnectShareError:
-            time.sleep(0.001)
-
-
-def test_closed_at_random_moments(shared: Any) -> None:
-    """While it starts, while others use it, by two at once."""
-    before, chance = threading.active_count(), random.Random(1)
-    with ConnectStorage(shared.sharing(), allow_empty=True):
-        pass  # the topics are there from now on
-    with ThreadPoolExecutor(4) as threads:
-        for _ in range(6):
-            storage, over = ConnectStorage(shared.sharing(), allow_empty=True), threading.Event()
-            starting = threads.submit(storage.__enter__)
-            using = threads.submit(use, storage, over)
-            time.sleep(chance.uniform(0, 0.8))
-            closing = [threads.submit(storage.close, 20.0) for _ in range(2)]
-            for each in closing:
-                each.result(60)
-            assert isinstance(starting.exception(60), StoreClosedError | NoneType)
-            storage.close()  # it may have been too early to be one
-            over.set()
-            using.result(60)
-            assert storage.failed is None
-    await_that(threading.active_count, lambda now: now <= before, what="no thread left")
 
 
 def test_started_again_after_a_stop_a_failed_start_and_a_failure(shared: Any) -> None:
