@@ -25,6 +25,26 @@ _ARTIFACTS: Final = f"kafka-broker-{VERSION}"
 _START_S: Final = 90.0
 
 
+def start_zookeeper(folder: Path, port: int) -> ChildProcess:
+    """Start a ZooKeeper with its data in a folder; who connects has to wait until it serves."""
+    config = folder / "zoo.cfg"
+    config.write_text(
+        f"dataDir={folder / 'zookeeper'}\nclientPort={port}\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n"
+    )
+    return _java(folder, "zookeeper", "org.apache.zookeeper.server.ZooKeeperServerMain", config, "-Xmx128m")
+
+
+def _java(folder: Path, name: str, main_class: str, settings: Path, memory: str) -> ChildProcess:
+    command = java_arguments(
+        ensure_artifacts(_ARTIFACTS),
+        main_class,
+        [str(settings)],
+        options=(*QUICK, memory),
+        log_settings=write_log_settings(folder),
+    )
+    return ChildProcess(command, log_path=folder / f"{name}.log", grace_s=20.0)
+
+
 class ZooKeeperCluster:
     """One ZooKeeper and some brokers, two log dirs each; lives as long as the ``with`` block, or this process."""
 
@@ -64,14 +84,7 @@ class ZooKeeperCluster:
 
     def _start(self) -> None:
         self._ports = free_ports(1 + len(self.ids))
-        config = self.folder / "zoo.cfg"
-        config.write_text(
-            f"dataDir={self.folder / 'zookeeper'}\nclientPort={self._ports[0]}\nclientPortAddress=127.0.0.1\n"
-            "admin.enableServer=false\n"
-        )
-        self._zookeeper = self._java(
-            "zookeeper", "org.apache.zookeeper.server.ZooKeeperServerMain", str(config), "-Xmx128m"
-        )
+        self._zookeeper = start_zookeeper(self.folder, self._ports[0])
         for broker in self.ids:
             self._launch(broker)
         self._await_registered(set(self.ids))
@@ -131,17 +144,7 @@ class ZooKeeperCluster:
         }
         settings = self.settings_file(broker)
         settings.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-        self._brokers[broker] = self._java(f"broker-{broker}", "kafka.Kafka", str(settings), "-Xmx320m")
-
-    def _java(self, name: str, main_class: str, argument: str, memory: str) -> ChildProcess:
-        command = java_arguments(
-            ensure_artifacts(_ARTIFACTS),
-            main_class,
-            [argument],
-            options=(*QUICK, memory),
-            log_settings=write_log_settings(self.folder),
-        )
-        return ChildProcess(command, log_path=self.folder / f"{name}.log", grace_s=20.0)
+        self._brokers[broker] = _java(self.folder, f"broker-{broker}", "kafka.Kafka", settings, "-Xmx320m")
 
     def _await_registered(self, brokers: set[int]) -> None:
         hosts = self.hosts.removesuffix(CHROOT)

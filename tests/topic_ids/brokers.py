@@ -12,8 +12,10 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
+import pytest
+
+from connect_share.cli.__main__ import main
 from connect_share.topic_ids.scan import scanner
 from tests.topic_ids.trees import Tree
 
@@ -86,6 +88,14 @@ class Brokers:
         home = self.tree.folder / f"broker-{broker}"
         return {str(path.relative_to(home)): path.read_bytes() for path in home.rglob("*") if path.is_file()}
 
+    def refuses(self, capsys: pytest.CaptureFixture[str], words: list[str], reason: str, code: int = 1) -> None:
+        """Run a command that has to say this, and to change no file."""
+        before = list(map(self.contents, self.ids))
+        assert main(words) == code
+        captured = capsys.readouterr()
+        assert reason in captured.err + captured.out
+        assert list(map(self.contents, self.ids)) == before
+
     @contextmanager
     def running(self, broker: int) -> Iterator[None]:
         """Hold the locks as a running broker does."""
@@ -98,16 +108,11 @@ class Brokers:
         for broker in self.ids:
             number, log_dirs, tiered = scanner.server_settings(str(self.settings(broker)))
             path = self.tree.folder / f"broker-{broker}.scan"
-            write_scan(path, scanner.scan(log_dirs, number, tiered), seconds)
+            first, *rest = scanner.scan(log_dirs, number, tiered)
+            first["started"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + seconds))
+            path.write_text("".join(json.dumps(one) + "\n" for one in (first, *rest)))
             words += ["--scan", str(path)]
         return words
-
-
-def write_scan(path: Path, records: Iterable[dict[str, Any]], seconds: float) -> None:
-    """Write a scan that began that many seconds from now."""
-    first, *rest = records
-    first["started"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + seconds))
-    path.write_text("".join(json.dumps(one) + "\n" for one in (first, *rest)))
 
 
 @contextmanager

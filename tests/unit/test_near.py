@@ -1,4 +1,4 @@
-"""Which tests are near a change, and which of them are run, in a small tree and in this one."""
+"""Which tests are near a change, and which of them are run, in a small tree."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.near import ROOT, estimated, select, steps_to_tests
+from tests.lab.near import select, steps_to_tests
 
 FILES = {
     "connect_share/__init__.py": "def __getattr__(name): ...\n",
@@ -79,15 +79,3 @@ def test_what_would_take_too_long_is_left_out_and_what_is_shorter_is_run() -> No
     steps = {"tests/unit/a.py": 1, "tests/unit/b.py": 2, "tests/broker/c.py": 0}
     seconds = {"tests/unit/a.py": 31.0, "tests/unit/b.py": 30.0, "tests/broker/c.py": 1.0}
     assert select(steps, seconds, 30) == (["tests/unit/b.py"], ["tests/unit/a.py", "tests/broker/c.py"])
-
-
-def test_a_file_takes_what_it_took_and_before_that_what_its_lines_take(tree: Path) -> None:
-    (tree / "tests/unit/test_keys.py").write_text("\n" * 100)
-    (tree / "tests/broker/test_copy.py").write_text("\n" * 100)
-    tests = ["tests/unit/test_keys.py", "tests/broker/test_copy.py", "tests/unit/test_page.py"]
-    found = estimated(tree, tests, {"tests/unit/test_page.py": 3.0}, processes=2)
-    assert found == pytest.approx(dict(zip(tests, (0.35, 10, 1.5), strict=True)))
-
-
-def test_this_test_is_near_what_it_tests() -> None:
-    assert steps_to_tests(ROOT, {"tests/lab/near.py"})["tests/unit/test_near.py"] == 1

@@ -235,36 +235,30 @@ def test_what_cannot_be_used_is_named_before_anything_is_sent(name: str, value: 
         ConnectGroupMember(worker, MemoryConfigBackingStore(), Idle(), worker_url="http://localhost:1/")
 
 
-def test_a_listener_that_raises_ends_the_membership(shared: Any) -> None:
-    class Raising(Idle):
-        def on_assigned(self, items: ConnectorsAndTasks, generation: Generation) -> None:
-            raise ValueError("s3cret")
+class Raising(Idle):
+    def on_assigned(self, items: ConnectorsAndTasks, generation: Generation) -> None:
+        raise ValueError("s3cret")
 
+
+def assign(*_: Any) -> Any:
+    raise ValueError("s3cret")
+
+
+@pytest.mark.parametrize(
+    ("listener", "more", "said"),
+    [
+        (Raising(), {}, "the listener failed: ValueError"),
+        (Idle(), {"assignor": assign}, "membership ended by an unexpected ValueError"),
+    ],
+)
+def test_whoever_raises_ends_the_membership_and_is_named(shared: Any, listener: Idle, more: Any, said: str) -> None:
     config, failures = MemoryConfigBackingStore(), list[Exception]()
     config.start()
     worker = shared.sharing(shared.group, **FAST)
     with ConnectGroupMember(
-        worker, config, Raising(), worker_url="http://localhost:1/", on_failed=failures.append
+        worker, config, listener, worker_url="http://localhost:1/", on_failed=failures.append, **more
     ) as member:
         await_that(lambda: failures, what="failed")
     assert isinstance(member.failed, GroupMembershipError)
-    assert str(member.failed) == "the listener failed: ValueError"
+    assert str(member.failed) == said
     assert member.generation is None
-
-
-def test_an_assignor_that_raises_is_not_called_a_listener(shared: Any) -> None:
-    def assign(*_: Any) -> Any:
-        raise ValueError("s3cret")
-
-    config, failures = MemoryConfigBackingStore(), list[Exception]()
-    config.start()
-    with ConnectGroupMember(
-        shared.sharing(shared.group, **FAST),
-        config,
-        Idle(),
-        worker_url="http://localhost:1/",
-        assignor=assign,
-        on_failed=failures.append,
-    ) as member:
-        await_that(lambda: failures, what="failed")
-    assert str(member.failed) == "membership ended by an unexpected ValueError"

@@ -47,21 +47,6 @@ def test_what_java_workers_send_is_read_and_written_alike(vector: dict[str, Any]
     assert encode_assignment(assignment) == data
 
 
-def test_the_vectors_hold_every_connector_and_task() -> None:
-    for version in ("4.3.1", "3.9.2", "2.8.2"):
-        found = [each for each in VECTORS if (each["kafka"], each["protocol"]) == (version, "sessioned")]
-        held = [
-            items
-            for each in found
-            for items in (
-                decode_assignment(bytes.fromhex(each["assignment"])).assigned,
-                getattr(decode_worker_state(bytes.fromhex(each["metadata"])).assignment, "assigned", NOTHING),
-            )
-        ]
-        assert {name for items in held for name in items.connectors} == {"größe", "sink"}
-        assert {str(task) for items in held for task in items.tasks} == {"größe-0", "sink-0", "sink-1", "sink-2"}
-
-
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 # Of one connector all numbers stand together in the bytes.
 items = st.dictionaries(

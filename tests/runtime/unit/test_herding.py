@@ -221,29 +221,21 @@ def test_header_names_may_be_in_any_case() -> None:
     assert is_valid_signature(_KEY, _BODY, headers)
 
 
-def test_another_key_or_body_is_refused() -> None:
-    headers = signature_headers(_KEY, _BODY)
-    assert not is_valid_signature(_KEY + b"x", _BODY, headers)
-    assert not is_valid_signature(_KEY, _BODY + b" ", headers)
-
-
-@pytest.mark.parametrize("missing", [SIGNATURE_HEADER, SIGNATURE_ALGORITHM_HEADER])
-def test_a_missing_header_is_refused(missing: str) -> None:
-    headers = signature_headers(_KEY, _BODY)
-    del headers[missing]
-    assert not is_valid_signature(_KEY, _BODY, headers)
-
-
-@pytest.mark.parametrize("signature", ["", "=", "AAAA", "no base64!", "\u00e9", "A" * 100_000])
-def test_a_hostile_signature_is_refused(signature: str) -> None:
-    headers = signature_headers(_KEY, _BODY) | {SIGNATURE_HEADER: signature}
-    assert not is_valid_signature(_KEY, _BODY, headers)
-
-
-def test_an_algorithm_that_is_not_allowed_is_refused() -> None:
-    headers = signature_headers(_KEY, _BODY, "HmacSHA1")
-    assert not is_valid_signature(_KEY, _BODY, headers)
-    assert not is_valid_signature(_KEY, _BODY, headers | {SIGNATURE_ALGORITHM_HEADER: "none"})
+@pytest.mark.parametrize(
+    "changed",
+    [
+        signature_headers(_KEY + b"x", _BODY),
+        signature_headers(_KEY, _BODY + b" "),
+        signature_headers(_KEY, _BODY, "HmacSHA1"),  # which is not allowed
+        *({name: None} for name in (SIGNATURE_HEADER, SIGNATURE_ALGORITHM_HEADER)),
+        *({SIGNATURE_HEADER: text} for text in ("", "=", "AAAA", "no base64!", "\u00e9", "A" * 100_000)),
+        {SIGNATURE_ALGORITHM_HEADER: "none"},
+    ],
+)
+def test_another_a_missing_or_a_hostile_signature_is_refused(changed: dict[str, str | None]) -> None:
+    headers = {**signature_headers(_KEY, _BODY), **changed}
+    there = {name: value for name, value in headers.items() if value is not None}
+    assert not is_valid_signature(_KEY, _BODY, there)
 
 
 @pytest.mark.parametrize(("key", "algorithm"), [(b"", "HmacSHA256"), (_KEY, "SHA256"), (_KEY, "")])

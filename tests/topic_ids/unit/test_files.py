@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,13 +75,7 @@ def test_one_broker_after_the_other(
     before = site.contents(2)
     path = site.tree.folder / site.orders(2) / "partition.metadata"
     wrong = path.read_bytes()
-
-    def refused(words: list[str], reason: str, code: int = 1) -> None:
-        now = site.contents(2)
-        assert main(words) == code
-        captured = capsys.readouterr()
-        assert reason in captured.err + captured.out
-        assert site.contents(2) == now
+    refused = partial(site.refuses, capsys)
 
     # Whose records these are decides; the id alone would have them served.
     site.write_log(site.orders(2), batch(0, 0, 815))

@@ -16,8 +16,7 @@ from connect_share.topic_ids.authority.zookeeper import ZooKeeper, with_id
 from connect_share.topic_ids.cli import repair as repair_command
 from connect_share.topic_ids.repair.backup import checksum
 from connect_share.topic_ids.repair.zookeeper_repair import ZnodeBackup, ZnodeChange
-from connect_share.topic_ids.scan import scanner
-from tests.topic_ids.brokers import killed, write_scan
+from tests.topic_ids.brokers import Brokers, killed
 from tests.topic_ids.trees import Tree
 from tests.topic_ids.zookeeper import zookeeper_client
 
@@ -25,17 +24,16 @@ LOST = ("events", "orders", "single")
 SESSION = "connect_share.topic_ids.authority.zookeeper:ZooKeeper"
 
 
-class Site:
+class Site(Brokers):
     """ZooKeeper as the documented case left it, with scans of the brokers."""
 
     def __init__(self, hosts: str, client: Any, folder: Path) -> None:
+        super().__init__(Tree("blog-case-zk", folder))
         self.client = client
         self.folder = folder
         self.hosts = f"{hosts}/kafka"
-        self.tree = Tree("blog-case-zk", folder)
-        self.scans = [folder / f"broker-{broker}.scan" for broker in (1, 2, 3)]
         self.tree.fill(client)
-        self.scan()
+        self.scan_words = self.scans()
         self.electing = True
         client.exists("/kafka/controller", watch=self._elect)
 
@@ -50,15 +48,8 @@ class Site:
         self.client.create_async("/kafka/controller", b'{"brokerid":2}')
         self.client.exists_async("/kafka/controller", watch=self._elect)
 
-    def scan(self, seconds: float = 2.0) -> None:
-        """Scan all brokers, at a time that many seconds from now."""
-        for broker, path in enumerate(self.scans, 1):
-            log_dirs = sorted(map(str, self.tree.folder.glob(f"broker-{broker}/*")))
-            write_scan(path, scanner.scan(log_dirs, broker), seconds)
-
-    def words(self, verb: str, *more: str) -> list[str]:
-        scans = [word for path in self.scans for word in ("--scan", str(path))]
-        return [verb, "topic-ids", *scans, "--zookeeper", self.hosts, *more]
+    def command(self, verb: str, *more: str) -> list[str]:
+        return [verb, "topic-ids", *self.scan_words, "--zookeeper", self.hosts, *more]
 
     def text(self, topic: str) -> bytes:
         data, _ = self.client.get(f"/kafka/brokers/topics/{topic}")
@@ -83,7 +74,7 @@ def test_written_back_killed_and_taken_back(
     site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backup = site.folder / "backup"
-    repair = site.words("repair", "--backup", str(backup))
+    repair = site.command("repair", "--backup", str(backup))
     before, controller = site.texts(), site.controller()
     assert main(repair) == 1
     assert "give --yes to go on without a prompt" in capsys.readouterr().err
@@ -113,7 +104,7 @@ def test_written_back_killed_and_taken_back(
     assert site.controller() > max(
         site.client.get(f"/kafka/brokers/topics/{topic}")[1].mzxid for topic in LOST
     )  # one that has read the new texts
-    assert main(site.words("check")) == 0
+    assert main(site.command("check")) == 0
     sums = (line.split() for line in (backup / "SHA256SUMS").read_text().splitlines())
     kept = {name: digest for digest, name in sums}
     assert {hashlib.sha256(before[topic]).hexdigest() for topic in LOST} <= set(kept.values())
@@ -156,7 +147,7 @@ def test_written_back_killed_and_taken_back(
 def test_nothing_is_written_that_was_not_planned(
     site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    repair = site.words("repair", "--yes", "--backup", str(site.folder / "backup"))
+    repair = site.command("repair", "--yes", "--backup", str(site.folder / "backup"))
     before, controller = site.texts(), site.controller()
 
     def refused(words: list[str], reason: str, code: int = 1) -> None:
@@ -168,9 +159,9 @@ def test_nothing_is_written_that_was_not_planned(
     refused(
         ["repair", "topic-ids", "--brokers-dir", str(site.tree.folder), *repair[8:]], "it is not known when broker 1"
     )
-    site.scan(-60)
+    site.scans(-60)
     refused(repair, "was scanned before the znode of events was written last")
-    site.scan()
+    site.scans()
     site.client.create("/kafka/admin/reassign_partitions", b"{}", makepath=True)
     refused(repair, "let the reassignment end")
     site.client.delete("/kafka/admin/reassign_partitions")
@@ -179,12 +170,12 @@ def test_nothing_is_written_that_was_not_planned(
     refused(repair, "the znode of ghost would have no usable id")
     site.client.delete("/kafka/brokers/topics/ghost")
     refused(
-        [*site.words("repair", "--yes")[:8], *site.tree.authority_words],
+        [*site.command("repair", "--yes")[:8], *site.tree.authority_words],
         "what can be done from here is done with --zookeeper",
         2,
     )
     (site.folder / "other").mkdir()
-    refused(site.words("repair", "--yes", "--backup", str(site.folder / "other")), "is no backup of a repair", 2)
+    refused(site.command("repair", "--yes", "--backup", str(site.folder / "other")), "is no backup of a repair", 2)
     assert not (site.folder / "backup").exists()
 
     real_authority, real_set = ZooKeeper.authority, ZooKeeper.set
@@ -207,7 +198,7 @@ def test_nothing_is_written_that_was_not_planned(
             site.client.set("/kafka/brokers/topics/orders", before["orders"])
         return real_set(session, path, data, version)
 
-    site.scan()
+    site.scans()
     with monkeypatch.context() as patch:
         patch.setattr(ZooKeeper, "set", overtaken)
         assert main(repair) == 1
@@ -236,10 +227,10 @@ def test_the_early_alarm_needs_no_new_controller(site: Site, capsys: pytest.Capt
             f"/kafka/brokers/topics/{topic}", json.dumps({"version": 1, "partitions": znode["partitions"]}).encode()
         )
     stripped, controller = site.texts(), site.controller()
-    site.scan()
-    assert main(site.words("repair", "--yes", "--backup", str(backup))) == 0
+    site.scans()
+    assert main(site.command("repair", "--yes", "--backup", str(backup))) == 0
     assert json.loads(site.text("orders")) == {**json.loads(stripped["orders"]), "topic_id": "VFikBPGgTFa4tSj3PZTVgw"}
-    assert main(site.words("check")) == 0
+    assert main(site.command("check")) == 0
     assert main(["repair", "topic-ids", "--undo", str(backup), "--zookeeper", site.hosts, "--yes"]) == 0
     assert (site.texts(), site.controller()) == (stripped, controller)
     capsys.readouterr()

@@ -9,6 +9,7 @@ import re
 import socket
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -82,15 +83,7 @@ def site(tmp_path: Path) -> Iterator[Emptied]:
 @pytest.mark.slow
 def test_put_back_killed_and_taken_back(site: Emptied, capsys: pytest.CaptureFixture[str]) -> None:
     before = {broker: site.contents(broker) for broker in site.ids}
-    options = site.all_words()
-
-    def refused(words: list[str], reason: str, code: int = 1) -> None:
-        now = {broker: site.contents(broker) for broker in site.ids}
-        assert main(words) == code
-        captured = capsys.readouterr()
-        assert reason in captured.err + captured.out
-        assert {broker: site.contents(broker) for broker in site.ids} == now
-
+    options, refused = site.all_words(), partial(site.refuses, capsys)
     with site.running(1):
         assert main(site.words("prepare", 1, *options, "--dry-run")) == 0
         assert "which is empty ->" in capsys.readouterr().out
