@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from connect_share import ConnectStorage, TopicType, WorkerConfig
-from tests.lab.benchmarks.startup import comparison, report
+from spark_jobs.benchmark.results import read
+from tests.lab.benchmarks.startup import comparison
+from tests.lab.benchmarks.startup.report import write_report
 from tests.lab.release_fixtures.carried import carry_over
 from tests.lab.release_fixtures.program import done
 from tests.lab.release_fixtures.scenes import BROKER, FOLLOW, GROUP, KEYS, TOPICS, WORKER, view, write_group
@@ -185,6 +187,6 @@ def test_stores_of_a_sealed_group_start_and_write(scene: Callable[[str], Fixture
 
 def test_the_result_of_a_benchmark_is_shown_and_compared(release: Path, tmp_path: Path) -> None:
     result = release / "benchmark" / "result.json"
-    assert report.main([str(result), "--to", str(tmp_path)]) == 0
+    write_report(read(result), tmp_path)
     assert "a few hundred records" in (tmp_path / "report.md").read_text()
     assert comparison.main([str(result), str(result)]) == 0

@@ -82,22 +82,6 @@ def test_a_run_that_was_stopped_goes_on(
         )
 
 
-@pytest.mark.skipif(not LONG, reason="a benchmark, that make bench runs whole: make soak")
-@pytest.mark.usefixtures("spark")
-def test_java_is_measured_on_transactional_topics_and_while_others_write(broker: TestBroker, tmp_path: Path) -> None:
-    file = tmp_path / "result.json"
-    worker = write_properties(tmp_path / "worker.properties", worker_properties(broker.bootstrap_servers, "unused"))
-    options = ["-w", str(worker), "--scenarios", "tiny-transactions", "--rounds", "1", "--no-storm"]
-    options += ["--contenders", "java", "--puts", "1", "--result", str(file), "--yes"]
-    assert lab.main(options) == 0
-    found = StartupResult.model_validate_json(file.read_bytes())
-    assert {(each.contender, each.warmth) for each in found.starts} == {("java", "cold"), ("java", "warm")}
-    assert found.machine["cluster"] not in ("", "embedded")
-    assert found.starts[0].size is not None
-    assert found.starts[0].size.records == 360
-    assert {(each.contender, each.groups) for each in found.latencies} == {("java", 1), ("java", 20)}
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
 def test_on_a_cluster_of_a_user_nothing_else_is_touched(

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,9 +20,6 @@ from tests.lab.demo.steps import make_plan, start_stores
 from tests.lab.demo.workers import Captured, await_no_members, run_clusters
 from tests.lab.embedded.broker import LocalBroker
 from tests.support.java_groups import write
-from tests.support.kafka import given_broker
-from tests.support.long_forms import LONG
-from tests.support.waiting import await_that
 
 _INTERRUPT_S = 180.0
 _SEES_PROCESSES = Path("/proc/self/environ").exists()
@@ -120,33 +113,3 @@ def _processes_with(mark: str) -> list[str]:
             if mark.encode() in environment:
                 found.append(folder.name)
     return found
-
-
-@pytest.mark.skipif(not LONG, reason="the end of a demo: make soak")
-@pytest.mark.skipif(not _SEES_PROCESSES, reason="looks for processes in /proc")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_an_interrupted_demo_stops_everything(tmp_path: Path, unique: str, number: signal.Signals) -> None:
-    if given_broker() is not None:
-        pytest.skip("CONNECT_SHARE_BOOTSTRAP is set: the demo starts a broker of its own")
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.lab.demo", "--output", str(tmp_path)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "CONNECT_SHARE_MARK": unique},
-        start_new_session=True,
-    ) as demo:
-        assert demo.stderr is not None
-        for line in demo.stderr:
-            if "Java Connect clusters" in line:
-                break
-        # The broker, three workers, a supervisor for each, and the demo itself.
-        await_that(lambda: _processes_with(unique), lambda found: len(found) >= 9, what="started", timeout_s=180)
-        demo.send_signal(number)
-        _, rest = demo.communicate(timeout=_INTERRUPT_S)
-    await_that(lambda: _processes_with(unique), lambda found: not found, what="gone", timeout_s=_INTERRUPT_S)
-    if number is signal.SIGKILL:
-        assert demo.returncode == -signal.SIGKILL
-    else:
-        assert demo.returncode == 1
-        assert rest.endswith("interrupted; everything was stopped\n")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,7 +68,7 @@ def _steps(site: Site, records: int) -> dict[str, Cost]:
     return found
 
 
-def _table(report: dict[str, Any]) -> list[str]:
+def backup_table(report: Mapping[str, Any]) -> list[str]:
     lines = [f"{report['records']:,} source offsets, file of {report['file_bytes']:,} bytes"]
     lines.append(f"{'':<24}{'seconds':>10}{'CPU s':>10}{'MB':>10}")
     for what, cost in report["steps"].items():
@@ -76,7 +76,7 @@ def _table(report: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _measure(options: argparse.Namespace, site: Site) -> tuple[dict[str, Any], list[str]]:
+def _measure(options: argparse.Namespace, site: Site) -> dict[str, Any]:
     steps = {
         what: {
             "seconds": round(cost.wall_s, 1),
@@ -86,15 +86,14 @@ def _measure(options: argparse.Namespace, site: Site) -> tuple[dict[str, Any], l
         for what, cost in _steps(site, options.records).items()
     }
     file_bytes = (site.folder / "export.avro").stat().st_size
-    report = {"records": options.records, "file_bytes": file_bytes, "steps": steps}
-    return report, _table(report)
+    return {"records": options.records, "file_bytes": file_bytes, "steps": steps}
 
 
 def main(argv: Sequence[str]) -> int:
     """Measure export, restore and a continuous backup."""
     arguments = parser("backup", __doc__)
     arguments.add_argument("--records", type=int, default=1_000_000, help="source offsets; default 1,000,000")
-    return run("backup", arguments.parse_args(argv), _measure)
+    return run(arguments.parse_args(argv), _measure, backup_table)
 
 
 if __name__ == "__main__":

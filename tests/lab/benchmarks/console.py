@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import resource
 import statistics
-import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from connect_share.errors import ConnectShareError
 from connect_share.kafka import client
 from connect_share.model.keys import prefix_key
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
@@ -20,6 +16,7 @@ from connect_share.worker_config import WorkerConfig
 from spark_jobs import command_line
 from spark_jobs.workload import WorkloadSize
 from tests.lab.benchmarks.frame import Site, at_least_1, new_prefix, parser, run, topics_of, write_groups
+from tests.lab.benchmarks.process_cost import Cost, measured
 from tests.lab.embedded.worker import worker_properties
 from tests.support.topics import ANYWHERE, send
 
@@ -50,35 +47,21 @@ def _failed(worker: WorkerConfig, size: WorkloadSize) -> Iterator[Record]:
         yield Record(worker.topic(TopicType.STATUS), ANYWHERE, 0, 0, prefix_key(size.group_id(group), key), value)
 
 
-def _run(command: Sequence[str], flags: Sequence[str]) -> tuple[float, float]:
-    """Return the seconds a command took, and those of its CPU."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    began_s = time.perf_counter()
-    ended = subprocess.run(
-        [sys.executable, "-m", "connect_share", *command, *flags], capture_output=True, text=True, check=False
-    )
-    seconds = time.perf_counter() - began_s
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if ended.returncode:
-        raise ConnectShareError(f"{' '.join(command)} ended with {ended.returncode}: {ended.stderr}")
-    return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
 def measure(site: Site, size: WorkloadSize, rounds: int) -> dict[str, Any]:
     """Fill topics, run each command in turn, and remove the topics; return the report."""
     properties = worker_properties(site.servers, "benchmark", new_prefix("console"))
     worker = WorkerConfig.from_properties({**properties, "offset.storage.partitions": "25"})
     flags = ["-B", site.servers]
     flags += [text for kind in TopicType for text in (f"--{kind.value}-storage-topic", worker.topic(kind))]
-    found: dict[str, list[tuple[float, float]]] = {command: [] for command in _COMMANDS}
+    found: dict[str, list[Cost]] = {command: [] for command in _COMMANDS}
     with topics_of(worker):
         records = write_groups(worker, size, site.progress)
         producer = client.producer(worker.producer_settings(), client_id="benchmark")
         records += send(producer, _failed(worker, size))
         site.progress.phase("measuring", rounds)
         for _ in range(rounds):
-            for command, measured in found.items():
-                measured.append(_run(command.split(), flags))
+            for command, costs in found.items():
+                costs.append(measured([sys.executable, "-m", "connect_share", *command.split(), *flags])[0])
             site.progress.advance(1)
     return {
         "groups": size.groups,
@@ -86,11 +69,11 @@ def measure(site: Site, size: WorkloadSize, rounds: int) -> dict[str, Any]:
         "records": records,
         "commands": {
             command: {
-                "seconds": round(statistics.median(seconds for seconds, _ in measured), 2),
-                "cpu_seconds": round(statistics.median(cpu_seconds for _, cpu_seconds in measured), 2),
-                "worst_seconds": round(max(measured)[0], 2),
+                "seconds": round(statistics.median(cost.wall_s for cost in costs), 2),
+                "cpu_seconds": round(statistics.median(cost.cpu_s for cost in costs), 2),
+                "worst_seconds": round(max(cost.wall_s for cost in costs), 2),
             }
-            for command, measured in found.items()
+            for command, costs in found.items()
         },
         "goals": GOAL_S,
     }
@@ -106,9 +89,8 @@ def console_table(report: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _measure(options: argparse.Namespace, site: Site) -> tuple[dict[str, Any], list[str]]:
-    report = measure(site, workload(options.groups, options.connectors), options.rounds)
-    return report, console_table(report)
+def _measure(options: argparse.Namespace, site: Site) -> dict[str, Any]:
+    return measure(site, workload(options.groups, options.connectors), options.rounds)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -116,7 +98,7 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser("console", __doc__, rounds=5)
     arguments.add_argument("--groups", type=at_least_1, default=200, help="default 200")
     arguments.add_argument("--connectors", type=at_least_1, default=25, help="of each group; default 25")
-    return run("console", arguments.parse_args(argv), _measure)
+    return run(arguments.parse_args(argv), _measure, console_table)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 The cost model that the package ships with is that of the start-up benchmark.
 
 ``figures FOLDER`` takes the results of a folder over into ``docs/benchmarks``; without one the drawings are made again from
-what is there. ``--check`` says whether they are those of the results, and writes nothing.
+what is there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,8 +20,13 @@ from connect_share.contents.cost_model import FittedModel
 from connect_share.errors import ConfigError
 from spark_jobs import command_line
 from spark_jobs.benchmark.results import StartupResult, Warmth, read
+from tests.lab.benchmarks.backup import backup_table
+from tests.lab.benchmarks.console import console_table
+from tests.lab.benchmarks.frame import Table
+from tests.lab.benchmarks.many_groups import many_groups_table
 from tests.lab.benchmarks.migration_report import KIP as KIP_MOVE
-from tests.lab.benchmarks.migration_report import MILLION
+from tests.lab.benchmarks.migration_report import MILLION, migration_table
+from tests.lab.benchmarks.sealing import sealing_table
 from tests.lab.benchmarks.startup.goals import LARGE, SMALL, goals
 from tests.lab.benchmarks.startup.report import render_report
 from tests.lab.benchmarks.startup.view import (
@@ -35,21 +39,23 @@ from tests.lab.benchmarks.startup.view import (
     measured_scenarios,
     measured_storms,
 )
+from tests.lab.benchmarks.steady_state import steady_table
+from tests.lab.benchmarks.workers import workers_table
 from tests.lab.units import listed, milliseconds, percent, ratio, size
 
 ROOT: Final = Path(__file__).parents[3]
 BEGIN: Final = "<!-- make bench writes this: {} -->"
 END: Final = "<!-- end of what make bench writes -->"
-TABLES: Final[Mapping[str, Sequence[str]]] = {
-    "backup.md": ("backup",),
-    "console.md": ("console",),
-    "how-many-groups.md": ("steady_state",),
-    "java-workers.md": ("workers",),
-    "many-groups.md": ("many_groups",),
-    "migrating.md": ("migration",),
-    "sealed-sharing.md": ("sealing",),
+TABLES: Final[Mapping[str, tuple[str, Table]]] = {
+    "backup.md": ("backup", backup_table),
+    "console.md": ("console", console_table),
+    "how-many-groups.md": ("steady_state", steady_table),
+    "java-workers.md": ("workers", workers_table),
+    "many-groups.md": ("many_groups", many_groups_table),
+    "migrating.md": ("migration", migration_table),
+    "sealed-sharing.md": ("sealing", sealing_table),
 }
-"""Pages of the docs, and the benchmarks whose printed tables they show."""
+"""Pages of the docs, and the benchmarks whose tables they show."""
 
 _SHOWN: Final = (KIP, LARGE, SMALL)
 _BOTH: Final[Mapping[str, str]] = {
@@ -202,49 +208,40 @@ def drawings(root: Path) -> dict[Path, str]:
     if result.model is not None:
         fitted = FittedModel.model_validate(result.model_dump()).model_dump_json(indent=2)
         drawn[root / "connect_share" / "contents" / "model.json"] = f"{fitted}\n"
-    for name, benchmarks in TABLES.items():
-        tables = [each for each in benchmarks if (results / f"{each}.txt").exists()]
-        page = (docs / name).read_text("utf-8") if tables else ""
-        for each in tables:
-            printed = (results / f"{each}.txt").read_text("utf-8").rstrip()
-            page = with_figures(page, each, f"```text\n{printed}\n```")
-        if tables:
-            drawn[docs / name] = page
+    for name, (benchmark, table) in TABLES.items():
+        if (results / f"{benchmark}.json").exists():
+            measured = json.loads((results / f"{benchmark}.json").read_text("utf-8"))
+            facts = [
+                ", ".join(f"{what} {value}" for what, value in measured[part].items())
+                for part in ("machine", "versions")
+            ]
+            printed = "\n".join([*table(measured), "", *facts])
+            drawn[docs / name] = with_figures((docs / name).read_text("utf-8"), benchmark, f"```text\n{printed}\n```")
     return drawn
 
 
 def take_over(folder: Path, root: Path) -> None:
-    """Copy the results and printed tables of a run of ``make bench``."""
+    """Copy the results of a run of ``make bench``."""
     startup = folder / "startup" / "result.json"
     readme_figures(read(startup, "run make bench"))
     docs = root / "docs" / "benchmarks"
     docs.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(startup, docs / "startup.json")
-    for each in sorted((*folder.glob("*.json"), *folder.glob("*.txt"))):
+    for each in sorted(folder.glob("*.json")):
         shutil.copyfile(each, docs / each.name)
 
 
-def stale(root: Path) -> list[str]:
-    """Return the names of files that are not what the result in the docs makes."""
-    return [path.name for path, text in drawings(root).items() if not path.exists() or path.read_text("utf-8") != text]
-
-
-def main(argv: Sequence[str], root: Path = ROOT) -> int:
-    """Draw, or check. 0 done, 1 something is not what the result makes, 2 there is no whole result."""
+def main(argv: Sequence[str]) -> int:
+    """Draw. 0 done, 2 there is no whole result."""
     arguments = argparse.ArgumentParser(prog="python -m tests.lab.benchmarks.figures", description=__doc__)
     arguments.add_argument("folder", nargs="?", type=Path, help="results of make bench, such as build/bench")
-    arguments.add_argument("--check", action="store_true", help="write nothing")
 
     def body(options: argparse.Namespace) -> int:
-        if options.check:
-            old = stale(root)
-            print(*(f"{name} is not what docs/benchmarks makes" for name in old), sep="\n", file=sys.stderr)
-            return 1 if old else 0
         if options.folder is not None:
-            take_over(options.folder, root)
-        for path, text in drawings(root).items():
+            take_over(options.folder, ROOT)
+        for path, text in drawings(ROOT).items():
             path.write_text(text, "utf-8")
-            print(f"wrote {path.relative_to(root)}")
+            print(f"wrote {path.relative_to(ROOT)}")
         return 0
 
     return command_line.run(arguments.parse_args(argv), body)

@@ -5,29 +5,36 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, Final
 
-from connect_share.console import Output, ProgressLine
+from connect_share.console import ProgressLine
 from connect_share.files import Progress
 from connect_share.jar.cache import run_folder
 from connect_share.kafka import client
 from connect_share.kafka.create import ensure_topic, topic_spec
 from connect_share.kafka.facts import admin_of
-from connect_share.model.records import TopicType
+from connect_share.model.records import Record, TopicType
 from connect_share.sealing import TopicSeals
 from connect_share.worker_config import WorkerConfig
 from spark_jobs import command_line
 from spark_jobs.benchmark.results import describe_machine, versions
+from spark_jobs.benchmark.scenarios import PLANS
 from spark_jobs.workload import WorkloadSize, group_records
 from tests.lab.embedded.broker import DEFAULT_VERSION, LocalBroker
-from tests.support.topics import pairs_of, send
+from tests.lab.embedded.errors import EmbeddedError
+from tests.support.topics import ANYWHERE, pairs_of, send
 
+READY: Final = "ready"
+_OTHERS: Final = PLANS["groups-100"].size
+_EACH: Final = 50
 _PRODUCER: Final = {"linger.ms": "20", "queue.buffering.max.kbytes": "65536"}
 
 
@@ -44,8 +51,9 @@ class Site:
     stack: ExitStack
 
 
-Measure = Callable[[argparse.Namespace, Site], tuple[dict[str, Any], list[str]]]
-"""Measures, and returns the report as JSON and as lines."""
+Measure = Callable[[argparse.Namespace, Site], dict[str, Any]]
+Table = Callable[[Mapping[str, Any]], list[str]]
+"""Returns a report as lines."""
 
 
 def new_prefix(name: str) -> str:
@@ -71,12 +79,11 @@ def parser(name: str, description: str | None, *, rounds: int | None = None) -> 
     if rounds is not None:
         arguments.add_argument("--rounds", type=at_least_1, default=rounds, help=f"default {rounds}")
     arguments.add_argument("--result", type=Path, help="file for the whole report as JSON")
-    arguments.add_argument("--output", choices=("text", "json"), default="text")
     return arguments
 
 
-def run(name: str, options: argparse.Namespace, measure: Measure) -> int:
-    """Measure, and hand out the report. 0 done (whatever the figures), 1 failed, 2 usage."""
+def run(options: argparse.Namespace, measure: Measure, table: Table) -> int:
+    """Measure, keep the report, and print it. 0 done (whatever the figures), 1 failed, 2 usage."""
 
     def body(_: argparse.Namespace) -> int:
         with ExitStack() as stack:
@@ -84,30 +91,45 @@ def run(name: str, options: argparse.Namespace, measure: Measure) -> int:
             folder = run_folder("benchmark")
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
             servers = options.bootstrap_servers or stack.enter_context(LocalBroker("bench")).bootstrap_servers
-            report, lines = measure(options, Site(servers, folder, progress, stack.enter_context(ExitStack())))
-        hand_out(options, f"benchmark_{name}", report, lines)
+            report = measure(options, Site(servers, folder, progress, stack.enter_context(ExitStack())))
+        if options.result is not None:
+            keep(options.result, report)
+        print(*table(report), sep="\n")
         return 0
 
     return command_line.run(options, body)
 
 
-def hand_out(options: argparse.Namespace, job: str, report: Mapping[str, Any], lines: Sequence[str]) -> None:
-    """Write a report to the file of ``--result``, if one was named, and print it in the form of ``--output``.
+def keep(path: Path, report: Mapping[str, Any]) -> None:
+    """Write a report to a file, with machine, versions and time."""
+    used = {**versions(), "kafka": DEFAULT_VERSION, **report.get("versions", {})}
+    found = {**report, "machine": describe_machine(), "versions": used, "measured_at_ms": int(time.time() * 1000)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
 
-    The file has machine, versions and time, too; what a reader sees is beside it as ``.txt``.
-    """
-    machine, used = describe_machine(), {**versions(), "kafka": DEFAULT_VERSION, **report.get("versions", {})}
-    report = {**report, "machine": machine, "versions": used, "measured_at_ms": int(time.time() * 1000)}
-    if options.result is not None:
-        options.result.parent.mkdir(parents=True, exist_ok=True)
-        options.result.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-        facts = [", ".join(f"{name} {value}" for name, value in each.items()) for each in (machine, used)]
-        options.result.with_suffix(".txt").write_text("\n".join([*lines, "", *facts, ""]), encoding="utf-8")
-    output = Output(job, options.output)
-    if output.is_json:
-        output.json(dict(report))
-    else:
-        output.lines(*lines)
+
+@contextmanager
+def running(module: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """Run a module in a process of its own, which says when it is ready, until the block ends."""
+    command = [sys.executable, "-m", module, *map(str, arguments)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            if process.stdout is None or process.stdout.readline().strip() != READY:
+                raise EmbeddedError(f"{module} did not start; it says why above")
+            yield process
+        finally:
+            process.kill()
+
+
+def records_of_others(worker: WorkerConfig, groups: int, kinds: Sequence[TopicType]) -> Iterator[Record]:
+    """Yield records of so many groups in turn, for the topics of these types, without an end."""
+    turns = [
+        (worker.topic(kind), cycle(islice(group_records(_OTHERS, group, kind), _EACH)))
+        for kind in kinds
+        for group in range(groups)
+    ]
+    for topic, pairs in cycle(turns):
+        yield Record(topic, ANYWHERE, 0, 0, *next(pairs))
 
 
 def create_topics(worker: WorkerConfig) -> None:

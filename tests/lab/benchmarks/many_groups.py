@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from connect_share.worker_config import SHARING_PROPERTY
 from spark_jobs import command_line
 from spark_jobs.benchmark.scenarios import PLANS
 from spark_jobs.workload import WorkloadSize, group_records
-from tests.lab.benchmarks.frame import Site, new_prefix, parser, run, topics_of, write_groups
+from tests.lab.benchmarks.frame import READY, Site, new_prefix, parser, run, running, topics_of, write_groups
 from tests.lab.embedded.worker import worker_properties
 from tests.support.topics import ANYWHERE, send
 
@@ -87,7 +86,7 @@ def contend(site: Topics, kind: str, groups: int) -> dict[str, float]:
         else:
             storages = [stack.enter_context(ConnectStorage(site.worker(group))) for group in range(groups)]
         start_s, start_cpu_s = time.perf_counter() - began, time.process_time() - cpu
-        print(json.dumps({"ready": True}), flush=True)
+        print(READY, flush=True)
         sys.stdin.readline()
         cpu = time.process_time()
         sys.stdin.readline()
@@ -99,16 +98,10 @@ def contend(site: Topics, kind: str, groups: int) -> dict[str, float]:
 
 def measure(site: Topics, kind: str, groups: int) -> dict[str, float]:
     """Run one contender, and write while it follows."""
-    command = [sys.executable, "-m", __spec__.name, "--contender", kind, "-B", site.servers, "--prefix", site.prefix]
-    with subprocess.Popen(
-        [*command, "--groups", str(groups), "--all", str(site.size.groups)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
+    where = ("-B", site.servers, "--prefix", site.prefix, "--groups", groups, "--all", site.size.groups)
+    with running("tests.lab.benchmarks.many_groups", "--contender", kind, *where) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdout.readline()
         for at_once in (site.load, lambda: None):
             process.stdin.write("\n")
             process.stdin.flush()
@@ -124,7 +117,7 @@ def _site(options: argparse.Namespace, servers: str, prefix: str) -> Topics:
     return Topics(servers, prefix, replace(_FULL, groups=options.all, **scaled))
 
 
-def _measure(options: argparse.Namespace, where: Site) -> tuple[dict[str, Any], list[str]]:
+def _measure(options: argparse.Namespace, where: Site) -> dict[str, Any]:
     contenders = {
         "one": ("one", 1),
         "shared": ("shared", options.groups),
@@ -144,7 +137,7 @@ def _measure(options: argparse.Namespace, where: Site) -> tuple[dict[str, Any], 
     }
     times = options.groups / options.side_by_side
     medians["side by side, extrapolated"] = {name: figure * times for name, figure in medians["side by side"].items()}
-    report: dict[str, Any] = {
+    return {
         "groups": {name: groups for name, (_, groups) in contenders.items()},
         "all_groups": options.all,
         "records": site.size.config_records + site.size.status_records + site.size.offset_records,
@@ -152,17 +145,20 @@ def _measure(options: argparse.Namespace, where: Site) -> tuple[dict[str, Any], 
         "medians": medians,
         "shared_to_one": {name: medians["shared"][name] / medians["one"][name] for name in _FIGURES},
     }
-    return report, _lines(report, options)
 
 
-def _lines(report: Mapping[str, Any], options: argparse.Namespace) -> list[str]:
+def many_groups_table(report: Mapping[str, Any]) -> list[str]:
+    """Return the report as lines."""
+    groups = report["groups"]
     labels = {
         "one": "one group alone",
-        "shared": f"{options.groups} over one reader",
-        "side by side": f"{options.side_by_side} side by side",
-        "side by side, extrapolated": f"{options.groups} side by side, extrapolated",
+        "shared": f"{groups['shared']} over one reader",
+        "side by side": f"{groups['side by side']} side by side",
+        "side by side, extrapolated": f"{groups['shared']} side by side, extrapolated",
     }
-    lines = [f"{report['records']:,} records of {options.all:,} groups; medians of {options.rounds}"]
+    lines = [
+        f"{report['records']:,} records of {report['all_groups']:,} groups; medians of {len(report['rounds']['one'])}"
+    ]
     lines.append(f"{'':<34}{'start s':>10}{'CPU s':>10}{'tail CPU s':>12}")
     rows = [(label, report["medians"][name]) for name, label in labels.items()]
     for label, row in [*rows, ("over one reader / alone", report["shared_to_one"])]:
@@ -180,7 +176,7 @@ def main(argv: Sequence[str]) -> int:
     arguments.add_argument("--prefix", help=argparse.SUPPRESS)
     options = arguments.parse_args(argv)
     if options.contender is None:
-        return run("many_groups", options, _measure)
+        return run(options, _measure, many_groups_table)
     site = _site(options, options.bootstrap_servers, options.prefix)
     print(json.dumps(contend(site, options.contender, options.groups)))
     return 0

@@ -13,7 +13,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -34,10 +34,8 @@ from tests.lab.benchmarks.process_cost import Cost, measured
 from tests.lab.embedded.broker import LocalBroker
 from tests.lab.embedded.worker import worker_properties, write_properties
 
-CONTENDERS: Final = ("mirror-maker", "bare", "local", "backup", "spark", "warm")
+CONTENDERS: Final = ("mirror-maker", "bare", "local", "backup", "spark")
 SIZES: Final = (KIP, "10000", "100000", "1000000")
-WARM_RUNS: Final = 2
-"""Copies in one process that count, after the first, which does not."""
 
 _GROUP: Final = "big"
 _PARTITIONS: Final = {"offset.storage.partitions": "25", "status.storage.partitions": "5"}
@@ -134,7 +132,6 @@ class Rounds:
             "local": partial(self._move, "local"),
             "backup": self._with_backup,
             "spark": partial(self._move, "spark"),
-            "warm": self._warm,
         }
         for name, measure in each.items():
             if name in contenders:
@@ -172,7 +169,8 @@ class Rounds:
     def _bare(self) -> None:
         with self._new_topics() as file:
             create_topics(WorkerConfig.from_file(file))
-            cost, printed = _child("bare_copy", self._own_file, file)
+            copy = ("-m", "tests.lab.benchmarks.bare_copy", str(self._own_file), str(file))
+            cost, printed = measured([sys.executable, *copy])
             self.found["bare"].append({**_parts(cost), "copy_s": json.loads(printed)["copy_s"]})
 
     def _plan(self, worker_file: Path) -> tuple[Path, Cost]:
@@ -195,27 +193,12 @@ class Rounds:
             plan, _ = self._plan(file)
             self.found["local_backup"].append(_parts(_migrate("apply", plan, "--yes")))
 
-    def _warm(self) -> None:
-        for engine in ("local", "spark"):
-            with ExitStack() as stack:
-                files = [stack.enter_context(self._new_topics()) for _ in range(1 + WARM_RUNS)]
-                _, printed = _child("migration_probe", engine, self._own_file, *files)
-            for line in printed.splitlines():
-                run = json.loads(line) if line.startswith("{") else {"run": 0}
-                if run["run"]:
-                    part = {"wall_s": run["wall_s"], "copy_s": run["wall_s"], "cpu_s": run["cpu_s"]}
-                    self.found[f"{engine}_warm"].append(part)
-
     def _audit(self, contender: str, topics: Mapping[TopicType, str]) -> None:
         if self._audits:
             total: Counter[str] = Counter(dict.fromkeys(("misplaced", "session_keys", "duplicates", "missing"), 0))
             for kind, topic in self._topics.items():
                 total.update(wrong_in(kind, _GROUP, (self._source, topic), (self._destination, topics[kind])))
             self.wrong[contender] = dict(total)
-
-
-def _child(module: str, *arguments: str | Path) -> tuple[Cost, str]:
-    return measured([sys.executable, "-m", f"tests.lab.benchmarks.{module}", *map(str, arguments)])
 
 
 def _measure_size(name: str, servers: tuple[str, str], site: Site, options: argparse.Namespace) -> dict[str, Any]:
@@ -230,13 +213,12 @@ def _measure_size(name: str, servers: tuple[str, str], site: Site, options: argp
     return size_report(records, byte_count, rounds.found, rounds.wrong)
 
 
-def _measure(options: argparse.Namespace, site: Site) -> tuple[dict[str, Any], list[str]]:
+def _measure(options: argparse.Namespace, site: Site) -> dict[str, Any]:
     if "mirror-maker" in options.contenders:
         programs()
     other = options.bootstrap_servers or site.stack.enter_context(LocalBroker("bench")).bootstrap_servers
     sizes = {name: _measure_size(name, (site.servers, other), site, options) for name in options.sizes}
-    report = migration_report(sizes, options.rounds)
-    return report, migration_table(report)
+    return migration_report(sizes, options.rounds)
 
 
 def _contenders(text: str) -> frozenset[str]:
@@ -268,7 +250,7 @@ def main(argv: Sequence[str]) -> int:
         default=frozenset(CONTENDERS),
         help=f"comma list of {', '.join(CONTENDERS)}; default all",
     )
-    return run("migration", arguments.parse_args(argv), _measure)
+    return run(arguments.parse_args(argv), _measure, migration_table)
 
 
 if __name__ == "__main__":

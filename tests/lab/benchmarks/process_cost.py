@@ -45,6 +45,12 @@ def _stat(pid: int) -> tuple[int, int, float] | None:
     return int(fields[1]), int(fields[19]), (int(fields[11]) + int(fields[12])) * _TICK_S
 
 
+def cpu_seconds(pid: int | None) -> float | None:
+    """Return the CPU seconds of one process, where the system knows them."""
+    found = _stat(pid or 0)
+    return None if found is None else round(found[2], 2)
+
+
 def _memory(pid: int) -> int:
     try:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines():

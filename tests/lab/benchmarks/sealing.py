@@ -101,13 +101,12 @@ def sealing_table(report: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _measure(options: argparse.Namespace, site: Site) -> tuple[dict[str, Any], list[str]]:
+def _measure(options: argparse.Namespace, site: Site) -> dict[str, Any]:
     found = {
         name: _scenario(name, site, options.rounds, options.puts if name == SCENARIOS[0] else 0)
         for name in options.scenarios
     }
-    report = sealing_report(found)
-    return report, sealing_table(report)
+    return sealing_report(found)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -115,7 +114,7 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser("sealing", __doc__, rounds=5)
     arguments.add_argument("--scenarios", nargs="+", choices=tuple(PLANS), default=SCENARIOS)
     arguments.add_argument("--puts", type=int, default=100, help=f"a round into each store, in {SCENARIOS[0]}; 0: none")
-    return run("sealing", arguments.parse_args(argv), _measure)
+    return run(arguments.parse_args(argv), _measure, sealing_table)
 
 
 if __name__ == "__main__":

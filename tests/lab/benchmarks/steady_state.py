@@ -7,31 +7,36 @@ they need without other writers is subtracted. Linux only.
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass
-from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, Final
 
 from connect_share import ConnectStorage, WorkerConfig
-from connect_share.errors import ConfigError, ReadToEndTimeoutError
+from connect_share.errors import ConfigError
 from connect_share.jar import INTERCEPTOR_CLASS, jar_path
 from connect_share.kafka import client
 from connect_share.model.records import Record, TopicType
 from connect_share.worker_config import SHARING_PROPERTY
 from spark_jobs import command_line
-from spark_jobs.benchmark.scenarios import PLANS
-from spark_jobs.workload import group_records
-from tests.lab.benchmarks.frame import Site, at_least_1, new_prefix, parser, run, topics_of
+from tests.lab.benchmarks.frame import (
+    READY,
+    Site,
+    at_least_1,
+    new_prefix,
+    parser,
+    records_of_others,
+    run,
+    running,
+    topics_of,
+)
 from tests.lab.benchmarks.process_cost import Family
 from tests.lab.embedded.worker import ConnectWorker, worker_properties, write_properties
-from tests.support.topics import ANYWHERE, written_evenly
+from tests.support.topics import written_evenly
 
-_SIZE: Final = PLANS["groups-100"].size
 _KINDS: Final = (TopicType.OFFSET,) * 5 + (TopicType.STATUS,)
 """Workers write offsets all the time, statuses seldom, configurations hardly ever."""
 
@@ -39,7 +44,6 @@ _SETTLE_S: Final = 3.0
 _TICK_S: Final = 0.001
 _WARM_UP_S: Final = 15.0
 """At the highest rate: so long the JVM compiles."""
-_READY: Final = "ready"
 
 
 @dataclass(frozen=True)
@@ -81,19 +85,13 @@ class _Writer:
 
     def writing(self, groups: int, per_second: float) -> AbstractContextManager[None]:
         """Write while the block runs; ``groups`` take turns."""
-        return written_evenly(self._producer, self._records(groups), per_second, every_s=_TICK_S)
+        return written_evenly(self._producer, self._counted(groups), per_second, every_s=_TICK_S)
 
-    def _records(self, groups: int) -> Iterator[Record]:
-        turns = [
-            (self._worker.topic(kind), cycle(islice(group_records(_SIZE, group, kind), 50)))
-            for kind in _KINDS
-            for group in range(groups)
-        ]
-        for topic, pairs in cycle(turns):
-            key, value = next(pairs)
+    def _counted(self, groups: int) -> Iterator[Record]:
+        for record in records_of_others(self._worker, groups, _KINDS):
             self.written += 1
-            self.payload += len(key) + len(value or b"")
-            yield Record(topic, ANYWHERE, 0, 0, key, value)
+            self.payload += len(record.key or b"") + len(record.value or b"")
+            yield record
 
 
 class _Process:
@@ -116,17 +114,7 @@ def _followers(servers: str, prefix: str, folder: Path) -> Iterator[list[_Proces
         java = {**_properties(servers, prefix, "measured-java"), "interceptor.classes": INTERCEPTOR_CLASS}
         worker = stack.enter_context(ConnectWorker(java, class_path=(jar_path(),)))
         file = write_properties(folder / "python.properties", _properties(servers, prefix, "measured-python"))
-        store = stack.enter_context(
-            subprocess.Popen(
-                [sys.executable, "-m", "tests.lab.benchmarks.steady_state", "--follow", str(file)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-        )
-        stack.callback(store.kill)
-        if store.stdout is None or store.stdout.readline().strip() != _READY:
-            raise ReadToEndTimeoutError("the Python store did not start; it says why above")
+        store = stack.enter_context(running("tests.lab.benchmarks.steady_state", "--follow", file))
         yield [
             _Process("java", worker.pid or 0, counts_bytes=True),
             # librdkafka reads by recvmsg(2), which Linux does not count.
@@ -136,7 +124,7 @@ def _followers(servers: str, prefix: str, folder: Path) -> Iterator[list[_Proces
 
 def _follow(file: Path) -> int:
     with ConnectStorage(WorkerConfig.from_file(file)):
-        print(_READY, flush=True)
+        print(READY, flush=True)
         sys.stdin.read()
     return 0
 
@@ -208,12 +196,11 @@ def steady_table(report: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _measure(options: argparse.Namespace, site: Site) -> tuple[dict[str, Any], list[str]]:
+def _measure(options: argparse.Namespace, site: Site) -> dict[str, Any]:
     options.groups, options.rates = sorted({1, *options.groups}), sorted(set(options.rates))
     if options.rates[0] <= 0 or options.window <= 0:
         raise ConfigError("--rates and --window have to be more than 0")
-    report = {**steady_report(_readings(site, options)), "window_s": options.window}
-    return report, steady_table(report)
+    return {**steady_report(_readings(site, options)), "window_s": options.window}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -228,7 +215,7 @@ def main(argv: Sequence[str]) -> int:
     arguments.add_argument("--window", type=float, default=20.0, metavar="SECONDS", help="of one figure; default 20")
     arguments.add_argument("--follow", type=Path, help=argparse.SUPPRESS)
     options = arguments.parse_args(argv)
-    return run("steady_state", options, _measure) if options.follow is None else _follow(options.follow)
+    return run(options, _measure, steady_table) if options.follow is None else _follow(options.follow)
 
 
 if __name__ == "__main__":

@@ -171,14 +171,13 @@ def workers_table(report: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _measure(options: argparse.Namespace, site: Site) -> tuple[dict[str, Any], list[str]]:
-    report = workers_report(_starts(site, options.rounds))
-    return report, workers_table(report)
+def _measure(options: argparse.Namespace, site: Site) -> dict[str, Any]:
+    return workers_report(_starts(site, options.rounds))
 
 
 def main(argv: Sequence[str]) -> int:
     """Measure starts of workers."""
-    return run("workers", parser("workers", __doc__, rounds=5).parse_args(argv), _measure)
+    return run(parser("workers", __doc__, rounds=5).parse_args(argv), _measure, workers_table)
 
 
 if __name__ == "__main__":

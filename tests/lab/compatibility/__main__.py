@@ -8,7 +8,6 @@ output, progress on standard error. Exit code 0: every cell shares, or is explai
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import signal
 import sys
@@ -88,10 +87,6 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--result", type=Path, metavar="FILE", help="JSON that is kept and gone on with")
     parser.add_argument("--report", type=Path, metavar="FILE", help="page that shows the whole result, Markdown")
     parser.add_argument("--again", action="store_true", help="measure what was measured before, too")
-    parser.add_argument(
-        "--no-cost", action="store_true", help="skip the start without foreign records that the other is compared with"
-    )
-    parser.add_argument("--output", choices=("text", "json"), default="text")
     options = parser.parse_args(argv)
     _check(options)
     return options
@@ -167,12 +162,9 @@ def run(options: argparse.Namespace) -> int:
                 _keep(options, results)
     _keep(options, results)
     asked = {cell.name: results[cell.name] for cell in cells}
-    if options.output == "json":
-        print(json.dumps(document(asked), ensure_ascii=False))
-    else:
-        for cell in cells:
-            found = results[cell.name]
-            print(f"broker {cell.broker:<8} {cell.title:<52} {found.outcome} {found.reason}".rstrip())
+    for cell in cells:
+        found = results[cell.name]
+        print(f"broker {cell.broker:<8} {cell.title:<52} {found.outcome} {found.reason}".rstrip())
     return 1 if any(found.outcome is Outcome.FAILS for found in asked.values()) else 0
 
 
@@ -189,9 +181,7 @@ def _place(options: argparse.Namespace, broker: str, stack: ExitStack) -> Place 
 
 def _tried(cell: Cell, place: Place | str, options: argparse.Namespace) -> CellResult:
     if isinstance(place, Place):
-        return try_cell(
-            cell, place, foreign=options.foreign, libraries=options.libraries, with_cost=not options.no_cost
-        )
+        return try_cell(cell, place, foreign=options.foreign, libraries=options.libraries)
     return CellResult.of(cell, decide(place), machine())
 
 

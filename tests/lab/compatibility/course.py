@@ -30,9 +30,7 @@ _PYTHON_GROUPS: Final = ("com.acme", "com.acme.orders.my.conn")
 _Side = TypeVar("_Side")
 
 
-def try_cell(
-    cell: Cell, place: Place, *, foreign: int, libraries: Mapping[str, Path], with_cost: bool = True
-) -> CellResult:
+def try_cell(cell: Cell, place: Place, *, foreign: int, libraries: Mapping[str, Path]) -> CellResult:
     """Try one cell; whatever goes wrong in it is its result.
 
     Args:
@@ -40,7 +38,6 @@ def try_cell(
         place: the broker.
         foreign: records of further groups, about a third in each topic.
         libraries: folders with the jars of workers of one's own, by version.
-        with_cost: restart a worker before there are foreign records, to compare the start among them with.
     """
     began_s, load = time.monotonic(), round(os.getloadavg()[0], 1)
     java: list[JavaEvidence] = []
@@ -52,7 +49,7 @@ def try_cell(
         course: _Course | None = None
         try:
             course = _Course(cell, place, folder, libraries, stack)
-            java, python = course.run(foreign, with_cost)
+            java, python = course.run(foreign)
         except (ConnectShareError, TimeoutError) as error:
             trouble = str(error)
             cannot = None if course is None else course.why_it_cannot()
@@ -100,11 +97,11 @@ class _Course:
         for java in self._javas:
             stack.callback(java.close)
 
-    def run(self, foreign: int, with_cost: bool) -> tuple[list[JavaEvidence], list[PythonEvidence]]:
+    def run(self, foreign: int) -> tuple[list[JavaEvidence], list[PythonEvidence]]:
         """Everything in its order; the first thing that does not hold is raised."""
         _each(self._javas, JavaSide.start)
         _each(self._javas, JavaSide.first_changes)
-        if with_cost and len(self._javas) == 1:  # with two, none is alone
+        if len(self._javas) == 1:  # with two, none is alone
             self._javas[0].restart_alone()
         _each(self._pythons, PythonSide.start)
         _each(self._pythons, PythonSide.first_changes)

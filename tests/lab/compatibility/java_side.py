@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +12,7 @@ from connect_share.model.config_state import TargetState
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import TopicType
 from connect_share.replay import replay_config, replay_offsets, replay_status
+from tests.lab.benchmarks.process_cost import cpu_seconds
 from tests.lab.compatibility.cells import JavaKind, Plugin
 from tests.lab.compatibility.result import JavaEvidence, Start
 from tests.lab.compatibility.shared_topics import SharedTopics
@@ -71,7 +71,7 @@ class JavaSide(Sources):
 
         def started() -> tuple[str, int] | None:
             nonlocal cpu_s
-            cpu_s = _cpu_seconds(self.worker.pid)
+            cpu_s = cpu_seconds(self.worker.pid)
             if not self.worker.running:
                 raise EmbeddedError(f"the worker ended with exit code {self.worker.exit_code} at its start")
             return topics_read(self.worker.log()[begin:])
@@ -199,12 +199,3 @@ class JavaSide(Sources):
             if [offsets.offset(name, each) for each in partitions] != [{"position": wanted.due * len(LINE)}]:
                 found.append(f"the offset topic says something else of {name}")
         return found
-
-
-def _cpu_seconds(pid: int | None) -> float | None:
-    """Return the CPU seconds of a process, where the system knows them (Linux)."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return round((int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), 2)

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import uuid
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from connect_share.errors import WriteError
+from connect_share.files import Silent
 from connect_share.jar import INTERCEPTOR_CLASS
-from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.create import ensure_topic, topic_spec
 from connect_share.kafka.descriptions import NewTopicRequest
-from connect_share.kafka.read import read_ranges
-from connect_share.model.keys import ClusterGroupId, prefix_key, split_key
-from connect_share.model.records import OffsetRange, Record, TopicType
-from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
+from connect_share.model.keys import ClusterGroupId, split_key
+from connect_share.model.records import Record, TopicType
+from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
+from spark_jobs.workload import WorkloadSize
+from tests.lab.benchmarks.frame import create_topics, delete_topics, write_groups
 from tests.lab.compatibility.cells import Plugin
 from tests.lab.embedded.worker import QUICK_MEMBERS, worker_properties
+from tests.support.topics import read_topic
 
 PREFIX: Final = "compat"
 _CLIENT: Final = "compatibility"
-_OTHER_GROUPS: Final = 20
+_OTHERS: Final = WorkloadSize(groups=20, config_bytes=0, status_bytes=0)
 _CONNECTORS_CLIENTS: Final = ("producer.", "consumer.", "admin.")
 
 
@@ -72,9 +72,7 @@ class SharedTopics:
 
     def create(self) -> None:
         """Create the three topics."""
-        with self._admin() as admin:
-            for topic_type in TopicType:
-                ensure_topic(admin, topic_spec(self.config, topic_type))
+        create_topics(self.config)
 
     def create_data_topic(self, name: str) -> str:
         """Create a topic for a connector to write to; return its name."""
@@ -86,8 +84,9 @@ class SharedTopics:
 
     def delete(self) -> None:
         """Remove everything that was made."""
+        delete_topics(self.config)
         with self._admin() as admin:
-            admin.delete_topics([*(self.config.topic(topic_type) for topic_type in TopicType), *self._data_topics])
+            admin.delete_topics(self._data_topics)
 
     def records_written(self, topic: str) -> int:
         """Count what was ever written to a data topic."""
@@ -96,13 +95,8 @@ class SharedTopics:
 
     def records(self, topic_type: TopicType) -> list[Record]:
         """Read one of the three topics."""
-        topic = self.config.topic(topic_type)
         with self._admin() as admin:
-            pairs = [(topic, number) for number in range(len(admin.describe_topics([topic])[topic].partitions))]
-            starts, ends = admin.start_offsets(pairs), admin.end_offsets(pairs)
-        ranges = [OffsetRange(topic, number, starts[topic, number], ends[topic, number]) for _, number in pairs]
-        settings = self.config.consumer_settings()
-        return list(read_ranges(settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id=_CLIENT))
+            return read_topic(admin, self.config.consumer_settings(), self.config.topic(topic_type))
 
     def groups(self, topic_type: TopicType) -> dict[ClusterGroupId | None, int]:
         """Count the records of each group; ``None`` has the plain ones."""
@@ -118,46 +112,13 @@ class SharedTopics:
 
     def other_groups(self) -> list[str]:
         """Ids of the groups of which there are nothing but records."""
-        return [self.group(f"team-{number}.my.conn") for number in range(_OTHER_GROUPS)]
+        return [_OTHERS.group_id(number) for number in range(_OTHERS.groups)]
 
     def write_others(self, number: int) -> None:
-        """Write about so many records of other groups, a third to each topic.
-
-        Raises:
-            WriteError: not all were acknowledged.
-        """
-        producer = client.producer(
-            self.config.producer_settings(), client_id=_CLIENT, overrides={"linger.ms": "5"}, idempotent=False
-        )
-        failed: list[str] = []
-        for topic_type in TopicType:
-            for key, value in _others(topic_type, self.other_groups(), number // len(TopicType)):
-                producer.produce(
-                    self.config.topic(topic_type),
-                    key=key,
-                    value=value,
-                    on_delivery=lambda error, _: failed.append(str(error)) if error else None,
-                )
-                producer.poll(0)
-        left = producer.flush(60)
-        if left or failed:
-            raise WriteError(f"{left + len(failed)} records of other groups were not acknowledged within 60 s")
+        """Write about so many records of other groups, a third to each topic, few of them with a key of an earlier one."""
+        each, jobs = number // len(TopicType), -(-number // (4 * len(TopicType) * _OTHERS.groups))
+        size = replace(_OTHERS, jobs=max(1, jobs), config_records=each, status_records=each, offset_records=each)
+        write_groups(self.config, size, Silent())
 
     def _admin(self) -> Admin:
         return Admin(self.config.admin_settings(), client_id=_CLIENT, timeout_s=30.0)
-
-
-def _others(topic_type: TopicType, groups: list[str], number: int) -> Iterator[tuple[bytes, bytes]]:
-    for count in range(number):
-        group, connector = groups[count % len(groups)], f"job.{count // len(groups)}"
-        if topic_type is TopicType.CONFIG:
-            key = f"connector-{connector}"
-            properties = {"name": connector, "connector.class": "com.acme.Source", "tasks.max": "1"}
-            value: dict[str, object] = {"properties": properties}
-        elif topic_type is TopicType.STATUS:
-            key = f"status-connector-{connector}"
-            value = {"state": "RUNNING", "trace": None, "worker_id": "10.0.0.1:8083", "generation": 3}
-        else:
-            key = json.dumps([connector, {"filename": "/var/in.1.txt"}], separators=(",", ":"))
-            value = {"position": count}
-        yield prefix_key(group, key.encode()), json.dumps(value, separators=(",", ":")).encode()

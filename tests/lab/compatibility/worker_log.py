@@ -49,6 +49,11 @@ class LogReading:
     about_foreign: Mapping[TopicType, int]
     other_about_foreign: int
 
+    @property
+    def foreign(self) -> int:
+        """All entries about records of others."""
+        return sum(self.about_foreign.values()) + self.other_about_foreign
+
 
 def topics_read(text: str) -> tuple[str, int] | None:
     """Find when the worker had read its topics: the time as logged, and where that line ends."""

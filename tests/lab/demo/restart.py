@@ -16,6 +16,7 @@ from connect_share.kafka.read import read_ranges
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import Isolation, WorkerConfig, load_properties
+from tests.lab.compatibility.worker_log import read_log
 from tests.lab.demo.clusters import PASSWORD, SEALED_GROUP, data_file
 from tests.lab.demo.restart_checks import (
     DataState,
@@ -23,7 +24,6 @@ from tests.lab.demo.restart_checks import (
     compare_data,
     compare_restart,
     count_plain_keys,
-    foreign_log_lines,
     search_segments,
 )
 from tests.lab.demo.result import GroupAgain, SealedGroup, SharedTopic
@@ -62,9 +62,10 @@ def run_again(captured: Sequence[Captured], admin: Admin, work: Path, say: Calla
     found = []
     for each, data, (group, started, appended), log in zip(captured, before, runs, logs, strict=True):
         # Looked at when all have been stopped: nothing comes late any more.
+        others = [other.cluster.group_id for other in captured if other is not each]
         checks = {
             "data": compare_data(data, started, _data_state(admin, each), appended),
-            "foreign_log_lines": foreign_log_lines(log),
+            "foreign_log_lines": read_log(log, others).foreign,
         }
         found.append(group.model_copy(update=checks))
         say(f"{each.cluster.group_id}: {group.restart.found.connectors} connectors back after {group.seconds:.1f} s")

@@ -5,24 +5,15 @@ Differences are named without values: neither configurations nor offsets nor lin
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 from connect_share.model.keys import split_key
 from connect_share.model.records import Record, TopicType
 from tests.lab.demo.result import DataAgain, SegmentSearch, SharedTopic
 from tests.lab.demo.views import ClusterView, ConnectorView, GroupComparison, StatusView, compare_views
-
-# What a plain worker says of each record that it cannot place.
-_ABOUT_FOREIGN: Final = re.compile(
-    r"^\[[^\]]*\] (?:WARN|ERROR|FATAL) .*?"
-    r"(?:discarding|ignoring offset partition|ignoring task configuration|invalid key|invalid data for)",
-    re.IGNORECASE | re.MULTILINE,
-)
-
 
 Place = tuple[Literal["data topic", "file of sink"], str]
 
@@ -85,11 +76,6 @@ def compare_data(
             )
         )
     return tuple(found)
-
-
-def foreign_log_lines(log: str) -> int:
-    """Return the number of warnings and errors of a worker's log that speak of records it cannot place."""
-    return len(_ABOUT_FOREIGN.findall(log))
 
 
 def count_plain_keys(topic: str, topic_type: TopicType, records: Iterable[Record]) -> SharedTopic:

@@ -81,7 +81,7 @@ class StateCounts(Shown):
 
 
 class ConnectorLine(Shown):
-    """One connector as it has to be, and as it was found; ``None`` where it is absent."""
+    """The state of one connector as it has to be, and as it was found; ``None`` where it is absent."""
 
     connector: str
     wanted: str | None
@@ -191,17 +191,6 @@ def _state_text(status: StatusView | None) -> str:
     return "no status" if status is None else status.state
 
 
-def line_of(connector: ConnectorView | None) -> str | None:
-    """Return one connector in numbers and states; ``None`` if it is absent."""
-    if connector is None:
-        return None
-    tasks = Counter(_state_text(status) for status in connector.tasks.values())
-    return (
-        f"{_state_text(connector.status)}, tasks: {_listed(tasks)}, {len(connector.config)} properties, "
-        f"{len(connector.topics)} topics, {len(connector.offsets)} offsets"
-    )
-
-
 def compare_views(
     cluster_group_id: str,
     wanted: ClusterView,
@@ -225,9 +214,8 @@ def compare_views(
             differences = [f"missing in {sides[1]}" if other is None else f"only in {sides[1]}"]
         else:
             differences = list(_differences(one, other, sides, status_fields))
-        lines.append(
-            ConnectorLine(connector=name, wanted=line_of(one), found=line_of(other), differences=tuple(differences))
-        )
+        states = [None if each is None else _state_text(each.status) for each in (one, other)]
+        lines.append(ConnectorLine(connector=name, wanted=states[0], found=states[1], differences=tuple(differences)))
     return GroupComparison(
         cluster_group_id=cluster_group_id, wanted=count(wanted), found=count(found), connectors=tuple(lines)
     )

@@ -72,7 +72,6 @@ def size_lines(sizes: Mapping[str, HouseSize]) -> list[str]:
     rows["longest file"] = ["{} {}".format(*size.longest_files[0]) for size in found]
     rows["longest function"] = ["{} {}".format(*size.longest_functions[0]) for size in found]
     rows["class names used twice"] = [str(len(size.repeated_classes)) for size in found]
-    rows["modules under 40 lines with one importer"] = [str(len(size.single_importer_modules)) for size in found]
     head = [f"| | {' | '.join(sizes)} |", f"| --- |{' --- |' * len(sizes)}"]
     return [*head, *(f"| {row} | {' | '.join(cells)} |" for row, cells in rows.items())]
 
@@ -117,7 +116,7 @@ def main(argv: Sequence[str]) -> int:
         if options.details:
             for revision, size in sizes.items():
                 longest = [*size.longest_files[:10], *size.longest_functions]
-                names = [*size.repeated_classes, *size.rooms.circles, *size.single_importer_modules]
+                names = [*size.repeated_classes, *size.rooms.circles]
                 print(f"\n{revision}", *longest, *names, sep="\n")
     return 0
 

@@ -19,13 +19,11 @@ class Rooms:
     """Rooms and their imports.
 
     Attributes:
-        imports: modules of the product that each of its modules imports, for types only or late too.
-        arrows: pairs of rooms of which the first imports from the second.
+        arrows: pairs of rooms of which the first imports from the second, for types only or late too.
         floors: rooms that lie one over the other on the longest way down; rooms that import each other are on one floor.
         circles: pairs of rooms that import each other, directly or through others.
     """
 
-    imports: dict[str, set[str]]
     names: set[str]
     arrows: set[tuple[str, str]]
     floors: int
@@ -92,7 +90,6 @@ def find_rooms(trees: Mapping[PurePath, ast.Module]) -> Rooms:
         return 1 + max((floor(other) for other in below[room] if room not in reached[other]), default=0)
 
     return Rooms(
-        imports=imports,
         names=set(below),
         arrows={(room, other) for room, others in below.items() for other in others},
         floors=max(map(floor, below), default=0),

@@ -15,7 +15,6 @@ LAB: Final = "tests/lab"
 # What has an extra of its own and is imported by nothing else; of two names for the same the second is of old revisions.
 PARTS: Final = tuple(f"connect_share/{name}" for name in ("topic_ids", "runtime", "group_membership", "herder"))
 CODE: Final = (".py", ".pyi", ".java")
-SMALL_LINES: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,6 @@ class HouseSize:
         longest_files: lines and place of the longest files of the product and the tests, longest first.
         longest_functions: lines and place of the longest functions of the product, longest first.
         repeated_classes: names that more than one class of the product has.
-        single_importer_modules: product modules of less than 40 lines that one other module imports.
     """
 
     areas: dict[str, AreaSize]
@@ -72,7 +70,6 @@ class HouseSize:
     longest_files: list[tuple[int, str]]
     longest_functions: list[tuple[int, str]]
     repeated_classes: list[str]
-    single_importer_modules: list[str]
 
 
 def _files(root: Path, area: Area) -> Iterator[Path]:
@@ -104,16 +101,6 @@ def _repeated_classes(trees: Mapping[PurePath, ast.Module]) -> list[str]:
     return sorted(name for name, count in names.items() if count > 1)
 
 
-def _single_importer_modules(root: Path, rooms: Rooms) -> list[str]:
-    importers = Counter(imported for names in rooms.imports.values() for imported in names)
-    small = []
-    for module in rooms.imports:
-        path = PurePath(*module.split(".")).with_suffix(".py")
-        if importers[module] == 1 and (root / path).is_file() and _line_count(root / path) < SMALL_LINES:
-            small.append(str(path))
-    return small
-
-
 def measure(root: Path) -> HouseSize:
     """Measure a tree: a checkout, or an unpacked revision."""
     paths = [path.relative_to(root) for path in _files(root, Area(PRODUCT, suffixes=(".py",)))]
@@ -127,5 +114,4 @@ def measure(root: Path) -> HouseSize:
         longest_files=sorted(((_line_count(path), str(path.relative_to(root))) for path in everything), reverse=True),
         longest_functions=sorted((one for path in trees for one in _functions(path, trees[path])), reverse=True)[:5],
         repeated_classes=_repeated_classes(trees),
-        single_importer_modules=_single_importer_modules(root, rooms),
     )

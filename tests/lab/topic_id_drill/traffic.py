@@ -17,6 +17,7 @@ from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.worker_config import ClientSettings, Isolation
 from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.waiting import holds, until
+from tests.support.topics import read_topic
 
 RECORDS: Final = 200
 WAIT_S: Final = 180.0
@@ -195,24 +196,9 @@ class Traffic:
 
     def contents(self) -> dict[Record, int]:
         """Read all topics to their ends; return the checksum of each record."""
-        partitions = [(topic, number) for topic, (count, _) in self.topics.items() for number in range(count)]
         with self._cluster.admin() as admin:
-            ends = admin.end_offsets(partitions)
-        reader = consumer(self._cluster.client_settings, client_id="drill-reader", isolation=Isolation.READ_UNCOMMITTED)
-        found: dict[Record, int] = {}
-        positions = dict.fromkeys(partitions, 0)
-        deadline_s = time.monotonic() + WAIT_S
-        try:
-            reader.assign([TopicPartition(topic, number, 0) for topic, number in partitions])
-            while any(positions[one] < ends[one] for one in partitions) and time.monotonic() < deadline_s:
-                message = reader.poll(0.5)
-                if message is not None and message.error() is None:
-                    topic, number, offset = place = position_of(message)
-                    found[place] = checksum(message.key(), message.value())
-                    positions[topic, number] = offset + 1
-        finally:
-            reader.close()
-        return found
+            records = [one for topic in self.topics for one in read_topic(admin, self._cluster.client_settings, topic)]
+        return {(one.topic, one.partition, one.offset): checksum(one.key, one.value) for one in records}
 
     def check_unchanged(self, before: Mapping[Record, int]) -> None:
         """Raise ``EmbeddedError`` if a record is not as before."""

@@ -28,6 +28,7 @@ def test_a_log_is_counted_by_what_it_says_of_others() -> None:
     assert reading.about_foreign == {TopicType.CONFIG: 1, TopicType.STATUS: 1, TopicType.OFFSET: 1}
     # Neither its own group id, which begins like the other's, nor its own keys.
     assert reading.other_about_foreign == 1
+    assert reading.foreign == 4
     assert (reading.lines, reading.warnings, reading.errors) == (10, 4, 3)
     assert reading.bytes == len(LOG[:end].encode())
     assert read_log(LOG, []).other_about_foreign == 0

@@ -6,7 +6,6 @@ import pytest
 
 from spark_jobs.benchmark.results import StartupResult
 from tests.lab.benchmarks.figures import ROOT, TABLES, drawings, readme_figures, with_figures
-from tests.lab.benchmarks.startup.goals import goals
 from tests.lab.compatibility.__main__ import broker_versions, worker_versions
 from tests.lab.compatibility.cells import Plugin, planned
 from tests.lab.compatibility.page import page as compatibility_page
@@ -30,8 +29,7 @@ def test_figures_and_pages_are_those_of_the_benchmarks_results() -> None:
     check_self_contained(page)
 
 
-def test_what_was_not_measured_is_neither_met_nor_missed_and_makes_no_figures() -> None:
-    assert {goal.met for goal in goals(StartupResult())} == {None}
+def test_what_was_not_measured_makes_no_figures() -> None:
     with pytest.raises(Exception, match="kip, groups-1000 and groups-1 is not in the result"):
         readme_figures(StartupResult())
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,22 +20,21 @@ from typing import Final, Literal
 from connect_share.files import Progress
 from connect_share.jar import INTERCEPTOR_CLASS, jar_path
 from connect_share.kafka.client import producer
-from connect_share.model.config import connector_config_record
-from connect_share.model.keys import ClusterGroupId, prefix_key
+from connect_share.model.keys import prefix_key
 from connect_share.model.offsets import offset_key, offset_value
-from connect_share.model.records import ConnectorTaskId, Record, TopicType
-from connect_share.model.status import ConnectorStatus, State, TaskStatus, task_status_record
+from connect_share.model.records import TopicType
+from connect_share.model.status import ConnectorStatus, State
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from spark_jobs.benchmark.results import Latency, StartupResult
 from spark_jobs.benchmark.starts import run_python
 from spark_jobs.benchmark.topics import SERVERS, Connection, worker_of, write_worker
-from tests.lab.benchmarks.frame import topics_of
+from tests.lab.benchmarks.frame import READY, records_of_others, running, topics_of
 from tests.lab.benchmarks.startup.contenders import java_file
 from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.embedded.java_program import time_java_puts
 from tests.lab.embedded.worker import worker_properties
-from tests.support.topics import ANYWHERE, written_evenly
+from tests.support.topics import written_evenly
 
 PUTS: Final = 200
 """Into each store, of each contender, beside each number of groups."""
@@ -116,17 +114,10 @@ def _others(worker_file: Path, groups: int) -> Iterator[None]:
     if groups == 0:
         yield
         return
-    command = [sys.executable, "-m", _MODULE, "writers", str(worker_file), str(groups)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writers:
-        try:
-            if writers.stdout is None or writers.stdout.readline().strip() != "writing":
-                raise EmbeddedError("the other groups' writers did not start, see above")
-            yield
-            if writers.poll() is not None:
-                raise EmbeddedError("the other groups' writers ended early, see above")
-        finally:
-            # It ends by itself when its standard input is closed, which leaving this block does; or at once:
-            writers.terminate()
+    with running(_MODULE, "writers", worker_file, groups) as writers:
+        yield
+        if writers.poll() is not None:
+            raise EmbeddedError("the other groups' writers ended early, see above")
 
 
 def _measure_puts(contender: str, worker_file: Path, count: int) -> dict[str, list[float]]:
@@ -179,23 +170,6 @@ def _put_status(storage: ConnectStorage, number: int) -> None:
         time.sleep(_LOOK_EVERY_S)
 
 
-def _records_of(worker: WorkerConfig, groups: int) -> Iterator[Record]:
-    """Yield records of so many groups in turn for all three topics."""
-    for turn in itertools.count():
-        group = ClusterGroupId(f"other-{turn % groups:03d}")
-        for topic_type, (key, value) in _records(turn // groups).items():
-            yield Record(worker.topic(topic_type), ANYWHERE, 0, 0, prefix_key(group, key), value)
-
-
-def _records(number: int) -> dict[TopicType, tuple[bytes, bytes | None]]:
-    task = ConnectorTaskId("busy", number % 4)
-    return {
-        TopicType.CONFIG: connector_config_record("busy", {"name": "busy", "number": str(number), "notes": "x" * 500}),
-        TopicType.OFFSET: (offset_key("busy", {"file": str(number % 4)}), offset_value({"position": number})),
-        TopicType.STATUS: task_status_record(TaskStatus(task, State.RUNNING, "127.0.0.1:8083", number)),
-    }
-
-
 def main(argv: list[str]) -> int:
     """Print one JSON object of puts, or write until standard input ends."""
     what, worker = argv[0], worker_of(Path(argv[1]))
@@ -206,9 +180,9 @@ def main(argv: list[str]) -> int:
         int(argv[2]),
         producer(worker.producer_settings(), client_id="others", overrides={"linger.ms": "0"}),
     )
-    each_second = WRITES_A_SECOND * groups * len(TopicType)
-    with written_evenly(sender, _records_of(worker, groups), each_second, every_s=0.001):
-        print("writing", flush=True)
+    each_second, records = WRITES_A_SECOND * groups * len(TopicType), records_of_others(worker, groups, list(TopicType))
+    with written_evenly(sender, records, each_second, every_s=0.001):
+        print(READY, flush=True)
         sys.stdin.read()
     return 0
 

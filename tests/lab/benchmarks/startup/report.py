@@ -1,13 +1,8 @@
-"""The start-up benchmark's report: a page, and the same as Markdown.
-
-``python -m tests.lab.benchmarks.startup.report RESULT.json --to DIR`` draws both files again from a saved result.
-"""
+"""The start-up benchmark's report: a page, and the same as Markdown."""
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,27 +14,24 @@ from connect_share.console import printable
 from connect_share.contents.cost_model import EARLY_BYTES, EARLY_RECORDS, CostModel
 from connect_share.errors import ConnectShareError
 from migrator.report import render_markdown, render_page
-from spark_jobs import command_line
-from spark_jobs.benchmark.results import StartupResult, Warmth, read
+from spark_jobs.benchmark.results import StartupResult, Warmth
 from tests.lab import plots, units
 from tests.lab.benchmarks.startup.goals import goals
-from tests.lab.benchmarks.startup.series import Growth, contrasts, growths
+from tests.lab.benchmarks.startup.series import contrasts, growths
 from tests.lab.benchmarks.startup.view import (
     EMBEDDED,
     KIP,
     OURS,
     STORES,
     WARMTHS,
-    MeasuredLatency,
     MeasuredScenario,
-    MeasuredStorm,
     look_of,
     measured_latencies,
     measured_scenarios,
     measured_storms,
     predictions,
 )
-from tests.lab.units import duration, listed, percent, ratio, size
+from tests.lab.units import duration, percent, size
 
 _PHASE_PLOTS: Final = 2
 
@@ -48,9 +40,7 @@ def report_values(result: StartupResult) -> dict[str, Any]:
     """Return what the report's template shows; what was not measured is empty."""
     scenarios = measured_scenarios(result)
     grown = growths(result, scenarios)
-    compared = contrasts(result, scenarios)
-    storms, latencies = measured_storms(result), measured_latencies(result)
-    large = next((each.sizes[-1][1] for each in grown if each.dimension.x_label == "groups"), None)
+    compared = contrasts(scenarios)
     kip = scenarios.get(KIP)
     elsewhere = {KIP, *(scenario.name for each in grown for _, scenario in each.sizes)}
     elsewhere |= {scenario.name for each in compared for scenario in (each.without, each.having)}
@@ -59,8 +49,6 @@ def report_values(result: StartupResult) -> dict[str, Any]:
     return {
         "result": result,
         "goals": goals(result),
-        "cards": list(ratio_cards(kip, large)),
-        "sentences": list(sentences(scenarios, grown, storms, latencies)),
         "kip": kip,
         "growths": grown,
         "model_cards": model_cards(result.model, predicted=bool(result.predictions)) if result.model else [],
@@ -71,8 +59,8 @@ def report_values(result: StartupResult) -> dict[str, Any]:
         "contrasts": compared,
         "contrast_titles": [f"{each.title}: “{each.having.title}” against “{each.without.title}”" for each in compared],
         "others": [each for each in scenarios.values() if each.name not in elsewhere],
-        "storms": storms,
-        "latencies": latencies,
+        "storms": measured_storms(result),
+        "latencies": measured_latencies(result),
         "facts": _facts(result),
         "is_embedded": _is_embedded(result),
         "missing": [f"Not measured: {look_of(name).title}: {why}" for name, why in sorted(result.missing.items())],
@@ -161,47 +149,12 @@ def latency_lines(result: StartupResult) -> Iterator[str]:
         yield printable(f"put to read-back, {what}: p50 {p50} ms, p99 {p99} ms")
 
 
-def main(argv: Sequence[str]) -> int:
-    """Draw the report of a saved result; return the exit code."""
-    arguments = argparse.ArgumentParser(prog="python -m tests.lab.benchmarks.startup.report", description=__doc__)
-    arguments.add_argument("result", type=Path, help="JSON file that benchmark_startup wrote")
-    arguments.add_argument("--to", type=Path, required=True, metavar="DIR", help="folder for report.html and report.md")
-
-    def body(options: argparse.Namespace) -> int:
-        for path in write_report(read(options.result), options.to):
-            print(path)
-        return 0
-
-    return command_line.run(arguments.parse_args(argv), body)
-
-
-_ON_KIP: Final[tuple[tuple[str, Warmth], ...]] = (("java", "cold"), ("java-foreign", "warm"), ("kcat", "cold"))
-_ON_LARGE: Final[tuple[tuple[str, Warmth], ...]] = (("java", "warm"), ("java-jar", "warm"))
-
-
 class Card(NamedTuple):
-    """A figure that is to be seen first: how much, of what, and how it came about."""
+    """A price of the cost model, and what it is of."""
 
     figure: str
     what: str
     detail: str = ""
-
-
-def ratio_cards(kip: MeasuredScenario | None, large: MeasuredScenario | None) -> Iterator[Card]:
-    """Yield the main ratios, of the KIP's workload and of the scenario with the most groups."""
-    for scenario, where, wanted in ((kip, "KIP's workload", _ON_KIP), (large, large.title if large else "", _ON_LARGE)):
-        for contender, warmth in wanted:
-            other = scenario.find(contender, warmth) if scenario else None
-            if other is not None and other.ours is not None and other.times is not None:
-                theirs, ours = duration(other.total.median), duration(other.ours.total.median)
-                yield Card(f"{ratio(other.times)} ×", other.title, f"{where}: {theirs} against our {ours}")
-    full, short = (large.find(name, "cold") if large else None for name in (OURS, "python-checkpoint"))
-    if large is not None and full is not None and short is not None:
-        yield Card(
-            f"{ratio(full.total.median / short.total.median)} ×",
-            "our full read, against a start from a checkpoint",
-            f"{large.title}: {duration(full.total.median)} against {duration(short.total.median)}",
-        )
 
 
 def model_cards(model: CostModel, *, predicted: bool) -> list[Card]:
@@ -216,47 +169,3 @@ def model_cards(model: CostModel, *, predicted: bool) -> list[Card]:
     cards = [Card(duration(seconds), what, detail) for seconds, what, detail in prices if seconds or what != "more"]
     error = Card(f"± {percent(model.error)}", "largest error", "of a size predicted from the others")
     return [Card(duration(model.fixed_s), "fixed"), *cards, *([error] if predicted else [])]
-
-
-def sentences(
-    scenarios: dict[str, MeasuredScenario],
-    growths: list[Growth],
-    storms: list[list[MeasuredStorm]],
-    latencies: list[MeasuredLatency],
-) -> Iterator[str]:
-    """Yield what was found, one sentence for each part of the report."""
-    kip = scenarios[KIP].starts if KIP in scenarios else ()
-    if ours := [f"{duration(each.total.median)} {each.warmth}" for each in kip if each.contender == OURS]:
-        yield (
-            f"On the KIP's workload our three stores are ready after {listed(ours)}; "
-            "the KIP gives about 500 ms for the config topic alone."
-        )
-    if grown := [sentence for growth in growths if (sentence := _grown(growth))]:
-        yield f"Our start grows {listed(grown)}."
-    together = [
-        f"{storm.storm.starts:,} {storm.label} {ratio(storm.times)} times ({storm.storm.failed or 'none'} failed)"
-        for *_, storm in storms
-        if storm.times is not None
-    ]
-    if together:
-        yield f"Wall time of starts side by side against one after another: {listed(together)}."
-    puts = [
-        f"{each.latency.store} {duration(each.seconds.median)} (Java's: {duration(each.seconds.median / each.beside_java)})"
-        for each in latencies
-        if each.latency.groups == 1 and each.beside_java is not None
-    ]
-    if puts:
-        yield f"Put to read-back of running stores, half of all sooner than: {listed(puts)}."
-
-
-def _grown(growth: Growth) -> str:
-    ends = growth.ends_of_ours()
-    if ends is None:
-        return ""
-    (first_x, first), (last_x, last) = ends
-    between = f"{first_x:,.0f} and {last_x:,.0f} {growth.dimension.unit}"
-    return f"from {duration(first.median)} to {duration(last.median)} between {between}"
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +14,6 @@ from tests.lab.benchmarks.startup.view import (
     WARMTHS,
     Measured,
     MeasuredScenario,
-    Spread,
     contender_order,
     look_of,
 )
@@ -31,27 +29,22 @@ class Dimension:
 
     Attributes:
         write: a value on the axis.
-        unit: of a value in a sentence.
     """
 
     title: str
     x_label: str
     of: Callable[[Scenario], float]
     write: Callable[[float], str]
-    unit: str
 
 
 _DIMENSIONS: Final[Mapping[str, Dimension]] = {
-    "groups": Dimension("More groups on the same topics", "groups", lambda each: each.groups, count_tick, "groups"),
-    "records": Dimension(
-        "More records", "records in all three topics", lambda each: each.records, count_tick, "records"
-    ),
+    "groups": Dimension("More groups on the same topics", "groups", lambda each: each.groups, count_tick),
+    "records": Dimension("More records", "records in all three topics", lambda each: each.records, count_tick),
     "record-size": Dimension(
         "Larger records",
         "size of a config record",
         lambda each: each.config_bytes / max(1, each.config_records),
         size,
-        "bytes of a config record",
     ),
 }
 
@@ -82,14 +75,6 @@ class Growth:
                 dashed = look.dashed or (contender == OURS and warmth == "cold")
                 lines.append(Curve(label, look.colour, points, dashed))
         return lines
-
-    def ends_of_ours(self) -> tuple[tuple[float, Spread], tuple[float, Spread]] | None:
-        """Return our start at the smallest and at the largest size, warm where that was measured."""
-        for warmth in reversed(WARMTHS):
-            ours = [(x, found.total) for x, scenario in self.sizes if (found := scenario.find(OURS, warmth))]
-            if len(ours) > 1:
-                return ours[0], ours[-1]
-        return None
 
     def model_curve(self, result: StartupResult) -> list[tuple[float, float, float, float]]:
         """Return what the model says of each size that our stores read: the seconds, and their bounds."""
@@ -152,53 +137,21 @@ class Contrast:
         return [(each, other) for each, other in others if other is not None]
 
 
-_SETTINGS: Final[Mapping[str, tuple[object, str]]] = {
-    "compacted": (False, "Compacted against dirty"),
-    "shared": (True, "Shared against dedicated"),
-    "compression": ("none", "Compressed with {} against uncompressed"),
-    "transactions": (False, "In transactions, read committed, against plain records"),
+_CONTRASTS: Final[Mapping[str, tuple[str, str]]] = {
+    "Compacted against dirty": ("kip", "compacted"),
+    "Shared against dedicated": ("dedicated", "kip"),
+    "Compressed with zstd against uncompressed": ("kip", "zstd"),
+    "Compressed with lz4 against uncompressed": ("kip", "lz4"),
+    "In transactions, read committed, against plain records": ("kip", "transactions"),
 }
-"""Settings of the topics by the scenario's member: the value that most scenarios have, and a title.
-
-Where that value is true, its side is the one that is asked about."""
+"""By title the scenario without the setting, and the one with it."""
 
 
-def contrasts(result: StartupResult, scenarios: Mapping[str, MeasuredScenario]) -> list[Contrast]:
-    """Return each scenario with a setting beside the nearest one without, where a contender was measured on both."""
-    found = []
-    for setting, (usual, title) in _SETTINGS.items():
-        for scenario in result.scenarios:
-            value = getattr(scenario, setting)
-            if value != usual and scenario.name in scenarios:
-                candidates = [
-                    Contrast(title.format(value), *_sides(scenarios[other.name], scenarios[scenario.name], usual))
-                    for other in sorted(result.scenarios, key=lambda other: _distance(other, scenario))
-                    if other.name in scenarios and _differ_in(setting, other, scenario)
-                ]
-                found += [each for each in candidates if each.pairs][:1]
-    return found
-
-
-def _sides(
-    usual: MeasuredScenario, other: MeasuredScenario, value: object
-) -> tuple[MeasuredScenario, MeasuredScenario]:
-    """Return the scenarios without and with what is asked about."""
-    return (other, usual) if value is True else (usual, other)
-
-
-def _differ_in(setting: str, other: Scenario, scenario: Scenario) -> bool:
-    """Return whether a scenario has the usual value of a setting, and is like another one in all else."""
-    alike = {*_SETTINGS, "jobs"} if setting == "shared" else {*_SETTINGS, "jobs", "groups"}
-    return getattr(other, setting) == _SETTINGS[setting][0] and all(
-        getattr(other, each) == getattr(scenario, each) for each in alike - {setting}
-    )
-
-
-def _distance(first: Scenario, second: Scenario) -> tuple[float, float, str]:
-    """Return how far two scenarios are apart in records and bytes a group, whichever is the larger one."""
-
-    def apart(of: Callable[[Scenario], float]) -> float:
-        one, other = (max(1.0, of(each) / max(1, each.groups)) for each in (first, second))
-        return abs(math.log(one / other))
-
-    return apart(lambda each: each.records), apart(lambda each: each.bytes), first.name
+def contrasts(scenarios: Mapping[str, MeasuredScenario]) -> list[Contrast]:
+    """Return the pairs of scenarios of which a contender was measured on both."""
+    found = [
+        Contrast(title, scenarios[without], scenarios[having])
+        for title, (without, having) in _CONTRASTS.items()
+        if without in scenarios and having in scenarios
+    ]
+    return [each for each in found if each.pairs]

@@ -22,7 +22,7 @@ from spark_jobs.benchmark.results import (
     measurable,
     median,
 )
-from tests.lab.units import milliseconds, ratio
+from tests.lab.units import milliseconds
 
 KIP: Final = "kip"
 EMBEDDED: Final = "embedded"
@@ -133,17 +133,6 @@ class Measured:
     def store_seconds(self, store: str) -> float | None:
         """Return the median until a store was ready."""
         return self.topics[store].median if store in self.topics else None
-
-    @property
-    def sentence(self) -> str:
-        """The comparison with ours in words, whichever is the faster one."""
-        if self.ours is None or self.times is None or self.contender == OURS:
-            return ""
-        ours = "our stores" if self.warmth == self.ours.warmth else f"a {self.ours.warmth} start of ours"
-        what = f"{self.warmth}: {look_of(self.contender).title}"
-        if self.times >= 1:
-            return f"{what}: {ratio(self.times)} times as long as {ours}"
-        return f"{what}: sooner, {ours} need {ratio(1 / self.times)} times as long"
 
 
 @dataclass(frozen=True, slots=True)
