@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -90,17 +89,6 @@ def test_reader_and_writer_take_the_group_of_their_store(kind: Callable[..., Any
             kind(store, "c", cluster_group_id=other)
 
 
-def test_what_was_written_under_the_stores_group_is_read_without_saying_it() -> None:
-    store = MemoryOffsetBackingStore(cluster_group_id="group-a")
-    store.start()
-    writer = OffsetStorageWriter(store, "c")
-    writer.offset({"file": "a"}, {"position": 1})
-    assert writer.begin_flush()
-    assert writer.do_flush() is not None
-    assert store.get([b'group-a.["c",{"file":"a"}]']).result(5) == {b'group-a.["c",{"file":"a"}]': b'{"position":1}'}
-    assert OffsetStorageReader(store, "c").offset({"file": "a"}) == {"position": 1}
-
-
 def test_a_store_over_two_is_asked_with_the_group_of_the_workers() -> None:
     own, of_worker = MemoryOffsetBackingStore(), MemoryOffsetBackingStore(cluster_group_id="group-a")
     assert ConnectorOffsetBackingStore(own, of_worker).cluster_group_id == "group-a"
@@ -117,16 +105,3 @@ def test_stores_in_memory_stand_on_no_worker_file() -> None:
         assert kind(cluster_group_id="group-a").cluster_group_id == "group-a"
         with pytest.raises(InvalidClusterGroupIdError):
             kind(cluster_group_id=" group-a ")
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        *(KafkaConfigBackingStore, KafkaStatusBackingStore, KafkaOffsetBackingStore, ConnectorOffsetBackingStore),
-        *(OffsetStorageReader, OffsetStorageWriter),
-    ],
-)
-def test_left_out_is_not_none(kind: type) -> None:
-    parameter = inspect.signature(kind).parameters["cluster_group_id"]
-    assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    assert str(parameter) == "cluster_group_id: 'GivenGroup' = NOT_GIVEN"

@@ -36,19 +36,6 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_rooms_are_joined_by_imports_of_types_and_late_ones_too(tree: Path) -> None:
-    rooms = measure(tree).rooms
-    assert rooms.arrows == {
-        ("__init__", "stores"),
-        ("cli", "stores"),
-        ("keys", "cli"),
-        ("migrator", "__init__"),
-        ("stores", "keys"),
-    }
-    assert rooms.circles == [("cli", "keys"), ("cli", "stores"), ("keys", "stores")]
-    assert rooms.floors == 3  # migrator, the package itself, and the circle as one
-
-
 def test_the_product_is_compared_with_each_ceiling(tree: Path) -> None:
     assert measure(tree).entries == ["cli", "keys", "runtime", "stores"]  # no old names, nor what users import from
     assert figures(measure(tree)) == {

@@ -5,7 +5,6 @@ One test or more for each point of docs/kip-1173.md.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -14,18 +13,14 @@ from typing import Any
 
 import pytest
 
-from connect_share.errors import ConfigError, InvalidClusterGroupIdError
+from connect_share.errors import InvalidClusterGroupIdError
 from connect_share.model.config import ConfigFold, RestartRequested
-from connect_share.model.keys import MARKER, ClusterGroupId, connector_of, own_key, prefix_key, split_key
+from connect_share.model.keys import MARKER, ClusterGroupId, own_key, prefix_key, split_key
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import Record, TopicType
 from connect_share.replay import replay_config, replay_offsets, replay_status
-from connect_share.stores.offsets import translated_key
-from connect_share.transform.rules import KeyTransform
-from connect_share.worker_config import WorkerConfig
 from migrator import KafkaConnectTopicMigrator, Skipped, SkipReason
-from migrator.moves import pair
-from tests.support.records import JSON_NULL, TOMBSTONE, config_log, logged, properties
+from tests.support.records import JSON_NULL, TOMBSTONE, config_log, properties
 
 ROOT = Path(__file__).parents[2]
 B = ClusterGroupId("B")
@@ -33,7 +28,6 @@ CONFIG, STATUS, OFFSET = TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET
 RUNNING = b'{"state":"RUNNING","trace":null,"worker_id":"w:8083","generation":1}'
 SESSION = {"key": "c2VjcmV0", "algorithm": "HmacSHA256", "creation-timestamp": 1}
 STRAIGHT = {"destination.cluster.name": "B", "topic.type": "config"}
-SHARING = "connect.management.topic.sharing.support"
 
 
 # The KIP as written
@@ -94,12 +88,6 @@ def cleaned(log: list[Record]) -> list[Record]:
     return [entry for entry in log if newest[entry.key] == entry.offset and entry.value is not None]
 
 
-def worker(**changes: str) -> dict[str, str]:
-    names = {f"{kind}.storage.topic": f"{kind}s" for kind in ("config", "offset", "status")}
-    changed = {name.replace("_", "."): value for name, value in changes.items()}
-    return {"bootstrap.servers": "a:9092", "group.id": "orders", **names, **changed}
-
-
 # Keys
 
 
@@ -107,15 +95,11 @@ def worker(**changes: str) -> dict[str, str]:
     ("topic_type", "group", "original"),
     [
         (CONFIG, "B", "connector-my.conn"),
-        (CONFIG, "B", "task-my.conn-0"),
         (CONFIG, "B", "logger-cluster-org.apache.kafka.connect"),
         (CONFIG, "com.acme", "connector-foo"),
-        (CONFIG, "com.acme", "session-key"),
-        (STATUS, "B", "status-connector-my.conn"),
         (STATUS, "B", "status-topic-server1.inventory.customers:connector-dbz"),
         (OFFSET, "B", '["foo",{"filename":"x.txt"}]'),
         (OFFSET, "B", '["foo",{"share":1.5}]'),
-        (OFFSET, "B", '["mirror",{"cluster":"us","partition":0,"topic":"eu.orders"}]'),
     ],
 )
 def test_keys_with_dots_are_lost(topic_type: TopicType, group: str, original: str) -> None:
@@ -132,12 +116,6 @@ def test_a_dot_at_the_end_names_another_connector() -> None:
     assert as_written.connector_config("foo") == {"a": "2"}  # that of the other one
     assert ours.connectors() == {"foo", "foo."}
     assert ours.connector_config("foo") == {"a": "1"}
-
-
-def test_a_plain_key_with_a_dot_is_taken_for_a_group() -> None:
-    key = b"connector-my.conn"
-    assert parse_key(key) == ("connector-my", "conn")
-    assert split_key(CONFIG, key) == (None, key)
 
 
 # Group ids
@@ -165,27 +143,7 @@ def test_an_id_that_begins_like_a_key_haunts_an_old_worker(
         ClusterGroupId(group)
 
 
-def test_ids_that_shadow_each_other() -> None:
-    key = b"a.connector-b.connector-foo"  # connector foo of group a.connector-b, or connector b.connector-foo of a
-    assert key.startswith(b"a.")
-    assert own_key(CONFIG, key, ClusterGroupId("a")) == b"connector-b.connector-foo"
-    with pytest.raises(InvalidClusterGroupIdError):
-        ClusterGroupId("a.connector-b")
-    # An id that begins with another one is no harm: what is left is no key of Connect.
-    assert own_key(CONFIG, b"a.b.connector-foo", ClusterGroupId("a")) is None
-    assert own_key(CONFIG, b"a.b.connector-foo", ClusterGroupId("a.b")) == b"connector-foo"
-
-
 # Plain records on shared topics
-
-
-def test_the_normal_flow_takes_an_old_cluster_over() -> None:
-    log = config_log([("session-key", SESSION), ("connector-old", properties(a="1"))])
-    as_written = replay_config(read_as_written(log, B, normal_flow=True))
-    assert as_written.connectors() == {"old"}  # both clusters run it
-    assert as_written.session_key is not None
-    ours = replay_config(log, B)
-    assert (ours.connectors(), ours.session_key, ours.offset) == (frozenset(), None, -1)
 
 
 def test_under_the_normal_flow_a_removed_connector_comes_back() -> None:
@@ -205,26 +163,6 @@ def test_half_a_group_switched_believes_that_it_is_in_step() -> None:
     assert replay_config(log, B).offset == 1  # ours is not in step, which shows at once
 
 
-def test_an_old_worker_keeps_its_state_and_pays_for_others() -> None:
-    own = config_log([("connector-a", properties(x="1"))])
-    foreign = config_log([(f"tenant{n}.connector-a", properties(x="2")) for n in range(100)], first=1)
-    fold = ConfigFold(None)
-    for entry in [*own, *foreign]:
-        fold.apply(entry, started=False)
-    assert fold.snapshot().connector_config("a") == {"x": "1"}
-    assert sum(fold.skipped.values()) == 100  # in Java an ERROR each, at every start
-    assert fold.offset == 101
-
-
-def test_readers_of_the_kip_complain_of_each_other(caplog: pytest.LogCaptureFixture) -> None:
-    """``parseKey`` logs an error for whatever it cannot split: plain keys, dotted ids and names of all others."""
-    log = config_log([("connector-a", {}), ("com.acme.connector-a", {}), ("C.logger-cluster-org.x", {})])
-    assert [parse_key(entry.key) for entry in log] == [None, None, None]
-    with caplog.at_level(logging.DEBUG):
-        replay_config(log, B)
-    assert not logged(caplog)
-
-
 # Offsets
 
 
@@ -242,15 +180,6 @@ def test_an_offset_store_without_an_id_lists_nothing() -> None:
     assert replay_offsets(log).partitions("foo") == []
     assert replay_offsets([record(b'["B.foo",{"file":"a"}]')]).partitions("foo") == []
     assert replay_offsets(log, B).partitions("foo") == [{"file": "a"}]
-
-
-def test_a_connectors_own_offsets_topic_has_plain_keys() -> None:
-    own_topic = {b'["foo",{}]': b'{"at":42}'}
-    asked = prefix_key(B, b'["foo",{}]')
-    assert own_topic.get(asked) is None  # it starts from the beginning
-    ours = translated_key(asked, B, None)
-    assert ours is not None
-    assert own_topic[ours] == b'{"at":42}'
 
 
 # The config topic's position
@@ -332,12 +261,6 @@ def test_a_copy_in_the_sources_partition_is_never_merged() -> None:
     assert replay_offsets([placed, newer], B).offset("foo", {"filename": "x.txt"}) == {"at": 2}
 
 
-def test_nearly_every_key_changes_its_partition() -> None:
-    keys = [f'["foo",{{"table":{n}}}]'.encode() for n in range(1_000)]
-    stay = sum(partition_for(key, 25) == partition_for(prefix_key(B, key), 25) for key in keys)
-    assert 0 < stay < 100
-
-
 def test_the_default_gives_prefixed_keys_a_second_prefix() -> None:
     source = record(b"A.connector-foo", b'{"properties":{}}')
     twice = migrate_as_written(source, "B")
@@ -346,61 +269,15 @@ def test_the_default_gives_prefixed_keys_a_second_prefix() -> None:
     assert parse_key(twice.key) is None  # nobody's, for ever
     assert replay_config([twice], B).connectors() == frozenset()
     assert KafkaConnectTopicMigrator(STRAIGHT).apply(source) == Skipped(SkipReason.ALREADY_PREFIXED)
-    with pytest.raises(ConfigError, match=r"old\.client"):
-        KafkaConnectTopicMigrator({**STRAIGHT, "source.cluster.names": "A"})
 
 
-def test_two_sources_overwrite_each_other(tmp_path: Path) -> None:
+def test_two_sources_overwrite_each_other() -> None:
     log = config_log([("A.connector-x", properties(of="A")), ("C.connector-x", properties(of="C"))])
     copied = [copy for entry in log if (copy := migrate_as_written(entry, "B", "A", "C")) is not None]
     assert replay_config(copied, B).connector_config("x") == {"of": "C"}  # A's is gone
-    files = []
-    for group in ("A", "C", "B"):
-        settings = {**worker(group_id=group), SHARING: "enabled"}
-        if group == "B":
-            settings["config.storage.topic"] = "other-configs"
-        files.append(tmp_path / f"{group}.properties")
-        files[-1].write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-    a, c, b = files
-    assert [str(move.group) for move in pair([a, c], [b])] == ["A", "C"]
-    with pytest.raises(ConfigError, match="merged"):
-        pair([a, c], [b, b])
-
-
-def test_there_is_no_way_back() -> None:
-    with pytest.raises(ConfigError, match=r"destination\.cluster\.name"):
-        KafkaConnectTopicMigrator({"topic.type": "config", "old.client": "false", "source.cluster.names": "B"})
-    out = KeyTransform(CONFIG, plain=False, groups=frozenset({"B"}), destination=None)
-    answer = out.apply(record(b"B.connector-my.conn"))
-    assert isinstance(answer, Record)
-    assert answer.key == b"connector-my.conn"
-
-
-def test_a_job_is_found_by_connects_own_rules() -> None:
-    """The KIP does not say how ``job.name`` is compared; the beginning of the key is the obvious way."""
-    keys = [b"task-orders-0", b"task-orders-eu-0"]
-    assert [key.startswith(b"task-orders-") for key in keys] == [True, True]
-    assert [connector_of(CONFIG, key) for key in keys] == ["orders", "orders-eu"]
-    job = KafkaConnectTopicMigrator({**STRAIGHT, "migrate.job": "true", "job.name": "orders"})
-    assert [isinstance(job.apply(record(key)), Record) for key in keys] == [True, False]
 
 
 # Properties, exactly-once
-
-
-@pytest.mark.parametrize("value", ["true", "enable", "yes"])
-def test_a_misspelt_switch_is_not_off(value: str) -> None:
-    """A worker that only compares with "enabled" runs with plain keys on shared topics."""
-    with pytest.raises(ConfigError, match=SHARING.replace(".", r"\.")):
-        WorkerConfig.from_properties({**worker(), SHARING: value})
-
-
-def test_transactional_ids_come_from_the_group_and_not_from_sharing() -> None:
-    plain = WorkerConfig.from_properties(worker())
-    shared = WorkerConfig.from_properties({**worker(), SHARING: "enabled"})
-    renamed = WorkerConfig.from_properties({**worker(group_id="orders.eu"), SHARING: "enabled"})
-    assert plain.transactional_id == shared.transactional_id  # the first new leader fences the last old one
-    assert renamed.transactional_id != plain.transactional_id  # nobody is fenced
 
 
 # The page

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from connect_share.checks.topics import (
     ClusterFacts,
-    FindingKind,
     PartitionReplicas,
     WatchedTopic,
     find,
@@ -126,18 +125,6 @@ def test_what_is_found() -> None:
     assert found_in(None, wanted=4) == [("cannot-be-created", None)]
     assert found_in(None, internal=True) == []  # made when it is first used
     assert found_in(None, wanted=4, internal=True) == [("cannot-be-created", None)]
-    assert {kind.value for kind in FindingKind} == {
-        "missing",
-        "cannot-be-created",
-        "too-few-replicas",
-        "min-insync-replicas",
-        "one-rack",
-        "under-replicated",
-        "no-leader",
-        "cleanup-policy",
-        "unclean-leader-election",
-        "partition-count",
-    }  # fmt: skip - public names
 
 
 @pytest.mark.parametrize("topic_type", TopicType)

@@ -389,17 +389,6 @@ def write_file_of(folder: Path, made: BackupContents, *, named: int | None = Non
     return path
 
 
-def test_a_chain_reads_as_one_file(tmp_path: Path) -> None:
-    for made in (contents(1, 0, 3, base=True), contents(2, 3, 3), contents(3, 3, 5)):
-        write_file_of(tmp_path, made)
-    (tmp_path / "notes.txt").write_text("of somebody else")
-    chain = BackupFiles.at(tmp_path, None)
-    chain.check()
-    assert [record.offset for _, record in chain.read_sections()] == [0, 1, 2, 3, 4]
-    assert (chain.records, chain.sections, chain.names[1]) == (5, (5,), "0000000003-increment.avro")
-    assert BackupFiles.at(tmp_path, 29).records == 3
-
-
 @pytest.mark.parametrize("second", [contents(2, 4, 5), contents(2, 2, 5), contents(2, 3, 5, topic_id="other")])
 def test_files_that_do_not_follow_each_other_are_refused(tmp_path: Path, second: BackupContents) -> None:
     write_file_of(tmp_path, contents(1, 0, 3, base=True))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from connect_share.checks.finding import counted, finding_lines
+from connect_share.checks.finding import Finding, counted, finding_lines
 from connect_share.checks.sealing import find
 from connect_share.console import Output
 from connect_share.contents.groups import Contents
@@ -21,7 +21,7 @@ from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.worker import SEALING_PROPERTY
 from tests.support.checked import folded
 from tests.support.sealed import GROUP, KEYS, key_text, sharing_worker
-from tests.unit.cli.test_sealed_groups import CONFIG, OFFSET, STATUS, claims, contents_of
+from tests.unit.cli.test_sealed_groups import CONFIG, OFFSET, STATUS, claims
 
 FILE = Path("/etc/connect/my worker.properties")
 RESEAL = f"connect-share-migrate reseal --worker-config '{FILE}'"
@@ -39,7 +39,13 @@ def mine(key: bytes, value: bytes | None) -> tuple[str, bytes, bytes | None]:
 def read(*written: tuple[str, bytes, bytes | None], owner: WorkerConfig | None = None, more: Any = ()) -> Contents:
     """All three topics, with these records on the offset topic, and perhaps more on others."""
     records = [Record("t", 0, at, 0, prefix_key(*each[:2]), each[2]) for at, each in enumerate(written)]
-    return contents_of({CONFIG: [], STATUS: [], OFFSET: records, **dict(more)}, owner)
+    topics: dict[TopicType, list[Record]] = {CONFIG: [], STATUS: [], OFFSET: records, **dict(more)}
+    return Contents({kind: folded(kind, given, worker=owner) for kind, given in topics.items()})
+
+
+def told(owner: WorkerConfig, *written: tuple[str, bytes, bytes | None]) -> list[Finding]:
+    """What is found in these records with the worker file of their group."""
+    return list(find(read(*written, owner=owner), owner, FILE, all_groups_sealed=False))
 
 
 def found(contents: Contents, owner: WorkerConfig | None = None, *, all_groups: bool = False) -> list[tuple[str, str]]:
@@ -61,8 +67,7 @@ def test_a_group_whose_newest_values_are_all_sealed_is_fine() -> None:
 @pytest.mark.parametrize(("mode", "severity"), [("required", "error"), ("accept", "warning")])
 def test_plain_values_are_counted_and_placed(mode: str, severity: str) -> None:
     owner = keyed(7, mode=mode)
-    contents = read(sealed(A), mine(B, b"{}"), mine(C, None), mine(A, b"{}"), mine(b'["d",{}]', b"{}"), owner=owner)
-    (finding,) = find(contents, owner, FILE, all_groups_sealed=False)
+    (finding,) = told(owner, sealed(A), mine(B, b"{}"), mine(C, None), mine(A, b"{}"), mine(b'["d",{}]', b"{}"))
     assert (finding.id, finding.severity.value, finding.where) == ("sealing-plain-values", severity, "t")
     places = "t[0]@3 (2 bytes), t[0]@1 (2 bytes), t[0]@2 (0 bytes) and more"
     assert finding.what == f"the newest record of 4 keys is plain, or a tombstone: {places}"
@@ -71,9 +76,7 @@ def test_plain_values_are_counted_and_placed(mode: str, severity: str) -> None:
 
 
 def test_plain_values_that_were_replaced_are_a_note() -> None:
-    owner = keyed(7)
-    contents = read(mine(A, b"{}"), mine(A, None), sealed(A), owner=owner)
-    (finding,) = find(contents, owner, FILE, all_groups_sealed=False)
+    (finding,) = told(keyed(7), mine(A, b"{}"), mine(A, None), sealed(A))
     assert (finding.id, finding.severity.value) == ("sealing-plain-replaced", "note")
     assert finding.what.startswith("2 plain records")
 
@@ -81,44 +84,35 @@ def test_plain_values_that_were_replaced_are_a_note() -> None:
 def test_what_the_group_has_not_sealed_is_found_with_the_reason() -> None:
     owner = keyed(7)
     copied = GROUP, B, sealed(A)[2]
-    replayed = sealed(A, 1)
-    contents = read(sealed(A, 10_000_000), copied, mine(C, b"\1x"), replayed, owner=owner)
-    (finding,) = find(contents, owner, FILE, all_groups_sealed=False)
+    (finding,) = told(owner, sealed(A, 10_000_000), copied, mine(C, b"\1x"), sealed(A, 1))
     assert (finding.id, finding.severity.value) == ("sealing-refused-values", "error")
     assert all(
         f"1 record refused: {words}" in finding.what for words in ("its value was not sealed", "its value is older")
     )
     assert "the newest of 3 keys: " in finding.what
-    known = read(mine(A, b"\1x"), sealed(A), mine(B, claims(8)), owner=owner)
-    (unknown, refused) = find(known, owner, FILE, all_groups_sealed=False)
+    (unknown, refused) = told(owner, mine(A, b"\1x"), sealed(A), mine(B, claims(8)))
     assert (unknown.id, refused.severity.value) == ("sealing-unknown-keys", "warning")
     assert "newest" not in refused.what
-    mended = read(copied, sealed(B), owner=owner)
-    assert found(mended, owner) == [("sealing-refused-values", "warning")]
+    (mended,) = told(owner, copied, sealed(B))
+    assert (mended.id, mended.severity.value) == ("sealing-refused-values", "warning")
 
 
 def test_keys_that_the_file_does_not_have() -> None:
-    owner = keyed(7)
     other = KeyRing.parse(key_text(8))
-    contents = read(sealed(A), sealed(B, keys=other), sealed(B, keys=other), owner=owner)
-    (finding,) = find(contents, owner, FILE, all_groups_sealed=False)
+    (finding,) = told(keyed(7), sealed(A), sealed(B, keys=other), sealed(B, keys=other))
     assert (finding.id, finding.severity.value) == ("sealing-unknown-keys", "error")
     assert finding.what.endswith(": 8 (2); the newest of 1 key: t[0]@2 (44 bytes)")
-    both = keyed(7, 8)
-    assert found(read(sealed(A), sealed(B, keys=other), owner=both), both) == []
+    assert told(keyed(7, 8), sealed(A), sealed(B, keys=other)) == []
     for without in (sharing_worker(), keyed(7, 8, mode="off")):
-        (finding,) = find(read(sealed(A), sealed(B, keys=other), owner=without), without, FILE, all_groups_sealed=False)
+        (finding,) = told(without, sealed(A), sealed(B, keys=other))
         assert (finding.id, finding.why) == ("sealing-unknown-keys", "workers without keys refuse them")
         assert ": 7 (1), 8 (1); the newest of 2 keys: " in finding.what
-        turned_off = read(sealed(A), mine(A, b"{}"), owner=without)
-        assert found(turned_off, without) == [("sealing-unknown-keys", "warning")]
+        assert [each.severity.value for each in told(without, sealed(A), mine(A, b"{}"))] == ["warning"]
 
 
 def test_thousands_of_made_up_keys_hide_none_of_the_file() -> None:
-    owner = keyed(7, 8)
     flood = [mine(A, claims(number)) for number in range(100, 5_000)]
-    contents = read(*flood, sealed(A), sealed(B, keys=KeyRing.parse(key_text(8))), owner=owner)
-    (finding,) = find(contents, owner, FILE, all_groups_sealed=False)
+    (finding,) = told(keyed(7, 8), *flood, sealed(A), sealed(B, keys=KeyRing.parse(key_text(8))))
     assert finding.id == "sealing-unknown-keys"
     assert len(finding.what) < 500
     assert "and more (4,884)" in finding.what
@@ -130,8 +124,7 @@ def test_a_key_that_nothing_is_sealed_with_may_go() -> None:
     findings = {each.id: each for each in find(contents, owner, FILE, all_groups_sealed=False)}
     assert "sealed with key 8" in findings["sealing-unused-keys"].what  # without 9 a worker would not start
     assert findings["sealing-unused-keys"].severity.value == "note"
-    first = keyed(9, 7)
-    assert found(read(sealed(A), owner=first), first) == []
+    assert told(keyed(9, 7), sealed(A)) == []
     del contents.topics[STATUS]  # not read, so nothing is known
     assert "sealing-unused-keys" not in [name for name, _ in found(contents, owner)]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import zipfile
 from importlib.metadata import version
@@ -154,17 +153,12 @@ def test_the_jar_is_handed_out(run: Any, tmp_path: Path) -> None:
     same = run("worker-jar", "--to", tmp_path, "--output", "json").json
     assert (same["path"], same["written"], same["replaced"]) == (str(target), False, None)
     assert same["sha256"] == where["sha256"]
-    for form in ("text", "json"):
-        with zipfile.ZipFile(target, "w") as archive:
-            archive.writestr("connectshare/TopicSharingInterceptor.class", b"x")
-            archive.writestr("connectshare/version.properties", "version=0.0.1\n")
-        ran = run("worker-jar", "--to", tmp_path, "--output", form)
-        if form == "json":
-            assert (ran.json["written"], ran.json["replaced"]["version"]) == (True, "0.0.1")
-        else:
-            words = "in place of an older version (0.0.1) than the one of this installation"
-            assert ran.out.startswith(f"{target}: version {number} written, {words} ({number})\n")
-    assert target.read_bytes() == jar_path().read_bytes()
+    with zipfile.ZipFile(target, "w") as archive:
+        archive.writestr("connectshare/TopicSharingInterceptor.class", b"x")
+        archive.writestr("connectshare/version.properties", "version=0.0.1\n")
+    words = "in place of an older version (0.0.1) than the one of this installation"
+    replaced = run("worker-jar", "--to", tmp_path)
+    assert replaced.out.startswith(f"{target}: version {number} written, {words} ({number})\n")
 
 
 def test_a_second_jar_beside_it_is_shown(run: Any, tmp_path: Path) -> None:
@@ -172,10 +166,3 @@ def test_a_second_jar_beside_it_is_shown(run: Any, tmp_path: Path) -> None:
     ran = run("worker-jar", "--to", tmp_path)
     assert ran.code == 0
     assert f"{tmp_path / 'connect-share-0.0.1.jar'} has the interceptor too" in ran.err
-
-
-def test_a_folder_that_cannot_be_written(run: Any, tmp_path: Path) -> None:
-    (tmp_path / JAR_NAME).mkdir()
-    ran = run("worker-jar", "--to", tmp_path, "--output", "json")
-    assert (ran.code, ran.out) == (1, "")
-    assert json.loads(ran.err)["error"]["type"] == "WorkerPluginError"

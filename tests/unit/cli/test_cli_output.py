@@ -6,10 +6,8 @@ import argparse
 import contextlib
 import io
 import json
-import math
 import os
 import pty
-import re
 import select
 import signal
 import subprocess
@@ -76,19 +74,22 @@ def test_widths(text: str, width: int) -> None:
 
 
 @given(
-    st.lists(st.lists(any_text | st.integers() | st.none(), min_size=3, max_size=3), max_size=5),
-    st.integers(28, 120) | st.none(),
+    st.lists(st.lists(any_text | st.integers() | st.none(), min_size=3, max_size=3), min_size=1, max_size=5),
+    st.integers(1, 120) | st.none(),
+    st.sampled_from([(), ("STATE", "NAME")]),
 )
-def test_tables_fit_and_have_one_line_for_each_row(rows: list[list[object]], width: int | None) -> None:
-    lines = table(("GROUP", "NAME", "STATE"), rows, width).split("\n")
+def test_tables_fit_and_have_one_line_for_each_row(
+    rows: list[list[object]], width: int | None, spare: tuple[str, ...]
+) -> None:
+    lines = table(("GROUP", "NAME", "STATE"), rows, width, spare).split("\n")
     assert all(line.isprintable() for line in lines)
-    if lines[0].split() == ["GROUP", "NAME", "STATE"]:
-        assert len(lines) == len(rows) + 1
-        assert width is None or all(text_width(line) <= width for line in lines)
-    else:  # too narrow: a list
+    if len(lines) == len(rows) * 4 - 1:  # too narrow: a list
         assert width is not None
         assert width < 3 * 12 + 4
-        assert len(lines) == len(rows) * 4 - 1
+    else:
+        assert len(lines) == len(rows) + 1
+        assert width is None or all(text_width(line) <= width for line in lines)
+        assert spare or lines[0].split() == ["GROUP", "NAME", "STATE"]
 
 
 def test_columns_line_up_and_the_widest_is_cut() -> None:
@@ -133,14 +134,6 @@ def test_a_narrow_terminal_does_without_spare_columns_if_the_rest_fits() -> None
     assert table(headers, rows, 40, ("WORKER", "TARGET")).startswith("GROUP      team.orders\n")
 
 
-@given(st.lists(st.lists(any_text, min_size=3, max_size=3), max_size=5), st.integers(1, 60))
-def test_what_is_left_of_a_narrow_table_fits(rows: list[list[object]], width: int) -> None:
-    lines = table(("GROUP", "NAME", "STATE"), rows, width, ("STATE", "NAME")).split("\n")
-    if rows and len(lines) != len(rows) * 4 - 1:  # no list
-        assert len(lines) == len(rows) + 1
-        assert all(text_width(line) <= width for line in lines)
-
-
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -156,13 +149,6 @@ def test_json_is_ascii_and_says_what_it_is(members: dict[str, object]) -> None:
     read = json.loads(written, parse_constant=pytest.fail)
     assert read["_command"] == members.get("_command", "get groups")
     assert set(read) == {*members, "_command", "_version"}
-
-
-def test_json_is_stable() -> None:
-    assert json_text("x", {"b": {"z": 1, "a": math.inf}, "a": [True]}) == json_text(
-        "x", {"a": [True], "b": {"a": math.inf, "z": 1}}
-    )
-    assert re.search(r'"_version": "\d+\.\d+', json_text("x", {}))
 
 
 def output(form: str) -> tuple[Output, io.StringIO, io.StringIO]:

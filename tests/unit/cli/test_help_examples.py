@@ -75,37 +75,6 @@ def test_examples_are_command_lines(prog: str) -> None:
         assert PARSERS[program].parse_args(arguments)
 
 
-def test_options_for_the_same_thing_have_the_same_names() -> None:
-    """``-w`` is the worker file everywhere, and every option has one form of help on its argument."""
-    kinds: dict[str, set[tuple[object, ...]]] = {}
-    for parser in COMMANDS.values():
-        for action in parser._actions:
-            for option in action.option_strings:
-                kinds.setdefault(option, set()).add((action.nargs == 0, str(action.metavar).rstrip("S")))
-    assert {option: found for option, found in kinds.items() if len(found) > 1 and option in COMMON} == {}
-    assert all(
-        "--worker-config" in parser._option_string_actions for parser in COMMANDS.values() if takes(parser, "-w")
-    )
-
-
-COMMON = {
-    "-w",
-    "--worker-config",
-    "--to-worker-config",
-    "-B",
-    "-X",
-    "--output",
-    "--profile",
-    "--timeout",
-    "--yes",
-    "-v",
-}
-
-
-def takes(parser: argparse.ArgumentParser, option: str) -> bool:
-    return option in parser._option_string_actions
-
-
 @pytest.mark.parametrize(
     ("prog", "module"), [("connect-share", "connect_share"), ("connect-share-migrate", "migrator")]
 )

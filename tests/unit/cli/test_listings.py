@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from connect_share.cli.__main__ import main
-from connect_share.cli.get import list_connectors, list_offsets, list_tasks
+from connect_share.cli.get import list_connectors, list_offsets
 from connect_share.console import Result, Table
 from connect_share.contents import groups as contents
 from connect_share.contents.groups import Contents
@@ -23,7 +23,7 @@ from connect_share.sealing import KeyRing
 from connect_share.sealing.cipher import Cipher
 from connect_share.worker_config import WorkerConfig
 from tests.support.checked import folded
-from tests.support.sealed import GROUP, KEYS, key_text, sharing_worker
+from tests.support.sealed import GROUP, KEYS, sharing_worker
 
 Pair = tuple[bytes, bytes | None]
 
@@ -102,32 +102,9 @@ def test_failures_come_first_then_what_does_not_run() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("wanted", "found"), [(("FAILED",), ["d", "e"]), (("UNKNOWN",), ["d"]), (("UNASSIGNED", "FAILED"), ["d", "e", "b"])]
-)
-def test_a_connector_is_in_the_states_of_its_tasks(wanted: tuple[str, ...], found: list[str]) -> None:
-    listing = list_connectors(states(), asked(states=wanted))
-    assert names(listing) == found
-    assert listing.members["states"] == {"FAILED": 1, "RUNNING": 4}
-
-
-def test_tasks_without_a_status_are_unknown() -> None:
-    listing = list_tasks(states(), asked(states=("UNKNOWN",)))
-    assert [(row["connector"], row["task"], row["state"]) for row in listing.members["tasks"]] == [
-        ("d", 1, None),
-        ("d", 2, None),
-    ]
-
-
 def test_an_empty_list_says_why() -> None:
-    assert list_connectors(read(config=[]), asked()).notes == [
-        "no connectors were found in config: no record there is one of Connect"
-    ]
     assert list_connectors(read(config=[]), asked(groups=["g"])).notes == [
         "no connectors were found in config: g has no records there"
-    ]
-    assert list_connectors(states(), asked(connector="x", states=("FAILED",))).notes == [
-        "no connectors were found for connector 'x' in state FAILED in g"
     ]
     hidden = read(config=configs("a", 1))
     hidden.topics[TopicType.CONFIG].groups.clear()
@@ -188,14 +165,6 @@ def _sealed(position: int, keys: KeyRing = KEYS) -> bytes:
 def _shown(records: list[Record], worker: WorkerConfig | None) -> tuple[Mapping[str, object] | None, str]:
     seen = folded(TopicType.OFFSET, records, topic="offsets", worker=worker)
     return seen.groups[GROUP].offset("c", {"f": 1}), "".join(seen.notes)
-
-
-def test_the_worker_file_of_a_sealed_group_opens_its_values() -> None:
-    worker = sharing_worker(keys=key_text(7))
-    assert _shown(_offsets(_sealed(1), _sealed(2)), worker) == ({"position": 2}, "")
-    shown, note = _shown(_offsets(_sealed(1), b'{"position":9}', None, _sealed(3, KeyRing.parse(key_text(8)))), worker)
-    assert shown == {"position": 1}
-    assert "com.acme were refused (1 PLAIN, 1 TOMBSTONE, 1 UNKNOWN_KEY)" in note
 
 
 @pytest.mark.parametrize("worker", [None, sharing_worker("other")], ids=["no worker file", "another group's"])

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.cli import rows
-from connect_share.contents.groups import MOST_IDS, Contents, SealCount, SealKind, total
+from connect_share.contents.groups import MOST_IDS, SealCount, SealKind, total
 from connect_share.model.keys import prefix_key
 from connect_share.model.records import Record, TopicType
-from connect_share.sealing import KeyRing
 from connect_share.sealing.cipher import Cipher
 from connect_share.worker_config import WorkerConfig
 from tests.support.checked import folded
@@ -95,75 +94,6 @@ def test_every_record_is_counted_once(values: list[bytes | None]) -> None:
         told = sum(members["sealed"].values()) + members["sealed_more"] + members["plain"] + members["refused"]
         assert told == count.records == len(values)
         assert (count.short() is None) == (not any((value or b"").startswith(b"\1") for value in values))
-
-
-def contents_of(topics: dict[TopicType, list[Record]], owner: WorkerConfig | None = None) -> Contents:
-    return Contents({kind: folded(kind, given, worker=owner) for kind, given in topics.items()})
-
-
-def sealed_group(keys: KeyRing = KEYS) -> dict[TopicType, list[Record]]:
-    """A connector with a task, a removed one, and offsets; a plain configuration among them."""
-    values = {
-        CONFIG: [
-            (b"connector-old", b'{"properties":{}}'),
-            (b"connector-c", b'{"properties":{"a":"b"}}'),
-            (b"task-c-0", b'{"properties":{}}'),
-            (b"commit-c", b'{"tasks":1}'),
-            (b"connector-gone", b"null"),
-            (b"session-key", b"{}"),
-        ],
-        STATUS: [
-            (b"status-connector-c", b'{"state":"RUNNING","worker_id":"w","generation":1}'),
-            (b"status-task-c-0", b'{"state":"FAILED","worker_id":"w","generation":1,"trace":"t"}'),
-            (b"status-topic-t:connector-c", b"{}"),
-            (b"status-task-lost-3", b'{"state":"RUNNING","worker_id":"w","generation":1}'),
-        ],
-        OFFSET: [
-            (b'["c",{"f":2}]', b'{"p":2}'),
-            (b'["c",{"f":1}]', b'{"p":1}'),
-            (b'["c",null]', b"{}"),
-            (b'["c",7]', b"{}"),
-            (b"[[[[", b"{}"),
-        ],
-    }
-    return {
-        kind: [
-            Record(
-                "t", 0, at, at, key, value if at == 0 and kind is CONFIG else Cipher(keys, kind).seal(key, value, at)
-            )
-            for at, (original, value) in enumerate(pairs)
-            if (key := prefix_key(GROUP, original))
-        ]
-        for kind, pairs in values.items()
-    }
-
-
-def test_keys_tell_names_and_nothing_tells_states() -> None:
-    found = contents_of(sealed_group())
-    connectors = [rows.connector_row(found, *each) for each in rows.connectors_of(found, None)]
-    assert [row["connector"] for row in connectors] == ["c", "gone", "old"]
-    assert {(row["target_state"], row["state"], row["task_count"], row["consistent"]) for row in connectors} == {
-        ("[sealed]", "[sealed]", None, None)
-    }
-    tasks = [row for each in rows.connectors_of(found, "c") for row in rows.task_rows(found, *each)]
-    assert [(row["task"], row["state"], row["configured"], row["has_trace"]) for row in tasks] == [
-        (0, "[sealed]", None, None)
-    ]
-    assert rows.status_connectors(found, GROUP) == ["c", "lost"]
-    assert rows.offset_connectors(found, GROUP) == ["c"]
-    offsets = [(row["partition"], row["offset"]) for row in rows.offset_rows(found, GROUP, "c")]
-    assert offsets == [({"f": 1}, "[sealed]"), ({"f": 2}, "[sealed]")]
-
-
-def test_with_keys_it_is_as_a_plain_group() -> None:
-    found = contents_of(sealed_group(), sharing_worker(keys=key_text(7)))
-    connectors = [rows.connector_row(found, *each) for each in rows.connectors_of(found, None)]
-    assert [(row["connector"], row["target_state"], row["state"], row["task_count"]) for row in connectors] == [
-        ("c", "STARTED", "RUNNING", 1)
-    ]
-    assert rows.status_connectors(found, GROUP) == ["c", "lost"]
-    assert [row["offset"] for row in rows.offset_rows(found, GROUP, "c")] == [{"p": 1}, {"p": 2}]
-    assert found.named(CONFIG, GROUP) == {}
 
 
 def test_a_group_whose_name_is_none_is_no_group() -> None:

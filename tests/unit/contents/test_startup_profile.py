@@ -143,14 +143,6 @@ def test_partitions_counted_apart_give_the_whole(log: tuple[TopicType, list[Reco
     assert TopicProfile.of("t", topic_type, parts) == counted(topic_type, records, partitions=(0, 1, 2))
 
 
-def test_order_within_a_partition_matters() -> None:
-    removed = [Record("t", 0, 0, 1, b"connector-a", b"{}"), Record("t", 0, 1, 2, b"connector-a", None)]
-    back = [removed[1], removed[0]]
-    first, second = (next(iter(counted(TopicType.CONFIG, log).counts().values())) for log in (removed, back))
-    assert (first.live_keys, first.live_tombstones, first.superseded_bytes) == (0, 1, 13)
-    assert (second.live_keys, second.live_tombstones, second.superseded_bytes) == (1, 0, 11)
-
-
 def test_a_long_partition_has_few_chunks() -> None:
     counter = PartitionCounter(TopicType.OFFSET, 0)
     counter._chunk_bytes = 1

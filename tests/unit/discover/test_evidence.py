@@ -19,7 +19,6 @@ from connect_share.model.offsets import offset_key
 from connect_share.model.records import Record, TopicType
 from connect_share.model.status import ConnectorStatus, State, connector_status_record
 from tests.support.captures import VERSIONS, captured_as_seen, prefixed
-from tests.support.connect_sites import LOOK_ALIKES
 from tests.support.hostile_records import SECRET, SEED, HostileRecords
 
 FILES = {"configs": TopicType.CONFIG, "status": TopicType.STATUS, "offsets": TopicType.OFFSET}
@@ -44,13 +43,6 @@ def test_topics_of_real_workers_are_recognised(version: str, file: str, group: s
     assert (role.topic_type, found.confidence, role.fits[Fit.OTHER]) == (FILES[file], "certain", 0)
     assert group in role.groups
     assert sum(each.records for each in role.groups.values()) == len(records)
-
-
-@pytest.mark.parametrize("topic", LOOK_ALIKES)
-def test_topics_of_applications_are_not(topic: str) -> None:
-    found = evidence_of(*LOOK_ALIKES[topic])
-    # Pairs of a name and a map have the form of source offsets, and say nothing alone.
-    assert [role.topic_type for role in found.roles] == ([TopicType.OFFSET] if topic == "ktable-changelog" else [])
 
 
 def test_an_idle_cluster_is_known_by_its_session_key() -> None:
@@ -155,28 +147,6 @@ def names(joined: JoinedTopics) -> list[list[str]]:
     return [[role.topic for role in cluster.topics.values()] for cluster in joined.clusters]
 
 
-def test_plain_topics_are_joined_by_connectors_whatever_they_are_called() -> None:
-    topics = [
-        *(config_topic("x", ["a", "b"]), status_topic("y", ["a", "b"]), offset_topic("z", ["a"])),
-        *(config_topic("y-config", ["c"]), status_topic("x-status", ["c"]), offset_topic("x-offset", ["c", "gone"])),
-    ]
-    joined = join(topics)
-    assert names(joined) == [["x", "y", "z"], ["y-config", "x-status", "x-offset"]]
-    assert [cluster.guessed for cluster in joined.clusters] == [{}, {}]
-
-
-def test_shared_topics_are_joined_by_groups() -> None:
-    joined = join(
-        [
-            *(config_topic("a1", ["c"], prefix=b"one."), status_topic("b1", ["c"], prefix=b"one.")),
-            *(config_topic("a2", ["c"], prefix=b"two."), status_topic("b2", ["c"], prefix=b"two.")),
-            *(offset_topic("c2", ["c"], prefix=b"two."), offset_topic("c1", ["c"], prefix=b"one.")),
-        ]
-    )
-    assert names(joined) == [["a1", "b1", "c1"], ["a2", "b2", "c2"]]
-    assert all(cluster.is_shared for cluster in joined.clusters)
-
-
 def test_a_cluster_whose_connectors_are_among_anothers_gets_its_own_status_topic() -> None:
     topics = [
         *(config_topic("m", ["a"]), config_topic("n", ["a", "b", "c"])),
@@ -203,16 +173,6 @@ def test_the_own_offsets_topic_of_a_connector_is_not_the_clusters() -> None:
     (cluster,) = join(topics).clusters
     assert [role.topic for role in cluster.topics.values()] == ["x", "y", "z"]
     assert cluster.own_offsets == ["mine"]
-
-
-def test_offsets_of_no_known_connector_make_no_cluster() -> None:
-    joined = join([offset_topic("ktable", ["user"]), config_topic("x", ["a"])])
-    assert (names(joined), joined.unclaimed) == ([["x"]], ["ktable"])
-
-
-def test_two_clusters_that_share_a_status_topic_by_accident_both_have_it() -> None:
-    joined = join([config_topic("x", ["a", "b"]), config_topic("y", ["c"]), status_topic("s", ["a", "b", "c"])])
-    assert names(joined) == [["x", "s"], ["y", "s"]]
 
 
 def test_a_status_topic_alone_is_a_cluster_whose_other_topics_are_missing() -> None:

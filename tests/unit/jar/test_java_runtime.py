@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -48,20 +46,15 @@ def test_a_program_that_is_missing_has_no_version(tmp_path: Path) -> None:
     assert java_runtime.java_version(tmp_path / "java") is None
 
 
-def test_java_home_wins_over_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = _java(tmp_path / "home", 'openjdk version "17.0.1"')
-    other = _java(tmp_path / "other", 'openjdk version "21.0.1"')
+@pytest.mark.parametrize(("number", "taken"), [("17.0.1", "home"), ("11.0.1", "other")])
+def test_java_home_wins_over_the_path_unless_it_is_too_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str, taken: str
+) -> None:
+    javas = {"home": _java(tmp_path / "home", f'openjdk version "{number}"')}
+    javas["other"] = _java(tmp_path / "other", 'openjdk version "21.0.1"')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("PATH", f"{other.parent}:/usr/bin:/bin")
-    assert java_runtime.system_java() == home
-
-
-def test_an_old_java_home_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _java(tmp_path / "home", 'openjdk version "11.0.1"')
-    other = _java(tmp_path / "other", 'openjdk version "21.0.1"')
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("PATH", f"{other.parent}:/usr/bin:/bin")
-    assert java_runtime.java_command() == other
+    monkeypatch.setenv("PATH", f"{javas['other'].parent}:/usr/bin:/bin")
+    assert java_runtime.java_command() == javas[taken]
 
 
 def test_no_java_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,12 +146,3 @@ def test_a_folder_that_is_being_removed_is_left_to_who_does_it(monkeypatch: pyte
         patch.setattr(Path, "glob", glob)
         run_folder("mine")
     assert [path.name for path in theirs.iterdir()] == ["data"]
-
-
-def test_threads_make_and_remove_folders_side_by_side() -> None:
-    def make_and_remove(_: int) -> None:
-        shutil.rmtree(run_folder("threaded"))
-
-    with ThreadPoolExecutor(8) as threads:
-        list(threads.map(make_and_remove, range(800)))
-    assert run_folder("last").exists()
