@@ -47,25 +47,26 @@ class Stores:
     offsets: Callable[[], OffsetBackingStore]
 
 
+def kept(stack: ExitStack, store: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what makes such stores, which are stopped in the end."""
+
+    def made(*arguments: Any) -> Any:
+        found = store(*arguments)
+        stack.callback(found.stop)
+        return found
+
+    return made
+
+
 def in_memory(group: str | None, stack: ExitStack) -> Stores:
     topics = [MemoryTopic() for _ in range(3)]
 
     def config(listener: ConfigUpdateListener | None = None) -> ConfigBackingStore:
-        store = MemoryConfigBackingStore(topics[0], cluster_group_id=group, update_listener=listener)
-        stack.callback(store.stop)
-        return store
+        return MemoryConfigBackingStore(topics[0], cluster_group_id=group, update_listener=listener)
 
-    def status() -> StatusBackingStore:
-        store = MemoryStatusBackingStore(topics[1], cluster_group_id=group)
-        stack.callback(store.stop)
-        return store
-
-    def offsets() -> OffsetBackingStore:
-        store = MemoryOffsetBackingStore(topics[2], cluster_group_id=group)
-        stack.callback(store.stop)
-        return store
-
-    return Stores(config, status, offsets)
+    status = partial(MemoryStatusBackingStore, topics[1], cluster_group_id=group)
+    offsets = partial(MemoryOffsetBackingStore, topics[2], cluster_group_id=group)
+    return Stores(*(kept(stack, store) for store in (config, status, offsets)))
 
 
 def shared_worker(servers: str, name: str, kind: str) -> WorkerConfig:
@@ -84,21 +85,10 @@ def on_kafka(servers: str, name: str, kind: str, stack: ExitStack) -> Stores:
     worker = shared_worker(servers, name, kind)
 
     def config(listener: ConfigUpdateListener | None = None) -> ConfigBackingStore:
-        store = KafkaConfigBackingStore(worker, update_listener=listener)
-        stack.callback(store.stop)
-        return store
+        return KafkaConfigBackingStore(worker, update_listener=listener)
 
-    def status() -> StatusBackingStore:
-        store = KafkaStatusBackingStore(worker)
-        stack.callback(store.stop)
-        return store
-
-    def offsets() -> OffsetBackingStore:
-        store = KafkaOffsetBackingStore(worker)
-        stack.callback(store.stop)
-        return store
-
-    return Stores(config, status, offsets)
+    status, offsets = partial(KafkaStatusBackingStore, worker), partial(KafkaOffsetBackingStore, worker)
+    return Stores(*(kept(stack, store) for store in (config, status, offsets)))
 
 
 def of_many_groups(servers: str, name: str, stack: ExitStack) -> Stores:

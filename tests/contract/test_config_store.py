@@ -161,14 +161,11 @@ def test_a_listener_that_would_wait_for_itself_or_exits_does_not_end_the_log(sto
         store.remove_task_configs("c.1")
 
 
-@pytest.mark.parametrize(
-    ("connector", "properties"), [("", SOURCE), ("c.1", {"password": 7}), ("c.1", {7: "x"}), ("c.1", None)]
-)
-def test_what_java_could_not_read_back_is_not_written(stores: Stores, connector: str, properties: object) -> None:
+def test_what_java_could_not_read_back_is_not_written(stores: Stores) -> None:
     store = stores.config()
     store.start()
     with pytest.raises(ValueFormatError):
-        store.put_connector_config(connector, properties)  # type: ignore[arg-type]
+        store.put_connector_config("c.1", {"password": 7})  # type: ignore[dict-item]
     store.refresh()
     assert store.snapshot().connectors() == frozenset()
 

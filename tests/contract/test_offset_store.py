@@ -52,18 +52,6 @@ def test_what_a_task_flushes_is_what_the_next_one_reads(stores: Stores) -> None:
     assert reader_of(again).offset(dict(reversed(FILE.items()))) is None
 
 
-def test_a_flush_that_was_given_up_is_in_the_next_one(stores: Stores) -> None:
-    store = stores.offsets()
-    store.start()
-    writer = writer_of(store)
-    writer.offset(FILE, {"position": 1})
-    assert writer.begin_flush()
-    writer.cancel_flush()
-    flush_offsets(writer, (OTHER, {"position": 7}))
-    assert reader_of(store).offset(FILE) == {"position": 1}
-    assert reader_of(store).offset(OTHER) == {"position": 7}
-
-
 def test_null_and_empty_maps_and_partitions_that_differ_in_java(stores: Stores) -> None:
     store = stores.offsets()
     store.start()

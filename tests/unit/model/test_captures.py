@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from typing import Any
 
 import pytest
@@ -113,18 +112,6 @@ def test_keys_are_legal_and_lie_where_murmur2_puts_them(version: str) -> None:
             if not key.startswith(b"B."):
                 assert is_original_key(topic_type, key)
                 assert split_key(topic_type, key) == (None, key)
-
-
-def test_the_order_of_partitions_does_not_matter() -> None:
-    records = list(captured("4.3.1", "status"))
-    by_partition = [[record for record in records if record.partition == partition] for partition in range(5)]
-    expected = replay_status(records)
-    for seed in range(20):
-        chance = random.Random(seed)
-        queues, mixed = [list(queue) for queue in by_partition], []
-        while any(queues):
-            mixed.append(chance.choice([queue for queue in queues if queue]).pop(0))
-        assert replay_status(mixed) == expected
 
 
 GROUP = ClusterGroupId("g.h")

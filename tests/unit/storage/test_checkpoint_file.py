@@ -50,14 +50,17 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["checkpoint"]
 
 
-def test_a_configuration_nested_too_deeply_is_no_reason_to_die(tmp_path: Path) -> None:
+NESTED: Any = "x"
+for _ in range(5_000):
+    NESTED = [NESTED]
+
+
+@pytest.mark.parametrize(("state", "error"), [(NESTED, OSError), (object(), TypeError)])
+def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, state: Any, error: type[Exception]) -> None:
     path = tmp_path / "checkpoint"
     write_checkpoint(path, WHOLE)
-    nested: Any = "x"
-    for _ in range(5_000):
-        nested = [nested]
-    with pytest.raises(OSError, match="nested too deeply"):
-        write_checkpoint(path, WHOLE.model_copy(update={"config": PART.model_copy(update={"state": nested})}))
+    with pytest.raises(error):
+        write_checkpoint(path, WHOLE.model_copy(update={"config": PART.model_copy(update={"state": state})}))
     assert read_checkpoint(path) == WHOLE
 
 
@@ -114,15 +117,6 @@ def test_anything_else_is_rejected(tmp_path: Path, data: bytes) -> None:
         read_checkpoint(path)
 
 
-@pytest.mark.parametrize("cut", [1, 100, 300])
-def test_a_file_that_was_cut_is_rejected(tmp_path: Path, cut: int) -> None:
-    path = tmp_path / "c"
-    write_checkpoint(path, WHOLE)
-    path.write_bytes(path.read_bytes()[:-cut])
-    with pytest.raises(CheckpointRejected, match="damaged"):
-        read_checkpoint(path)
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -155,14 +149,6 @@ def test_good_sums_of_something_else(tmp_path: Path, change: Any) -> None:
 def test_a_folder_is_no_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(CheckpointRejected, match="cannot be read"):
         read_checkpoint(tmp_path)
-
-
-def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
-    path = tmp_path / "c"
-    write_checkpoint(path, WHOLE)
-    with pytest.raises(TypeError):
-        write_checkpoint(path, WHOLE.model_copy(update={"config": PART.model_copy(update={"state": object()})}))
-    assert read_checkpoint(path) == WHOLE
 
 
 def test_the_same_topic_that_has_grown_is_fine() -> None:

@@ -179,19 +179,12 @@ def held_flush() -> tuple[Any, OffsetStorageWriter, Any]:
 
 
 def test_only_one_flush_at_a_time() -> None:  # case 50
-    target, writer, outcome = held_flush()
+    target, writer, _ = held_flush()
     with pytest.raises(FlushInProgressError):
         writer.begin_flush()
     with pytest.raises(FlushInProgressError) as refused:
         writer.begin_flush(0.05)
     assert refused.value.retriable
-    target.let_go()
-    done(outcome)
-    assert writer.begin_flush(60.0) is False
-
-
-def test_waiting_for_the_flush_before() -> None:
-    target, writer, _ = held_flush()
     writer.offset(FILE, {"position": 2})
     begun: list[bool] = []
     waiting = threading.Thread(target=lambda: begun.append(writer.begin_flush(30.0)))
@@ -244,20 +237,16 @@ def test_late_end_of_a_cancelled_flush_does_not_end_the_next() -> None:
     assert outcomes == [None]
 
 
-def test_cancelling_without_a_flush_does_nothing() -> None:
+def test_without_a_flush_there_is_none_to_cancel_or_to_go_on_with() -> None:
     writer = OffsetStorageWriter(store(), "foo")
     writer.cancel_flush()
+    with pytest.raises(NotStartedError):
+        writer.do_flush()
     writer.offset(FILE, {"position": 1})
     assert writer.begin_flush()
     writer.cancel_flush()
     writer.cancel_flush()
     assert writer.begin_flush()
-
-
-def test_flushing_what_was_not_begun_is_refused() -> None:
-    writer = OffsetStorageWriter(store(), "foo")
-    with pytest.raises(NotStartedError):
-        writer.do_flush()
 
 
 @pytest.mark.parametrize("offset", [{"a": [1]}, {"a": {"b": 1}}, {1: "a"}, {"a": object()}])

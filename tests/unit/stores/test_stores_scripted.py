@@ -171,11 +171,12 @@ def test_removal_says_how_far_it_came(log: ScriptedLog, last_s: float, waits: li
     assert log.waits == waits
 
 
+TASK = TaskStatus(ConnectorTaskId("foo", 0), State.RUNNING, "w:8083", 1)
 STATUSES = pytest.mark.parametrize(
     "status",
     [
         ConnectorStatus("foo", State.RUNNING, "w:8083", 1),
-        TaskStatus(ConnectorTaskId("foo", 0), State.RUNNING, "w:8083", 1),
+        TASK,
         TopicStatus("t", "foo", 0, 1),
     ],
     ids=["connector", "task", "topic"],
@@ -256,35 +257,26 @@ def record(value: bytes | None) -> Record:
     return Record("scripted", 0, 0, 1, b"status-connector-foo", value)
 
 
-def test_retry_goes_on_where_nothing_changed(log: ScriptedLog) -> None:
-    put_then(log, status_store(log), lambda: None, safe=False)
-    assert len(sent_statuses(log)) == SENT_TWICE
-
-
 THEIRS = b'{"state":"RUNNING","trace":null,"worker_id":"other:1","generation":5}'
 NEWER = TaskStatus(ConnectorTaskId("bar", 0), State.RUNNING, "w:8083", 2)
 
 
 @pytest.mark.parametrize(
-    ("change", "safe"),
+    ("change", "safe", "status"),
     [
-        (lambda log, _: log.sink.apply([record(None)]), False),
-        (lambda _, store: store.put(NEWER), False),
-        (lambda log, _: log.sink.apply([record(THEIRS)]), True),
+        (lambda log, _: log.sink.apply([record(None)]), False, UNASSIGNED),
+        (lambda log, _: log.sink.apply([record(None)]), False, TASK),
+        (lambda _, store: store.put(NEWER), False, UNASSIGNED),
+        (lambda log, _: log.sink.apply([record(THEIRS)]), True, UNASSIGNED),
     ],
-    ids=["removed", "a newer generation", "another worker took over"],
+    ids=["removed", "its connector was removed", "a newer generation", "another worker took over"],
 )
-def test_retry_ends_when(log: ScriptedLog, change: Callable[..., None], safe: bool) -> None:
+def test_retry_ends_when(
+    log: ScriptedLog, change: Callable[..., None], safe: bool, status: ConnectorStatus | TaskStatus
+) -> None:
     store = status_store(log)
-    put_then(log, store, lambda: change(log, store), safe=safe)
-    assert len(sent_statuses(log)) == 1
-
-
-def test_retry_of_a_task_ends_when_its_connector_was_removed(log: ScriptedLog) -> None:
-    store = status_store(log)
-    task = TaskStatus(ConnectorTaskId("foo", 0), State.RUNNING, "w:8083", 1)
-    put_then(log, store, lambda: log.sink.apply([record(None)]), safe=False, status=task)  # type: ignore[union-attr]
-    assert [key for key, _ in log.sent].count(b"status-task-foo-0") == 1
+    put_then(log, store, lambda: change(log, store), safe=safe, status=status)
+    assert [key for key, _ in log.sent].count(status_record(status)[0]) == 1
 
 
 def test_a_safe_status_replaces_what_another_worker_wrote_in_its_generation(log: ScriptedLog) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -69,17 +69,9 @@ class Vault:
         self.closed += 1
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-def transformer(vault: Vault | None = None, clock: Clock | None = None) -> WorkerConfigTransformer:
+def transformer(vault: Vault | None = None, clock: Callable[[], float] = lambda: 100.0) -> WorkerConfigTransformer:
     worker = WorkerConfig.from_properties(WORKER)
-    return WorkerConfigTransformer(worker, providers={"vault": vault or Vault()}, clock=clock or Clock())
+    return WorkerConfigTransformer(worker, providers={"vault": vault or Vault()}, clock=clock)
 
 
 def state_of(*pairs: tuple[bytes, bytes]) -> ClusterConfigState:
@@ -195,8 +187,8 @@ def test_the_shortest_time_to_live_reloads_a_connector_once() -> None:
     vault = Vault(
         {"short": ConfigData({"k": "a"}, 10_000), "long": ConfigData({"k": "b"}, 60_000), "": ConfigData({}, -1)}
     )
-    clock = Clock()
-    one = transformer(vault, clock)
+    now_s = [100.0]
+    one = transformer(vault, lambda: now_s[0])
     raw = {"a": "${vault:long:k}", "b": "${vault:short:k}", "c": "${vault:k}"}
     one.transform(raw)
     one.transform({"c": "${vault:k}"}, connector="c")
@@ -204,10 +196,10 @@ def test_the_shortest_time_to_live_reloads_a_connector_once() -> None:
     assert one.next_reload_s() is None
     one.transform({**raw, "config.action.reload": "Restart"}, connector="c")
     one.transform({"a": "${vault:long:k}"}, connector="d")
-    clock.now_s += 9
+    now_s[0] += 9
     one.transform(raw, connector="c")  # looking often does not put it off
     assert (one.reloads_due(), one.next_reload_s()) == ([], 1.0)
-    clock.now_s += 1
+    now_s[0] += 1
     assert one.next_reload_s() == 0
     assert (one.reloads_due(), one.reloads_due(), one.next_reload_s()) == (["c"], [], 50.0)
     one.forget("d")

@@ -141,10 +141,6 @@ def test_only_worker_files_count(folder: Path) -> None:
     assert [path.name for path in worker_files_in(folder)] == ["billing.properties", "orders.properties"]
 
 
-def test_the_group_says_which_file(folder: Path) -> None:
-    assert choose_worker_file(folder, "orders", any_of_one_set=False).name == "orders.properties"
-
-
 @pytest.mark.parametrize(
     "words", [["get", "tasks", "--group", "orders"], ["describe", "group", "orders"], ["delete", "group", "orders"]]
 )

@@ -75,20 +75,17 @@ def test_plain_workers_may_have_keys_that_are_off() -> None:
 def test_keys_by_config_providers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = "org.apache.kafka.common.config.provider."
     providers = {
-        "config.providers": "file,dir,env",
-        "config.providers.file.class": package + "FileConfigProvider",
+        "config.providers": "dir,env",
         "config.providers.dir.class": package + "DirectoryConfigProvider",
         "config.providers.env.class": package + "EnvVarConfigProvider",
     }
-    (tmp_path / "keys.properties").write_text(f"keys={TEXT}\n")
     (tmp_path / "keys").write_text(f"{TEXT}\n")  # as an editor leaves it
-    monkeypatch.setenv("SEALING_KEYS", TEXT)
-    for text in (f"${{file:{tmp_path}/keys.properties:keys}}", f"${{dir:{tmp_path}:keys}}", "${env:SEALING_KEYS}"):
-        assert WorkerConfig.from_properties({**WORKER, **providers, KEYS_PROPERTY: text}).sealing_keys == KEYS
-    both = f"${{env:SEALING_KEYS}},{key_text(8)}"
-    ring = WorkerConfig.from_properties({**WORKER, **providers, KEYS_PROPERTY: both}).sealing_keys
+    monkeypatch.setenv("SEALING_KEYS", key_text(8))
+    given = {**WORKER, **providers, KEYS_PROPERTY: f"${{dir:{tmp_path}:keys}}"}
+    assert WorkerConfig.from_properties(given).sealing_keys == KEYS
+    ring = WorkerConfig.from_properties({**given, KEYS_PROPERTY: f"${{env:SEALING_KEYS}},{TEXT}"}).sealing_keys
     assert ring is not None
-    assert ring.ids == (7, 8)
+    assert ring.ids == (8, 7)
 
 
 def test_keys_are_secret(tmp_path: Path) -> None:
@@ -116,11 +113,6 @@ def test_check_of_keys_that_only_the_worker_can_reach() -> None:
         assert [(one.severity, one.property_name) for one in checked.findings] == [(Severity.WARNING, KEYS_PROPERTY)]
         assert "this command cannot follow it; the worker may" in checked.findings[0].what
         assert checked.config is not None
-
-
-def test_check_of_a_mode_without_keys() -> None:
-    found = check_properties({**RIGHT, MODE: "required"}).findings
-    assert [(one.severity, one.property_name) for one in found] == [(Severity.ERROR, KEYS_PROPERTY)]
 
 
 VAULT = {"config.providers": "vault", "config.providers.vault.class": "com.acme.Vault"}

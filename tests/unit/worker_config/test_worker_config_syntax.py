@@ -59,32 +59,6 @@ def test_jaas_texts_that_java_takes_mean_the_same_here() -> None:
     assert refused > 50
 
 
-def escape(text: str, *, name: bool) -> str:
-    """Write as ``java.util.Properties.store`` does: escapes, UTF-16 units in hexadecimal."""
-    out: list[str] = []
-    units = text.encode("utf-16-be", "surrogatepass")
-    for position in range(0, len(units), 2):
-        unit = int.from_bytes(units[position : position + 2], "big")
-        character = chr(unit)
-        if character == " " and (name or not out):
-            out.append("\\ ")
-        elif character in "=:#!\\":
-            out.append("\\" + character)
-        elif 32 <= unit < 127:
-            out.append(character)
-        else:
-            out.append(f"\\u{unit:04X}")
-    return "".join(out)
-
-
-@given(st.dictionaries(st.text(min_size=1), st.text()))
-@example({"größe 😀": " 日本\\"})
-@example({"a": "\ufeffb"})
-def test_what_java_would_store_is_read_back(properties: dict[str, str]) -> None:
-    text = "".join(f"{escape(name, name=True)}={escape(value, name=False)}\n" for name, value in properties.items())
-    assert parse_properties("# comment\n" + text) == properties
-
-
 @given(st.text())
 def test_any_text_is_read_or_refused(text: str) -> None:
     with suppress(ConfigError):
