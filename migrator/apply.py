@@ -30,11 +30,10 @@ from connect_share.transform.sealed import Opener, SealTimes
 from migrator.backup import back_up
 from migrator.bystanders import take_baseline
 from migrator.checks import Opened, check_all, copy_jobs, slices_behind, times_at_destination
-from migrator.copy.copy_job import SliceEvidence
-from migrator.copy.local_engine import LOCAL_ENGINE, Engine, early_reader, local_engine, producers_for
+from migrator.copy.copy_job import LOCAL_ENGINE, Engine, SliceEvidence, early_reader, local_engine, producers_for
 from migrator.plan import CopySlice
 from migrator.run import Followed, Manifest, MigrationRun, MigrationStatus, WrittenTopic
-from migrator.verify.new_writes import require_unused
+from migrator.verify.verification import require_unused
 
 SAVE_EVERY_S: Final = 0.5
 """Seconds between two versions of the manifest: thousands of slices would write it thousands of times."""

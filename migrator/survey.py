@@ -32,7 +32,7 @@ from connect_share.transform.rules import KeyTransform, TopicText
 from connect_share.transform.sealed import NO_SEALING, Opener, Sealing
 from connect_share.worker_config import Isolation, WorkerConfig
 from connect_share.worker_config.secret_values import clear_text_secrets
-from migrator.advice import OWN_OFFSETS_TOPIC
+from migrator.planner import OWN_OFFSETS_TOPIC
 
 MOST_WORKER_IDS: Final = 20
 """Worker ids kept for each connector: a long history of restarts must not fill the memory."""

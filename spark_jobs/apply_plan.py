@@ -8,8 +8,7 @@ from typing import Final
 
 from connect_share.files import Progress
 from migrator.cli.apply import APPLY, RESUME
-from migrator.copy.copy_job import CopyJob, SliceEvidence
-from migrator.copy.local_engine import Engine
+from migrator.copy.copy_job import CopyJob, Engine, SliceEvidence
 from spark_jobs import command_line
 from spark_jobs.session import spark_session
 from spark_jobs.tasks import copy_in_task, run_as_tasks

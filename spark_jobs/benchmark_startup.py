@@ -26,10 +26,9 @@ from connect_share.errors import ConfigError
 from connect_share.jar.cache import run_folder
 from spark_jobs import command_line
 from spark_jobs.benchmark.results import StartupResult, Storm, describe_machine, load, median, versions
-from spark_jobs.benchmark.scenarios import PLANS, SUITES, chosen
 from spark_jobs.benchmark.starts import RUNS, Run
 from spark_jobs.benchmark.suite import Suite
-from spark_jobs.benchmark.topics import Connection, announcement, connection_from, look_at
+from spark_jobs.benchmark.topics import PLANS, SUITES, Connection, announcement, chosen, connection_from, look_at
 
 _ROUNDS: Final = {"full": 5, "quick": 2, "kip": 5}
 _STORMS: Final = {"full": (20, 100, 200), "quick": (20,), "kip": (20, 100)}

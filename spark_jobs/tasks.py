@@ -15,8 +15,7 @@ from pyspark import SparkContext, TaskContext
 from pyspark.sql import SparkSession
 
 from connect_share.files import Progress
-from migrator.copy.copy_job import CopyJob, SliceEvidence
-from migrator.copy.local_engine import copy_one
+from migrator.copy.copy_job import CopyJob, SliceEvidence, copy_one
 from spark_jobs.session import warn_of_missing_protection
 
 J = TypeVar("J")

@@ -2,31 +2,57 @@
 
 What is committed is exported: aborted records of exactly-once groups are not, and what lies behind an open transaction is not
 there yet.
+
+Continuous backup: a folder with a base and increments, from which every moment of the last days can be restored.
+
+One round asks for the ends of the topics and writes what lies before them and behind the file before. A file gets its name
+when it is whole and on disk, so a run that was killed goes on behind the last file: nothing is missing and nothing twice.
+
+The cleaner may take a record before it is read; something newer of its key is in the log by then. So after a file in which
+offsets are missing, the next one is written at once, and the first that has every offset, or after which nothing was written,
+ends at a moment that can be restored. Offsets of transaction markers are missing, too: after some tries the last file counts,
+for what was written during the one before is not old enough for the cleaner. A tombstone that was taken would bring its key
+back: when offsets are missing and ``delete.retention.ms`` has passed, a base is written.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
+import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from connect_share.backup.backup_file import (
     EXPORT,
+    BackupContents,
     BackupFile,
     BackupLayout,
     KeyTest,
     Origin,
     ReadEngine,
     Reader,
+    Segment,
+    SegmentFile,
     common_isolation,
+    file_name,
+    half_written_in,
+    not_needed,
+    point_at,
+    read_contents,
     read_here,
+    segment_files,
+    segment_of,
     write_backup,
 )
+from connect_share.backup.record_file import RecordFile
 from connect_share.contents.groups import MOST_GROUPS
-from connect_share.errors import ConnectShareError, listed
-from connect_share.files import Progress
+from connect_share.errors import AlreadyAppliedError, ConnectShareError, RecordFileError, RestoreRejectedError, listed
+from connect_share.files import Progress, Silent, sync_folder
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.read import CONSOLE_CLIENT_ID, topic_ranges
 from connect_share.model.keys import ClusterGroupId, connector_of, own_key, split_key
@@ -172,3 +198,243 @@ class Export:
                 f"{', '.join(self.topic_set.topics.values())} have no record of {listed(sorted(missing), _SHOWN)}: "
                 "names are exact, dots, dashes and case included"
             )
+
+
+_MOST_TRIES: Final = 5
+_DAY_MS: Final = 86_400_000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How often bases are written, and what is kept.
+
+    Attributes:
+        base_every_ms: the longest time between two bases.
+        keep_ms: moments of so long ago can be restored.
+    """
+
+    base_every_ms: int = _DAY_MS
+    keep_ms: int = 7 * _DAY_MS
+
+
+@dataclass(frozen=True)
+class Written:
+    """One file that was written, and what was removed after it."""
+
+    file: SegmentFile
+    records: int
+    removed: int = 0
+
+
+@dataclass(frozen=True)
+class _View:
+    """The topics at one moment.
+
+    Attributes:
+        ids: of the topics, by type.
+        ranges: everything, up to the ends of now.
+        at_ms: after the ends were known.
+        tombstones_ms: the shortest time that a topic keeps tombstones.
+    """
+
+    cluster: str
+    ids: dict[TopicType, str | None]
+    ranges: dict[TopicType, list[OffsetRange]]
+    at_ms: int
+    tombstones_ms: int
+    notes: list[str]
+
+
+class _Counted(Silent):
+    """Progress that counts the records that were read."""
+
+    read = 0
+
+    def advance(self, records: int) -> None:
+        self.read += records
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Make a folder for a continuous backup, readable by its owner only, and lock it.
+
+    Raises:
+        AlreadyAppliedError: another process writes there.
+        RecordFileError: it cannot be made.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise RecordFileError(f"{folder} cannot be made: {error.strerror}", path=str(folder)) from error
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise AlreadyAppliedError(f"another process writes to {folder} right now") from None
+        yield
+    finally:
+        os.close(handle)
+
+
+class Follower:
+    """Writes the files of one folder, which is locked.
+
+    ``note`` gets what people should know, once.
+
+    Raises:
+        RecordFileError: the folder is that of something else, or a file cannot be read.
+    """
+
+    def __init__(self, folder: Path, export: Export, limits: Limits, note: Callable[[str], None]) -> None:
+        self._folder = folder
+        self._export = export
+        self._limits = limits
+        self._note = note
+        self._noted: list[str] = []
+        for path in half_written_in(folder):
+            path.unlink(missing_ok=True)
+        self._files = segment_files(folder)
+        self._last: BackupContents | None = None
+        self._base_due = False
+        if self._files:
+            last = self._files[-1]
+            self._last = read_contents(RecordFile(last.path))
+            self._require_same(segment_of(self._last, last.path))
+            self._base_due = self._is_broken()
+
+    def _is_broken(self) -> bool:
+        """Return whether files are missing, so that an increment would be of no use."""
+        try:
+            point_at(self._files, None)
+        except RestoreRejectedError:
+            return True
+        return False
+
+    @property
+    def _scope(self) -> tuple[tuple[str | None, ...] | None, tuple[str, ...] | None]:
+        groups, connectors = self._export.groups, self._export.connectors
+        return (
+            None if groups is None else tuple(sorted(groups, key=lambda group: group or "")),
+            None if connectors is None else tuple(sorted(connectors)),
+        )
+
+    def _require_same(self, segment: Segment) -> None:
+        topics = {} if self._last is None else {each.topic_type: each.topic for each in self._last.topics}
+        if (segment.groups, segment.connectors) != self._scope or topics != dict(self._export.topic_set.topics):
+            raise RecordFileError(
+                f"{self._folder} is the backup of other topics, groups or connectors: give another folder",
+                path=str(self._folder),
+            )
+
+    def round(self) -> list[Written]:
+        """Write what is new, and remove what is not needed any more. Returns the files, the oldest first.
+
+        Raises:
+            RecordFileError: a file cannot be written.
+            TopicMissingError: a topic is gone.
+        """
+        written: list[Written] = []
+        for left in reversed(range(_MOST_TRIES)):
+            view = self._look()
+            base = self._needs_base(view)
+            new = sum(part.end - part.start for parts in self._unread(view).values() for part in parts)
+            if not base and not new:
+                if self._files[-1].is_point:
+                    break
+                self._make_point()  # what is missing in front of the end was replaced before it
+                break
+            one, whole = self._write(view, base=base)
+            written.append(one)
+            if not self._base_due and (whole or not left):
+                self._make_point()
+                break
+        written = [replace(each, file=self._by_number(each.file.sequence)) for each in written]
+        if written:
+            written[-1] = replace(written[-1], removed=self._remove_old())
+        return written
+
+    def _by_number(self, sequence: int) -> SegmentFile:
+        return next(each for each in reversed(self._files) if each.sequence == sequence)
+
+    def _look(self) -> _View:
+        topic_set = self._export.topic_set
+        with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID) as admin:
+            described = admin.describe_topics(topic_set.topics.values())
+            ranges, notes = self._export.look(admin)
+            at_ms = max(int(time.time() * 1000), self._files[-1].at_ms if self._files else 0)
+            kept = [admin.topic_configs(name).get("delete.retention.ms", str(_DAY_MS)) for name in described]
+            cluster = admin.cluster_id()
+        for note in notes:
+            if note not in self._noted:
+                self._note(note)
+        self._noted = notes
+        ids = {kind: described[name].topic_id for kind, name in topic_set.topics.items()}
+        return _View(cluster, ids, ranges, at_ms, min(map(int, kept)), notes)
+
+    def _needs_base(self, view: _View) -> bool:
+        """Return whether nothing is there that an increment could follow, or a base is due."""
+        bases = [each for each in self._files if each.is_base]
+        if self._last is None or not bases or self._base_due or self._is_doubtful(view):
+            return True
+        for each in self._last.topics:
+            now = {part.partition: part for part in view.ranges[each.topic_type]}
+            if (each.kafka_cluster_id, each.topic_id) != (view.cluster, view.ids[each.topic_type]):
+                return True
+            if now.keys() != each.ranges.keys():
+                return True
+            if any(not now[number].start <= end <= now[number].end for number, (_, end) in each.ranges.items()):
+                return True
+        return view.at_ms - bases[-1].at_ms >= self._limits.base_every_ms
+
+    def _is_doubtful(self, view: _View) -> bool:
+        """Return whether a run ended behind a file in which tombstones may be missing, before it wrote a base."""
+        if len(self._files) < 2 or self._files[-1].is_point or self._files[-1].is_base:
+            return False
+        return self._files[-1].at_ms - self._files[-2].at_ms >= view.tombstones_ms
+
+    def _unread(self, view: _View) -> dict[TopicType, list[OffsetRange]]:
+        read = {} if self._last is None else {each.topic_type: each.ranges for each in self._last.topics}
+        return {
+            kind: [part._replace(start=read[kind][part.partition][1]) for part in parts] if kind in read else parts
+            for kind, parts in view.ranges.items()
+        }
+
+    def _write(self, view: _View, *, base: bool) -> tuple[Written, bool]:
+        """Write one file. Returns it, and whether it has every offset."""
+        before_ms = self._files[-1].at_ms if self._files else view.at_ms
+        sequence = self._files[-1].sequence + 1 if self._files else 1
+        ranges = view.ranges if base else self._unread(view)
+        layout = self._export.layout(view.cluster, ranges, self._export.present(ranges, Silent()).groups)
+        for topic in layout.topics:
+            topic.topic_id = view.ids[topic.topic_type]
+        kind: Literal["base", "increment"] = "base" if base else "increment"
+        groups, connectors = self._scope
+        layout.segment = Segment(sequence=sequence, kind=kind, at_ms=view.at_ms, groups=groups, connectors=connectors)
+        path, counted = self._folder / file_name(sequence, kind, is_point=False), _Counted()
+        made = write_backup(path, layout, f"follow-{uuid.uuid4()}", counted)
+        file = SegmentFile(path, sequence, base, is_point=False, at_ms=view.at_ms)
+        self._files.append(file)
+        self._last = read_contents(RecordFile(path))
+        whole = counted.read == sum(part.end - part.start for parts in ranges.values() for part in parts)
+        late = int(time.time() * 1000) - before_ms >= view.tombstones_ms
+        self._base_due = not base and not whole and late
+        return Written(file, made.records), whole
+
+    def _make_point(self) -> None:
+        last = self._files[-1]
+        path = self._folder / file_name(last.sequence, "base" if last.is_base else "increment", is_point=True)
+        last.path.replace(path)
+        sync_folder(self._folder)
+        self._files[-1] = replace(last, path=path, is_point=True)
+
+    def _remove_old(self) -> int:
+        try:
+            old = not_needed(self._files, self._files[-1].at_ms - self._limits.keep_ms)
+        except RestoreRejectedError as error:  # somebody has removed files: what is left of that time is kept
+            self._note(f"{error}; nothing old is deleted")
+            return 0
+        for each in old:
+            each.path.unlink(missing_ok=True)
+        self._files = self._files[len(old) :]
+        return len(old)

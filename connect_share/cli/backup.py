@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.backup.backup_file import shown_time
-from connect_share.backup.export import Export, Exported
-from connect_share.backup.follow import Follower, Limits, Written, locked_folder
+from connect_share.backup.export import Export, Exported, Follower, Limits, Written, locked_folder
 from connect_share.backup.restore_command import restore_command
 from connect_share.console import (
     DEFAULT_TIMEOUT_S,

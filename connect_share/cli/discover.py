@@ -20,8 +20,7 @@ from connect_share.console import (
     plural,
     shown_group,
 )
-from connect_share.discover.report import members_of
-from connect_share.discover.survey import Discovered, survey
+from connect_share.discover.survey import Discovered, members_of, survey
 from connect_share.errors import BrokerError, ConfigError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.read import CONSOLE_CLIENT_ID, BoundedReader

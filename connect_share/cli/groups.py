@@ -11,8 +11,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from connect_share.backup.backup_file import new_backup_path
-from connect_share.backup.delete_group import GroupDeletion, TopicContent, count_others
-from connect_share.backup.repair_records import Mending, Plan, Repair, plan_order, plan_orphans
+from connect_share.backup.rewrites import (
+    GroupDeletion,
+    Mending,
+    Plan,
+    Repair,
+    TopicContent,
+    count_others,
+    plan_order,
+    plan_orphans,
+)
 from connect_share.checks.finding import named
 from connect_share.console import (
     PLAIN,

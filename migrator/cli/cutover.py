@@ -13,14 +13,16 @@ from migrator.cutover import (
     TIMEOUT_S,
     CutoverPreview,
     CutoverResult,
+    Rollback,
     cut_over,
     preview_cutover,
     preview_seal,
+    roll_back,
     seal_plan,
     unseal_plan,
+    used_since,
 )
 from migrator.report import evidence_of
-from migrator.rollback import Rollback, roll_back, used_since
 from migrator.run import MigrationRun, locked_run
 
 

@@ -17,7 +17,7 @@ from connect_share.model.records import TopicType
 from migrator.plan import MigrationPlan, SourceCluster, named_connectors
 
 if TYPE_CHECKING:
-    from migrator.copy.local_engine import Engine
+    from migrator.copy.copy_job import Engine
     from migrator.verify.verification import VerifyEngine
 
 NOTHING_WRITTEN: Final = "nothing was written to Kafka; the same command begins again"

@@ -41,8 +41,7 @@ from connect_share.replay import replay_config, replay_offsets, replay_status
 from connect_share.storage import ConnectStorage, StorageStartup
 from connect_share.worker_config import WorkerConfig
 from spark_jobs.benchmark.results import COLD_STARTS, Start, Starts, Warmth
-from spark_jobs.benchmark.scenarios import CHECKPOINT, PLAIN_COPY, Plan
-from spark_jobs.benchmark.topics import Files, own_records, start_size, worker_of
+from spark_jobs.benchmark.topics import CHECKPOINT, PLAIN_COPY, Files, Plan, own_records, start_size, worker_of
 
 _PARSED: Final = (TopicType.CONFIG, TopicType.STATUS)
 _STATUS: Final = Path("/proc/self/status")

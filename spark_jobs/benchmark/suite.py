@@ -27,9 +27,8 @@ from connect_share.worker_config import WorkerConfig
 from spark_jobs.benchmark import results
 from spark_jobs.benchmark.cost_fit import fitted, points
 from spark_jobs.benchmark.results import StartupResult, Storm
-from spark_jobs.benchmark.scenarios import Plan
 from spark_jobs.benchmark.starts import Run, measure
-from spark_jobs.benchmark.topics import PREFIX, Connection, filled, worker_properties_of, write_files
+from spark_jobs.benchmark.topics import PREFIX, Connection, Plan, filled, worker_properties_of, write_files
 from spark_jobs.session import spark_session
 from spark_jobs.tasks import run_as_tasks
 

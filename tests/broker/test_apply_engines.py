@@ -25,9 +25,8 @@ from connect_share.kafka.admin import Admin
 from connect_share.kafka.write import Producers
 from connect_share.model.records import Record, TopicType
 from connect_share.worker_config import ClientSettings
-from migrator.copy import local_engine
-from migrator.copy.copy_job import CopyJob, SliceEvidence
-from migrator.copy.local_engine import copy_one
+from migrator.copy import copy_job as local_engine
+from migrator.copy.copy_job import CopyJob, SliceEvidence, copy_one
 from migrator.plan import MigrationPlan
 from migrator.run import Manifest, MigrationStatus, manifest_path
 from migrator.verify.equality import StateDifference

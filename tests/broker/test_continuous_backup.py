@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from connect_share.backup.backup_file import BackupFiles, segment_files, shown_time
-from connect_share.backup.follow import locked_folder
+from connect_share.backup.export import locked_folder
 from connect_share.model.config_state import TargetState
 from connect_share.model.records import Record, TopicType
 from connect_share.storage import ConnectStorage

@@ -19,8 +19,7 @@ from connect_share.backup.record_file import half_written
 from connect_share.errors import BrokerError, PlanFileError, TopicRecreatedError
 from connect_share.files import Silent
 from connect_share.model.records import TopicType
-from migrator.copy.copy_job import CopyJob, SliceEvidence
-from migrator.copy.local_engine import copy_one, local_engine
+from migrator.copy.copy_job import CopyJob, SliceEvidence, copy_one, local_engine
 from migrator.run import Manifest, MigrationStatus, backup_path, manifest_path
 from tests.lab.embedded.broker import LocalBroker
 from tests.support.kafka import TOPIC_PREFIX
@@ -215,7 +214,7 @@ def test_what_was_refused_is_written_when_it_may_be(
     site: Site, monkeypatch: pytest.MonkeyPatch, bulk_from: int
 ) -> None:
     """One record in the middle is refused for a while: it is not left out for those behind it that were taken."""
-    monkeypatch.setattr("migrator.copy.local_engine._BULK", bulk_from)
+    monkeypatch.setattr("migrator.copy.copy_job._BULK", bulk_from)
     large = {"max.message.bytes": "1100000"}
     site.create("own", configs=large)
     pairs = [pair(f"connector-{number}", json.dumps({"properties": {"x": "x" * 90}})) for number in range(30_000)]

@@ -17,8 +17,7 @@ from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import Record, TopicType
 from connect_share.replay import replay_config, replay_offsets, replay_status
 from connect_share.transform.rules import SkipReason
-from migrator.copy.copy_job import CopyJob
-from migrator.copy.local_engine import copy_one
+from migrator.copy.copy_job import CopyJob, copy_one
 from migrator.plan import MigrationPlan
 from migrator.planner import make_plan
 from migrator.run import Manifest, MigrationStatus, manifest_path

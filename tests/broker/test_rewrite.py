@@ -10,16 +10,14 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from connect_share.backup.delete_group import GroupDeletion
-from connect_share.backup.repair_records import Repair, plan_orphans
-from connect_share.backup.reseal import Reseal
 from connect_share.backup.restore import prepare_restore
 from connect_share.backup.rewrite import Rewrite, StoppedGroup
+from connect_share.backup.rewrites import GroupDeletion, Repair, Reseal, plan_orphans
 from connect_share.errors import CopyError, LiveMembersError, OpenTransactionError
 from connect_share.files import Silent
 from connect_share.model.records import TopicType
 from connect_share.worker_config import WorkerConfig
-from migrator import rollback
+from migrator import cutover as rollback
 from tests.support.connect_member import ConnectMember
 from tests.support.migration_runs import apply_plan
 from tests.support.migration_site import PARTITIONS, SMALL, Site, pair, run

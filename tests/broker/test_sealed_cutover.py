@@ -16,7 +16,7 @@ from connect_share.model.records import Record, TopicType
 from connect_share.sealing.cipher import is_sealed, key_id
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
-from migrator import rollback
+from migrator import cutover as rollback
 from tests.support.migration_runs import roll_back
 from tests.support.migration_site import SHARED_PARTITIONS, Site, run
 from tests.support.sealed_sites import done, left, life, newest, planned, targets, worker

@@ -21,8 +21,7 @@ from connect_share.errors import BrokerError, PlanFileError
 from connect_share.files import Silent
 from connect_share.kafka.write import ONCE_OVERRIDES, PRODUCER_OVERRIDES
 from connect_share.model.records import TopicType
-from migrator.copy.copy_job import CopyJob, SliceEvidence
-from migrator.copy.local_engine import Engine
+from migrator.copy.copy_job import CopyJob, Engine, SliceEvidence
 from migrator.run import Manifest, MigrationStatus, manifest_path
 from spark_jobs import apply_plan as job
 from spark_jobs.tasks import copy_in_task, run_as_tasks

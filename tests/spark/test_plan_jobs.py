@@ -17,9 +17,8 @@ from connect_share.model.records import Record, TopicType
 from connect_share.replay import replay_config, replay_offsets, replay_status
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
-from migrator.copy.copy_job import CopyJob, SliceEvidence
+from migrator.copy.copy_job import CopyJob, SliceEvidence, copy_one
 from migrator.copy.existing_records import BARRIER_RECORDS
-from migrator.copy.local_engine import copy_one
 from migrator.planner import make_plan
 from migrator.report import folder_of
 from migrator.run import Manifest, MigrationStatus, manifest_path

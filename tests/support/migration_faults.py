@@ -22,9 +22,8 @@ from connect_share.kafka import client
 from connect_share.kafka.write import CheckedWriter, Outgoing
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import Record, TopicType
-from migrator.copy.copy_job import CopyJob, SliceEvidence
+from migrator.copy.copy_job import CopyJob, Engine, SliceEvidence
 from migrator.copy.existing_records import BARRIER_RECORDS
-from migrator.copy.local_engine import Engine
 from migrator.run import manifest_path
 from tests.support.migration_site import PARTITIONS, SHARED_PARTITIONS, Site
 from tests.support.topics import ONE_SEGMENT
@@ -280,7 +279,7 @@ def main(what: str, allowed: Allowed, words: Sequence[str]) -> int:
     from migrator.cli.__main__ import main as migrate
 
     hold = held_backup if what == "backup" else held_copy
-    with hold(allowed), patch("migrator.copy.local_engine._BULK", 0) if what == "bulk" else nullcontext():
+    with hold(allowed), patch("migrator.copy.copy_job._BULK", 0) if what == "bulk" else nullcontext():
         return migrate(words)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from migrator import apply, bystanders, cutover, rollback
+from migrator import apply, bystanders, cutover
+from migrator import cutover as rollback
 from migrator.run import MigrationRun, locked_run
 from migrator.verify import verification
 

@@ -20,8 +20,7 @@ from connect_share.model.records import ConnectorTaskId, OffsetRange, TopicType
 from connect_share.model.status import ConnectorStatus, State, TaskStatus
 from connect_share.storage import ConnectStorage
 from connect_share.transform.rules import KeyTransform
-from migrator.copy.copy_job import CopyJob, open_slices
-from migrator.copy.local_engine import begin_together
+from migrator.copy.copy_job import CopyJob, begin_together, open_slices
 from migrator.plan import MigrationPlan
 from migrator.run import backup_path
 from tests.broker.stores.conftest import Pair, Shared

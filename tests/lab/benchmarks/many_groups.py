@@ -21,7 +21,7 @@ from connect_share.kafka import client
 from connect_share.model.records import Record, TopicType
 from connect_share.worker_config import SHARING_PROPERTY
 from spark_jobs import command_line
-from spark_jobs.benchmark.scenarios import PLANS
+from spark_jobs.benchmark.topics import PLANS
 from spark_jobs.workload import WorkloadSize, group_records
 from tests.lab.benchmarks.frame import READY, Site, new_prefix, parser, run, running, topics_of, write_groups
 from tests.lab.embedded.worker import worker_properties

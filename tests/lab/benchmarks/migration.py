@@ -22,7 +22,7 @@ from connect_share.files import Progress
 from connect_share.kafka.admin import Admin
 from connect_share.model.records import TopicType
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
-from migrator.copy.local_engine import LOCAL_ENGINE
+from migrator.copy.copy_job import LOCAL_ENGINE
 from migrator.run import Manifest, manifest_path
 from spark_jobs import command_line
 from spark_jobs.workload import WorkloadSize

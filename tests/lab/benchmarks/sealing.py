@@ -17,9 +17,8 @@ from connect_share.sealing import KEYS_PROPERTY
 from connect_share.sealing.key_ring import new_key
 from spark_jobs import command_line
 from spark_jobs.benchmark.results import Start
-from spark_jobs.benchmark.scenarios import PLANS
 from spark_jobs.benchmark.starts import run_python
-from spark_jobs.benchmark.topics import connection_to, worker_of, worker_properties_of, write_worker
+from spark_jobs.benchmark.topics import PLANS, connection_to, worker_of, worker_properties_of, write_worker
 from tests.lab.benchmarks.frame import Site, new_prefix, parser, run, topics_of, write_groups
 
 SCENARIOS: Final = ("kip", "groups-1000")

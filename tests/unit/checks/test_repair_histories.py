@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.backup.repair_records import Mending, _stays, plan_order, plan_orphans
+from connect_share.backup.rewrites import Mending, _stays, plan_order, plan_orphans
 from connect_share.checks import collisions
 from connect_share.checks.order import Order
 from connect_share.checks.orphans import orphans_of

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.discover.evidence import TopicEvidence
+from connect_share.discover.evidence import Fit, TopicEvidence
 from connect_share.discover.joining import JoinedTopics, join
-from connect_share.discover.values import Fit
 from connect_share.model.config import connector_config_record
 from connect_share.model.connect_json import dumps
 from connect_share.model.keys import KINDS

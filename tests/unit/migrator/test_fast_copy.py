@@ -17,9 +17,8 @@ from connect_share.transform.counter import RecordCounter
 from connect_share.transform.rules import KeyTransform
 from connect_share.transform.sealed import NO_SEALING, Opener
 from connect_share.worker_config import ClientSettings, Isolation
-from migrator.copy.copy_job import CopyJob, Tally
+from migrator.copy.copy_job import TOGETHER, CopyJob, Tally, _groups
 from migrator.copy.existing_records import ExistingRecords
-from migrator.copy.local_engine import TOGETHER, _groups
 from migrator.plan import CopySlice
 from tests.support.sides import Message
 

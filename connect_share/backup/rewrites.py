@@ -1,0 +1,570 @@
+"""What delete group, repair and reseal write in place of what a stopped group has.
+
+Removing all that a stopped group has on its topics, behind a backup, and the proof that no other group was touched.
+
+A key of a shared config topic is removed by JSON null, others by tombstones, as Java does without sharing
+(``docs/decisions/0002-config-position.md``). Removals of a sealed group are sealed; behind those of statuses and offsets
+follows a tombstone, because no worker is left that would refuse it, and the cleaner takes both. A run that was killed is
+completed by the next one: it removes what is still there.
+
+Mending what ``check order`` and ``check orphans`` find in the records of one stopped group.
+
+What is written depends on what a replay of the topics believes, so a run that was killed is completed by the next one. The
+replay is repeated afterwards: what has to stay must be the same, and nothing to be mended may be left.
+
+Sealing all values of a stopped group again with the first key of its worker file, or making them plain.
+
+The newest believed value of each key is written once more under the same key and with the same time stamp; nothing is
+removed before its value is there again. So a run that was killed is completed by the next one. Two runs at once write the
+same values; where their forms differ, the one that looks last says so. A group's config topic is
+written whole, in Connect's own order: what was written before a kill is behind what was not, and the order of task
+configurations and commits means something (:mod:`connect_share.transform.canonical`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import ClassVar
+
+from connect_share.backup.rewrite import Facts, NewestDigests, Rewrite, Rewritten, StoppedGroup, still_written
+from connect_share.checks.order import Order
+from connect_share.checks.orphans import orphans_of
+from connect_share.checks.sources import GroupRecords, GroupState
+from connect_share.console import PLAIN, Group
+from connect_share.contents.groups import GroupFold
+from connect_share.errors import AlreadyAppliedError, ConfigError, ConnectShareError, CopyError
+from connect_share.files import Progress
+from connect_share.kafka.facts import TopicFacts
+from connect_share.model.config_state import ClusterConfigState
+from connect_share.model.keys import (
+    ClusterGroupId,
+    ConfigKey,
+    StatusKey,
+    Subject,
+    connector_of,
+    own_key,
+    parse,
+    prefix_of,
+    split_key,
+)
+from connect_share.model.records import Record, TopicType
+from connect_share.model.removal import is_removal, removal, removal_value
+from connect_share.model.status import StatusFold
+from connect_share.sealing import KEYS_PROPERTY, KeyRing, Refusal, SealingMode, TopicSeals
+from connect_share.sealing.cipher import is_sealed, key_id
+from connect_share.transform.canonical import canonical_config
+from connect_share.transform.rules import KeyTransform
+from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.worker import SEALING_PROPERTY
+
+
+@dataclass
+class TopicContent:
+    """One topic as it was read.
+
+    Attributes:
+        keys: the group's keys; whether something of each is left to be removed.
+        others: records of other groups, and with keys that are none of Connect's.
+        groups: the other groups with a record.
+        connectors: names that the keys to be removed have.
+        sealed: sealed values of the group that were not opened.
+    """
+
+    facts: TopicFacts
+    keys: dict[bytes, bool] = field(default_factory=dict, repr=False)
+    others: NewestDigests = field(default_factory=NewestDigests)
+    groups: set[Group] = field(default_factory=set)
+    connectors: set[str] = field(default_factory=set)
+    sealed: int = 0
+    seals: TopicSeals | None = field(default=None, repr=False)
+
+    @property
+    def due(self) -> list[bytes]:
+        """The keys that are to be removed."""
+        return [key for key, is_due in self.keys.items() if is_due]
+
+
+@dataclass(frozen=True)
+class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
+    """One group that is to be removed from the topics of a worker file.
+
+    Attributes:
+        group: ``None`` is the cluster with plain keys.
+        group_id: ``group.id`` of its workers.
+    """
+
+    name: ClassVar[str] = "delete"
+    writing: ClassVar[str] = "removing"
+    worker: WorkerConfig
+    group: Group
+    group_id: str
+
+    @classmethod
+    def of(cls, worker_file: Path, name: str) -> GroupDeletion:
+        """Read a worker file on whose topics the group is; needs no broker.
+
+        Raises:
+            ConfigError: the file is wrong, or the cluster with plain keys is meant and the file is not its own.
+            InvalidClusterGroupIdError: the name can be no group's.
+        """
+        worker = WorkerConfig.from_file(worker_file)
+        if name == worker.group_id:
+            return cls(worker, worker.cluster_group_id, name)
+        if name == PLAIN:
+            if worker.sharing_enabled:
+                raise ConfigError(
+                    f"{worker_file} has topic sharing: give the worker file of the cluster with plain keys, whose group.id "
+                    "says whether its workers live",
+                    property_name="group.id",
+                )
+            return cls(worker, None, worker.group_id)
+        group = ClusterGroupId(name)
+        return cls(worker, group, group)
+
+    @property
+    def stopped(self) -> StoppedGroup:
+        """The group."""
+        return StoppedGroup(self.worker, self.group, self.group_id, "retired", "check the worker file")
+
+    def look(self, progress: Progress | None = None) -> dict[TopicType, TopicContent]:
+        """Return what there is and what would be removed; writes nothing.
+
+        Raises:
+            ConnectShareError: the group has no record there, or two clusters seem to have plain keys there. Or as said there.
+        """
+        found = super().look(progress)
+        if not any(topic.keys for topic in found.values()):
+            raise ConnectShareError(
+                f"{', '.join(self.stopped.topics.values())} have no record of {self.stopped.shown}: names are exact, dots, "
+                "dashes and case included"
+            )
+        return found
+
+    def _read(self, facts: Facts, progress: Progress) -> dict[TopicType, TopicContent]:
+        found = {topic_type: self._read_topic(topic_type, topic, progress) for topic_type, topic in facts.items()}
+        sealed, shown = sum(topic.sealed for topic in found.values()), self.stopped.shown
+        if sealed:
+            raise ConfigError(
+                f"{sealed:,} value(s) of {shown} are sealed: without its keys nobody would believe the removals. "
+                f"Give the group's own worker file, with its keys in {KEYS_PROPERTY}",
+                property_name=KEYS_PROPERTY,
+            )
+        return found
+
+    def _read_topic(self, topic_type: TopicType, facts: TopicFacts, progress: Progress) -> TopicContent:
+        is_own_file = self.group is not None and self.group == self.worker.cluster_group_id
+        seals = self.worker.seals(topic_type) if is_own_file and self.worker.keys_in_use is not None else None
+        topic, believed = TopicContent(facts, seals=seals), dict[bytes, bool]()
+        plain_statuses = StatusFold(None) if topic_type is TopicType.STATUS and self.group is None else None
+        for record in self.stopped.read(topic_type, facts, progress):
+            parts = None if record.key is None else split_key(topic_type, record.key)
+            if record.key is None or parts is None or parts[0] != self.group:
+                topic.groups |= set() if parts is None else {parts[0]}
+                value = None if is_removal(topic_type, record.value) else record.value
+                place = (record.partition, record.offset, record.timestamp_ms)
+                topic.others.add(*place, record.key, value, record.headers)
+                continue
+            if plain_statuses is not None:
+                plain_statuses.apply(record)
+            if seals is None:
+                topic.sealed += self.group is not None and is_sealed(record.value)
+                topic.keys[record.key] = not is_removal(topic_type, record.value)
+                continue
+            taken = seals.accepted(record)
+            if taken is not None:
+                believed[record.key] = not is_removal(topic_type, taken.value)
+            sealed_config = topic_type is TopicType.CONFIG and taken is not None
+            topic.keys[record.key] = believed.get(record.key, False) or not (sealed_config or record.value is None)
+        if seals is not None:
+            seals.end_start()
+        if plain_statuses is not None and plain_statuses.clusters.found is not None:
+            raise ConnectShareError(plain_statuses.clusters.found.warning(facts.topic))
+        names = (connector_of(topic_type, key[len(prefix_of(self.group)) :]) for key in topic.due)
+        topic.connectors = {name for name in names if name is not None}
+        return topic
+
+    def _outgoing(self, found: dict[TopicType, TopicContent]) -> tuple[int, Iterable[Record]]:
+        removals = (record for topic_type, topic in found.items() for record in self._removals(topic_type, topic))
+        return sum(len(topic.due) for topic in found.values()), removals
+
+    def _removals(self, topic_type: TopicType, topic: TopicContent) -> Iterator[Record]:
+        for key in topic.due:
+            record = removal(topic_type, topic.facts.topic, key, self.group)
+            value = record.value if topic.seals is None else topic.seals.seal(key, record.value)
+            if value is not None:
+                yield replace(record, value=value)
+            if record.value is None:
+                yield record
+
+    def _compare(self, done: Deleted) -> None:
+        for topic_type, topic in done.before.items():
+            if done.after[topic_type].due:
+                raise still_written(topic.facts.topic, self.stopped, done.path)
+            after = done.after[topic_type].others.by_key
+            if any(after.get(key) != digest for key, digest in _untouched(done, topic_type)):
+                raise CopyError(
+                    f"{topic.facts.topic}: a record of another group is not what it was, and this command has not "
+                    "written it: find out who writes or deletes records there"
+                )
+
+
+Deleted = Rewritten[dict[TopicType, TopicContent]]
+
+
+def _untouched(done: Deleted, topic_type: TopicType) -> Iterator[tuple[int, int]]:
+    """Yield what others had, those keys apart that they have written meanwhile."""
+    since, before = done.others[topic_type], done.before[topic_type].others.by_key
+    return ((key, digest) for key, digest in before.items() if key not in since)
+
+
+def count_others(done: Deleted) -> tuple[int, int]:
+    """Return how many keys of others have a value, unchanged, and how many they have written meanwhile."""
+    kept = sum(1 for topic_type in done.before for _ in _untouched(done, topic_type))
+    return kept, sum(len(topic.others.by_key.keys() & done.others[kind]) for kind, topic in done.before.items())
+
+
+@dataclass(frozen=True)
+class Mending:
+    """What is to be written.
+
+    Attributes:
+        connectors: whose records.
+        records: values not sealed yet; ``None`` removes.
+    """
+
+    connectors: tuple[str, ...]
+    records: tuple[Record, ...] = field(repr=False)
+
+
+Plan = Callable[[GroupState, Mapping[TopicType, str]], Mending]
+"""Returns what is to be written for a state of the topics with these names."""
+
+
+def plan_order(state: GroupState, _: Mapping[TopicType, str]) -> Mending:
+    """Return task configurations and commits, to be written behind their connectors."""
+    order = Order(state)
+    return Mending(tuple(sorted({*order.dropped, *order.doomed})), tuple(order.records))
+
+
+def plan_orphans(state: GroupState, topics: Mapping[TopicType, str], *, with_offsets: bool) -> Mending:
+    """Return removals of what belongs to no connector; source offsets only where that is wanted."""
+    orphans, group = orphans_of(state, topics), state.group
+    kinds = [each for each in topics if with_offsets or each is not TopicType.OFFSET]
+    keys = [(topic_type, original) for topic_type in kinds for original in orphans.keys(topic_type)]
+    return Mending(
+        tuple(sorted({connector_of(*each) or "" for each in keys})),
+        tuple(removal(kind, topics[kind], prefix_of(group) + original, group) for kind, original in keys),
+    )
+
+
+@dataclass
+class Seen:
+    """What was read.
+
+    Attributes:
+        seals: seal what is written later than all that was read.
+        mending: what is to be written.
+        expected: the state of the group when that is written.
+    """
+
+    seals: Mapping[TopicType, TopicSeals | None] = field(repr=False)
+    mending: Mending
+    expected: GroupState
+
+
+@dataclass(frozen=True)
+class Repair(Rewrite[Seen]):
+    """The group of a worker file, and how its records are mended."""
+
+    name: ClassVar[str] = "repair"
+    worker: WorkerConfig
+    plan: Plan
+
+    @property
+    def stopped(self) -> StoppedGroup:
+        """The group."""
+        worker = self.worker
+        remedy = "so there is nothing to repair"
+        return StoppedGroup(worker, worker.cluster_group_id, worker.group_id, "repaired", remedy)
+
+    def _read(self, facts: Facts, progress: Progress) -> Seen:
+        stopped = self.stopped
+        group, names = stopped.group, stopped.topics
+        kept, folds = GroupRecords(group), {each: GroupFold(each, group, self.worker) for each in TopicType}
+        for topic_type, topic in facts.items():
+            fold = folds[topic_type]
+            for record in stopped.read(topic_type, topic, progress):
+                original = None if record.key is None else own_key(topic_type, record.key, group)
+                if original is not None:
+                    kept.add(topic_type, original, fold.apply(record))
+            if fold.seals is not None:
+                fold.seals.end_start()
+        state = _state(folds, kept)
+        mending = self.plan(state, names)
+        for record in mending.records:
+            folds[_type_of(names, record)].fold.apply(record)  # not sealed yet
+        expected = _state(folds, kept)
+        if _stays(state, mending) != _stays(expected, mending):
+            raise CopyError(
+                "what would be written would change more than it should: nothing was written; please report this"
+            )
+        return Seen({each: fold.seals for each, fold in folds.items()}, mending, expected)
+
+    def _outgoing(self, found: Seen) -> tuple[int, Iterable[Record]]:
+        return len(found.mending.records), self._sealed(found)
+
+    def _sealed(self, found: Seen) -> Iterator[Record]:
+        for record in found.mending.records:
+            seals = found.seals[_type_of(self.stopped.topics, record)]
+            yield record if seals is None else replace(record, value=seals.seal(record.key or b"", record.value))
+
+    def _compare(self, done: Rewritten[Seen]) -> None:
+        left = len(done.after.mending.records)
+        if left or _beliefs(done.before.expected) != _beliefs(done.after.expected):
+            what = f"{left:,} record(s) are still to be mended" if left else "something else changed"
+            raise CopyError(
+                f"the replay is not as expected: {what}. Another writer has written meanwhile, or a key lies in two "
+                f"partitions; the state before is in {done.path}, which connect-share restore puts back"
+            )
+
+
+def _type_of(topics: Mapping[TopicType, str], record: Record) -> TopicType:
+    return next(topic_type for topic_type, topic in topics.items() if topic == record.topic)
+
+
+def _state(folds: Mapping[TopicType, GroupFold], kept: GroupRecords) -> GroupState:
+    config, status, offsets = (
+        folds[each].snapshot() for each in (TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET)
+    )
+    return GroupState(kept.group, config, status, offsets, kept)
+
+
+def _beliefs(state: GroupState) -> tuple[object, ...]:
+    """Return all that is believed of a group, its position apart."""
+    config = state.config
+    names = {*config.connectors(), *config.target_states(), *config.task_count_records()}
+    return ({name: _belief(config, name) for name in names}, config.session_key, state.status, dict(state.offsets.raw))
+
+
+def _belief(config: ClusterConfigState, name: str) -> tuple[object, ...]:
+    tasks = {task.task: config.task_config(task) for task in config.tasks(name)}
+    return (config.connector_config(name), config.target_state(name), config.task_count_record(name), tasks)
+
+
+def _stays(state: GroupState, mending: Mending) -> tuple[object, ...]:
+    """Return what must not change: all of the connectors that are there, apart from tasks that come back."""
+    config, status = state.config, state.status
+    names = config.connectors()
+    keys = (record.key or b"" for record in mending.records)
+    removed = {subject for key in keys if (subject := _status_subject(state.group, key)) is not None}
+    tasks = (task for name in names for task in status.task_statuses(name))
+    return (
+        config.session_key,
+        {name: _belief(config, name)[: 3 if name in mending.connectors else 4] for name in names},
+        {name: (status.connector_status(name), status.topic_statuses(name)) for name in names},
+        [task for task in tasks if Subject(task.task_id.connector, StatusKey.TASK, task.task_id.task) not in removed],
+        {key: value for key, value in state.offsets.raw.items() if connector_of(TopicType.OFFSET, key) in names},
+    )
+
+
+def _status_subject(group: Group, key: bytes) -> Subject | None:
+    found = parse(TopicType.STATUS, key[len(prefix_of(group)) :])
+    return None if found is None else found.subject
+
+
+_ORDERED = frozenset({ConfigKey.TASK, ConfigKey.COMMIT})
+
+
+@dataclass
+class ResealTopic:
+    """The group's keys on one topic, each by its newest record.
+
+    Attributes:
+        facts: the topic as it was read.
+        seals: what opened them, and will seal.
+        sealed: how many are sealed, by id of the key.
+        plain: how many are plain, tombstones among them.
+        refused: how many the group does not believe.
+        believed: the newest value of each key that it does believe, opened, in the order of the topic.
+        outgoing: what is written, not sealed yet.
+    """
+
+    facts: TopicFacts
+    seals: TopicSeals = field(repr=False)
+    sealed: Counter[int] = field(default_factory=Counter)
+    plain: int = 0
+    refused: int = 0
+    believed: dict[bytes, Record] = field(default_factory=dict, repr=False)
+    outgoing: list[Record] = field(default_factory=list, repr=False)
+
+    def count(self, record: Record, *, is_believed: bool) -> None:
+        """Count a key by its newest record."""
+        if not is_believed:
+            self.refused += 1
+        elif is_sealed(record.value):
+            self.sealed[key_id(record.value) or 0] += 1
+        else:
+            self.plain += 1
+
+
+@dataclass(frozen=True)
+class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
+    """One group whose values are to be written again.
+
+    Attributes:
+        worker_file: locked while values are written.
+        worker: of the group.
+        keys: of its worker file.
+        plain: make the values plain.
+    """
+
+    name: ClassVar[str] = "reseal"
+    worker_file: Path
+    worker: WorkerConfig
+    group: ClusterGroupId
+    keys: KeyRing
+    plain: bool
+
+    @classmethod
+    def of(cls, worker_file: Path, *, plain: bool) -> Reseal:
+        """Read a worker file; needs no broker.
+
+        Raises:
+            ConfigError: the file is wrong, or has no keys, or its workers would not believe plain values.
+        """
+        worker = WorkerConfig.from_file(worker_file)
+        keys = worker.keys_in_use
+        if keys is None:
+            raise ConfigError(
+                f"{worker_file}: {KEYS_PROPERTY} is missing, or {SEALING_PROPERTY}=off: without keys nothing is opened or "
+                "sealed",
+                property_name=KEYS_PROPERTY,
+            )
+        if plain and worker.sealing_mode is not SealingMode.ACCEPT:
+            raise ConfigError(
+                f"{worker_file}: its workers would refuse plain values: set {SEALING_PROPERTY}=accept",
+                property_name=SEALING_PROPERTY,
+            )
+        return cls(worker_file, worker, ClusterGroupId(worker.group_id), keys, plain)
+
+    @property
+    def stopped(self) -> StoppedGroup:
+        """The group."""
+        return StoppedGroup(self.worker, self.group, self.worker.group_id, "sealed", "the group has no such topic")
+
+    def _read(self, facts: Facts, progress: Progress) -> dict[TopicType, ResealTopic]:
+        return {topic_type: self._read_topic(topic_type, topic, progress) for topic_type, topic in facts.items()}
+
+    def _read_topic(self, topic_type: TopicType, facts: TopicFacts, progress: Progress) -> ResealTopic:
+        seals = TopicSeals(topic_type, self.group, self.keys, self.worker.sealing_mode)
+        topic, newest, history = ResealTopic(facts, seals), dict[bytes, Record](), list[Record]()
+        ends_believed: dict[bytes, bool] = {}
+        for record in self.stopped.read(topic_type, facts, progress):
+            key = record.key
+            if key is None or own_key(topic_type, key, self.group) is None:
+                continue
+            newest[key], taken = record, seals.accepted(record)
+            ends_believed[key] = taken is not None
+            if taken is not None:
+                topic.believed.pop(key, None)
+                topic.believed[key] = taken
+                if topic_type is TopicType.CONFIG:
+                    history.append(taken)
+        seals.end_start()
+        for key, record in newest.items():
+            topic.count(record, is_believed=ends_believed[key])
+        due = {key for key in topic.believed if not (ends_believed[key] and self._is_done(newest[key].value))}
+        if due and topic_type is TopicType.CONFIG:
+            topic.outgoing = self._in_order(history, topic.believed)
+        else:
+            topic.outgoing = [record for key, record in topic.believed.items() if key in due]
+        return topic
+
+    def _is_done(self, value: bytes | None) -> bool:
+        if not is_sealed(value):
+            return self.plain
+        return not self.plain and key_id(value) == self.keys.sealing_id
+
+    def _in_order(self, history: list[Record], believed: Mapping[bytes, Record]) -> list[Record]:
+        """Return all that the group believes on the config topic, in an order that does not depend on an earlier run.
+
+        Task configurations that no worker uses are removed first, and so are commits without tasks: written again behind
+        their connector they would come into force.
+        """
+        transform = KeyTransform.between(TopicType.CONFIG, self.group, self.group)
+        ordered = canonical_config(transform, history).records
+        used = {record.key for record in ordered}
+        others = [record for key, record in believed.items() if key not in used]
+        removed = removal_value(TopicType.CONFIG, self.group)
+        return [replace(each, value=removed) if self._is_left_over(each) else each for each in others] + ordered
+
+    def _is_left_over(self, record: Record) -> bool:
+        key = parse(TopicType.CONFIG, (record.key or b"")[len(self.group.prefix) :])
+        return key is not None and key.kind in _ORDERED
+
+    def write(self, backup: Path, progress: Progress | None = None) -> Rewritten[dict[TopicType, ResealTopic]]:
+        """Write a backup, then the values; may be repeated.
+
+        Raises:
+            AlreadyAppliedError: another process on this machine is at it. Or as said there.
+        """
+        with _only_one(self.worker_file):
+            return super().write(backup, progress)
+
+    def _outgoing(self, found: dict[TopicType, ResealTopic]) -> tuple[int, Iterable[Record]]:
+        sealed = (record for topic_type, topic in found.items() for record in self._sealed(topic_type, topic))
+        return sum(len(topic.outgoing) for topic in found.values()), sealed
+
+    def _sealed(self, topic_type: TopicType, topic: ResealTopic) -> Iterator[Record]:
+        for record in topic.outgoing:
+            value = removal_value(topic_type, self.group) if record.value is None else record.value
+            if not self.plain:
+                value = topic.seals.seal(record.key or b"", value)
+            yield replace(record, value=value)
+
+    def _compare(self, done: Rewritten[dict[TopicType, ResealTopic]]) -> None:
+        for topic_type, topic in done.before.items():
+            _check(topic_type, topic, done.after[topic_type])
+
+
+@contextmanager
+def _only_one(worker_file: Path) -> Iterator[None]:
+    with worker_file.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise AlreadyAppliedError(
+                f"another process is writing the values of {worker_file} again right now"
+            ) from None
+        yield
+
+
+def _check(topic_type: TopicType, before: ResealTopic, now: ResealTopic) -> None:
+    """Check that all is written, and that the values are the same.
+
+    Raises:
+        CopyError: they are not.
+    """
+    expected = {key: record.value for key, record in before.believed.items()}
+    expected |= {record.key or b"": record.value for record in before.outgoing}
+    values = {key: record.value for key, record in now.believed.items()}
+    same = all(
+        is_removal(topic_type, values.get(key)) if is_removal(topic_type, value) else values.get(key) == value
+        for key, value in expected.items()
+    )
+    if now.outgoing or not same or not values.keys() <= expected.keys():
+        raise CopyError(
+            f"{before.facts.topic}: the values are not those that were written: another writer has written meanwhile. Find "
+            "out who it is, and run the command again"
+        )
+
+
+def refused_plain(topics: Mapping[TopicType, ResealTopic]) -> int:
+    """Return how many records were refused only because they are plain."""
+    reasons = (Refusal.PLAIN, Refusal.TOMBSTONE)
+    return sum(topic.seals.refused[reason] for topic in topics.values() for reason in reasons)
