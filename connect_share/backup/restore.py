@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from connect_share.backup.backup_file import BackupContents, BackupFiles, Origin
 from connect_share.backup.rewrite import Facts, StoppedGroup
@@ -40,32 +40,21 @@ from connect_share.transform.sealed import Opener, Sealer, Sealing
 from connect_share.worker_config import WorkerConfig
 
 
-@dataclass(frozen=True)
-class RestoreSealing:
-    """What opens and seals the values of a restore.
+def restore_sealings(
+    worker: WorkerConfig, transform: KeyTransform, has_sealed: Callable[[], bool]
+) -> tuple[Sealing, Sealing]:
+    """Return what opens the values of a backup, and what seals them for a worker file.
 
-    Attributes:
-        backup: of the records in the file.
-        destination: of the worker file.
+    Without keys sealed values stay as they are, if their keys do. A group that believes sealed values only has plain ones in
+    a backup from before it was sealed, or because another writer has written them: beside sealed ones, for which the file is
+    asked, they are not believed.
     """
-
-    backup: Sealing
-    destination: Sealing
-
-    @classmethod
-    def of(cls, worker: WorkerConfig, transform: KeyTransform, has_sealed: Callable[[], bool]) -> Self:
-        """Decide what is opened and sealed.
-
-        Without keys sealed values stay as they are, if their keys do. A group that believes sealed values only has plain
-        ones in a backup from before it was sealed, or because another writer has written them: beside sealed ones they are
-        not believed.
-        """
-        sealing = Sealing.of(worker)
-        if sealing.keys is None:
-            same = replace(sealing, as_is=transform.source is not None and transform.source == transform.destination)
-            return cls(same, same)
-        plain = sealing.mode is SealingMode.REQUIRED and not has_sealed()
-        return cls(replace(sealing, mode=SealingMode.ACCEPT) if plain else sealing, sealing)
+    sealing = Sealing.of(worker)
+    if sealing.keys is None:
+        same = replace(sealing, as_is=transform.source is not None and transform.source == transform.destination)
+        return same, same
+    plain = sealing.mode is SealingMode.REQUIRED and not has_sealed()
+    return replace(sealing, mode=SealingMode.ACCEPT) if plain else sealing, sealing
 
 
 @dataclass
@@ -349,15 +338,17 @@ class Restore:
     """A backup file that was checked, and where its records go. Made by :func:`prepare_restore`.
 
     Attributes:
+        backup_sealing: of the records in the file.
+        sealing: of the worker file.
         wanted: the connectors that were asked for by name.
     """
 
     file: BackupFiles
-    contents: BackupContents
     origin: Origin
     worker: WorkerConfig
     transforms: Mapping[TopicType, KeyTransform]
-    sealing: RestoreSealing
+    backup_sealing: Sealing
+    sealing: Sealing
     wanted: frozenset[str] | None = None
     _facts: Facts | None = field(default=None, init=False, repr=False)
     _backed_up: dict[TopicType, NewestValues] = field(default_factory=dict, init=False, repr=False)
@@ -369,9 +360,6 @@ class Restore:
     def stopped(self) -> StoppedGroup:
         """The group whose keys are written."""
         return StoppedGroup(self.worker, self.worker.cluster_group_id, self.worker.group_id, "destination")
-
-    def _records(self, progress: Progress) -> Iterator[tuple[TopicType, Record]]:
-        return _records(self.file, self.contents, self.origin, progress)
 
     def preview(self, progress: Progress | None = None) -> RestorePreview:
         """Compare the backup with what the destination holds now; writes nothing.
@@ -390,14 +378,14 @@ class Restore:
                 topic_type: RecordCounter(
                     transform,
                     limit_of(destination_settings(admin, self.worker, topic_type, facts.get(topic_type))),
-                    added_bytes=0 if self.sealing.destination.keys is None else SEALED_BYTES,
+                    added_bytes=0 if self.sealing.keys is None else SEALED_BYTES,
                 )
                 for topic_type, transform in self.transforms.items()
             }
         backed_up = {topic_type: NewestValues(topic_type) for topic_type in TopicType}
         progress.phase(f"reading {self.file.path.name}", self.file.records)
-        values = BackedUpValues(self.sealing.backup, self.transforms.values())
-        for topic_type, record in values.opened(self._records(progress)):
+        values = BackedUpValues(self.backup_sealing, self.transforms.values())
+        for topic_type, record in values.opened(_records(self.file, self.origin, progress)):
             original = counting[topic_type].count(record)
             if original is not None:
                 backed_up[topic_type].add(original, record)
@@ -449,7 +437,7 @@ class Restore:
         assert self._values is not None  # noqa: S101 - of the preview
         for topic_type, backed_up in self._backed_up.items():
             back = self.transforms[topic_type].at_destination()
-            opener = self._openers[topic_type] = Opener(self.sealing.destination, back)
+            opener = self._openers[topic_type] = Opener(self.sealing, back)
             newest = NewestValues(topic_type)
             if topic_type in facts:
                 topic = facts[topic_type]
@@ -485,7 +473,7 @@ class Restore:
                 ensure_topic(admin, spec)
         restored = Restored(Counter(), 0, 0.0)
         sealers = {
-            topic_type: Sealer(self.sealing.destination, self.transforms[topic_type], opener.newest())
+            topic_type: Sealer(self.sealing, self.transforms[topic_type], opener.newest())
             for topic_type, opener in self._openers.items()
         }
         progress.phase("restoring", self.file.records)
@@ -496,8 +484,8 @@ class Restore:
     def _outgoing(
         self, sealers: Mapping[TopicType, Sealer], restored: Restored, progress: Progress
     ) -> Iterator[Record]:
-        values = BackedUpValues(self.sealing.backup, self.transforms.values())
-        for topic_type, record in values.opened(self._records(progress)):
+        values = BackedUpValues(self.backup_sealing, self.transforms.values())
+        for topic_type, record in values.opened(_records(self.file, self.origin, progress)):
             outgoing = self.transforms[topic_type].apply(record)
             if isinstance(outgoing, Skipped):
                 continue
@@ -523,11 +511,9 @@ class Restore:
         return max(status.timestamp_ms, self._removed_ms.get(name, -1) + 1) if was_shown else status.timestamp_ms
 
 
-def _records(
-    file: BackupFiles, contents: BackupContents, origin: Origin, progress: Progress
-) -> Iterator[tuple[TopicType, Record]]:
+def _records(file: BackupFiles, origin: Origin, progress: Progress) -> Iterator[tuple[TopicType, Record]]:
     """Yield the records of an origin's topics, those of others included, in the order of the file."""
-    topics = {topic_type: contents.topics[number] for topic_type, number in origin.topics.items()}
+    topics = {topic_type: file.contents.topics[number] for topic_type, number in origin.topics.items()}
     types = {(topic.section, topic.topic): topic_type for topic_type, topic in topics.items()}
     for section, record in counted(file.read_sections(), progress.advance):
         topic_type = types.get((section, record.topic))
@@ -548,21 +534,20 @@ def prepare_restore(
     """
     request = request or RestoreRequest()
     file = BackupFiles.at(path, request.at_ms)
-    contents = file.contents
     (progress or Silent()).phase(f"checking {file.path.name}", 0)
     file.check()
     worker = WorkerConfig.from_file(worker_file)
     file.keys = worker.sealing_keys
     group = ClusterGroupId(worker.group_id) if worker.sharing_enabled else None
     filled = frozenset(number for number, count in enumerate(file.sections) if count)
-    origin = choose_origin(contents, filled, worker, request)
+    origin = choose_origin(file.contents, filled, worker, request)
     names = origin.connectors if request.connectors is None else request.connectors
     own = None if origin.plain else str(origin.group_id)
     transforms = {topic_type: KeyTransform.between(topic_type, own, group, names) for topic_type in TopicType}
 
     def has_sealed() -> bool:
-        records = _records(file, contents, origin, Silent())
+        records = _records(file, origin, Silent())
         return any(is_sealed(record.value) and transforms[kind].takes(record.key) for kind, record in records)
 
-    sealing = RestoreSealing.of(worker, transforms[TopicType.CONFIG], has_sealed)
-    return Restore(file, contents, origin, worker, transforms, sealing, request.connectors)
+    sealings = restore_sealings(worker, transforms[TopicType.CONFIG], has_sealed)
+    return Restore(file, origin, worker, transforms, *sealings, request.connectors)

@@ -51,8 +51,8 @@ def _members(restore: Restore, preview: RestorePreview) -> dict[str, object]:
     origin, becomes = restore.origin, restore.worker.cluster_group_id
     return {
         "file": str(restore.file.path),
-        "at": None if restore.contents.segment is None else shown_time(restore.contents.segment.at_ms),
-        "run_id": restore.contents.run_id,
+        "at": None if restore.file.contents.segment is None else shown_time(restore.file.contents.segment.at_ms),
+        "run_id": restore.file.contents.run_id,
         "from": {"group": origin.group_id, "plain": origin.plain, "side": origin.side},
         "to": {"group": becomes, "plain": becomes is None},
         "topics": {topic_type.value: restore.worker.topic(topic_type) for topic_type in TopicType},
@@ -70,13 +70,14 @@ def _members(restore: Restore, preview: RestorePreview) -> dict[str, object]:
 
 
 def _lines(restore: Restore, preview: RestorePreview) -> list[str]:
-    made = datetime.fromtimestamp(restore.contents.made_at_ms / 1000, UTC)
+    contents = restore.file.contents
+    made = datetime.fromtimestamp(contents.made_at_ms / 1000, UTC)
     group = restore.worker.cluster_group_id
     becomes = PLAIN_KEYS if group is None else f"keys under the prefix {group}."
-    head = f"made {made:%Y-%m-%d %H:%M:%S} UTC by run {restore.contents.run_id}"
-    if restore.contents.segment is not None:
+    head = f"made {made:%Y-%m-%d %H:%M:%S} UTC by run {restore.file.contents.run_id}"
+    if restore.file.contents.segment is not None:
         names = " to ".join(dict.fromkeys(restore.file.names))
-        head = f"state of {shown_time(restore.contents.segment.at_ms)}, {names}"
+        head = f"state of {shown_time(restore.file.contents.segment.at_ms)}, {names}"
     lines = [
         f"{restore.file.path}: {head}",
         f"{describe_origin(restore.origin)}, become {becomes}",
@@ -98,7 +99,7 @@ def _lines(restore: Restore, preview: RestorePreview) -> list[str]:
 
 
 def _sealing_key(restore: Restore) -> int | None:
-    keys = restore.sealing.destination.keys
+    keys = restore.sealing.keys
     return None if keys is None else keys.sealing_id
 
 

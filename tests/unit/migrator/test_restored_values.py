@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.backup.restore import BackedUpValues, RestoreSealing, identity, require_none_newer
+from connect_share.backup.restore import BackedUpValues, identity, require_none_newer, restore_sealings
 from connect_share.errors import RestoreRejectedError
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode
@@ -106,8 +106,6 @@ def test_what_the_worker_file_decides(
     names = {"config.storage.topic": "c", "offset.storage.topic": "o", "status.storage.topic": "s"}
     sharing = {"connect.management.topic.sharing.support": "enabled"}
     worker = WorkerConfig.from_properties({"bootstrap.servers": "a:1", "group.id": GROUP, **names, **sharing, **lines})
-    found = RestoreSealing.of(
-        worker, KeyTransform.between(TopicType.OFFSET, group, worker.cluster_group_id), lambda: has_sealed
-    )
-    sides = (found.backup, found.destination)
+    transform = KeyTransform.between(TopicType.OFFSET, group, worker.cluster_group_id)
+    sides = restore_sealings(worker, transform, lambda: has_sealed)
     assert sides == expected if not lines else tuple(side.mode for side in sides) == expected
