@@ -8,8 +8,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -18,10 +19,7 @@ from pyspark.sql import SparkSession
 from connect_share.backup.backup_file import SectionPart, SectionRead
 from connect_share.backup.export import Export
 from connect_share.console import DEFAULT_TIMEOUT_S, Output, ProgressLine, groups_of, plural
-from connect_share.errors import ConnectShareError
 from connect_share.files import Progress, Silent
-from connect_share.kafka.admin import Admin
-from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.worker_config import TopicSet
 from spark_jobs import command_line
 from spark_jobs.session import spark_session
@@ -63,16 +61,15 @@ def _body(options: argparse.Namespace) -> int:
     out = Output(JOB, options.output, program=JOB)
     topic_set = TopicSet.from_worker_file(options.worker_config)
     groups = groups_of(options.groups) or (None if options.all_groups else topic_set.worker_group)
-    if options.file.exists():
-        raise ConnectShareError(f"{options.file} is there already: give another name, or move it away")
     asked = Export(topic_set, None if groups is None else frozenset(groups))
-    with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=options.timeout) as admin:
-        ranges, notes = asked.look(admin)
-        cluster = admin.cluster_id()
-    for note in notes:
-        out.note(note)
-    with ProgressLine(sys.stderr) as progress, spark_session("connect-share export_groups") as spark:
-        done = asked.write(options.file, cluster, ranges, progress, partial(read_with, spark))
+    with ProgressLine(sys.stderr) as progress, ExitStack() as stack:
+        # Spark is started when there is something to read.
+        spark = cache(lambda: stack.enter_context(spark_session("connect-share export_groups")))
+
+        def engine(reads: Sequence[SectionRead], reported: Progress) -> Iterator[SectionPart]:
+            return read_with(spark(), reads, reported)
+
+        done = asked.write(options.file, progress, out.note, timeout_s=options.timeout, engine=engine)
     file = done.file
     if out.is_json:
         out.json({**file.model_dump(mode="json"), "file": str(options.file), "groups": list(done.groups)})

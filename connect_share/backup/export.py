@@ -50,6 +50,7 @@ from connect_share.backup.backup_file import (
     write_backup,
 )
 from connect_share.backup.record_file import RecordFile
+from connect_share.console import group_order
 from connect_share.contents.groups import MOST_GROUPS
 from connect_share.errors import AlreadyAppliedError, ConnectShareError, RecordFileError, RestoreRejectedError, listed
 from connect_share.files import Progress, Silent, sync_folder
@@ -129,20 +130,39 @@ class Export:
         return (parts[0], name) if name in self.connectors else None
 
     def write(
-        self, path: Path, cluster: str, ranges: Ranges, progress: Progress, engine: ReadEngine = read_here
+        self,
+        path: Path,
+        progress: Progress,
+        note: Callable[[str], None],
+        *,
+        timeout_s: float,
+        engine: ReadEngine = read_here,
     ) -> Exported:
-        """Write what lies in the ranges to a file, with bounded memory.
+        """Write what there is now to a file, with bounded memory; ``note`` gets notes for people.
 
         Raises:
             ConnectShareError: a group or connector that was named has no record there; nothing was written.
             RecordFileError: there is such a file, or it cannot be written; nothing new bears its name then.
             UnreadableHeadersError: a record cannot be kept whole.
         """
+        if path.exists():
+            raise ConnectShareError(f"{path} is there already: give another name, or move it away")
+        with Admin(self.topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=timeout_s) as admin:
+            ranges, notes = self.look(admin)
+            cluster = admin.cluster_id()
+        for each in notes:
+            note(each)
         present = self.present(ranges, progress)
-        self._require(present)
+        missing = [each or "plain keys" for each in (self.groups or frozenset()) - present.groups]
+        missing += [repr(each) for each in (self.connectors or frozenset()) - present.connectors]
+        if missing:
+            raise ConnectShareError(
+                f"{', '.join(self.topic_set.topics.values())} have no record of {listed(sorted(missing), _SHOWN)}: "
+                "names are exact, dots, dashes and case included"
+            )
         layout = self.layout(cluster, ranges, present.groups)
         file = write_backup(path, layout, f"export-{uuid.uuid4()}", progress, engine)
-        return Exported(file, tuple(sorted(present.groups, key=lambda group: group or "")))
+        return Exported(file, tuple(sorted(present.groups, key=group_order)))
 
     def layout(self, cluster: str, ranges: Ranges, groups: set[ClusterGroupId | None]) -> BackupLayout:
         """Return what the file of these groups holds."""
@@ -162,7 +182,7 @@ class Export:
                 connectors=None if names is None else tuple(sorted(names)),
                 topics=numbers,
             )
-            for group in sorted(groups, key=lambda group: group or "")
+            for group in sorted(groups, key=group_order)
         ]
         return layout
 
@@ -189,15 +209,6 @@ class Export:
                         f"there are more than {MOST_GROUPS:,} groups on these topics: name those that are wanted with --group"
                     )
         return found
-
-    def _require(self, present: Present) -> None:
-        missing = [each or "plain keys" for each in (self.groups or frozenset()) - present.groups]
-        missing += [repr(each) for each in (self.connectors or frozenset()) - present.connectors]
-        if missing:
-            raise ConnectShareError(
-                f"{', '.join(self.topic_set.topics.values())} have no record of {listed(sorted(missing), _SHOWN)}: "
-                "names are exact, dots, dashes and case included"
-            )
 
 
 _MOST_TRIES: Final = 5
@@ -315,7 +326,7 @@ class Follower:
     def _scope(self) -> tuple[tuple[str | None, ...] | None, tuple[str, ...] | None]:
         groups, connectors = self._export.groups, self._export.connectors
         return (
-            None if groups is None else tuple(sorted(groups, key=lambda group: group or "")),
+            None if groups is None else tuple(sorted(groups, key=group_order)),
             None if connectors is None else tuple(sorted(connectors)),
         )
 

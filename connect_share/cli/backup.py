@@ -26,8 +26,6 @@ from connect_share.console import (
 )
 from connect_share.console.options import add_groups, add_topics, topic_set_of
 from connect_share.errors import ConfigError, ConnectShareError
-from connect_share.kafka.admin import Admin
-from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.sealing import KEYS_PROPERTY
 
 _MOST: Final = 100_000
@@ -93,15 +91,8 @@ def _export(arguments: argparse.Namespace, out: Output) -> Result | int:
     asked = _asked(arguments)
     if arguments.follow is not None:
         return _follow(arguments, asked, out)
-    if arguments.file.exists():
-        raise ConnectShareError(f"{arguments.file} is there already: give another name, or move it away")
-    with Admin(asked.topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=arguments.timeout) as admin:
-        ranges, notes = asked.look(admin)
-        cluster = admin.cluster_id()
-    for note in notes:
-        out.note(note)
     with ProgressLine(sys.stderr) as progress:
-        done = asked.write(arguments.file, cluster, ranges, progress)
+        done = asked.write(arguments.file, progress, out.note, timeout_s=arguments.timeout)
     return _result(arguments.file, done, encrypted=arguments.encrypt)
 
 

@@ -69,11 +69,17 @@ _LONGEST_NAME: Final = 120
 
 
 class Worker:
-    """A worker of a group, to read and change offsets as it would; a context manager that creates no topic."""
+    """A worker of a group, to read and change offsets as it would; creates no topic. ``stack`` closes it.
 
-    def __init__(self, path: Path, config: WorkerConfig, stack: ExitStack) -> None:
+    Raises:
+        ConfigError: the file cannot be read, a property is wrong, or the group is sealed and there are no keys.
+        TopicMissingError: a topic does not exist.
+        ConnectShareError: as entering a ``ConnectStorage``.
+    """
+
+    def __init__(self, path: Path, stack: ExitStack) -> None:
         self.path = path
-        self.config = config
+        self.config = config = WorkerConfig.from_file(path)
         self._admin = stack.enter_context(Admin(config.admin_settings(), client_id=config.client_id("console")))
         _require_topics(self._admin, {config.topic(each): TOPIC_PROPERTIES[each] for each in TopicType})
         try:
@@ -91,17 +97,6 @@ class Worker:
                 f"cannot be seen here, and its workers would refuse what is written; use a file with {KEYS_PROPERTY}",
                 property_name=KEYS_PROPERTY,
             )
-
-    @classmethod
-    def of_file(cls, path: Path, stack: ExitStack) -> Worker:
-        """Start the worker of a file; ``stack`` closes it.
-
-        Raises:
-            ConfigError: the file cannot be read, a property is wrong, or the group is sealed and there are no keys.
-            TopicMissingError: a topic does not exist.
-            ConnectShareError: as entering a ``ConnectStorage``.
-        """
-        return cls(path, WorkerConfig.from_file(path), stack)
 
     @property
     def group(self) -> Group:
@@ -128,21 +123,11 @@ class Worker:
                 )
         return self.storage.stored_offsets(connector)
 
-    def is_stopped(self, connector: str) -> bool:
-        """Return whether what is configured says that nothing of a connector runs."""
-        return not_stopped(self.state, connector) is None
-
     def keeps_offsets_with(self, other: Worker) -> bool:
         """Return whether offsets of the same connector are the same here and there."""
         return self is other or all(
             getattr(self.config, name) == getattr(other.config, name)
             for name in ("bootstrap_servers", "cluster_group_id", "offset_storage_topic", "config_storage_topic")
-        )
-
-    def matching(self, patterns: Sequence[str]) -> list[str]:
-        """Return the configured connectors whose names match one of the patterns, by name."""
-        return sorted(
-            name for name in self.state.connectors() if any(fnmatchcase(name, pattern) for pattern in patterns)
         )
 
     def refusals(self, connectors: Collection[str], *, force: bool) -> list[ConnectShareError]:
@@ -255,7 +240,10 @@ def _connectors_of(arguments: argparse.Namespace, worker: Worker) -> list[str]:
     Raises:
         UsageError: there is none.
     """
-    found = list(dict.fromkeys([*arguments.connectors, *worker.matching(arguments.matching)]))
+    matching = sorted(
+        name for name in worker.state.connectors() if any(fnmatchcase(name, each) for each in arguments.matching)
+    )
+    found = list(dict.fromkeys([*arguments.connectors, *matching]))
     if not found:
         raise UsageError(
             f"no connector of group {shown_group(worker.group)} matches"
@@ -280,7 +268,7 @@ def _alter(arguments: argparse.Namespace, out: Output) -> Result | int:
     _check_usage(arguments)
     pairs = parse_offsets(_read(arguments.file))
     with ExitStack() as stack:
-        worker = Worker.of_file(arguments.worker_config, stack)
+        worker = Worker(arguments.worker_config, stack)
         return _carry_out(arguments, out, [ConnectorPlan(worker, arguments.connector, pairs)])
 
 
@@ -289,7 +277,7 @@ def _reset(arguments: argparse.Namespace, out: Output) -> Result | int:
     _check_usage(arguments)
     partitions = [(parse_partition(text), None) for text in arguments.partitions or ()]
     with ExitStack() as stack:
-        worker = Worker.of_file(arguments.worker_config, stack)
+        worker = Worker(arguments.worker_config, stack)
         return _carry_out(
             arguments,
             out,
@@ -308,9 +296,9 @@ def _copy(arguments: argparse.Namespace, out: Output) -> Result | int:
     if arguments.to is not None and (len(arguments.connectors) != 1 or arguments.matching):
         raise UsageError("--to is the name for one connector; several keep their names")
     with ExitStack() as stack:
-        source = Worker.of_file(arguments.worker_config, stack)
+        source = Worker(arguments.worker_config, stack)
         other = arguments.to_worker_config
-        destination = source if other is None else Worker.of_file(other, stack)
+        destination = source if other is None else Worker(other, stack)
         plans = []
         for name in _connectors_of(arguments, source):
             to = arguments.to or name
@@ -327,7 +315,7 @@ def _copy(arguments: argparse.Namespace, out: Output) -> Result | int:
                     f"{plural(len(stored) - len(pairs), 'offset')} of {name} not copied: no connector can use them"
                 )
             plans.append(ConnectorPlan(destination, to, pairs))
-            if not source.is_stopped(name):
+            if not_stopped(source.state, name) is not None:
                 out.note(
                     f"{name} ({shown_group(source.group)}) is not stopped: what it commits from now on is not copied"
                 )
