@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from connect_share.backup.rewrite import NewestDigests, key_hash
 from connect_share.errors import PlanFileError
 from connect_share.files import Progress, Silent
-from connect_share.kafka.client import Message, headers_of
+from connect_share.kafka.client import headers_of
 from connect_share.kafka.facts import TopicFacts, admin_of, read_facts, read_messages, require_topic
 from connect_share.model.keys import connector_of, split_key
 from connect_share.model.records import OffsetRange, TopicType
@@ -65,28 +65,6 @@ class KeyOwners:
         return key is not None and key.endswith(self._own_mark)
 
 
-@dataclass
-class _DigestSums:
-    """Running figures by group. Memory is bounded by the keys of the partitions that are read together."""
-
-    keys: Counter[str] = field(default_factory=Counter)
-    digests: Counter[str] = field(default_factory=Counter)
-    newest: NewestDigests = field(default_factory=NewestDigests)
-
-    def add(self, owner: str, message: Message) -> None:
-        place = (message.partition() or 0, message.offset() or 0, message.timestamp()[1])
-        before, digest = self.newest.add(*place, message.key(), message.value(), headers_of(message))
-        self.digests[owner] += (digest or 0) - (before or 0)
-        self.keys[owner] += (digest is not None) - (before is not None)
-
-    def groups(self) -> dict[str, GroupDigest]:
-        return {
-            owner: GroupDigest(keys=count, digest=f"{self.digests[owner] % _MODULUS:016x}")
-            for owner, count in sorted(self.keys.items())
-            if count
-        }
-
-
 def portions(ranges: Sequence[OffsetRange], at_once: int = AT_ONCE) -> Iterator[list[OffsetRange]]:
     """Yield the partitions that one client reads together; a partition is never split."""
     portion: list[OffsetRange] = []
@@ -112,18 +90,25 @@ def digests_of(
 
     ``newer`` are keys, as ``key_hash``; those that live in the ranges are removed from it.
     """
-    sums = _DigestSums()
+    keys, digests, newest = Counter[str](), Counter[str](), NewestDigests()
     for portion in portions([part for part in ranges if part.end > part.start]):
         for batch in read_messages(worker, portion, Isolation.READ_COMMITTED):
             for message in batch:
                 owner = owners.owner(message.key())
                 if owner is not None:
-                    sums.add(owner, message)
+                    place = (message.partition() or 0, message.offset() or 0, message.timestamp()[1])
+                    before, digest = newest.add(*place, message.key(), message.value(), headers_of(message))
+                    digests[owner] += (digest or 0) - (before or 0)
+                    keys[owner] += (digest is not None) - (before is not None)
             on_progress(len(batch))
-        for key in sums.newest.by_key:
+        for key in newest.by_key:
             newer.pop(key, None)
-        sums.newest.by_key.clear()  # a key lives in one partition
-    return sums.groups()
+        newest.by_key.clear()  # a key lives in one partition
+    return {
+        owner: GroupDigest(keys=count, digest=f"{digests[owner] % _MODULUS:016x}")
+        for owner, count in sorted(keys.items())
+        if count
+    }
 
 
 def take_baseline(
@@ -247,7 +232,11 @@ def check_bystanders(run: MigrationRun, *, progress: Progress | None = None) -> 
             check.read(progress)
             checks.append(check)
     own = _account_for(checks, manifest)
-    groups = [group for check in checks for group in check.judge(own[check.topic_type])]
+    groups = [
+        check.judge(name, own[check.topic_type])
+        for check in checks
+        for name in sorted({*check.baseline.groups, *check.now, *check.written})
+    ]
     return BystanderReport(
         run_id=manifest.run_id,
         isolated=all(group.verdict in {BystanderVerdict.EQUAL, BystanderVerdict.WROTE_SINCE} for group in groups),
@@ -328,10 +317,7 @@ class _TopicCheck:
             advance(len(batch))
         return keys
 
-    def judge(self, own: OwnRecords) -> list[BystanderGroup]:
-        return [self._judge(name, own) for name in sorted({*self.baseline.groups, *self.now, *self.written})]
-
-    def _judge(self, name: str, own: OwnRecords) -> BystanderGroup:
+    def judge(self, name: str, own: OwnRecords) -> BystanderGroup:
         before, now = self.baseline.groups.get(name, _NONE), self.now.get(name, _NONE)
         gone = before.keys - now.keys
         verdict = BystanderVerdict.WROTE_SINCE if self.written[name] else BystanderVerdict.EQUAL

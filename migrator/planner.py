@@ -248,7 +248,8 @@ def _refuse_unassigned(moves: Sequence[PlannedMove]) -> list[str]:
 
 def steps_of(moves: Sequence[PlannedMove], destination: Destination, intent: Intent) -> tuple[PlanStep, ...]:
     """Return who does what, in order, from here to workers that run on the destination."""
-    sources, groups = ([*dict.fromkeys(each)] for each in _groups_of(moves))
+    sources = [*dict.fromkeys(move.source.group_id for move in moves)]
+    groups = [*dict.fromkeys(move.destination_group_id for move in moves)]
     new = [group for group in groups if group not in sources]
     steps = []
     if not intent.follow:
@@ -262,7 +263,8 @@ def steps_of(moves: Sequence[PlannedMove], destination: Destination, intent: Int
     what = "the folded state" if intent.mode == "state" else "the records"
     for move in moves:
         whose = what if move.only_connectors is None else f"{what} of {named_connectors(move.only_connectors)}"
-        steps.append(_tool(f"apply: copy {whose} of {move.source.group_id} as {_keys_of(move)}"))
+        keys = "plain keys" if move.group is None else f"keys under the prefix {move.group}."
+        steps.append(_tool(f"apply: copy {whose} of {move.source.group_id} as {keys}"))
     if intent.follow:
         steps.append(_tool("apply --follow: mirror what the workers write meanwhile, showing how far it is behind"))
         steps.append(_stop(sources))
@@ -271,10 +273,6 @@ def steps_of(moves: Sequence[PlannedMove], destination: Destination, intent: Int
     sharing = "with sharing enabled" if moves[0].group is not None else "with sharing disabled"
     steps.append(_you(f"start the workers of {', '.join(groups)} on the destination's topics, {sharing}"))
     return tuple(steps)
-
-
-def _groups_of(moves: Sequence[PlannedMove]) -> tuple[list[str], list[str]]:
-    return [move.source.group_id for move in moves], [move.destination_group_id for move in moves]
 
 
 def _end_of(moves: Sequence[PlannedMove], destination: Destination) -> str:
@@ -289,10 +287,6 @@ def _end_of(moves: Sequence[PlannedMove], destination: Destination) -> str:
     ):
         return f"{fence}remove the originals, which are in the same topics as their copies"
     return f"{fence}seal the source, so that a worker that is started there by mistake runs nothing"
-
-
-def _keys_of(move: PlannedMove) -> str:
-    return "plain keys" if move.group is None else f"keys under the prefix {move.group}."
 
 
 def _stop(groups: Sequence[str]) -> PlanStep:

@@ -358,31 +358,26 @@ def _load_workers(plan: MigrationPlan) -> tuple[list[WorkerConfig], list[WorkerC
     sources, destinations = [], []
     shared = {topic_type: topic.topic for topic_type, topic in plan.destination.topics.items()}
     for source in plan.sources:
-        own = {topic_type: topic.topic for topic_type, topic in source.topics.items()}
-        worker = _load_worker(source.worker_config_file, source.group_id, own, sharing=source.sharing)
-        _require_sealing(worker, source.worker_config_file, source.sealing)
+        file, own = source.worker_config_file, {kind: topic.topic for kind, topic in source.topics.items()}
+        worker = _load_worker(file, source.group_id, own, source.sealing, sharing=source.sharing)
         if source.sealing is not None and worker.sealing_mode is not source.sealing.mode:
-            raise _changed(source.worker_config_file, [SEALING_PROPERTY])
+            raise _changed(file, [SEALING_PROPERTY])
         sources.append(worker)
         # A prefix that is the source's own group.id may come from one destination file for several sources.
         group_id = None if source.cluster_group_id == source.group_id else source.cluster_group_id
         file, sharing = source.destination_worker_config_file, source.cluster_group_id is not None
-        worker = _load_worker(file, group_id, shared, sharing=sharing)
-        _require_sealing(worker, file, source.destination_sealing)
-        destinations.append(worker)
+        destinations.append(_load_worker(file, group_id, shared, source.destination_sealing, sharing=sharing))
     return sources, destinations
 
 
-def _require_sealing(worker: WorkerConfig, file: str, planned: PlannedSealing | None) -> None:
-    """Refuse a worker file that lacks a key of the plan, or has keys where there were none; more keys do no harm."""
-    if PlannedSealing.of(worker) is None:
-        if planned is not None:
-            raise _changed(file, [KEYS_PROPERTY])
-    elif planned is None or worker.sealing_keys is None or not planned.is_part_of(worker.sealing_keys):
-        raise _changed(file, [KEYS_PROPERTY])
-
-
-def _load_worker(file: str, group_id: str | None, topics: Mapping[TopicType, str], *, sharing: bool) -> WorkerConfig:
+def _load_worker(
+    file: str,
+    group_id: str | None,
+    topics: Mapping[TopicType, str],
+    sealing: PlannedSealing | None,
+    *,
+    sharing: bool,
+) -> WorkerConfig:
     """Read a worker file that has to say what it said when the plan was made; ``group_id`` ``None``: any."""
     path = Path(file)
     if not path.exists():
@@ -397,6 +392,10 @@ def _load_worker(file: str, group_id: str | None, topics: Mapping[TopicType, str
         changed.append("group.id")
     if worker.sharing_enabled is not sharing:
         changed.append(SHARING_PROPERTY)
+    keys = worker.keys_in_use
+    # A key of the plan may not be missing, and there may be none where there were none; more keys do no harm.
+    if keys is not None if sealing is None else keys is None or not sealing.is_part_of(keys):
+        changed.append(KEYS_PROPERTY)
     if changed:
         raise _changed(file, changed)
     return worker

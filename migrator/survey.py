@@ -15,6 +15,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
+from connect_share.console import group_order
 from connect_share.errors import ConnectShareError, InvalidClusterGroupIdError, ValueFormatError
 from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.admin import Admin
@@ -68,7 +69,7 @@ class GroupCount:
     def figures(self, group: ClusterGroupId | None) -> GroupInTopic:
         """Return the figures as data."""
         figures = {name: getattr(self, name) for name in GroupInTopic.model_fields if name != "group"}
-        return GroupInTopic(group=None if group is None else str(group), **figures)
+        return GroupInTopic(group=group, **figures)
 
 
 @dataclass
@@ -138,18 +139,14 @@ class TopicCount:
         elif self.topic_type is TopicType.OFFSET:
             count.offsets[connector] += 1
         elif group is None:
-            worker = _worker_of(parsed)
+            status = parsed if isinstance(parsed, dict) else {}
+            worker, generation = status.get("worker_id"), status.get("generation")
+            worker = worker if isinstance(worker, str) else None
             seen = count.workers.setdefault(connector, set())
             if worker is not None and len(seen) < MOST_WORKER_IDS:
                 seen.add(worker)
-            generation = parsed.get("generation") if isinstance(parsed, dict) else None
             if isinstance(generation, int):
                 count.clusters.look(record.partition, worker, generation)
-
-
-def _worker_of(parsed: object) -> str | None:
-    worker = parsed.get("worker_id") if isinstance(parsed, dict) else None
-    return worker if isinstance(worker, str) else None
 
 
 TOPIC_CONFIGS: Final = (
@@ -462,7 +459,7 @@ class _Surveyor:
         records = read_records(file.worker, ranges, isolation, with_headers=True)
         count.read(counted(records, self.progress.advance))
         self.counts[place] = count
-        groups = tuple(count.groups[group].figures(group) for group in sorted(count.groups, key=_plain_first))
+        groups = tuple(count.groups[group].figures(group) for group in sorted(count.groups, key=group_order))
         self.topics[place] = facts.model_copy(update={"illegal_keys": count.illegal_keys, "groups": groups})
 
     def fold_groups(self) -> None:
@@ -475,7 +472,7 @@ class _Surveyor:
                 continue
             seen.add(places)
             groups = {group for count in counts for group in count.groups}
-            self.groups += [self._group(file, group) for group in sorted(groups, key=_plain_first)]
+            self.groups += [self._group(file, group) for group in sorted(groups, key=group_order)]
 
     def _group(self, file: _WorkerFile, group: Group) -> GroupSurvey:
         counts = {
@@ -498,7 +495,7 @@ class _Surveyor:
         return GroupSurvey(
             kafka_cluster_id=file.cluster,
             topics={topic_type: file.worker.topic(topic_type) for topic_type in TopicType},
-            group=None if group is None else str(group),
+            group=group,
             side=" and ".join(dict.fromkeys(other.side for other in same_topics)),
             group_ids=ids,
             members=members,
@@ -515,10 +512,6 @@ class _Surveyor:
             unopened=unopened,
             two_clusters=None if two_clusters is None else two_clusters.warning(file.worker.topic(TopicType.STATUS)),
         )
-
-
-def _plain_first(group: Group) -> tuple[bool, str]:
-    return group is not None, group or ""
 
 
 def _connectors(
@@ -555,16 +548,6 @@ def _connectors(
     return tuple(connectors), tuple(secrets), in_tasks
 
 
-def _moves(surveyor: _Surveyor) -> list[MoveSurvey]:
-    sources = [file for file in surveyor.files if file.side == SOURCE]
-    destinations = [file for file in surveyor.files if file.side == DESTINATION]
-    paired = len(destinations) == len(sources)
-    return [
-        _move(surveyor, source, destinations[index if paired else 0], paired=paired)
-        for index, source in enumerate(sources if destinations else ())
-    ]
-
-
 def _move(surveyor: _Surveyor, source: _WorkerFile, destination: _WorkerFile, *, paired: bool) -> MoveSurvey:
     sharing = destination.worker.sharing_enabled
     becomes = (destination if paired else source).worker.group_id if sharing else None
@@ -582,7 +565,10 @@ def _move(surveyor: _Surveyor, source: _WorkerFile, destination: _WorkerFile, *,
     for topic_type in TopicType:
         count = surveyor.counts.get(source.place(topic_type))
         mine = None if count is None else count.groups.get(own)
-        limit = _limit(surveyor, destination, topic_type)
+        found = surveyor.topics.get(destination.place(topic_type))
+        limit = limit_of(
+            destination.worker.topic_settings(topic_type) if found is None or not found.exists else found.configs
+        )
         if mine is not None and mine.records:
             size = mine.largest_bytes + added + seals + RECORD_OVERHEAD_BYTES
             largest[topic_type] = LargestRecord(largest_bytes=size, limit_bytes=limit, fits=size <= limit)
@@ -601,12 +587,6 @@ def _move(surveyor: _Surveyor, source: _WorkerFile, destination: _WorkerFile, *,
         members_at_destination=None if destination.members is None else destination.members.get(group_id, 0),
         largest=largest,
     )
-
-
-def _limit(surveyor: _Surveyor, destination: _WorkerFile, topic_type: TopicType) -> int:
-    found = surveyor.topics.get(destination.place(topic_type))
-    settings = destination.worker.topic_settings(topic_type) if found is None or not found.exists else found.configs
-    return limit_of(settings)
 
 
 def _collisions(groups: Sequence[GroupSurvey]) -> list[NameCollision]:
@@ -653,10 +633,15 @@ def survey(
     surveyor = _Surveyor(files, progress or Silent(), timeout_s)
     surveyor.read_clusters()
     surveyor.fold_groups()
+    sources, destinations = ([file for file in files if file.side == side] for side in (SOURCE, DESTINATION))
+    paired = len(destinations) == len(sources)
     return Survey(
         topics=tuple(surveyor.topics.values()),
         groups=tuple(surveyor.groups),
-        moves=tuple(_moves(surveyor)),
+        moves=tuple(
+            _move(surveyor, source, destinations[index if paired else 0], paired=paired)
+            for index, source in enumerate(sources if destinations else ())
+        ),
         collisions=tuple(_collisions(surveyor.groups)),
         unanswered=tuple(surveyor.unanswered),
     )
