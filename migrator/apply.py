@@ -14,23 +14,22 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from connect_share.errors import AlreadyAppliedError, CopyError, PlanRejectedError
 from connect_share.files import Progress, Silent
 from connect_share.kafka.facts import admin_of, read_records
-from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model.records import TopicType
 from connect_share.transform.rules import SkipReason
 from connect_share.transform.sealed import Opener, SealTimes
 from migrator.backup import back_up
 from migrator.bystanders import take_baseline
-from migrator.checks import Opened, check_all, copy_jobs, slices_behind, times_at_destination
-from migrator.copy.copy_job import LOCAL_ENGINE, Engine, SliceEvidence, early_reader, local_engine, producers_for
+from migrator.checks import check_all, copy_jobs, slices_behind, times_at_destination
+from migrator.copy.copy_job import LOCAL_ENGINE, Engine, SliceEvidence, early_engine, local_engine, producers_for
 from migrator.plan import CopySlice
 from migrator.run import Followed, Manifest, MigrationRun, MigrationStatus, WrittenTopic
 from migrator.verify.verification import require_unused
@@ -76,7 +75,11 @@ def apply_plan(
     """
     progress = progress or Silent()
     with ExitStack() as stack:
-        engine = engine or stack.enter_context(_early_engine(run, progress))
+        if engine is None:
+            none_written: dict[TopicType, dict[int, int]] = {topic_type: {} for topic_type in TopicType}
+            jobs = copy_jobs(run, none_written, {}, resumed=False)
+            # It gets ready while the plan is checked.
+            engine = stack.enter_context(early_engine(jobs, producers_for(run.plan), progress))
         opened = check_all(run, progress, first=True, create=True)
         # The backup comes before the manifest: an apply that is interrupted here has written nothing and may be repeated.
         backed_up = back_up(run, opened, progress) if backup else None
@@ -84,17 +87,25 @@ def apply_plan(
         if isolation_proof:
             topics = {topic_type: facts for topic_type, (facts, _) in opened.items()}
             baseline = take_baseline(run.destination, topics, run.plan.wanted(), progress)
-        run.save(_first_manifest(run, opened, engine=engine_name, isolation=baseline, backup=backed_up))
+        manifest = Manifest(
+            run_id=run.plan.run_id,
+            plan_sha256=run.plan_sha256,
+            fingerprint=run.plan.fingerprint,
+            engine=engine_name,
+            status=MigrationStatus.PLANNED,
+            started_at_ms=now_ms(),
+            destination={
+                topic_type: WrittenTopic(
+                    topic=facts.topic, topic_id=facts.topic_id, created=created, end_offsets=dict(facts.ends)
+                )
+                for topic_type, (facts, created) in opened.items()
+            },
+            slices_planned=len(run.plan.slices()),
+            isolation=baseline,
+            backup=backed_up,
+        )
+        run.save(manifest)
         return _copy(run, engine, progress, resumed=False)
-
-
-@contextmanager
-def _early_engine(run: MigrationRun, progress: Progress) -> Iterator[Engine]:
-    """Give the engine of this process; its producer gets its id, and its reader fetches, while the plan is checked."""
-    producers = producers_for(run.plan)
-    producers.get(run.destination.producer_settings(), run.destination.client_id(MIGRATE_CLIENT_ID))
-    with early_reader(copy_jobs(run, {topic_type: {} for topic_type in TopicType}, {}, resumed=False)) as early:
-        yield local_engine(progress, producers, early)
 
 
 def resume_plan(
@@ -120,24 +131,6 @@ def resume_plan(
     _require_still_there(run, manifest)
     run.update(engine=engine_name, resumed=manifest.resumed + 1)
     return _copy(run, engine or local_engine(progress, producers_for(run.plan)), progress, resumed=True)
-
-
-def _first_manifest(run: MigrationRun, opened: Opened, **members: Any) -> Manifest:
-    return Manifest(
-        run_id=run.plan.run_id,
-        plan_sha256=run.plan_sha256,
-        fingerprint=run.plan.fingerprint,
-        status=MigrationStatus.PLANNED,
-        started_at_ms=now_ms(),
-        destination={
-            topic_type: WrittenTopic(
-                topic=facts.topic, topic_id=facts.topic_id, created=created, end_offsets=dict(facts.ends)
-            )
-            for topic_type, (facts, created) in opened.items()
-        },
-        slices_planned=len(run.plan.slices()),
-        **members,
-    )
 
 
 def _copy(run: MigrationRun, engine: Engine, progress: Progress, *, resumed: bool) -> Manifest:

@@ -15,7 +15,7 @@ from connect_share.model.records import OffsetRange, TopicType
 from migrator.bystanders import KeyOwners
 from migrator.checks import Opened
 from migrator.plan import SourceCluster, SourceTopic
-from migrator.run import Manifest, MigrationRun, backup_path, mirrored_backup_path
+from migrator.run import MIRRORED, Manifest, MigrationRun, backup_path
 
 Ranges = Callable[[int, SourceTopic], Sequence[OffsetRange]]
 """Returns what is read of a topic of the source with that index."""
@@ -111,5 +111,5 @@ def back_up_mirrored(run: MigrationRun, manifest: Manifest, progress: Progress) 
         copied = manifest.read_ranges_of(index, planned)
         return [each._replace(start=part.end) for part, each in zip(planned, copied, strict=True)]
 
-    path = mirrored_backup_path(run.plan_path)
+    path = backup_path(run.plan_path, MIRRORED)
     return write_backup(path, _lay_out_sources(run, behind), run.plan.run_id, progress)

@@ -193,14 +193,13 @@ def manifest_path(plan_path: Path) -> Path:
     return plan_path.with_name(f"{plan_path.stem}.manifest.json")
 
 
-def backup_path(plan_path: Path) -> Path:
-    """Return where the backup of a plan is: ``move.json`` has ``move.backup.avro``."""
-    return plan_path.with_name(f"{plan_path.stem}.backup.avro")
+MIRRORED: Final = "mirrored"
+"""The backup of what was mirrored."""
 
 
-def mirrored_backup_path(plan_path: Path) -> Path:
-    """Return where the backup of what was mirrored is: ``move.json`` has ``move.mirrored.avro``."""
-    return plan_path.with_name(f"{plan_path.stem}.mirrored.avro")
+def backup_path(plan_path: Path, what: str = "backup") -> Path:
+    """Return where the backup of a plan is: ``move.json`` has ``move.backup.avro``, and ``move.mirrored.avro``."""
+    return plan_path.with_name(f"{plan_path.stem}.{what}.avro")
 
 
 @dataclass
@@ -235,8 +234,10 @@ class MigrationRun:
         path = Path(plan_path)
         text = read_plan_file(path, "plan")
         plan = MigrationPlan.parse(text, path)
-        workers, destinations = _load_workers(plan)
-        return cls(path, text, plan, workers, destinations, _manifest_beside(path))
+        run = cls(path, text, plan, *_load_workers(plan), None)
+        if run.manifest_path.exists():
+            run.manifest = Manifest.load(run.manifest_path)
+        return run
 
     @property
     def destination(self) -> WorkerConfig:
@@ -295,7 +296,7 @@ class MigrationRun:
 
     def reload_manifest(self) -> Manifest:
         """Read the manifest again: another process has held the plan since."""
-        self.manifest = _manifest_beside(self.plan_path)
+        self.manifest = Manifest.load(self.manifest_path) if self.manifest_path.exists() else None
         return self.applied()
 
     def require_plan_unchanged(self) -> None:
@@ -344,14 +345,9 @@ def only_one(path: Path) -> Iterator[None]:
         except OSError as error:
             raise AlreadyAppliedError(f"another process is applying {path} right now") from error
         with contextlib.suppress(OSError):
-            for left in (*half_written(backup_path(path)), *half_written(mirrored_backup_path(path))):
+            for left in (*half_written(backup_path(path)), *half_written(backup_path(path, MIRRORED))):
                 left.unlink()
         yield
-
-
-def _manifest_beside(plan_path: Path) -> Manifest | None:
-    path = manifest_path(plan_path)
-    return Manifest.load(path) if path.exists() else None
 
 
 def _load_workers(plan: MigrationPlan) -> tuple[list[WorkerConfig], list[WorkerConfig]]:

@@ -201,21 +201,18 @@ class RecordFileWriter:
         self._temporary = Path(name)
         self._file = os.fdopen(handle, "w+b")
         try:
-            self._begin(about)
+            # The sums are known at the end only: JSON may be followed by blanks, so room for them is left in the header.
+            self._room = len(_sums([_NUMBER_ROOM] * len(self._counts), _NO_HASH))
+            self._sync_marker = os.urandom(16)
+            about_json = json.dumps(about, sort_keys=True)
+            metadata = {FORMAT_KEY: RECORD_FILE_FORMAT, ABOUT_KEY: about_json, SUMS_KEY: " " * self._room}
+            with self._explained():
+                _avro_writer(self._file, metadata, self._sync_marker)
+                self._file.flush()
+                self._header_bytes = self._file.tell()
         except BaseException:
             self._let_go()
             raise
-
-    def _begin(self, about: Mapping[str, Any]) -> None:
-        # The sums are known at the end only: JSON may be followed by blanks, so room for them is left in the header.
-        self._room = len(_sums([_NUMBER_ROOM] * len(self._counts), _NO_HASH))
-        self._sync_marker = os.urandom(16)
-        about_json = json.dumps(about, sort_keys=True)
-        metadata = {FORMAT_KEY: RECORD_FILE_FORMAT, ABOUT_KEY: about_json, SUMS_KEY: " " * self._room}
-        with self._explained():
-            _avro_writer(self._file, metadata, self._sync_marker)
-            self._file.flush()
-            self._header_bytes = self._file.tell()
 
     def __enter__(self) -> Self:
         return self
@@ -254,8 +251,7 @@ class RecordFileWriter:
             record.whole_headers(),
         )
         self._counts[self._section] += 1
-        if block is not None:
-            self._append(block)
+        self._append(block)
 
     def write_block(self, block: RecordBlock) -> None:
         """Append records that were encoded elsewhere.
@@ -263,22 +259,18 @@ class RecordFileWriter:
         Raises:
             RecordFileError: there is no room.
         """
-        self._end_block()
+        self._append(self._encoder.rest())
         self._counts[self._section] += block.records
         self._append(block)
 
-    def _end_block(self) -> None:
-        block = self._encoder.rest()
+    def _append(self, block: RecordBlock | None) -> None:
         if block is not None:
-            self._append(block)
-
-    def _append(self, block: RecordBlock) -> None:
-        with self._explained():
-            self._file.write(block.data)
-            self._file.write(self._sync_marker)
+            with self._explained():
+                self._file.write(block.data)
+                self._file.write(self._sync_marker)
 
     def _finish(self) -> None:
-        self._end_block()
+        self._append(self._encoder.rest())
         self._file.flush()
         self._file.seek(0)
         place = self._file.read(self._header_bytes).rindex(b" " * self._room)  # the last entry of ours

@@ -13,7 +13,7 @@ from connect_share.console import Command, Output, Parser, Preview, ProgressLine
 from connect_share.errors import ConnectShareError
 from migrator.apply import Lag, apply_plan, follow_plan, require_made_to_follow, resume_plan
 from migrator.checks import check_all
-from migrator.cli.options import ENGINES, NOTHING_WRITTEN, add_engine, add_evidence, add_plan, command_line, plan_lines
+from migrator.cli.options import ENGINES, NOTHING_WRITTEN, add_evidence, add_plan, command_line, plan_lines
 from migrator.report import evidence_of
 from migrator.run import Manifest, MigrationRun, MigrationStatus, locked_run, manifest_path
 
@@ -35,7 +35,8 @@ def _apply(arguments: argparse.Namespace, _: Output) -> Steps:
         if not arguments.yes:
             yield Preview(plan_lines(run.plan), {}, "apply this plan?")
         with evidence_of(run, arguments.evidence, "apply --follow" if arguments.follow else "apply"):
-            if not (arguments.follow and _is_copied(run)):
+            is_copied = run.manifest is not None and run.manifest.status is not MigrationStatus.PLANNED
+            if not (arguments.follow and is_copied):
                 with ProgressLine(sys.stderr) as progress:
                     apply_plan(
                         run,
@@ -60,10 +61,6 @@ def _resume(arguments: argparse.Namespace, _: Output) -> Result:
                 progress=progress,
             )
         return _applied(run)
-
-
-def _is_copied(run: MigrationRun) -> bool:
-    return run.manifest is not None and run.manifest.status is not MigrationStatus.PLANNED
 
 
 def _applied(run: MigrationRun) -> Result:
@@ -114,8 +111,7 @@ class _LagLine:
 
 
 def _add_apply(parser: Parser) -> None:
-    add_plan(parser)
-    add_engine(parser)
+    add_plan(parser, engine=True)
     parser.add_argument("--follow", action="store_true", help="mirror until Ctrl-C or the cut-over")
     parser.add_argument(
         "--isolation-proof",
@@ -127,8 +123,7 @@ def _add_apply(parser: Parser) -> None:
 
 
 def _add_resume(parser: Parser) -> None:
-    add_plan(parser)
-    add_engine(parser)
+    add_plan(parser, engine=True)
     parser.add_argument("--yes", action="store_true", help="as for apply, which has asked: resume asks nothing")
     add_evidence(parser)
 

@@ -51,14 +51,11 @@ ENGINES: Final[Mapping[str, _Engines]] = {
 """By the names that ``--engine`` takes; the first is the default."""
 
 
-def add_plan(parser: Parser) -> None:
-    """Add the plan."""
+def add_plan(parser: Parser, *, engine: bool = False) -> None:
+    """Add the plan, and ``--engine``."""
     parser.add_argument("plan", metavar="PLAN", type=Path)
-
-
-def add_engine(parser: Parser) -> None:
-    """Add ``--engine``."""
-    parser.add_argument("--engine", choices=tuple(ENGINES), default=next(iter(ENGINES)))
+    if engine:
+        parser.add_argument("--engine", choices=tuple(ENGINES), default=next(iter(ENGINES)))
 
 
 def add_evidence(parser: Parser) -> None:

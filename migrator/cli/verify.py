@@ -8,7 +8,7 @@ from typing import Final
 
 from connect_share.console import Command, Output, Parser, ProgressLine, Result
 from migrator.bystanders import BystanderGroup, BystanderReport, BystanderVerdict, check_bystanders
-from migrator.cli.options import ENGINES, NOTHING_WRITTEN, add_engine, add_evidence, add_plan
+from migrator.cli.options import ENGINES, NOTHING_WRITTEN, add_evidence, add_plan
 from migrator.report import evidence_of
 from migrator.run import MigrationRun
 from migrator.verify.equality import Verification
@@ -89,8 +89,7 @@ def _group_line(group: BystanderGroup) -> str:
 
 
 def _add_options(parser: Parser) -> None:
-    add_plan(parser)
-    add_engine(parser)
+    add_plan(parser, engine=True)
     parser.add_argument(
         "--isolation",
         action="store_true",

@@ -14,7 +14,7 @@ import time
 from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -516,14 +516,17 @@ Engine = Callable[[Sequence[CopyJob]], Iterable[SliceEvidence]]
 _Space = tuple[TopicType, KeyTransform]
 
 
-def early_reader(jobs: Sequence[CopyJob]) -> RangeReader:
-    """Begin to fetch what a copy of all these slices reads first; the caller closes the reader."""
-    return open_slices(_groups(jobs, {})[0])
-
-
 def local_engine(progress: Progress, producers: Producers | None = None, early: RangeReader | None = None) -> Engine:
     """Return the engine that copies in this process; ``producers`` are made with ``once``."""
     return partial(copy_all, producers=producers or Producers(once=True), progress=progress, early=early)
+
+
+@contextmanager
+def early_engine(jobs: Sequence[CopyJob], producers: Producers, progress: Progress) -> Iterator[Engine]:
+    """Give the engine of this process; its producer gets its id, and its reader fetches what a copy of all reads first."""
+    producers.get(jobs[0].producer_settings, jobs[0].client_id)
+    with open_slices(_groups(jobs, {})[0]) as early:
+        yield local_engine(progress, producers, early)
 
 
 def producers_for(plan: MigrationPlan) -> Producers:
@@ -600,24 +603,17 @@ def _copy(
                 else:
                     (job,) = group
                     begun.append(job.begin(producers, existing=known, reader=reader, on_progress=progress.advance))
-                yield from _settled(begun, bulk=producers.bulk, last=number + 1 == len(groups))
+                # The brokers work while the next slices are read; behind the last one all are waited for.
+                last = number + 1 == len(groups)
+                while not producers.bulk and begun and (last or begun[0].writer.is_settled):
+                    yield begun.popleft().finish()
+                if producers.bulk and (last or sum(each.tally.written for each in begun) > _UNSETTLED):
+                    yield from finish_together(begun)
+                    begun.clear()
         except UnacknowledgedError:
             if not producers.bulk:  # else where the topics end is not known
                 yield from (each.finish() for each in begun if each.writer.is_acknowledged)
             raise
-
-
-def _settled(begun: deque[PendingCopy], *, bulk: bool, last: bool) -> Iterator[SliceEvidence]:
-    """Yield what was done of those slices that are not to be waited for; behind the ``last`` slice, of all.
-
-    The brokers work while the next slices are read.
-    """
-    if not bulk:
-        while begun and (last or begun[0].writer.is_settled):
-            yield begun.popleft().finish()
-    elif last or sum(each.tally.written for each in begun) > _UNSETTLED:
-        yield from finish_together(begun)
-        begun.clear()
 
 
 def _groups(jobs: Sequence[CopyJob], existing: Mapping[str, ExistingRecords]) -> list[list[CopyJob]]:
