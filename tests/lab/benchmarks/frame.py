@@ -26,7 +26,7 @@ from connect_share.sealing import TopicSeals
 from connect_share.worker_config import WorkerConfig
 from spark_jobs import command_line
 from spark_jobs.benchmark.results import describe_machine, versions
-from spark_jobs.benchmark.scenarios import PLANS
+from spark_jobs.benchmark.topics import PLANS
 from spark_jobs.workload import WorkloadSize, group_records
 from tests.lab.embedded.broker import DEFAULT_VERSION, LocalBroker
 from tests.lab.embedded.errors import EmbeddedError
