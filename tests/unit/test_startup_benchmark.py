@@ -15,7 +15,16 @@ from connect_share.errors import ConfigError
 from spark_jobs.benchmark import results
 from spark_jobs.benchmark.cost_fit import Point, fit, fitted, points
 from spark_jobs.benchmark.results import Scenario, Starts, StartupResult, Warmth
-from spark_jobs.benchmark.topics import PLANS, PREFIX, SERVERS, SUITES, announcement, chosen, connection_from, is_secured
+from spark_jobs.benchmark.topics import (
+    PLANS,
+    PREFIX,
+    SERVERS,
+    SUITES,
+    announcement,
+    chosen,
+    connection_from,
+    is_secured,
+)
 
 SIZES = [
     StartSize(records=records, bytes=size, own_records=own)
