@@ -8,33 +8,31 @@ The three stores with awaitable writes; errors, deadlines and what is written ar
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial, wraps
+from inspect import signature
 from pathlib import Path
-from typing import Any, Final, Generic, Literal, ParamSpec, Self, TypeVar, overload
+from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, Self, TypeVar, overload
 
 from connect_share.errors import ConnectShareError, NotStartedError
 from connect_share.log.protocol import STOP_TIMEOUT_S, Steps, Wait, steps_of
 from connect_share.log.tail import OnFailed
-from connect_share.model.config_state import ClusterConfigState, RestartRequest, SessionKey, TargetState
-from connect_share.model.offsets import OffsetSnapshot
 from connect_share.model.records import ConnectorTaskId
-from connect_share.model.status import ConnectorStatus, StatusSnapshot, TaskStatus, TopicStatus
+from connect_share.model.status import ConnectorStatus, TaskStatus
 from connect_share.storage.config_events import ConfigEvents, FanOut
 from connect_share.storage.connect_storage import ConnectStorage
 from connect_share.storage.live_members import AllowLiveMembers
 from connect_share.storage.start import StorageStartup
 from connect_share.stores.alter_offsets import OffsetPair
-from connect_share.stores.base import REFRESH_TIMEOUT_S, KafkaTopicBasedBackingStore
 from connect_share.stores.config import ConfigUpdateListener, KafkaConfigBackingStore, check_listener
 from connect_share.stores.offsets import KafkaOffsetBackingStore, OffsetStorageReader, OffsetStorageWriter
-from connect_share.stores.status import FLUSH_TIMEOUT_S, KafkaStatusBackingStore
+from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.stores.task_offset_writer import TaskOffsetWriter
 from connect_share.worker_config import WorkerConfig
 
 P = ParamSpec("P")
 T = TypeVar("T")
-S = TypeVar("S", bound=KafkaTopicBasedBackingStore)
 
 _READERS: Final = 4
 
@@ -106,36 +104,71 @@ class Driver:
         self._reads.shutdown(wait=False)
 
 
-# No connector has an empty name: what belongs to none is carried out in one order, too.
-_NO_CONNECTOR: Final = ""
+S = TypeVar("S")
+S_co = TypeVar("S_co", covariant=True)
 
 
-class _AsyncStore(Generic[S]):
-    """What the three stores have in common."""
+class _Asynchronous(Generic[S_co]):
+    """What stands before an object of the storage, called ``sync``, on an event loop."""
 
-    def __init__(self, store: S, driver: Driver) -> None:
-        self._store = store
+    def __init__(self, sync: S_co, driver: Driver) -> None:
+        self._sync = sync
         self._driver = driver
 
-    async def refresh(self, timeout_s: float = REFRESH_TIMEOUT_S) -> None:
-        """Return once everything that is in the topic now was applied."""
-        await self._driver.read(self._store.refresh, timeout_s)
+
+def _same(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[_Asynchronous[S], P], T]:
+    """Return the method as it is: it does not wait."""
+
+    @wraps(method)
+    def same(self: _Asynchronous[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return method(self._sync, *args, **kwargs)
+
+    return same
 
 
-class AsyncConfigStore(_AsyncStore[KafkaConfigBackingStore]):
+def _awaitable(
+    method: Callable[Concatenate[S, P], T],
+) -> Callable[Concatenate[_Asynchronous[S], P], Coroutine[Any, Any, T]]:
+    """Return the method, awaitable although it does not wait."""
+
+    @wraps(method)
+    async def awaitable(self: _Asynchronous[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return method(self._sync, *args, **kwargs)
+
+    return awaitable
+
+
+def _read(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[_Asynchronous[S], P], Coroutine[Any, Any, T]]:
+    """Return the awaitable form of a method that blocks and only reads."""
+
+    @wraps(method)
+    async def read(self: _Asynchronous[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._driver.read(partial(method, self._sync, *args, **kwargs))
+
+    return read
+
+
+def _performed(
+    method: Callable[Concatenate[S, P], T],
+) -> Callable[Concatenate[_Asynchronous[S], P], Coroutine[Any, Any, T]]:
+    """Return the awaitable form of an operation; those of one connector, and those of none, are carried out in order."""
+    parameters = signature(method)
+
+    @wraps(method)
+    async def performed(self: _Asynchronous[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        connector = parameters.bind(self._sync, *args, **kwargs).arguments.get("connector", "")
+        operation: Callable[P, T] = getattr(self._sync, method.__name__)
+        return await self._driver.perform(connector, operation, *args, **kwargs)
+
+    return performed
+
+
+class AsyncConfigStore(_Asynchronous[KafkaConfigBackingStore]):
     """The config store: methods as of ``KafkaConfigBackingStore``, writes awaitable."""
 
     def __init__(self, store: KafkaConfigBackingStore, driver: Driver, listeners: FanOut) -> None:
         super().__init__(store, driver)
         self._listeners = listeners
-
-    def snapshot(self) -> ClusterConfigState:
-        """Return what is configured, as read so far."""
-        return self._store.snapshot()
-
-    def contains(self, connector: str) -> bool:
-        """Return whether a connector of this name is configured."""
-        return self._store.contains(connector)
 
     def set_update_listener(self, listener: ConfigUpdateListener | None) -> None:
         """Call a listener with changes from now on, on the thread that follows the topic; beside :meth:`events`."""
@@ -147,63 +180,23 @@ class AsyncConfigStore(_AsyncStore[KafkaConfigBackingStore]):
         """Return the changes from now on, for ``async for``; several may listen."""
         return self._listeners.listen()
 
-    async def put_connector_config(
-        self, connector: str, properties: Mapping[str, str | None], target_state: TargetState | None = None
-    ) -> None:
-        """Write a connector's configuration, and read it back."""
-        await self._driver.perform(connector, self._store.put_connector_config, connector, properties, target_state)
-
-    async def remove_connector_config(self, connector: str) -> None:
-        """Remove a connector, and read that back."""
-        await self._driver.perform(connector, self._store.remove_connector_config, connector)
-
-    async def put_task_configs(self, connector: str, configs: Sequence[Mapping[str, str | None]]) -> None:
-        """Write the configurations of all tasks of a connector, commit them, and read that back."""
-        await self._driver.perform(connector, self._store.put_task_configs, connector, configs)
-
-    async def remove_task_configs(self, connector: str) -> None:
-        """Raise ``UsageError``: Connect's store does not support it either."""
-        self._store.remove_task_configs(connector)
-
-    async def put_target_state(self, connector: str, state: TargetState) -> None:
-        """Write what is wanted of a connector."""
-        await self._driver.perform(connector, self._store.put_target_state, connector, state)
-
-    async def put_task_count_record(self, connector: str, task_count: int) -> None:
-        """Write how many tasks the next generation may have started, and read it back."""
-        await self._driver.perform(connector, self._store.put_task_count_record, connector, task_count)
-
-    async def put_session_key(self, session_key: SessionKey) -> None:
-        """Write the key that workers sign internal requests with, and read it back."""
-        await self._driver.perform(_NO_CONNECTOR, self._store.put_session_key, session_key)
-
-    async def put_restart_request(self, request: RestartRequest) -> None:
-        """Write a request to restart a connector, and read it back."""
-        await self._driver.perform(_NO_CONNECTOR, self._store.put_restart_request, request)
-
-    async def put_logger_level(self, namespace: str, level: str) -> None:
-        """Write the level of a logger."""
-        await self._driver.perform(_NO_CONNECTOR, self._store.put_logger_level, namespace, level)
-
-    async def claim_write_privileges(self) -> None:
-        """In exactly-once mode become the one writer, and fence the writer before."""
-        await self._driver.perform(_NO_CONNECTOR, self._store.claim_write_privileges)
+    snapshot = _same(KafkaConfigBackingStore.snapshot)
+    contains = _same(KafkaConfigBackingStore.contains)
+    refresh = _read(KafkaConfigBackingStore.refresh)
+    put_connector_config = _performed(KafkaConfigBackingStore.put_connector_config)
+    remove_connector_config = _performed(KafkaConfigBackingStore.remove_connector_config)
+    put_task_configs = _performed(KafkaConfigBackingStore.put_task_configs)
+    remove_task_configs = _awaitable(KafkaConfigBackingStore.remove_task_configs)
+    put_target_state = _performed(KafkaConfigBackingStore.put_target_state)
+    put_task_count_record = _performed(KafkaConfigBackingStore.put_task_count_record)
+    put_session_key = _performed(KafkaConfigBackingStore.put_session_key)
+    put_restart_request = _performed(KafkaConfigBackingStore.put_restart_request)
+    put_logger_level = _performed(KafkaConfigBackingStore.put_logger_level)
+    claim_write_privileges = _performed(KafkaConfigBackingStore.claim_write_privileges)
 
 
-class AsyncStatusStore(_AsyncStore[KafkaStatusBackingStore]):
+class AsyncStatusStore(_Asynchronous[KafkaStatusBackingStore]):
     """The status store: methods as of ``KafkaStatusBackingStore``. A put waits for nothing there, and for nothing here."""
-
-    async def put(self, status: ConnectorStatus | TaskStatus | TopicStatus) -> None:
-        """Write a status whatever was written before."""
-        self._store.put(status)
-
-    async def put_safe(self, status: ConnectorStatus | TaskStatus) -> None:
-        """Write a status unless another worker has written a newer generation."""
-        self._store.put_safe(status)
-
-    async def delete_topic(self, connector: str, topic: str) -> None:
-        """Forget that a connector uses a topic."""
-        self._store.delete_topic(connector, topic)
 
     @overload
     def get(self, subject: str) -> ConnectorStatus | None: ...
@@ -213,92 +206,55 @@ class AsyncStatusStore(_AsyncStore[KafkaStatusBackingStore]):
 
     def get(self, subject: str | ConnectorTaskId) -> ConnectorStatus | TaskStatus | None:
         """Return the status of a connector or task, as last read."""
-        return self._store.get(subject)
+        return self._sync.get(subject)
 
-    def get_all(self, connector: str) -> list[TaskStatus]:
-        """Return the statuses of all tasks of a connector, as last read."""
-        return self._store.get_all(connector)
-
-    def get_topic(self, connector: str, topic: str) -> TopicStatus | None:
-        """Return what is known of a connector's use of a topic, as last read."""
-        return self._store.get_topic(connector, topic)
-
-    def get_all_topics(self, connector: str) -> list[TopicStatus]:
-        """Return all topics a connector uses, as last read."""
-        return self._store.get_all_topics(connector)
-
-    def connectors(self) -> frozenset[str]:
-        """Name the connectors that have a status."""
-        return self._store.connectors()
-
-    def snapshot(self) -> StatusSnapshot:
-        """Return what was read so far, immutable."""
-        return self._store.snapshot()
-
-    async def flush(self, timeout_s: float = FLUSH_TIMEOUT_S) -> None:
-        """Wait until everything put so far is acknowledged or has failed once."""
-        await self._driver.read(self._store.flush, timeout_s)
+    put = _awaitable(KafkaStatusBackingStore.put)
+    put_safe = _awaitable(KafkaStatusBackingStore.put_safe)
+    delete_topic = _awaitable(KafkaStatusBackingStore.delete_topic)
+    get_all = _same(KafkaStatusBackingStore.get_all)
+    get_topic = _same(KafkaStatusBackingStore.get_topic)
+    get_all_topics = _same(KafkaStatusBackingStore.get_all_topics)
+    connectors = _same(KafkaStatusBackingStore.connectors)
+    snapshot = _same(KafkaStatusBackingStore.snapshot)
+    refresh = _read(KafkaStatusBackingStore.refresh)
+    flush = _read(KafkaStatusBackingStore.flush)
 
 
-class AsyncOffsetStore(_AsyncStore[KafkaOffsetBackingStore]):
+class AsyncOffsetStore(_Asynchronous[KafkaOffsetBackingStore]):
     """The offset store: methods as of ``KafkaOffsetBackingStore``, reads and writes awaitable."""
 
     async def get(self, keys: Collection[bytes]) -> dict[bytes, bytes | None]:
         """Read to the end, then look up wire keys."""
-        return await asyncio.wrap_future(self._store.get(keys))
+        return await asyncio.wrap_future(self._sync.get(keys))
 
     async def set(self, values: Mapping[bytes, bytes | None]) -> None:
         """Write values under wire keys, ``None`` as tombstone."""
-        await asyncio.shield(asyncio.wrap_future(self._store.set(values)))
+        await asyncio.shield(asyncio.wrap_future(self._sync.set(values)))
 
-    def connector_partitions(self, connector: str) -> list[dict[str, Any]]:
-        """List the source partitions for which the connector has offsets, as last read."""
-        return self._store.connector_partitions(connector)
-
-    def snapshot(self) -> OffsetSnapshot:
-        """Return what was read so far, immutable."""
-        return self._store.snapshot()
+    connector_partitions = _same(KafkaOffsetBackingStore.connector_partitions)
+    snapshot = _same(KafkaOffsetBackingStore.snapshot)
+    refresh = _read(KafkaOffsetBackingStore.refresh)
 
 
-class AsyncOffsetReader:
+class AsyncOffsetReader(_Asynchronous[OffsetStorageReader]):
     """Reads the offsets of one connector; methods as of ``OffsetStorageReader``."""
-
-    def __init__(self, reader: OffsetStorageReader, driver: Driver) -> None:
-        self._reader = reader
-        self._driver = driver
-
-    async def offset(self, partition: Mapping[str, Any] | None) -> dict[str, Any] | None:
-        """Look up one source partition."""
-        return await self._driver.read(self._reader.offset, partition)
 
     async def offsets(
         self, partitions: Iterable[Mapping[str, Any] | None]
     ) -> list[tuple[Mapping[str, Any] | None, dict[str, Any] | None]]:
         """Look up several source partitions at once."""
-        return await self._driver.read(self._reader.offsets, list(partitions))
+        return await self._driver.read(self._sync.offsets, list(partitions))
 
-    def close(self) -> None:
-        """End reads that wait, and refuse later ones."""
-        self._reader.close()
+    offset = _read(OffsetStorageReader.offset)
+    close = _same(OffsetStorageReader.close)
 
 
-class AsyncOffsetWriter:
+class AsyncOffsetWriter(_Asynchronous[OffsetStorageWriter]):
     """Writes the offsets of one task; methods as of ``OffsetStorageWriter``."""
-
-    def __init__(self, writer: OffsetStorageWriter) -> None:
-        self._writer = writer
-
-    def offset(self, partition: Mapping[str, Any] | None, offset: Mapping[str, Any] | None) -> None:
-        """Set the offset of a source partition, for the next flush."""
-        self._writer.offset(partition, offset)
-
-    def will_flush(self) -> bool:
-        """Return whether a flush is under way."""
-        return self._writer.will_flush()
 
     def begin_flush(self) -> bool:
         """Take what was set so far; ``False``: there is nothing to flush."""
-        return self._writer.begin_flush()
+        return self._sync.begin_flush()
 
     async def do_flush(self) -> None:
         """Write what was taken, and return when it is acknowledged.
@@ -307,14 +263,14 @@ class AsyncOffsetWriter:
             ConnectShareError: it was not written; :meth:`cancel_flush` keeps the offsets for the next flush.
         """
         errors: list[BaseException] = []
-        written = self._writer.do_flush(lambda error: None if error is None else errors.append(error))
+        written = self._sync.do_flush(lambda error: None if error is None else errors.append(error))
         if written is None:
             raise errors[0]
         await asyncio.shield(asyncio.wrap_future(written))
 
-    def cancel_flush(self) -> None:
-        """Give up the flush under way; its offsets stay, under newer ones."""
-        self._writer.cancel_flush()
+    offset = _same(OffsetStorageWriter.offset)
+    will_flush = _same(OffsetStorageWriter.will_flush)
+    cancel_flush = _same(OffsetStorageWriter.cancel_flush)
 
 
 class AsyncConnectStorage:
@@ -438,9 +394,8 @@ class AsyncConnectStorage:
     async def offset_writer(self, connector: str, *, transactional: Literal[False] | None = None) -> AsyncOffsetWriter:
         """Make a writer of a connector's offsets."""
         storage = self._storage
-        return AsyncOffsetWriter(
-            await self._running.read(lambda: storage.offset_writer(connector, transactional=transactional))
-        )
+        writer = await self._running.read(lambda: storage.offset_writer(connector, transactional=transactional))
+        return AsyncOffsetWriter(writer, self._running)
 
     async def task_offset_writer(self, connector: str, task: int) -> TaskOffsetWriter:
         """Make what writes records and offsets of a source task in one transaction; as of ``ConnectStorage``.
