@@ -8,6 +8,7 @@ context is keyword-only with defaults, so every error survives pickling (Spark s
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import ClassVar
 
 
@@ -45,21 +46,15 @@ class NotStartedError(UsageError):
     """A method was called that needs ``start()`` first."""
 
 
+@dataclass(eq=False, repr=False)
 class RecordError(ConnectShareError):
     """One record cannot be understood."""
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        topic: str | None = None,
-        partition: int | None = None,
-        offset: int | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.topic = topic
-        self.partition = partition
-        self.offset = offset
+    message: InitVar[str]
+    _: KW_ONLY
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
 
 
 class KeyFormatError(RecordError):
@@ -89,12 +84,13 @@ class UnreadableHeadersError(RecordError):
         )
 
 
+@dataclass(eq=False, repr=False)
 class TopicError(ConnectShareError):
     """A topic is not as it has to be."""
 
-    def __init__(self, message: str, *, topic: str | None = None) -> None:
-        super().__init__(message)
-        self.topic = topic
+    message: InitVar[str]
+    _: KW_ONLY
+    topic: str | None = None
 
 
 class TopicMissingError(TopicError):
@@ -113,33 +109,21 @@ class ReplicationFactorError(TopicError):
     """The replication factor asked for cannot be had; the topic was not created with fewer replicas."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OpenTransactionError(TopicError):
     """A transaction is open on the topic: what lies behind it cannot be read yet."""
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        topic: str | None = None,
-        partition: int | None = None,
-        last_stable_offset: int | None = None,
-        end_offset: int | None = None,
-    ) -> None:
-        super().__init__(message, topic=topic)
-        self.partition = partition
-        self.last_stable_offset = last_stable_offset
-        self.end_offset = end_offset
+    partition: int | None = None
+    last_stable_offset: int | None = None
+    end_offset: int | None = None
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class TopicRecreatedError(TopicError):
     """The topic was deleted and created again: its id is no longer the one that was recorded (KIP-516)."""
 
-    def __init__(
-        self, message: str, *, topic: str | None = None, old_id: str | None = None, new_id: str | None = None
-    ) -> None:
-        super().__init__(message, topic=topic)
-        self.old_id = old_id
-        self.new_id = new_id
+    old_id: str | None = None
+    new_id: str | None = None
 
 
 class BrokerError(ConnectShareError):
@@ -179,6 +163,7 @@ class StoreError(ConnectShareError):
     """A backing store cannot do what was asked."""
 
 
+@dataclass(eq=False, repr=False)
 class ReadToEndTimeoutError(StoreError):
     """The log was not read to the end in time; nothing was lost, a later read goes on from ``position``.
 
@@ -188,26 +173,15 @@ class ReadToEndTimeoutError(StoreError):
         transactional_id: what Connect gives the producer of such a transaction, if the key of its first record tells.
     """
 
-    retriable: bool = True
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        topic: str | None = None,
-        partition: int | None = None,
-        position: int | None = None,
-        end_offset: int | None = None,
-        blocked_by: str | None = None,
-        transactional_id: str | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.topic = topic
-        self.partition = partition
-        self.position = position
-        self.end_offset = end_offset
-        self.blocked_by = blocked_by
-        self.transactional_id = transactional_id
+    retriable = True
+    message: InitVar[str]
+    _: KW_ONLY
+    topic: str | None = None
+    partition: int | None = None
+    position: int | None = None
+    end_offset: int | None = None
+    blocked_by: str | None = None
+    transactional_id: str | None = None
 
 
 class LogFailedError(StoreError):
