@@ -329,21 +329,15 @@ class RunningStorage:
     ) -> Self:
         """Make what source connectors need beside the stores; ``stack`` closes it."""
         connector_offsets = ConnectorOffsetStores(
-            worker,
+            worker_config=worker,
             config=stores.config,
             offsets=stores.offsets,
             write_guard=write_guard,
-            stack=stack.enter_context(ExitStack()),
             left_s=life.left_s,
         )
-        source_tasks = SourceTasks(
-            worker,
-            config=stores.config,
-            connector_offsets=connector_offsets,
-            write_guard=write_guard,
-            stack=stack,
-            left_s=life.left_s,
-        )
+        source_tasks = SourceTasks(connector_offsets)
+        stack.callback(connector_offsets.close)
+        stack.callback(source_tasks.close)
         return cls(stores, connector_offsets, source_tasks, checkpoint_writer, startup)
 
 
@@ -530,25 +524,21 @@ def start_storage(options: StorageOptions, life: StorageLife, stack: ExitStack) 
     return StorageStart(options, life, stack, admin, began_s).from_the_beginning(full_read_reason)
 
 
-class StorageStart:
-    """One try to start the stores of one worker; ``stack`` closes what is started."""
+class StorageStart(TopicsStart):
+    """One try to start the stores of one worker."""
 
     def __init__(
         self, options: StorageOptions, life: StorageLife, stack: ExitStack, admin: Admin, began_s: float
     ) -> None:
+        super().__init__(options.worker, admin, stack, group_id=options.worker.group_id, began_s=began_s)
         self._options = options
-        self._worker = options.worker
         self._life = life
-        self._stack = stack
-        self._admin = admin
-        self._began_s = began_s
-        self._topics = TopicsStart(self._worker, admin, stack, group_id=self._worker.group_id, began_s=began_s)
         self._plain_topics: PlainTopicsCheck | None = None
         self._logs: dict[TopicType, KafkaBasedLog] = {}
 
     def from_the_beginning(self, full_read_reason: str | None) -> RunningStorage:
         """Read everything; ``full_read_reason``: why a checkpoint is not used."""
-        self._topics.find()
+        self.find()
         if self._worker.cluster_group_id is not None and not self._options.allow_empty:
             self._plain_topics = PlainTopicsCheck()
         return self._run(None, full_read_reason)
@@ -564,7 +554,7 @@ class StorageStart:
             BrokerError: not reachable, or not allowed to describe a topic.
         """
         checkpoint = own_checkpoint(path, self._worker)
-        self._topics.find_since(checkpoint)
+        self.find_since(checkpoint)
         try:
             return self._run(checkpoint, None)
         except (BrokerError, LookupError, TypeError, ValueError, AttributeError) as error:
@@ -572,25 +562,24 @@ class StorageStart:
             raise CheckpointRejected("restarting from it failed") from error
 
     def _run(self, checkpoint: Checkpoint | None, full_read_reason: str | None) -> RunningStorage:
-        admin_s = time.monotonic() - self._began_s - self._topics.connect_s
+        admin_s = time.monotonic() - self._began_s - self.connect_s
         allowed, life, stack = self._options.allow_live_members, self._life, self._stack
-        write_guard = self._topics.guard.of(self._worker.group_id, allowed)
+        write_guard = self.guard.of(self._worker.group_id, allowed)
         stores = Stores.over(self._log_of, self._options, self._admin, write_guard)
         for topic_type, store in stores.by_topic().items():
             stack.callback(lambda store: store.stop(life.left_s()), store)
             if checkpoint is not None:
                 store.restore(checkpoint.of(topic_type).state)
-        seconds = self._topics.read(stores.by_topic(), asks_for_members=allowed is not True, on_abort=life.on_abort)
+        seconds = self.read(stores.by_topic(), asks_for_members=allowed is not True, on_abort=life.on_abort)
         if self._plain_topics is not None:
             self._plain_topics.refuse(self._worker)
-        found = {topic_type: self._store_startup(topic_type, seconds[topic_type]) for topic_type in TopicType}
         startup = StorageStartup(
             seconds=time.monotonic() - self._began_s,
             admin_seconds=admin_s,
-            config=found[TopicType.CONFIG],
-            status=found[TopicType.STATUS],
-            offsets=found[TopicType.OFFSET],
-            connect_seconds=self._topics.connect_s,
+            config=self._store_startup(TopicType.CONFIG, seconds),
+            status=self._store_startup(TopicType.STATUS, seconds),
+            offsets=self._store_startup(TopicType.OFFSET, seconds),
+            connect_seconds=self.connect_s,
             read_seconds=max(log.caught_up.wait_s for log in self._logs.values() if log.caught_up is not None),
             from_checkpoint=checkpoint is not None,
             full_read_reason=full_read_reason,
@@ -605,23 +594,23 @@ class StorageStart:
             startup=startup,
             checkpoint_writer=writer,
         )
-        self._topics.follow()
+        self.follow()
         return running
 
     def _log_of(self, topic_type: TopicType, sink: RecordSink) -> KafkaBasedLog:
         key_watch = None if self._plain_topics is None else self._plain_topics.watch(topic_type)
-        log = self._topics.log_of(topic_type, sink, on_failed=self._life.fail, key_watch=key_watch)
+        log = self.log_of(topic_type, sink, on_failed=self._life.fail, key_watch=key_watch)
         self._logs[topic_type] = log
         return log
 
-    def _store_startup(self, topic_type: TopicType, seconds: float) -> StoreStartup:
+    def _store_startup(self, topic_type: TopicType, seconds: Mapping[TopicType, float]) -> StoreStartup:
         log = self._logs[topic_type]
         found = log.caught_up
         assert found is not None  # noqa: S101 - the log has started
         return StoreStartup(
             topic=log.topic,
             partitions=log.partition_count,
-            seconds=seconds,
+            seconds=seconds[topic_type],
             own_records=found.own,
             foreign_records=found.foreign,
             first_record_seconds=found.first_record_s,

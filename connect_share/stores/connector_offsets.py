@@ -521,31 +521,24 @@ def not_stopped(state: ClusterConfigState, connector: str) -> str | None:
     return f"connector {shown(connector)} is not stopped (target state {name}, {tasks} tasks)"
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ConnectorOffsetStores:
     """Gives the store of a connector's offsets; one of its own is started when it is asked for first. Thread-safe.
 
     An own store is kept for as long as the connector's configuration says so. Then it is stopped once no reader and no
     writer uses it any more: tasks that are being stopped flush their last offsets after the configuration has changed.
 
-    ``config`` says whether a connector has a topic of its own, ``offsets`` is the worker's store; ``stack`` closes what is
-    started here, for which ``left_s`` seconds are left.
+    ``config`` says whether a connector has a topic of its own, ``offsets`` is the worker's store; :meth:`close` stops what is
+    started here, in the ``left_s`` seconds that are left.
     """
 
-    def __init__(
-        self,
-        worker_config: WorkerConfig,
-        *,
-        config: KafkaConfigBackingStore,
-        offsets: KafkaOffsetBackingStore,
-        write_guard: WriteGuard,
-        stack: ExitStack,
-        left_s: Callable[[], float],
-    ) -> None:
-        self._worker_config = worker_config
-        self._config = config
-        self._offsets = offsets
-        self._write_guard = write_guard
-        self._left_s = left_s
+    worker_config: WorkerConfig
+    config: KafkaConfigBackingStore
+    offsets: KafkaOffsetBackingStore
+    write_guard: WriteGuard
+    left_s: Callable[[], float]
+
+    def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._closed = False
         self._own: dict[str, _OwnStore] = {}
@@ -553,7 +546,6 @@ class ConnectorOffsetStores:
         # Its put() may be called wherever an object is let go.
         self._unused: queue.SimpleQueue[KafkaOffsetBackingStore | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        stack.callback(self._close)
 
     def store_of(self, connector: str) -> KafkaOffsetBackingStore | ConnectorOffsetBackingStore:
         """Return the store to read and write a connector's offsets with.
@@ -562,10 +554,10 @@ class ConnectorOffsetStores:
             ConfigError: the connector's configuration contradicts itself, or the worker's policy.
             StoreClosedError: the storage was closed.
         """
-        state = self._config.snapshot()
-        made_of = own_offsets_properties(self._worker_config, state.raw_connector_config(connector) or {})
+        state = self.config.snapshot()
+        made_of = own_offsets_properties(self.worker_config, state.raw_connector_config(connector) or {})
         if not made_of:
-            return self._offsets
+            return self.offsets
         with self._lock:
             own = self._own.get(connector)
             is_new = own is None or own.made_of != made_of or own.has_failed(connector)
@@ -591,8 +583,8 @@ class ConnectorOffsetStores:
 
         Source: ``DistributedHerder.modifyConnectorOffsetsChecks``.
         """
-        self._config.refresh()
-        why_not = not_stopped(self._config.snapshot(), connector)
+        self.config.refresh()
+        why_not = not_stopped(self.config.snapshot(), connector)
         if why_not is not None:
             raise UsageError(
                 f"{why_not}: its tasks would go on from what they know. Write target state STOPPED and an empty list of "
@@ -601,10 +593,10 @@ class ConnectorOffsetStores:
 
     def _started(self, connector: str, connector_config: Mapping[str, Any]) -> ConnectorOffsetBackingStore:
         """Make and start a store, without the lock: an open transaction may hold it up for a quarter of an hour."""
-        own = own_offsets_worker_config(self._worker_config, connector, connector_config)
+        own = own_offsets_worker_config(self.worker_config, connector, connector_config)
         assert own is not None  # noqa: S101 - the caller has checked
-        primary = KafkaOffsetBackingStore(own, write_guard=self._write_guard)
-        store = ConnectorOffsetBackingStore(primary, None if own.is_the_workers else self._offsets)
+        primary = KafkaOffsetBackingStore(own, write_guard=self.write_guard)
+        store = ConnectorOffsetBackingStore(primary, None if own.is_the_workers else self.offsets)
         with self._lock:
             if self._closed:
                 raise StoreClosedError(f"the storage was closed; it has no offsets of connector {connector!r} any more")
@@ -636,16 +628,17 @@ class ConnectorOffsetStores:
 
     def _forget_outdated(self) -> None:
         try:
-            state = self._config.snapshot()
+            state = self.config.snapshot()
         except ConnectShareError:
             return  # callers of the config store hear of it
         with self._lock:
             for connector, own in list(self._own.items()):
-                now = own_offsets_properties(self._worker_config, state.raw_connector_config(connector) or {})
+                now = own_offsets_properties(self.worker_config, state.raw_connector_config(connector) or {})
                 if own.store.done() and now != own.made_of:
                     del self._own[connector]
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Stop the stores that were started."""
         with self._lock:
             self._closed = True
             running, self._running, self._own = self._running, set(), {}
@@ -655,4 +648,4 @@ class ConnectorOffsetStores:
                 each.callback(thread.join)
                 each.callback(self._unused.put, None)
             for primary in running:
-                each.callback(lambda store: store.stop(self._left_s()), primary)
+                each.callback(lambda store: store.stop(self.left_s()), primary)

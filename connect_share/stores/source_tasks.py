@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -12,8 +11,7 @@ from connect_share.errors import StoreClosedError, StoreError, TaskCountError, U
 from connect_share.model.config_state import MOST_TASKS, ClusterConfigState
 from connect_share.model.keys import is_integer, shown
 from connect_share.model.records import ConnectorTaskId
-from connect_share.stores.base import FENCE_GUARD_S, WriteGuard
-from connect_share.stores.config import KafkaConfigBackingStore
+from connect_share.stores.base import FENCE_GUARD_S
 from connect_share.stores.connector_offsets import OWN_TOPIC_PROPERTY, ConnectorOffsetStores, own_offsets_worker_config
 from connect_share.stores.task_offset_writer import TaskOffsetWriter
 from connect_share.stores.transactional_writer import TransactionalWriter, fence_all
@@ -24,31 +22,19 @@ from connect_share.worker_config.override_policy import client_overrides
 class SourceTasks:
     """Writers and fencing for the tasks of source connectors while a storage runs. Thread-safe.
 
-    Writers that are open at the end are closed, so that nobody waits for their transactions: ``stack`` does it, in the
-    ``left_s`` seconds that are left.
+    Writers that are open at the end are closed, so that nobody waits for their transactions: :meth:`close` does it, in the
+    seconds that are left.
 
     Source: ``Worker.exactlyOnceSourceTaskProducerConfigs``, ``Worker.fenceZombies``, ``Worker.taskTransactionalId``.
     """
 
-    def __init__(
-        self,
-        worker_config: WorkerConfig,
-        *,
-        config: KafkaConfigBackingStore,
-        connector_offsets: ConnectorOffsetStores,
-        write_guard: WriteGuard,
-        stack: ExitStack,
-        left_s: Callable[[], float],
-    ) -> None:
-        self._worker_config = worker_config
-        self._config = config
+    def __init__(self, connector_offsets: ConnectorOffsetStores) -> None:
+        self._worker_config = connector_offsets.worker_config
+        self._config = connector_offsets.config
         self._connector_offsets = connector_offsets
-        self._write_guard = write_guard
-        self._left_s = left_s
         self._lock = threading.Lock()
         self._closed = False
         self._writers: weakref.WeakSet[TaskOffsetWriter] = weakref.WeakSet()
-        stack.callback(self._close)
 
     def first_task_writer(self, connector: str) -> TransactionalWriter | None:
         """Make what writes a connector's offsets as its first task does, and fences all; ``None`` without exactly-once.
@@ -113,7 +99,7 @@ class SourceTasks:
                 "find out who wrote that number"
             )
         worker = self._clients(connector, self._config.snapshot())
-        self._write_guard(FENCE_GUARD_S, at_once=True)
+        self._connector_offsets.write_guard(FENCE_GUARD_S, at_once=True)
         fence_all(
             worker.producer_settings(),
             [self._transactional_id(ConnectorTaskId(connector, task)) for task in range(count)],
@@ -142,13 +128,14 @@ class SourceTasks:
                 )
         self._config.put_task_count_record(connector, count)
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Close the writers that are open."""
         with self._lock:
             self._closed = True
             writers = list(self._writers)
         with ExitStack() as each:
             for writer in writers:
-                each.callback(lambda writer: writer.close(self._left_s()), writer)
+                each.callback(lambda writer: writer.close(self._connector_offsets.left_s()), writer)
 
     def _check_enabled(self, connector: object) -> None:
         if self._worker_config.exactly_once_source_support != "enabled":
