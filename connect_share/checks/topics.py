@@ -108,53 +108,32 @@ def reassignment_json(planned: Sequence[PartitionReplicas]) -> dict[str, Any]:
     }
 
 
-class FindingKind(enum.Enum):
-    """The kinds of findings; the values are public."""
-
-    MISSING = "missing"
-    CANNOT_BE_CREATED = "cannot-be-created"
-    TOO_FEW_REPLICAS = "too-few-replicas"
-    MIN_INSYNC_REPLICAS = "min-insync-replicas"
-    ONE_RACK = "one-rack"
-    UNDER_REPLICATED = "under-replicated"
-    NO_LEADER = "no-leader"
-    CLEANUP_POLICY = "cleanup-policy"
-    UNCLEAN_ELECTION = "unclean-leader-election"
-    PARTITION_COUNT = "partition-count"
-
-
 _STOPS: Final = "workers cannot start, or cannot read and write"
+_LOSES: Final = "what Connect needs is deleted by age or size, and workers refuse to start on such a topic"
 _ONE_FAILURE: Final = "the failure of one broker, or of one rack, stops the groups, or takes records with it"
-_WHY: Final = {
-    FindingKind.MISSING: _STOPS,
-    FindingKind.CANNOT_BE_CREATED: _STOPS,
-    FindingKind.NO_LEADER: _STOPS,
-    FindingKind.PARTITION_COUNT: _STOPS,
-    FindingKind.CLEANUP_POLICY: "what Connect needs is deleted by age or size, and workers refuse to start on such a topic",
-    FindingKind.UNCLEAN_ELECTION: "workers continue from an older state, without an error",
-    FindingKind.MIN_INSYNC_REPLICAS: _ONE_FAILURE,
-    FindingKind.TOO_FEW_REPLICAS: _ONE_FAILURE,
-    FindingKind.ONE_RACK: _ONE_FAILURE,
-    FindingKind.UNDER_REPLICATED: _ONE_FAILURE,
-}
-_ERRORS: Final = (
-    *(FindingKind.MISSING, FindingKind.CANNOT_BE_CREATED, FindingKind.NO_LEADER),
-    *(FindingKind.PARTITION_COUNT, FindingKind.CLEANUP_POLICY),
-)
-_MAKES: Final = (
-    FindingKind.MISSING,
-    FindingKind.CLEANUP_POLICY,
-    FindingKind.UNCLEAN_ELECTION,
-    FindingKind.MIN_INSYNC_REPLICAS,
-)
-"""Their remedy is a command."""
+_E, _W = Severity.ERROR, Severity.WARNING
+
+
+class FindingKind(enum.Enum):
+    """The kinds of findings: the name, which is public, severity, why it matters, and whether the remedy is a command."""
+
+    MISSING = "missing", _E, _STOPS, True
+    CANNOT_BE_CREATED = "cannot-be-created", _E, _STOPS, False
+    NO_LEADER = "no-leader", _E, _STOPS, False
+    PARTITION_COUNT = "partition-count", _E, _STOPS, False
+    CLEANUP_POLICY = "cleanup-policy", _E, _LOSES, True
+    UNCLEAN_ELECTION = "unclean-leader-election", _W, "workers continue from an older state, without an error", True
+    MIN_INSYNC_REPLICAS = "min-insync-replicas", _W, _ONE_FAILURE, True
+    TOO_FEW_REPLICAS = "too-few-replicas", _W, _ONE_FAILURE, False
+    ONE_RACK = "one-rack", _W, _ONE_FAILURE, False
+    UNDER_REPLICATED = "under-replicated", _W, _ONE_FAILURE, False
 
 
 _ID: Final = "topics-"
 
 
 def kind_of(finding: Finding) -> str:
-    """Return the kind of a finding about a topic, as :class:`FindingKind` writes it."""
+    """Return the kind of a finding about a topic, as :class:`FindingKind` names it."""
     return finding.id.removeprefix(_ID)
 
 
@@ -187,9 +166,9 @@ class WatchedTopic:
     def finding(self, kind: FindingKind, what: str, remedy: str, partition: int | None = None) -> Finding:
         """Return a finding about this topic; ``what`` is without its name."""
         where = self.topic if partition is None else f"{self.topic}[{partition}]"
-        severity = Severity.ERROR if kind in _ERRORS else Severity.WARNING
-        command = remedy if kind in _MAKES else None
-        return Finding(f"{_ID}{kind.value}", severity, where, what, _WHY[kind], remedy, command, partition=partition)
+        name, severity, why, is_command = kind.value
+        command = remedy if is_command else None
+        return Finding(f"{_ID}{name}", severity, where, what, why, remedy, command, partition=partition)
 
 
 @dataclass(frozen=True)

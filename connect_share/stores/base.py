@@ -6,9 +6,9 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, Literal, Protocol, TypedDict, Unpack
@@ -246,8 +246,7 @@ class KafkaTopicBasedBackingStore(ABC):
 
         Those of other groups are ``SkipKind.FOREIGN``, those that the group has not sealed ``SkipKind.REFUSED``.
         """
-        self._check_topic()
-        with self._state_lock:
+        with self._at_rest():
             counts = Counter(self._fold.skipped)
         if self._compacted_log is not None:
             counts[SkipKind.FOREIGN] += self._compacted_log.foreign_records
@@ -329,10 +328,13 @@ class KafkaTopicBasedBackingStore(ABC):
         self._compacted_log.check_topic()
         return self._compacted_log
 
-    def _check_topic(self) -> None:
-        """Raise as :meth:`LogState.check`: nothing is served of a topic that is gone, or not followed any more."""
+    @contextmanager
+    def _at_rest(self) -> Iterator[None]:
+        """Apply nothing meanwhile. Raises as :meth:`LogState.check`: nothing is served of a topic that is gone."""
         if self._compacted_log is not None:
             self._compacted_log.check_topic()
+        with self._state_lock:
+            yield
 
     @abstractmethod
     def _apply(self, records: Sequence[Record]) -> None:

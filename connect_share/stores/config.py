@@ -309,14 +309,12 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
 
     def snapshot(self) -> ClusterConfigState:
         """Return what the cluster is configured to be, as read so far; never changes afterwards."""
-        self._check_topic()
-        with self._state_lock:
+        with self._at_rest():
             return self._fold.snapshot().transformed_by(self._transformer)
 
     def contains(self, connector: str) -> bool:
         """Return whether a connector of this name is configured."""
-        self._check_topic()
-        with self._state_lock:
+        with self._at_rest():
             return self._fold.contains(connector)
 
     @operation

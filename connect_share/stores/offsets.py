@@ -569,24 +569,21 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
 
     def connector_partitions(self, connector: str) -> list[dict[str, Any]]:
         """List the source partitions for which the connector has offsets (as last read)."""
-        self._check_topic()
         self._read_keys()
-        with self._state_lock:
+        with self._at_rest():
             return self._fold.partitions(connector)
 
     def wire_keys(self, connector: str, partition: Mapping[str, Any] | None) -> tuple[bytes, ...]:
         """Return the keys, as written, of a source partition: the same map may lie under several member orders."""
-        self._check_topic()
         self._read_keys()
-        with self._state_lock:
+        with self._at_rest():
             originals = self._fold.original_keys(connector, partition)
         return tuple(self._key_prefix + key for key in originals)
 
     def snapshot(self) -> OffsetSnapshot:
         """Return what was read so far, immutable."""
-        self._check_topic()
         self._read_keys()
-        with self._state_lock:
+        with self._at_rest():
             return self._fold.snapshot()
 
     def _read_keys(self) -> None:

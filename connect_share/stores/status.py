@@ -168,8 +168,7 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
 
     def get(self, subject: str | ConnectorTaskId) -> ConnectorStatus | TaskStatus | None:
         """Return the status of a connector (its name) or of a task, as last read."""
-        self._check_topic()
-        with self._state_lock:
+        with self._at_rest():
             return self._known(subject)
 
     def _known(self, subject: str | ConnectorTaskId) -> ConnectorStatus | TaskStatus | None:
@@ -179,33 +178,28 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
 
     def get_all(self, connector: str) -> list[TaskStatus]:
         """Return the statuses of all tasks of a connector, as last read."""
-        self._check_topic()
-        with self._state_lock:
+        with self._at_rest():
             return self._fold.task_statuses(connector)
 
     def get_topic(self, connector: str, topic: str) -> TopicStatus | None:
         """Return what is known of a connector's use of a topic, as last read."""
-        self._check_topic()
-        with self._state_lock:
+        with self._at_rest():
             return self._fold.topic_status(connector, topic)
 
     def get_all_topics(self, connector: str) -> list[TopicStatus]:
         """Return all topics a connector uses, as last read."""
-        self._check_topic()
-        with self._state_lock:
+        with self._at_rest():
             return self._fold.topic_statuses(connector)
 
     def connectors(self) -> frozenset[str]:
         """Name the connectors that have a status, or of which one was put."""
-        self._check_topic()
-        with self._state_lock:
+        with self._at_rest():
             pending = {entry.connector for entry in self._entries.values() if entry.is_connector}
             return self._fold.connectors() | pending
 
     def snapshot(self) -> StatusSnapshot:
         """Return what was read so far, immutable."""
-        self._check_topic()
-        with self._state_lock:
+        with self._at_rest():
             return self._fold.snapshot()
 
     def flush(self, timeout_s: float = FLUSH_TIMEOUT_S) -> None:

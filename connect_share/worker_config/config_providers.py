@@ -217,8 +217,12 @@ class _Provider:
     def close(self) -> None:
         """Nothing is open."""
 
-    def _texts(self, _path: str, _keys: Set[str]) -> dict[str, str]:
-        return {}
+    def _texts(self, path: str, keys: Set[str]) -> dict[str, str]:
+        texts = ((key, self._text(path, key)) for key in keys)
+        return {key: text for key, text in texts if text is not None}
+
+    def _text(self, _path: str, _key: str) -> str | None:
+        return None
 
     def _check_allowed(self, path: str) -> None:
         allowed = [part.strip() for part in self._parameters.get("allowed.paths", "").split(",") if part.strip()]
@@ -245,16 +249,11 @@ class FileConfigProvider(_Provider):
 class DirectoryConfigProvider(_Provider):
     """Files of a directory: the key is the name, the text is the value. Source: ``DirectoryConfigProvider``."""
 
-    def _texts(self, path: str, keys: Set[str]) -> dict[str, str]:
+    def _text(self, path: str, key: str) -> str | None:
         if not path:
-            return {}
+            return None
         self._check_allowed(path)
-        texts = ((key, self._text(Path(path), key)) for key in keys)
-        return {key: text for key, text in texts if text is not None}
-
-    @staticmethod
-    def _text(directory: Path, key: str) -> str | None:
-        file = directory / key
+        file = Path(path) / key
         if file.name != key:  # Java lists the files of the directory: no key leads out of it
             return None
         try:
@@ -268,28 +267,23 @@ class DirectoryConfigProvider(_Provider):
 class EnvVarConfigProvider(_Provider):
     """Environment variables that ``allowlist.pattern`` allows. Source: ``EnvVarConfigProvider``."""
 
-    def _texts(self, path: str, keys: Set[str]) -> dict[str, str]:
+    def _text(self, path: str, key: str) -> str | None:
         if path:
             raise ConfigError("environment variables have no path: write ${<provider>:<variable>}")
         try:
             allowed = re.compile(self._parameters.get("allowlist.pattern", "").strip() or ".*")
         except re.error as exc:
             raise ConfigError(f"allowlist.pattern is not a regular expression: {exc}") from exc
-        found = {}
-        for key in keys:
-            with suppress(UnicodeEncodeError):  # no variable can have such a name
-                text = os.environ.get(key)
-                if text is not None and allowed.fullmatch(key):
-                    found[key] = text
-        return found
+        with suppress(UnicodeEncodeError):  # no variable can have such a name
+            return os.environ.get(key) if allowed.fullmatch(key) else None
+        return None
 
 
 class CommandConfigProvider(_Provider):
     """What commands print; the worker file names them. See :mod:`connect_share.worker_config.config_providers`."""
 
-    def _texts(self, path: str, keys: Set[str]) -> dict[str, str]:
-        texts = ((key, from_command(path, key, self._parameters)) for key in keys)
-        return {key: text for key, text in texts if text is not None}
+    def _text(self, path: str, key: str) -> str | None:
+        return from_command(path, key, self._parameters)
 
 
 class _UnknownProvider(_Provider):
