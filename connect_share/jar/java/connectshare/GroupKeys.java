@@ -1,11 +1,13 @@
 package connectshare;
 
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.regex.Pattern;
 
 /**
  * Keys of one cluster group on shared topics: {@code <cluster group id>.<original key>}.
  *
- * <p>The same rule as {@code connect_share/keys.py}; one file of test vectors holds the two together. Pure and immutable.
+ * <p>The same rule as {@code connect_share/model/keys.py}; one file of test vectors holds the two together. Pure and immutable.
  */
 final class GroupKeys {
     /** What kind of records a topic holds. */
@@ -16,6 +18,7 @@ final class GroupKeys {
         "target-state-", "connector-", "task-", "commit-", "restart-connector-", "tasks-fencing-", "logger-cluster-",
     };
     private static final String[] STATUS_PREFIXES = {"status-task-", "status-connector-", "status-topic-"};
+    private static final Pattern LEGAL = Pattern.compile("[A-Za-z0-9._-]*");
 
     private final String prefix;
     private final byte[] prefixBytes;
@@ -62,14 +65,7 @@ final class GroupKeys {
 
     /** Tells whether all characters are those that names of topics, too, are made of. */
     static boolean hasLegalCharacters(String text) {
-        for (int i = 0; i < text.length(); i++) {
-            char c = text.charAt(i);
-            boolean legal = c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-';
-            if (!legal) {
-                return false;
-            }
-        }
-        return true;
+        return LEGAL.matcher(text).matches();
     }
 
     private static String startingAt(String[] prefixes, String text, int position) {
@@ -110,8 +106,7 @@ final class GroupKeys {
 
     /** The group's key for an original one. */
     byte[] prefixed(byte[] original) {
-        byte[] key = new byte[prefixBytes.length + original.length];
-        System.arraycopy(prefixBytes, 0, key, 0, prefixBytes.length);
+        byte[] key = Arrays.copyOf(prefixBytes, prefixBytes.length + original.length);
         System.arraycopy(original, 0, key, prefixBytes.length, original.length);
         return key;
     }
@@ -131,12 +126,7 @@ final class GroupKeys {
                 return null;
             }
         }
-        if (!isOriginal(type, key, prefixBytes.length)) {
-            return null;
-        }
-        byte[] original = new byte[key.length - prefixBytes.length];
-        System.arraycopy(key, prefixBytes.length, original, 0, original.length);
-        return original;
+        return isOriginal(type, key, prefixBytes.length) ? Arrays.copyOfRange(key, prefixBytes.length, key.length) : null;
     }
 
     /** How many bytes the prefix has. */

@@ -1,10 +1,10 @@
 package connectshare;
 
-import java.util.Arrays;
 import java.util.Base64;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import javax.crypto.spec.SecretKeySpec;
 
 /**
@@ -18,7 +18,8 @@ final class KeyRing {
     private static final Pattern ID = Pattern.compile("[1-9][0-9]{0,9}");
     private static final Pattern KEY = Pattern.compile("[A-Za-z0-9+/]{43}=");
 
-    private final Map<Integer, byte[]> keys = new LinkedHashMap<>();
+    /** The keys as ciphers take them, by id (its 32 bits). */
+    final Map<Integer, SecretKeySpec> keys = new LinkedHashMap<>();
     final int sealingId;
 
     /**
@@ -27,14 +28,11 @@ final class KeyRing {
      * @throws IllegalArgumentException names the entry, by its position, and what is wrong with it; never what it holds
      */
     KeyRing(String text) {
-        int position = 0;
-        int first = 0;
-        for (String entry : text.split(",", -1)) {
-            position++;
-            int id = add(position, entry.trim());
-            first = position == 1 ? id : first;
+        String[] entries = text.split(",", -1);
+        sealingId = add(1, entries[0].trim());
+        for (int i = 1; i < entries.length; i++) {
+            add(i + 1, entries[i].trim());
         }
-        sealingId = first;
     }
 
     private int add(int position, String entry) {
@@ -59,7 +57,7 @@ final class KeyRing {
             throw refused(position, "has no whole base64 behind the colon: its last character is none that 32 bytes give");
         }
         int id = (int) Long.parseLong(number);
-        if (keys.putIfAbsent(id, key) != null) {
+        if (keys.putIfAbsent(id, new SecretKeySpec(key, "AES")) != null) {
             throw refused(position, "has key id " + number + " again; an id names one key for ever");
         }
         return id;
@@ -69,37 +67,14 @@ final class KeyRing {
         return new IllegalArgumentException("entry " + position + " of the keys " + why);
     }
 
-    /** The keys as ciphers take them, by id (its 32 bits). */
-    Map<Integer, SecretKeySpec> secrets() {
-        Map<Integer, SecretKeySpec> secrets = new LinkedHashMap<>();
-        keys.forEach((id, key) -> secrets.put(id, new SecretKeySpec(key, "AES")));
-        return secrets;
-    }
-
     /** The ids, in the order of the text. */
     String ids() {
-        StringBuilder ids = new StringBuilder();
-        for (int id : keys.keySet()) {
-            ids.append(ids.length() == 0 ? "" : ", ").append(Integer.toUnsignedString(id));
-        }
-        return ids.toString();
+        return keys.keySet().stream().map(Integer::toUnsignedString).collect(Collectors.joining(", "));
     }
 
     @Override
     public boolean equals(Object other) {
-        if (!(other instanceof KeyRing)) {
-            return false;
-        }
-        KeyRing that = (KeyRing) other;
-        if (sealingId != that.sealingId || !keys.keySet().equals(that.keys.keySet())) {
-            return false;
-        }
-        for (Map.Entry<Integer, byte[]> entry : keys.entrySet()) {
-            if (!Arrays.equals(entry.getValue(), that.keys.get(entry.getKey()))) {
-                return false;
-            }
-        }
-        return true;
+        return other instanceof KeyRing && sealingId == ((KeyRing) other).sealingId && keys.equals(((KeyRing) other).keys);
     }
 
     @Override

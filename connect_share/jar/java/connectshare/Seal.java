@@ -62,7 +62,7 @@ final class Seal {
      * @throws GeneralSecurityException it cannot
      */
     Seal(KeyRing ring) throws GeneralSecurityException {
-        keys = ring.secrets();
+        keys = ring.keys;
         sealingId = ring.sealingId;
         byte[] key = {0};
         for (int id : keys.keySet()) {

@@ -15,7 +15,7 @@ import org.slf4j.LoggerFactory;
 /**
  * The sealing of one worker: what all its clients write is sealed, what each of them reads is opened or refused.
  *
- * <p>Source of the rules: {@code connect_share/sealing/topic_seals.py} and {@code freshness.py}.
+ * <p>Source of the rules: {@code connect_share/sealing/seals.py}.
  */
 final class SealedTopics {
     static final long LEEWAY_MS = 60_000;

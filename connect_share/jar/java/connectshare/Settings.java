@@ -2,12 +2,13 @@ package connectshare;
 
 import connectshare.GroupKeys.TopicType;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.Objects;
 import org.apache.kafka.common.config.ConfigException;
 
 /** What a worker's own properties say about sharing; everything that can be wrong in them is found here, at start. */
@@ -169,13 +170,7 @@ final class Settings {
     }
 
     static int times(Map<String, ?> properties, String name) {
-        int times = 0;
-        for (String entry : list(properties.get(name))) {
-            if (entry.equals(TopicSharingInterceptor.NAME)) {
-                times++;
-            }
-        }
-        return times;
+        return Collections.frequency(list(properties.get(name)), TopicSharingInterceptor.NAME);
     }
 
     private static List<String> list(Object value) {
@@ -199,18 +194,15 @@ final class Settings {
 
     @Override
     public boolean equals(Object other) {
-        if (!(other instanceof Settings)) {
-            return false;
-        }
-        Settings that = (Settings) other;
-        return enabled == that.enabled && group.equals(that.group) && topics.equals(that.topics)
-            && exactlyOnce == that.exactlyOnce && reachesConnectors == that.reachesConnectors
-            && staysInConnectors == that.staysInConnectors && sealing == that.sealing
-            && Objects.equals(sealingKeys, that.sealingKeys);
+        return other instanceof Settings && all().equals(((Settings) other).all());
     }
 
     @Override
     public int hashCode() {
-        return group.hashCode() * 31 + topics.hashCode();
+        return all().hashCode();
+    }
+
+    private List<Object> all() {
+        return Arrays.asList(enabled, group, topics, exactlyOnce, reachesConnectors, staysInConnectors, sealing, sealingKeys);
     }
 }

@@ -49,7 +49,7 @@ final class Sharing {
         synchronized (WORKERS) {
             Sharing sharing = WORKERS.get(settings);
             if (sharing == null) {
-                if (!settings.enabled && anyEnabled()) {
+                if (!settings.enabled && WORKERS.keySet().stream().anyMatch(other -> other.enabled)) {
                     throw new ConfigException("this client's properties say that topic sharing is off, the worker's own say that it "
                         + "is on; remove " + Settings.SHARING + " and the names of the internal topics from the worker file's "
                         + "producer. and consumer. lines and from the connector's overrides");
@@ -61,15 +61,6 @@ final class Sharing {
             sharing.clients++;
             return sharing;
         }
-    }
-
-    private static boolean anyEnabled() {
-        for (Settings settings : WORKERS.keySet()) {
-            if (settings.enabled) {
-                return true;
-            }
-        }
-        return false;
     }
 
     /**

@@ -16,12 +16,7 @@ final class Texts {
             if (c >= 0x20 && c < 0x7f) {
                 out.append(c);
             } else {
-                out.append("\\u");
-                String digits = Integer.toHexString(c);
-                for (int j = digits.length(); j < 4; j++) {
-                    out.append('0');
-                }
-                out.append(digits);
+                out.append(String.format("\\u%04x", (int) c));
             }
         }
         return end < text.length() ? out.append("...").toString() : out.toString();

@@ -1,6 +1,7 @@
 package connectshare;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
@@ -89,7 +90,7 @@ public final class TopicSharingOverridePolicy implements ConnectorClientConfigOv
             if (request.connectorType() != ConnectorType.SINK) {
                 overrides.put(Settings.INTERCEPTORS, withInterceptor(overrides.get(Settings.INTERCEPTORS), request.clientType()));
             }
-        } else if (calledBy(worker)) {
+        } else if (Arrays.stream(Thread.currentThread().getStackTrace()).anyMatch(caller -> caller.getClassName().equals(worker))) {
             throw new ConfigException("this version of Connect lets no policy add to the properties of a client, so the keys of "
                 + "offsets would have no prefix; use the producer. and consumer. lines for " + TopicSharingInterceptor.NAME);
         }
@@ -100,15 +101,6 @@ public final class TopicSharingOverridePolicy implements ConnectorClientConfigOv
         String before = override == null ? lines.get(type) : override.toString().trim();
         boolean there = Settings.times(Collections.singletonMap(Settings.INTERCEPTORS, before), Settings.INTERCEPTORS) > 0;
         return there ? before : before.isEmpty() ? TopicSharingInterceptor.NAME : before + "," + TopicSharingInterceptor.NAME;
-    }
-
-    private static boolean calledBy(String name) {
-        for (StackTraceElement caller : Thread.currentThread().getStackTrace()) {
-            if (caller.getClassName().equals(name)) {
-                return true;
-            }
-        }
-        return false;
     }
 
     @Override
