@@ -214,9 +214,9 @@ class Output:
         """Print a result as JSON; ``bare``: as another program takes it, see :func:`json_text`."""
         self._print(json_text(None if bare else self.command, members, on_one_line=on_one_line), self._stdout)
 
-    def table(self, headers: Sequence[str], rows: Sequence[Sequence[object]], spare: Sequence[str] = ()) -> None:
-        """Print a result as a table; a narrow terminal may do without ``spare`` columns."""
-        self._print(table(headers, rows, self.width, spare), self._stdout)
+    def table(self, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """Print a result as a table."""
+        self._print(table(headers, rows, self.width), self._stdout)
 
     def show(self, result: Result) -> int:
         """Print a result in the form asked for; return the exit code."""
@@ -225,7 +225,7 @@ class Output:
         else:
             for line in result.lines:
                 if isinstance(line, Table):
-                    self.table(*line)
+                    self._print(table(line.headers, line.rows, self.width, line.spare), self._stdout)
                 else:
                     self.lines(line)
             if result.title is not None:

@@ -54,18 +54,16 @@ class KeyIds:
     """Numbers of records by key id: of the ids that were known before, and of the first others.
 
     Attributes:
-        known: the ids that were known before.
         counts: by id.
         more: records with further ids.
     """
 
-    known: Collection[int] = ()
     counts: Counter[int] = field(default_factory=Counter)
     more: int = 0
 
-    def add(self, number: int, records: int = 1) -> None:
-        """Count records with this id."""
-        if number in self.counts or number in self.known or len(self.counts) < MOST_IDS:
+    def add(self, number: int, known: Collection[int], records: int = 1) -> None:
+        """Count records with this id; ``known`` are the ids for which there is room in any case."""
+        if number in self.counts or number in known or len(self.counts) < MOST_IDS:
             self.counts[number] += records
         else:
             self.more += records
@@ -73,9 +71,10 @@ class KeyIds:
     def without(self, numbers: Collection[int]) -> KeyIds:
         """Return the counts of other ids."""
         left = {number: records for number, records in self.counts.items() if number not in numbers}
-        return KeyIds(counts=Counter(left), more=self.more)
+        return KeyIds(Counter(left), self.more)
 
 
+@dataclass
 class SealCount:
     """How the records of one group are sealed: counted by record, also those that newer ones have replaced.
 
@@ -89,14 +88,13 @@ class SealCount:
         newest: the newest record of each key, as on the topic.
     """
 
-    def __init__(self, known: Collection[int] = (), reasons: Counter[Refusal] | None = None) -> None:
-        self.known = known
-        self.reasons = Counter[Refusal]() if reasons is None else reasons
-        self.sealed = KeyIds(known)
-        self.refused_ids = KeyIds(known)
-        self.plain = 0
-        self.refused = 0
-        self.newest: dict[bytes, Newest] = {}
+    known: Collection[int] = ()
+    reasons: Counter[Refusal] = field(default_factory=Counter)
+    sealed: KeyIds = field(default_factory=KeyIds)
+    refused_ids: KeyIds = field(default_factory=KeyIds)
+    plain: int = 0
+    refused: int = 0
+    newest: dict[bytes, Newest] = field(default_factory=dict, repr=False)
 
     def add(self, record: Record, key: bytes, *, accepted: bool) -> None:
         """Count the next record of the group; ``accepted`` by its workers, as far as that is known."""
@@ -106,12 +104,12 @@ class SealCount:
             self.plain += 1
         elif (number := key_id(value)) is not None and accepted:
             kind = SealKind.SEALED
-            self.sealed.add(number)
+            self.sealed.add(number, self.known)
         else:
             kind = SealKind.REFUSED if number is None or number in self.known else SealKind.UNKNOWN
             self.refused += 1
             if number is not None:
-                self.refused_ids.add(number)
+                self.refused_ids.add(number, self.known)
         self.newest[key] = Newest(kind, record.partition, record.offset, record.timestamp_ms, len(value or b""))
 
     def newest_of(self, kind: SealKind) -> list[Newest]:
@@ -165,7 +163,7 @@ def total(counts: Iterable[SealCount]) -> SealCount:
     for each in counts:
         for into, ids in ((found.sealed, each.sealed), (found.refused_ids, each.refused_ids)):
             for number, records in ids.counts.items():
-                into.add(number, records)
+                into.add(number, found.known, records)
             into.more += ids.more
         found.plain += each.plain
         found.refused += each.refused
@@ -243,18 +241,18 @@ class Contents:
 
     def config_of(self, group: Group) -> ClusterConfigState:
         """Return a group's configurations; empty if it has none, or the config topic was not read."""
-        state: ClusterConfigState = self._of(TopicType.CONFIG, group)
-        return state
+        found = self.topics.get(TopicType.CONFIG)
+        return found.groups[group] if found and group in found.groups else ConfigFold(group).snapshot()
 
     def status_of(self, group: Group) -> StatusSnapshot:
         """Return a group's statuses; empty if it has none, or the status topic was not read."""
-        snapshot: StatusSnapshot = self._of(TopicType.STATUS, group)
-        return snapshot
+        found = self.topics.get(TopicType.STATUS)
+        return found.groups[group] if found and group in found.groups else StatusFold(group).snapshot()
 
     def offsets_of(self, group: Group) -> OffsetSnapshot:
         """Return a group's source offsets; empty if it has none, or the offset topic was not read."""
-        snapshot: OffsetSnapshot = self._of(TopicType.OFFSET, group)
-        return snapshot
+        found = self.topics.get(TopicType.OFFSET)
+        return found.groups[group] if found and group in found.groups else OffsetFold(group).snapshot()
 
     def is_sealed(self, topic_type: TopicType, group: Group) -> bool:
         """Return whether a group has values in a topic that was read, and they cannot be opened."""
@@ -287,10 +285,6 @@ class Contents:
             yield from topic.notes
             if topic.unrecognized:
                 yield f"{topic.topic}: {plural(topic.unrecognized, 'record')} ignored: their keys are not Connect's"
-
-    def _of(self, topic_type: TopicType, group: Group) -> Any:
-        topic = self.topics.get(topic_type)
-        return topic.groups[group] if topic and group in topic.groups else FOLDS[topic_type](group).snapshot()
 
 
 def read_topics(

@@ -193,20 +193,6 @@ def topic_id_text(uuid: Any) -> str | None:
     return None if raw == bytes(16) else base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
 
 
-def _described(description: Any) -> TopicDescription:
-    """Return what the client library says of a topic."""
-    partitions = tuple(
-        PartitionDescription(
-            partition.id,
-            None if partition.leader is None or partition.leader.id < 0 else partition.leader.id,
-            tuple(node.id for node in partition.replicas),
-            tuple(node.id for node in partition.isr),
-        )
-        for partition in sorted(description.partitions, key=lambda partition: partition.id)
-    )
-    return TopicDescription(description.name, topic_id_text(description.topic_id), partitions)
-
-
 class Admin:
     """Admin client of one cluster; thread-safe.
 
@@ -347,7 +333,17 @@ class Admin:
                     future, f"describing topic {name}", TopicRight.DESCRIBE, missing_ok=True, timeout_s=timeout_s
                 )
                 if description is not None:
-                    found[name] = _described(description)
+                    ordered = sorted(description.partitions, key=lambda partition: partition.id)
+                    partitions = tuple(
+                        PartitionDescription(
+                            partition.id,
+                            None if partition.leader is None or partition.leader.id < 0 else partition.leader.id,
+                            tuple(node.id for node in partition.replicas),
+                            tuple(node.id for node in partition.isr),
+                        )
+                        for partition in ordered
+                    )
+                    found[name] = TopicDescription(name, topic_id_text(description.topic_id), partitions)
             unheard = [name for name in wanted if name not in found and self._is_new(name)]
             if unheard:
                 raise BrokerError(f"a broker has not heard of the new topic {unheard[0]} yet", retriable=True)

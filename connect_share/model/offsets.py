@@ -7,6 +7,7 @@ import re
 from base64 import b64decode, b64encode
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -93,12 +94,12 @@ _Keys = dict[str, dict[bytes, list[bytes]]]
 """Connector, identity of the source partition, original keys under which it has a value (usually one)."""
 
 
+@dataclass(eq=False, repr=False)
 class _SourcePartitions:
     """Source partitions of connectors, and the original keys under which they have a value."""
 
-    def __init__(self, keys: _Keys, partitions: dict[bytes, dict[str, Any] | None]) -> None:
-        self._keys = keys
-        self._partitions = partitions
+    _keys: _Keys
+    _partitions: dict[bytes, dict[str, Any] | None]
 
     def partitions(self, connector: str) -> list[dict[str, Any]]:
         """Source partitions of a connector; the null partition is never listed."""

@@ -555,16 +555,6 @@ def translated(java: Mapping[str, str], table: TranslationTable) -> dict[str, st
     return {ours: convert(name, java[name]) for name, (ours, convert) in table.items() if java.get(name, "").strip()}
 
 
-def _order_backoffs(tuning: dict[str, str]) -> None:
-    """Make no wait longer than the longest, in place: librdkafka refuses that, Java waits the first one all along."""
-    for first, first_default, longest, longest_default in _BACKOFFS:
-        low, high = int(tuning.get(first, first_default)), int(tuning.get(longest, longest_default))
-        if high < low and first in tuning:
-            tuning[longest] = tuning[first]
-        elif high < low:
-            tuning[first] = tuning[longest]
-
-
 def common_settings(java: Mapping[str, str], own: Mapping[str, str] | None = None) -> ClientSettings:
     """Bootstrap servers, security and network settings.
 
@@ -585,7 +575,13 @@ def common_settings(java: Mapping[str, str], own: Mapping[str, str] | None = Non
         raise refusal("security.protocol", f"has to be one of {', '.join(SECURITY_PROTOCOLS)}")
     own = own or {}
     tuning = translated(java, _COMMON)
-    _order_backoffs(tuning)
+    # No wait may be longer than the longest: librdkafka refuses that, Java waits the first one all along.
+    for first, first_default, longest, longest_default in _BACKOFFS:
+        low, high = int(tuning.get(first, first_default)), int(tuning.get(longest, longest_default))
+        if high < low and first in tuning:
+            tuning[longest] = tuning[first]
+        elif high < low:
+            tuning[first] = tuning[longest]
     out = {"bootstrap.servers": servers, "security.protocol": protocol, **tuning}
     if protocol.startswith("SASL"):
         if "sasl.jaas.config" not in java and any(name.startswith("sasl.") for name in own):
