@@ -13,11 +13,9 @@ from connect_share.errors import BrokerError
 from connect_share.kafka.admin import Admin
 from connect_share.worker_config import ClientSettings
 from tests.lab.embedded.broker import DEFAULT_VERSION, LocalBroker
-from tests.lab.embedded.errors import EmbeddedError
-from tests.lab.embedded.ports import TAKEN, free_ports
+from tests.lab.embedded.ports import free_ports
 from tests.lab.waiting import until
 
-_TRIES: Final = 3
 _SEEN_S: Final = 60.0
 # The cluster notices a dead broker after 3 seconds instead of 9, a replica that lags after 3 instead of 30.
 _QUICK: Final[Mapping[str, str]] = {
@@ -177,19 +175,11 @@ class LocalCluster:
         voters = [node for node in self.brokers if self.votes(node.id)]
         first = not any(node.started_once for node in voters)
         together = [*voters, *(node for node in wanted if node not in voters)] if first else wanted
-        for attempt in range(1, _TRIES + 1):
-            if first and len(voters) > 1:
-                ports = free_ports(3 * len(voters))  # at once, so that no two nodes get the same
-                for number, node in enumerate(voters):
-                    node.fix_ports(ports[3 * number : 3 * number + 3])
-            try:
-                self._side_by_side(together)
-            except EmbeddedError as exc:
-                if not first or TAKEN not in str(exc) or attempt == _TRIES:
-                    raise
-                self.close()
-            else:
-                break
+        if first and len(voters) > 1:
+            ports = free_ports(3 * len(voters))  # at once, so that no two nodes get the same
+            for number, node in enumerate(voters):
+                node.fix_ports(ports[3 * number : 3 * number + 3])
+        self._side_by_side(together)
         self.await_brokers({node.id for node in together})
 
     def _side_by_side(self, nodes: Sequence[ClusterNode]) -> None:

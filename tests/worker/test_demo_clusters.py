@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -46,10 +47,7 @@ def test_stores_and_workers_on_shared_topics_show_what_java_workers_said(
         assert comparison.equal, summary_lines([comparison])
         names = {connector.name for connector in each.cluster.connectors if connector.fate != "is deleted"}
         assert {line.connector for line in comparison.connectors} == names
-        states = comparison.wanted
-        assert states.connector_states["PAUSED"] == 1
-        assert states.task_states["FAILED"] == 1
-        assert states.source_offsets > 0
+        assert re.search(r"1 PAUSED.* tasks \(1 FAILED.*[1-9]\d* source offsets", comparison.wanted)
         assert all(store.own_records and store.foreign_records for store in starts)
 
     first = captured[0]

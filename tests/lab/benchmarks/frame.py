@@ -112,7 +112,8 @@ def keep(path: Path, report: Mapping[str, Any]) -> None:
 def running(module: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
     """Run a module in a process of its own, which says when it is ready, until the block ends."""
     command = [sys.executable, "-m", module, *map(str, arguments)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, start_new_session=True) as process:
         try:
             if process.stdout is None or process.stdout.readline().strip() != READY:
                 raise EmbeddedError(f"{module} did not start; it says why above")

@@ -10,28 +10,36 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from itertools import chain, islice
 from typing import Any, Final
 
 from connect_share import ConnectStorage, SharedTopics, WorkerConfig
 from connect_share.kafka import client
-from connect_share.model.records import Record, TopicType
+from connect_share.model.records import TopicType
 from connect_share.worker_config import SHARING_PROPERTY
 from spark_jobs import command_line
 from spark_jobs.benchmark.topics import PLANS
-from spark_jobs.workload import WorkloadSize, group_records
-from tests.lab.benchmarks.frame import READY, Site, new_prefix, parser, run, running, topics_of, write_groups
+from spark_jobs.workload import WorkloadSize
+from tests.lab.benchmarks.frame import (
+    READY,
+    Site,
+    new_prefix,
+    parser,
+    records_of_others,
+    run,
+    running,
+    topics_of,
+    write_groups,
+)
 from tests.lab.embedded.worker import worker_properties
-from tests.support.topics import ANYWHERE, send
+from tests.support.topics import written_evenly
 
 _FULL: Final = PLANS["groups-1000"].size
-_TAIL: Final[Mapping[TopicType, int]] = {TopicType.CONFIG: 2, TopicType.STATUS: 4, TopicType.OFFSET: 20}
-"""Records of each group that are written while the contenders follow, about as the topics are filled."""
+_TAIL: Final = (TopicType.CONFIG,) * 2 + (TopicType.STATUS,) * 4 + (TopicType.OFFSET,) * 20
+"""Of these each group writes one while the contenders follow, about as the topics are filled."""
 _TAIL_S: Final = 10.0
-_STEP: Final = 50
 _FIGURES: Final = ("start_s", "start_cpu_s", "tail_cpu_s")
 
 
@@ -48,29 +56,13 @@ class Topics:
         properties = worker_properties(self.servers, self.size.group_id(group), self.prefix)
         return WorkerConfig.from_properties({**properties, SHARING_PROPERTY: "enabled"})
 
-    def records(self, size: WorkloadSize, group: int, topic_type: TopicType) -> Iterator[Record]:
-        """Return records of a group for one topic."""
-        topic = self.worker(0).topic(topic_type)
-        return (Record(topic, ANYWHERE, 0, 0, *pair) for pair in group_records(size, group, topic_type))
-
     def load(self) -> None:
         """Write records of all groups in turns, evenly over ten seconds."""
-        newer = replace(self.size, seed=self.size.seed + 1)
-        each = [
-            [
-                record
-                for topic_type, count in _TAIL.items()
-                for record in islice(self.records(newer, group, topic_type), count)
-            ]
-            for group in range(self.size.groups)
-        ]
-        in_turns = list(chain.from_iterable(zip(*each, strict=True)))
-        steps = [in_turns[at : at + _STEP] for at in range(0, len(in_turns), _STEP)]
-        producer = client.producer(self.worker(0).producer_settings(), client_id="load", overrides={"linger.ms": "5"})
-        began = time.monotonic()
-        for number, records in enumerate(steps, 1):
-            send(producer, records)
-            time.sleep(max(0.0, began + _TAIL_S * number / len(steps) - time.monotonic()))
+        worker = self.worker(0)
+        producer = client.producer(worker.producer_settings(), client_id="load", overrides={"linger.ms": "5"})
+        per_second = len(_TAIL) * self.size.groups / _TAIL_S
+        with written_evenly(producer, records_of_others(worker, self.size.groups, _TAIL), per_second, every_s=0.01):
+            time.sleep(_TAIL_S)
 
 
 def contend(site: Topics, kind: str, groups: int) -> dict[str, float]:

@@ -14,6 +14,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -71,7 +72,7 @@ def size_of(name: str) -> WorkloadSize:
 
 
 def _parts(cost: Cost) -> dict[str, float]:
-    return {"wall_s": cost.wall_s, "cpu_s": cost.cpu_s, "peak_bytes": cost.peak_bytes}
+    return asdict(cost)
 
 
 def _migrate(*arguments: str | Path) -> Cost:

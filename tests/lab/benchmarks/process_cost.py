@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import tempfile
 import threading
@@ -36,19 +37,13 @@ class Cost:
 
 
 def _stat(pid: int) -> tuple[int, int, float] | None:
-    """Parent, start time and CPU seconds of a process."""
+    """Session, start time and CPU seconds of a process."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
     fields = text[text.rindex(")") + 2 :].split()
-    return int(fields[1]), int(fields[19]), (int(fields[11]) + int(fields[12])) * _TICK_S
-
-
-def cpu_seconds(pid: int | None) -> float | None:
-    """Return the CPU seconds of one process, where the system knows them."""
-    found = _stat(pid or 0)
-    return None if found is None else round(found[2], 2)
+    return int(fields[3]), int(fields[19]), (int(fields[11]) + int(fields[12])) * _TICK_S
 
 
 def _memory(pid: int) -> int:
@@ -62,40 +57,24 @@ def _memory(pid: int) -> int:
 
 
 class Family:
-    """A process and its descendants, looked at again and again; those that were seen once stay in it.
+    """The processes of a session, looked at again and again; what ended ones have used stays in the sum.
 
     Args:
-        pid: of the first.
+        pid: of one of them.
     """
 
     def __init__(self, pid: int) -> None:
-        self._members: dict[int, int] = {}
+        self._session = os.getsid(pid)
         self._seconds: dict[tuple[int, int], float] = {}
-        self._root = pid
         self.peak_bytes = 0
 
     def look(self, *, memory: bool = False) -> float:
-        """Note all members; return the CPU seconds they have used so far, those of ended ones included."""
-        stats = {}
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit() and (found := _stat(int(entry.name))) is not None:
-                stats[int(entry.name)] = found
-        if self._root in stats:
-            self._members.setdefault(self._root, stats[self._root][1])
-        added = True
-        while added:
-            added = False
-            for pid, (parent, started, _) in stats.items():
-                if pid not in self._members and parent in self._members:
-                    self._members[pid] = started
-                    added = True
-        alive = [pid for pid, started in self._members.items() if pid in stats and stats[pid][1] == started]
-        for pid in alive:
-            self._seconds[pid, self._members[pid]] = stats[pid][2]
-        for pid in set(self._members) - set(alive):
-            del self._members[pid]
+        """Return the CPU seconds that they have used so far."""
+        pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+        found = {pid: stat for pid in pids if (stat := _stat(pid)) is not None and stat[0] == self._session}
+        self._seconds |= {(pid, started): seconds for pid, (_, started, seconds) in found.items()}
         if memory:
-            self.peak_bytes = max(self.peak_bytes, sum(map(_memory, alive)))
+            self.peak_bytes = max(self.peak_bytes, sum(map(_memory, found)))
         return sum(self._seconds.values())
 
 
@@ -135,13 +114,13 @@ class Watch:
         return self._family.peak_bytes
 
 
-def measured(
-    command: Sequence[str], *, env: Mapping[str, str] | None = None, expect: Sequence[int] = (0,)
-) -> tuple[Cost, str]:
+def measured(command: Sequence[str], *, env: Mapping[str, str] | None = None) -> tuple[Cost, str]:
     """Run a program to its end; return its cost and what it printed."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         began_s = time.perf_counter()
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=errors, env=env)
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=out, stderr=errors, env=env, start_new_session=True
+        )
         try:
             with Watch(process.pid) as watch:
                 _, status, used = os.wait4(process.pid, 0)
@@ -149,12 +128,12 @@ def measured(
                 wall_s = time.perf_counter() - began_s
                 seen_s = watch.cpu_s()
         except BaseException:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             raise
         out.seek(0)
         errors.seek(0)
-        if process.returncode not in expect:
+        if process.returncode:
             detail = (out.read() + errors.read()).decode("utf-8", "replace")[-4_000:]
             raise EmbeddedError(f"{' '.join(command[:4])} ended with {process.returncode}: {detail}")
         # The kernel's own sum knows the children that were waited for, the looks those that were not.

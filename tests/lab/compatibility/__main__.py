@@ -20,12 +20,11 @@ from connect_share.errors import ConfigError, ConnectShareError
 from connect_share.model.keys import ClusterGroupId
 from connect_share.worker_config import load_properties
 from tests.lab.compatibility.cells import Cell, Plugin, planned
-from tests.lab.compatibility.course import machine, try_cell
+from tests.lab.compatibility.course import try_cell
 from tests.lab.compatibility.page import page
 from tests.lab.compatibility.result import (
     CellResult,
     Outcome,
-    decide,
     document,
     load_results,
     save_document,
@@ -64,7 +63,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--brokers", type=_names, help=f"versions, default {','.join(broker_versions())}")
     parser.add_argument("--workers", type=_names, help=f"versions, default {','.join(worker_versions())}")
-    parser.add_argument("--plugin", type=_names, default=("plain", "jar"), help="plain, jar, or both (default)")
+    parser.add_argument("--plugin", nargs="+", type=Plugin, default=tuple(Plugin), help="plain, jar, or both (default)")
     parser.add_argument(
         "-B", "--bootstrap", metavar="HOST:PORT", help="your broker; --brokers then has one name, for the table"
     )
@@ -122,10 +121,6 @@ def _check(options: argparse.Namespace) -> None:
             raise ConfigError("--client-properties are for a broker of your own: give --bootstrap, too")
     known = (*worker_versions(), *options.libraries)
     _check_known("--workers", options.workers, known, "or give the jars of your own: --libs")
-    _check_known("--plugin", options.plugin, tuple(Plugin), "or both")
-    options.plugin = tuple(map(Plugin, options.plugin))
-    if options.foreign < 0:
-        raise ConfigError("--foreign has to be 0 or more")
 
 
 def _check_known(option: str, asked: Sequence[str], known: Sequence[str], otherwise: str) -> None:
@@ -155,7 +150,7 @@ def run(options: argparse.Namespace) -> int:
             for cell in (cell for cell in left if cell.broker == broker):
                 done += 1
                 _tell(f"[{done}/{len(left)}] broker {cell.broker}, {cell.title}: ...")
-                result = _tried(cell, place, options)
+                result = try_cell(cell, place, foreign=options.foreign, libraries=options.libraries)
                 _tell(f"[{done}/{len(left)}] {result.outcome} after {result.seconds:.0f} s {result.reason}".rstrip())
                 results[cell.name] = result
                 results = _ordered(results)
@@ -168,21 +163,11 @@ def run(options: argparse.Namespace) -> int:
     return 1 if any(found.outcome is Outcome.FAILS for found in asked.values()) else 0
 
 
-def _place(options: argparse.Namespace, broker: str, stack: ExitStack) -> Place | str:
-    """Return the broker, or why there is none."""
+def _place(options: argparse.Namespace, broker: str, stack: ExitStack) -> Place:
     if options.bootstrap:
         given = load_properties(options.client_properties) if options.client_properties else {}
         return Place(options.bootstrap, given, replicas=-1, prefix=options.prefix)
-    try:
-        return Place(stack.enter_context(LocalBroker(version=broker)).bootstrap_servers, prefix=options.prefix)
-    except ConnectShareError as error:
-        return f"the broker did not start: {error}"
-
-
-def _tried(cell: Cell, place: Place | str, options: argparse.Namespace) -> CellResult:
-    if isinstance(place, Place):
-        return try_cell(cell, place, foreign=options.foreign, libraries=options.libraries)
-    return CellResult.of(cell, decide(place), machine())
+    return Place(stack.enter_context(LocalBroker(version=broker)).bootstrap_servers, prefix=options.prefix)
 
 
 def _ordered(results: dict[str, CellResult]) -> dict[str, CellResult]:

@@ -168,7 +168,7 @@ class _Course:
 def _check(java: JavaEvidence) -> None:
     if java.lines_written != java.lines_arrived:
         raise EmbeddedError(f"{java.lines_arrived} of {java.lines_written} lines arrived from {java.kind.title}")
-    said = sum(java.about_foreign.values()) + java.other_about_foreign
+    said = java.beside.foreign
     if java.kind.plugin is Plugin.JAR and said:
         raise EmbeddedError(
             f"the worker {java.kind.title} logged {said} entries about records of others, should be none"

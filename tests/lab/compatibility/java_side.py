@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,9 +10,8 @@ from connect_share.model.config_state import TargetState
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import TopicType
 from connect_share.replay import replay_config, replay_offsets, replay_status
-from tests.lab.benchmarks.process_cost import cpu_seconds
 from tests.lab.compatibility.cells import JavaKind, Plugin
-from tests.lab.compatibility.result import JavaEvidence, Start
+from tests.lab.compatibility.result import JavaEvidence
 from tests.lab.compatibility.shared_topics import SharedTopics
 from tests.lab.compatibility.sources import LINE, WAIT_S, Source, Sources
 from tests.lab.compatibility.worker_log import LogReading, read_log, topics_read
@@ -52,8 +49,8 @@ class JavaSide(Sources):
             wait=False,
         )
         self.starts = self.kills = 0
-        self.alone: Start | None = None
-        self.beside: tuple[Start, LogReading] | None = None
+        self.alone: LogReading | None = None
+        self.beside: LogReading | None = None
         self._removed: list[Source] = []
         self._missing_statuses = 0
 
@@ -62,39 +59,26 @@ class JavaSide(Sources):
         """The worker's REST interface."""
         return self.worker.rest
 
-    def start(self, *, foreign_ids: tuple[str, ...] = ()) -> tuple[Start, LogReading]:
-        """Launch the worker, look at what this costs until it has read its topics, and wait until it is healthy."""
-        begin, began_s = len(self.worker.log()), time.time()
+    def start(self, *, foreign_ids: tuple[str, ...] = ()) -> LogReading:
+        """Launch the worker, read what it logs until it has read its topics, and wait until it is healthy."""
+        begin = len(self.worker.log())
         self.worker.start()
         self.starts += 1
-        cpu_s: float | None = None
 
-        def started() -> tuple[str, int] | None:
-            nonlocal cpu_s
-            cpu_s = cpu_seconds(self.worker.pid)
+        def end() -> int | None:
             if not self.worker.running:
                 raise EmbeddedError(f"the worker ended with exit code {self.worker.exit_code} at its start")
             return topics_read(self.worker.log()[begin:])
 
-        at = until(started, lambda found: found is not None, what="the worker has read its topics", timeout_s=_START_S)
-        if at is None:
-            raise EmbeddedError("the worker did not read its topics to the end")
-        reading = read_log(self.worker.log()[begin : begin + at[1]], foreign_ids)
+        at = until(end, bool, what="the worker has read its topics", timeout_s=_START_S) or 0
+        reading = read_log(self.worker.log()[begin : begin + at], foreign_ids)
         self.worker.await_healthy(_START_S)
-        start = Start(
-            seconds=round(datetime.strptime(at[0], "%Y-%m-%d %H:%M:%S,%f").astimezone().timestamp() - began_s, 2),
-            cpu_seconds=cpu_s,
-            log_lines=reading.lines,
-            log_bytes=reading.bytes,
-            warnings=reading.warnings,
-            errors=reading.errors,
-        )
-        return start, reading
+        return reading
 
     def restart_alone(self) -> None:
         """Restart in order, on records of its own."""
         self.worker.stop()
-        self.alone, _ = self.start()
+        self.alone = self.start()
         self.await_model()
 
     def crash_and_start(self, foreign_ids: tuple[str, ...]) -> None:
@@ -154,7 +138,6 @@ class JavaSide(Sources):
         """
         if self.beside is None:
             raise EmbeddedError(f"the worker {self.kind.title} was not started among others")
-        start, reading = self.beside
         every = [*self.model.values(), *self._removed]
         return JavaEvidence(
             kind=self.kind,
@@ -165,10 +148,8 @@ class JavaSide(Sources):
             lines_arrived=sum(self.topics.records_written(connector.topic) for connector in every),
             missing_statuses=self._missing_statuses,
             alone=self.alone,
-            beside=start,
+            beside=self.beside,
             foreign=foreign,
-            about_foreign=dict(reading.about_foreign),
-            other_about_foreign=reading.other_about_foreign,
         )
 
     def task_states(self, status: dict[str, Any]) -> list[str]:

@@ -9,14 +9,10 @@ from typing import Final
 
 from connect_share.model.records import TopicType
 from tests.lab.compatibility.cells import JavaKind, Plugin, row_title
-from tests.lab.compatibility.result import CellResult, JavaEvidence, Outcome, Start
+from tests.lab.compatibility.result import CellResult, JavaEvidence, Outcome
 
 _TEMPLATE: Final = Path(__file__).with_name("page_template.md")
 _WORDS: Final = {Outcome.SHARES: "shares", Outcome.EXPLAINED: "cannot", Outcome.FAILS: "**fails**"}
-
-_BUSY: Final = "the machine was busy"
-_OWN_LOAD: Final = 1.5
-"""The load that earlier cells leave behind: up to 2.7 processes on two processors, on an otherwise idle machine."""
 
 
 def page(results: Mapping[str, CellResult]) -> str:
@@ -47,7 +43,7 @@ def page(results: Mapping[str, CellResult]) -> str:
             (row for cell in cells for row in _log_rows(cell)),
         ),
         costs=table(
-            ("broker", "worker", "log lines", "log MB", "processor seconds", "seconds"),
+            ("broker", "worker", "log lines", "log MB"),
             (row for cell in cells for row in _cost_rows(cell)),
         ),
     )
@@ -122,8 +118,8 @@ def _log_rows(cell: CellResult) -> Iterable[tuple[str, ...]]:
         yield (
             cell.broker,
             _worker(cell, one),
-            *(f"{one.about_foreign[kind]:,} / {one.foreign[kind]:,}" for kind in TopicType),
-            f"{one.other_about_foreign:,}",
+            *(f"{one.beside.about_foreign[kind]:,} / {one.foreign[kind]:,}" for kind in TopicType),
+            f"{one.beside.other_about_foreign:,}",
             f"{before}{one.beside.warnings + one.beside.errors:,}",
         )
 
@@ -136,26 +132,14 @@ def _cost_rows(cell: CellResult) -> Iterable[tuple[str, ...]]:
         yield (
             cell.broker,
             _worker(cell, one),
-            _ratio(alone.log_lines, beside.log_lines, "{:,.0f}"),
-            _ratio(alone.log_bytes / 1e6, beside.log_bytes / 1e6, "{:.2f}"),
-            _processor_ratio(alone, beside),
-            _ratio(alone.seconds, beside.seconds, "{:.1f}") if _was_quiet(cell) else _BUSY,
+            _ratio(alone.lines, beside.lines, "{:,.0f}"),
+            _ratio(alone.bytes / 1e6, beside.bytes / 1e6, "{:.2f}"),
         )
-
-
-def _was_quiet(cell: CellResult) -> bool:
-    return cell.load <= _OWN_LOAD * cell.machine.processors
 
 
 def _worker(cell: CellResult, one: JavaEvidence) -> str:
     others = [other.kind.title for other in cell.java if other is not one]
     return f"{one.kind.title}, beside {others[0]}" if others else one.kind.title
-
-
-def _processor_ratio(alone: Start, beside: Start) -> str:
-    if alone.cpu_seconds is None or beside.cpu_seconds is None:
-        return "not known here"
-    return _ratio(alone.cpu_seconds, beside.cpu_seconds, "{:.1f}")
 
 
 def _ratio(before: float, after: float, form: str) -> str:

@@ -37,14 +37,12 @@ class PythonSide:
         self._worker = WorkerConfig.from_properties(topics.properties(group, sharing=True))
         self._storage: ConnectStorage | None = None
         self._starts = 0
-        self._start_seconds = 0.0
 
     def start(self) -> None:
         """Start the stores."""
         storage = ConnectStorage(self._worker, allow_empty=True)
         self._storage = storage.__enter__()
         self._starts += 1
-        self._start_seconds = storage.startup.seconds
 
     def stop(self) -> None:
         """Close the stores; may be called twice."""
@@ -106,7 +104,6 @@ class PythonSide:
             statuses=sum(len(each) for each in self.model["statuses"].values()),
             offsets=sum(len(each) for each in self.model["offsets"].values()),
             starts=self._starts,
-            start_seconds=round(self._start_seconds, 3),
         )
 
     @property

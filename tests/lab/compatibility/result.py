@@ -16,8 +16,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from connect_share.errors import ConfigError
 from connect_share.model.records import TopicType
 from tests.lab.compatibility.cells import Cell, JavaKind
+from tests.lab.compatibility.worker_log import LogReading
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 _REASON_CHARS: Final = 400
 
 
@@ -37,22 +38,6 @@ class Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Start(Part):
-    """One start of a worker, from its launch until it had read its topics.
-
-    Attributes:
-        seconds: by the clock.
-        cpu_seconds: of the process; ``None`` where the system does not say.
-    """
-
-    seconds: float
-    cpu_seconds: float | None
-    log_lines: int
-    log_bytes: int
-    warnings: int
-    errors: int
-
-
 class JavaEvidence(Part):
     """One group of Java workers.
 
@@ -66,8 +51,6 @@ class JavaEvidence(Part):
         alone: restart while the topics held this group's records only; ``None`` if that was not measured.
         beside: restart among the records of all others.
         foreign: records of others in each topic at that restart.
-        about_foreign: log entries about them at that restart, by topic.
-        other_about_foreign: further WARN and ERROR entries that name a key of another group.
     """
 
     kind: JavaKind
@@ -77,21 +60,18 @@ class JavaEvidence(Part):
     lines_written: int
     lines_arrived: int
     missing_statuses: int
-    alone: Start | None
-    beside: Start
+    alone: LogReading | None
+    beside: LogReading
     foreign: dict[TopicType, int]
-    about_foreign: dict[TopicType, int]
-    other_about_foreign: int
 
 
 class PythonEvidence(Part):
-    """One Python group: what it holds at the end, how often its stores were started, and how long the last start took."""
+    """One Python group: what it holds at the end, and how often its stores were started."""
 
     connectors: int
     statuses: int
     offsets: int
     starts: int
-    start_seconds: float
 
 
 class Machine(Part):

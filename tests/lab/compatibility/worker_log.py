@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from pydantic import BaseModel, ConfigDict
 
 from connect_share.model.keys import KINDS
 from connect_share.model.records import TopicType
@@ -18,7 +19,7 @@ ABOUT_FOREIGN: Final[Mapping[TopicType, str]] = {
 """The messages of plain workers, one for each record they cannot place; 2.8 has none about offsets."""
 
 _LEVEL: Final = re.compile(r"^\[\d{4}-\d\d-\d\d [\d:,]+\] (WARN|ERROR) (.*)$", re.MULTILINE)
-_READ: Final = re.compile(r"^\[(\d{4}-\d\d-\d\d [\d:,]+)\].*Started KafkaConfigBackingStore", re.MULTILINE)
+_READ: Final = re.compile(r"^\[\d{4}-\d\d-\d\d [\d:,]+\].*Started KafkaConfigBackingStore", re.MULTILINE)
 """The config topic is the last of the three. "Herder started" is no measure: since 3.9 it comes after the worker has
 joined its group, which takes four seconds more when it was killed before."""
 _CANNOT: Final = (
@@ -33,20 +34,21 @@ _CANNOT: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LogReading:
-    """One start, from the launch until the three topics have been read, or later.
+class LogReading(BaseModel):
+    """What one start logs, from the launch until the three topics have been read, or later.
 
     Attributes:
         about_foreign: entries in the known words for records of other groups, by topic.
         other_about_foreign: further WARN and ERROR entries that have a key of another group in them.
     """
 
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
     lines: int
     bytes: int
     warnings: int
     errors: int
-    about_foreign: Mapping[TopicType, int]
+    about_foreign: dict[TopicType, int]
     other_about_foreign: int
 
     @property
@@ -55,10 +57,10 @@ class LogReading:
         return sum(self.about_foreign.values()) + self.other_about_foreign
 
 
-def topics_read(text: str) -> tuple[str, int] | None:
-    """Find when the worker had read its topics: the time as logged, and where that line ends."""
+def topics_read(text: str) -> int | None:
+    """Return where the line ends with which the worker had read its topics."""
     found = _READ.search(text)
-    return (found[1], found.end()) if found else None
+    return found.end() if found else None
 
 
 def read_log(text: str, foreign_ids: Iterable[str]) -> LogReading:

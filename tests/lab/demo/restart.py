@@ -68,7 +68,7 @@ def run_again(captured: Sequence[Captured], admin: Admin, work: Path, say: Calla
             "foreign_log_lines": read_log(log, others).foreign,
         }
         found.append(group.model_copy(update=checks))
-        say(f"{each.cluster.group_id}: {group.restart.found.connectors} connectors back after {group.seconds:.1f} s")
+        say(f"{each.cluster.group_id}: {len(group.restart.connectors)} connectors back after {group.seconds:.1f} s")
     return found
 
 

@@ -61,25 +61,6 @@ class Shown(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class StateCounts(Shown):
-    """A view in numbers: fit to be shown."""
-
-    connectors: int
-    connector_states: dict[str, int]
-    tasks: int
-    task_states: dict[str, int]
-    properties: int
-    active_topics: int
-    source_offsets: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.connectors} connectors ({_listed(self.connector_states)}), "
-            f"{self.tasks} tasks ({_listed(self.task_states)}), {self.properties} properties, "
-            f"{self.active_topics} active topics, {self.source_offsets} source offsets"
-        )
-
-
 class ConnectorLine(Shown):
     """The state of one connector as it has to be, and as it was found; ``None`` where it is absent."""
 
@@ -90,11 +71,11 @@ class ConnectorLine(Shown):
 
 
 class GroupComparison(Shown):
-    """One cluster group as it has to be, and as it was found."""
+    """One cluster group in numbers, as it has to be, and as it was found."""
 
     cluster_group_id: str
-    wanted: StateCounts
-    found: StateCounts
+    wanted: str
+    found: str
     connectors: tuple[ConnectorLine, ...]
 
     @property
@@ -169,21 +150,22 @@ def _status_in_store(status: Any) -> StatusView | None:
     return status and StatusView(status.state.name, status.worker_id, status.version, status.trace)
 
 
-def count(view: ClusterView) -> StateCounts:
-    """Return a view in numbers."""
-    states: Counter[str] = Counter()
-    task_states: Counter[str] = Counter()
-    for connector in view.values():
-        states[_state_text(connector.status)] += 1
-        task_states.update(_state_text(status) for status in connector.tasks.values())
-    return StateCounts(
-        connectors=len(view),
-        connector_states=dict(sorted(states.items())),
-        tasks=sum(len(connector.tasks) for connector in view.values()),
-        task_states=dict(sorted(task_states.items())),
-        properties=sum(len(connector.config) for connector in view.values()),
-        active_topics=sum(len(connector.topics) for connector in view.values()),
-        source_offsets=sum(len(connector.offsets) for connector in view.values()),
+def count(view: ClusterView) -> str:
+    """Return a view in numbers: fit to be shown."""
+    connectors = view.values()
+    states = Counter(_state_text(connector.status) for connector in connectors)
+    tasks = Counter(_state_text(status) for connector in connectors for status in connector.tasks.values())
+    properties, topics, offsets = (
+        (
+            sum(len(part) for part in parts)
+            for parts in zip(*((each.config, each.topics, each.offsets) for each in connectors), strict=True)
+        )
+        if view
+        else (0, 0, 0)
+    )
+    return (
+        f"{len(view)} connectors ({_listed(states)}), {tasks.total()} tasks ({_listed(tasks)}), {properties} properties, "
+        f"{topics} active topics, {offsets} source offsets"
     )
 
 

@@ -78,7 +78,6 @@ class LocalBroker(LocalServer):
     """
 
     _name = "broker"
-    _keeps_ports = True
 
     def __init__(
         self,

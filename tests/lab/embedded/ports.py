@@ -8,9 +8,6 @@ import sys
 from contextlib import ExitStack
 from typing import Final
 
-TAKEN: Final = "Address already in use"
-"""Java's message for a port that another program has."""
-
 _HOST: Final = "127.0.0.1"
 
 
@@ -18,7 +15,7 @@ def free_ports(count: int) -> list[int]:
     """Return ports that are free, for servers that bind them with ``SO_REUSEADDR``, as Java's do.
 
     On Linux they are bound, and nobody listens, as long as this process lives: no other one is given these ports, nor one of
-    its connections. Elsewhere they were free a moment ago, and whoever binds them must be ready to lose the race.
+    its connections. Elsewhere they were free a moment ago, and a server may lose the race.
     """
     keep = sys.platform == "linux"
     with ExitStack() as sockets:

@@ -16,12 +16,10 @@ from pathlib import Path
 from typing import Final, Self
 
 from tests.lab.embedded.errors import EmbeddedError
-from tests.lab.embedded.ports import TAKEN
 
 _SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")
 _SUPERVISOR_S: Final = 30.0
 """For the supervisor, beyond the grace."""
-_TRIES: Final = 3
 
 
 class ChildProcess:
@@ -114,7 +112,6 @@ class LocalServer(ABC):
     """A server with a folder of its own; it lives as long as the ``with`` block, or this process."""
 
     _name: str
-    _keeps_ports = False
 
     def __init__(self) -> None:
         self._folder: Path | None = None
@@ -132,19 +129,12 @@ class LocalServer(ABC):
 
         Raise ``EmbeddedError`` if it did not come up; the message has the end of its log.
         """
-        again = self._folder is not None
-        for attempt in range(1, _TRIES + 1):
-            self._launch()
-            try:
-                self._await_start()
-            except EmbeddedError:
-                self.kill()
-                if attempt == _TRIES or TAKEN not in self._printed() or (again and self._keeps_ports):
-                    raise
-                if not again:
-                    self.close()
-            else:
-                return
+        self._launch()
+        try:
+            self._await_start()
+        except EmbeddedError:
+            self.kill()
+            raise
 
     @abstractmethod
     def _launch(self) -> None:
@@ -159,17 +149,13 @@ class LocalServer(ABC):
         deadline_s = time.monotonic() + timeout_s
         while not (self.running and ready()):
             if not self.running:
-                raise EmbeddedError(f"the {self._name} ended with exit code {self.exit_code}: {self._log_end()}")
+                raise EmbeddedError(f"the {self._name} ended with exit code {self.exit_code}: {self.log_tail(2_000)}")
             if time.monotonic() > deadline_s:
-                raise EmbeddedError(f"the {self._name} was not {what} within {timeout_s:g} s: {self._log_end()}")
+                raise EmbeddedError(f"the {self._name} was not {what} within {timeout_s:g} s: {self.log_tail(2_000)}")
             time.sleep(0.05)
 
     def _printed(self) -> str:
         return "" if self._process is None else self._process.printed()
-
-    def _log_end(self) -> str:
-        """Return the end of the log, and before it the error of a port that was taken."""
-        return f"{TAKEN} ... {self.log_tail(2_000)}" if TAKEN in self._printed() else self.log_tail(2_000)
 
     @property
     def running(self) -> bool:

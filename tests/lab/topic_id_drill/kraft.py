@@ -22,9 +22,6 @@ _WRITTEN: Final = "written"
 _FEW: Final = 10
 _NODES: Final = (1, 2, 3)
 _TRIES: Final = 3
-_LOGGED: Final = ("Found stray log dir", "Truncating partition", "Kafka Server started", "shut down completed")
-_LOG_CHARACTERS: Final = 10_000_000
-_LINES: Final = 40
 
 
 def drill_kraft(folder: Path) -> None:
@@ -39,12 +36,8 @@ def drill_kraft(folder: Path) -> None:
             folder,
             ["-B", cluster.bootstrap_servers],
         )
-        try:
-            with traffic.running():
-                _run(cluster, traffic, commands)
-        except BaseException:
-            _log_broker_logs(cluster)
-            raise
+        with traffic.running():
+            _run(cluster, traffic, commands)
     log(f"   with KRaft: {time.monotonic() - began_s:.0f} s, nothing was lost")
 
 
@@ -107,14 +100,6 @@ def _run(cluster: LocalCluster, traffic: Traffic, commands: Commands) -> None:
             shutil.rmtree(path)
     log("   the empty directories that took their places are removed")
     commands.check({"stray-directory": 1})
-
-
-def _log_broker_logs(cluster: LocalCluster) -> None:
-    """Show the log lines about directories that brokers set aside or cut."""
-    for node in _NODES:
-        text = cluster.broker(node).log_tail(_LOG_CHARACTERS)
-        for line in [line for line in text.splitlines() if any(word in line for word in _LOGGED)][-_LINES:]:
-            log(f"   node {node}: {line[:300]}")
 
 
 def _start(cluster: LocalCluster) -> None:

@@ -8,14 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from markupsafe import Markup
-
 from connect_share.console import printable
 from connect_share.contents.cost_model import EARLY_BYTES, EARLY_RECORDS, CostModel
-from connect_share.errors import ConnectShareError
 from migrator.report import render_markdown, render_page
-from spark_jobs.benchmark.results import StartupResult, Warmth
-from tests.lab import plots, units
+from spark_jobs.benchmark.results import StartupResult
+from tests.lab import units
 from tests.lab.benchmarks.startup.goals import goals
 from tests.lab.benchmarks.startup.series import contrasts, growths
 from tests.lab.benchmarks.startup.view import (
@@ -23,7 +20,6 @@ from tests.lab.benchmarks.startup.view import (
     KIP,
     OURS,
     STORES,
-    WARMTHS,
     MeasuredScenario,
     look_of,
     measured_latencies,
@@ -66,23 +62,10 @@ def report_values(result: StartupResult) -> dict[str, Any]:
         "missing": [f"Not measured: {look_of(name).title}: {why}" for name, why in sorted(result.missing.items())],
         "titles": titles,
         "described": _described,
-        "starts_plot": starts_plot,
         "units": units,
         "OURS": OURS,
         "STORES": STORES,
-        "WARMTHS": WARMTHS,
     }
-
-
-def starts_plot(title: str, scenario: MeasuredScenario, warmth: Warmth) -> Markup:
-    """Return every start of one warmth, one line for each contender."""
-    rows = []
-    for each in scenario.starts:
-        if each.warmth == warmth:
-            look, total = look_of(each.contender), each.total
-            bounds = (total.low, total.high) if len(total.values) > 1 else ()
-            rows.append(plots.Strip(look.label, units.duration(total.median, *bounds), look.colour, total.values))
-    return plots.strips(title, rows)
 
 
 def _described(scenario: MeasuredScenario) -> str:
@@ -130,14 +113,9 @@ def write_report(result: StartupResult, folder: Path) -> tuple[Path, Path]:
     """Write ``report.html`` and ``report.md`` into a folder, which is made if need be."""
     html, markdown = folder / "report.html", folder / "report.md"
     page, text = render_report(result)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        html.write_text(page, "utf-8")
-        markdown.write_text(text, "utf-8")
-    except OSError as exc:
-        raise ConnectShareError(
-            f"the report cannot be written to {folder}: {exc.strerror}; name another folder"
-        ) from exc
+    folder.mkdir(parents=True, exist_ok=True)
+    html.write_text(page, "utf-8")
+    markdown.write_text(text, "utf-8")
     return html, markdown
 
 

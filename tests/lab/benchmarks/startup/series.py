@@ -87,15 +87,6 @@ class Growth:
         ]
         return [point for point in points if all(map(measurable, point[1:]))]
 
-    def predicted(self, result: StartupResult) -> list[tuple[float, float]]:
-        """Return what the model predicts of each size when it is fitted to the others alone."""
-        places = {scenario.name: x for x, scenario in self.sizes}
-        return [
-            (places[each.scenario], each.predicted_seconds)
-            for each in result.predictions
-            if each.scenario in places and measurable(each.predicted_seconds)
-        ]
-
     def plot(self, result: StartupResult) -> Markup:
         """Return the curves with the model's line."""
         return curves(
@@ -104,7 +95,6 @@ class Growth:
             x_label=self.dimension.x_label,
             x_text=self.dimension.write,
             model=self.model_curve(result),
-            predicted=self.predicted(result),
         )
 
 
