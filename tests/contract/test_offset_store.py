@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from connect_share import (
-    ConfigError,
     KeyFormatError,
     OffsetBackingStore,
     OffsetStorageReader,
@@ -101,16 +100,6 @@ def test_a_key_of_another_group_is_refused(stores: Stores) -> None:
         with pytest.raises(KeyFormatError):
             store.set({key: b"{}"}).result(30)
     assert store.connector_partitions("c.1") == []
-
-
-def test_reader_and_writer_of_another_group_are_refused(stores: Stores) -> None:
-    store = stores.offsets()
-    own = store.cluster_group_id
-    for kind in (OffsetStorageReader, OffsetStorageWriter):
-        kind(store, "c.1", cluster_group_id=own)
-        for other in ("another", None if own is not None else "group.a"):
-            with pytest.raises(ConfigError, match=f"cluster_group_id={other!r}, but the offset store {store.topic}"):
-                kind(store, "c.1", cluster_group_id=other)
 
 
 def test_it_serves_until_its_stop(stores: Stores) -> None:

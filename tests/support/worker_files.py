@@ -14,6 +14,13 @@ WORKER: Final = {
 SHARING: Final = {"connect.management.topic.sharing.support": "enabled"}
 
 
+def providers(**kinds: str) -> dict[str, str]:
+    """Return the lines that declare Kafka's own config providers: by name ``File``, ``Directory`` or ``EnvVar``."""
+    package = "org.apache.kafka.common.config.provider."
+    classes = {f"config.providers.{name}.class": f"{package}{kind}ConfigProvider" for name, kind in kinds.items()}
+    return {"config.providers": ",".join(kinds), **classes}
+
+
 def properties_of(bootstrap_servers: str, group: str, prefix: str = "", /, **more: str) -> dict[str, str]:
     """Return a worker file whose topics have one partition and one replica; underscores in names are dots."""
     properties = {"bootstrap.servers": bootstrap_servers, "group.id": group}

@@ -133,6 +133,8 @@ PROPERTIES = {
     "ssl.truststore.certificates": "-----BEGIN X-----\nAAAA\n-----END X-----",
     "ssl.truststore.password": SECRET,
     "ssl.key.password": SECRET,
+    "config.providers.vault.param.token": SECRET,
+    "basic.auth.user.info": SECRET,
     "connect.management.topic.sharing.support": "enabled",
     "connect.management.topic.sharing.encryption.keys": f"7:{b64encode(SECRET.encode().ljust(32)).decode()}",
 }

@@ -176,23 +176,6 @@ def test_other_threads_hear_of_trouble_meanwhile(name: str) -> None:
         assert "no answer from" in str(admin._no_answer(BrokerError("no time left")))
 
 
-def test_two_threads_get_no_answer_at_once() -> None:
-    errors: list[BrokerError] = []
-
-    def ask() -> None:
-        with pytest.raises(BrokerError, match="no answer from") as caught:
-            admin.describe_topics(["t"])
-        errors.append(caught.value)
-
-    with Admin(NOWHERE, client_id="tests", timeout_s=0.5) as admin:
-        asking = [threading.Thread(target=ask) for _ in range(4)]
-        for thread in asking:
-            thread.start()
-        for thread in asking:
-            thread.join()
-    assert len(errors) == len(asking)
-
-
 @pytest.mark.parametrize(
     ("call", "ask"),
     [

@@ -304,13 +304,6 @@ def test_plain_cluster_does_not_look_into_prefixed_values() -> None:
     assert (fold.offset, fold.skipped[SkipKind.FOREIGN], fold.skipped[SkipKind.BAD_VALUE]) == (2, 1, 1)
 
 
-def test_states_hide_secrets_in_repr() -> None:
-    state = replay_config(config_log([("connector-c", properties(password="hunter2")), ("session-key", SESSION_KEY)]))
-    assert "hunter2" not in repr(state)
-    assert "AAEC" not in repr(state)
-    assert "\\x00" not in repr(state.session_key)
-
-
 @pytest.mark.parametrize("key", ["commit-c", "tasks-fencing-c"])
 def test_no_number_of_tasks_is_acted_on_unseen(key: str) -> None:
     """The state is that of Java, whatever the number; whoever makes something for each task is refused."""

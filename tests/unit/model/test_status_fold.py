@@ -191,10 +191,6 @@ def test_written_statuses_have_five_members_in_order() -> None:
     )
 
 
-def test_traces_are_not_shown() -> None:
-    assert "secret" not in repr(ConnectorStatus("foo", State.FAILED, "w", 1, "password=secret"))
-
-
 class KeepsAllOutdone:
     """One task, with every UNASSIGNED that a RUNNING has outdone since the last change."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from connect_share.errors import ConfigError
 from connect_share.model.records import TopicType
@@ -77,7 +75,9 @@ def test_policies_that_are_missing_or_not_known() -> None:
 
 def test_each_client_is_made_as_java_makes_it() -> None:
     made = own(
-        {"producer.override.linger.ms": "9", "producer.override.client.id": "mine", "producer.override.acks": "0"},
+        prefixed(
+            "producer.override.", {"linger.ms": "9", "client.id": "mine", "acks": "0", "plugin.library.paths": "x"}
+        ),
         **login("plain"),
         **prefixed("producer.", login("producer") | {"linger.ms": "5", "batch.size": "1000"}),
         **prefixed("consumer.", {"fetch.min.bytes": "2", "isolation.level": "read_uncommitted"}),
@@ -91,7 +91,7 @@ def test_each_client_is_made_as_java_makes_it() -> None:
     # As in Java what has no prefix is not for the clients of connectors.
     assert (consumer["security.protocol"], consumer["fetch.min.bytes"]) == ("PLAINTEXT", "2")
     assert "sasl.username" not in consumer
-    assert not {"client.id", "acks", "transactional.id"} & producer.keys()
+    assert not {"client.id", "acks", "transactional.id", "plugin.library.paths"} & producer.keys()
     assert made.isolation(TopicType.OFFSET) is Isolation.READ_UNCOMMITTED
     assert (made.offset_storage_topic, made.offset_storage_partitions) == ("own", 7)
     assert made.topic_settings(TopicType.OFFSET) == {"segment.bytes": "1048576"}
@@ -189,34 +189,6 @@ def test_what_cannot_be_is_refused_by_name(name: str, value: object) -> None:
     assert "SECRET" not in str(refused.value)
     assert refused.value.__cause__ is None
     assert len(str(refused.value)) < 600
-
-
-JSON: Any = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda inner: st.lists(inner, max_size=2)
-)
-NAMES = st.sampled_from(
-    [
-        f"{client}.override.{name}"
-        for client in ("admin", "consumer", "producer")
-        for name in (
-            *("bootstrap.servers", "sasl.jaas.config", "sasl.mechanism", "security.protocol", "linger.ms", "group.id"),
-            *("isolation.level", "ssl.truststore.certificates", "plugin.library.paths", "config.providers", ""),
-        )
-    ]
-)
-
-
-@given(st.dictionaries(NAMES | st.text(), JSON | st.sampled_from(["SASL_SSL", "PLAIN", "${env:HOME}", "a:1"])), JSON)
-def test_any_configuration_is_taken_or_refused_by_name(connector_config: dict[str, Any], topic: object) -> None:
-    worker = WorkerConfig.from_properties(WORKER)
-    try:
-        made = own_offsets_worker_config(worker, "foo", {**connector_config, "offsets.storage.topic": topic})
-    except ConfigError as refused:
-        assert len(str(refused)) < 1000  # noqa: PT017
-        return
-    if made is not None:
-        for settings in (made.admin_settings(), made.consumer_settings(), made.producer_settings()):
-            assert not {"plugin.library.paths", "config.providers"} & settings.properties.keys()
 
 
 def test_names_from_a_topic_are_cut_and_escaped() -> None:

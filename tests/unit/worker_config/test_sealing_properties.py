@@ -18,7 +18,7 @@ from connect_share.errors import ConfigError
 from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY, SealingMode
-from connect_share.worker_config import TopicSet, WorkerConfig
+from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.secret_values import is_secret_property
 from tests.support import worker_files
 from tests.support.console import console
@@ -73,30 +73,23 @@ def test_plain_workers_may_have_keys_that_are_off() -> None:
 
 
 def test_keys_by_config_providers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = "org.apache.kafka.common.config.provider."
-    providers = {
-        "config.providers": "dir,env",
-        "config.providers.dir.class": package + "DirectoryConfigProvider",
-        "config.providers.env.class": package + "EnvVarConfigProvider",
-    }
     (tmp_path / "keys").write_text(f"{TEXT}\n")  # as an editor leaves it
     monkeypatch.setenv("SEALING_KEYS", key_text(8))
-    given = {**WORKER, **providers, KEYS_PROPERTY: f"${{dir:{tmp_path}:keys}}"}
+    given = {
+        **WORKER,
+        **worker_files.providers(dir="Directory", env="EnvVar"),
+        KEYS_PROPERTY: f"${{dir:{tmp_path}:keys}}",
+    }
     assert WorkerConfig.from_properties(given).sealing_keys == KEYS
     ring = WorkerConfig.from_properties({**given, KEYS_PROPERTY: f"${{env:SEALING_KEYS}},{TEXT}"}).sealing_keys
     assert ring is not None
     assert ring.ids == (8, 7)
 
 
-def test_keys_are_secret(tmp_path: Path) -> None:
+def test_keys_reach_no_client() -> None:
     assert is_secret_property(KEYS_PROPERTY)
     assert not is_secret_property(MODE)
     config = WorkerConfig.from_properties({**WORKER, KEYS_PROPERTY: TEXT})
-    file = tmp_path / "worker.properties"
-    file.write_text("".join(f"{name}={value}\n" for name, value in {**WORKER, KEYS_PROPERTY: TEXT}.items()))
-    topics = TopicSet.from_worker_file(file)
-    for shown in (config, topics, topics.worker, config.client_settings(), config.consumer_settings()):
-        assert MATERIAL not in f"{shown!r}{shown}"
     for settings in (config.client_settings(), config.consumer_settings(), config.producer_settings()):
         assert not [value for value in settings.properties.values() if MATERIAL in value]
     assert not [value for topic in TopicType for value in config.topic_settings(topic).values() if MATERIAL in value]
@@ -154,8 +147,7 @@ def test_what_a_mode_means(mode: str | None, more: list[tuple[str, str, str]]) -
 
 def test_one_key_in_the_file_beside_references_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEALING_KEYS", key_text(7))
-    provider = {"config.providers": "env"}
-    provider["config.providers.env.class"] = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+    provider = worker_files.providers(env="EnvVar")
     assert_found(found({**RIGHT, **provider, KEYS_PROPERTY: f"${{env:SEALING_KEYS}},{key_text(8)}"}), LITERAL, ADVICE)
     assert_found(found({**RIGHT, **provider, KEYS_PROPERTY: " ${env:SEALING_KEYS} "}), ADVICE)
 
@@ -177,8 +169,7 @@ def test_files_with_keys_that_others_can_read(tmp_path: Path, mode: int, severit
     worker_file = (severity, KEYS_PROPERTY, f"{own}, which holds keys, ")
     assert_found(found({**RIGHT, KEYS_PROPERTY: key_text(7)}, own), LITERAL, worker_file, ADVICE)
     assert_found(found({**RIGHT, **by_file}, own), wide, ADVICE)  # a worker file without keys may be read
-    by_folder = {"config.providers": "dir", KEYS_PROPERTY: f"${{dir:{tmp_path}:one}}"}
-    by_folder["config.providers.dir.class"] = "org.apache.kafka.common.config.provider.DirectoryConfigProvider"
+    by_folder = {**worker_files.providers(dir="Directory"), KEYS_PROPERTY: f"${{dir:{tmp_path}:one}}"}
     (tmp_path / "one").write_text(key_text(7))
     (tmp_path / "one").chmod(mode)
     assert_found(found({**RIGHT, **by_folder}), (severity, KEYS_PROPERTY, f"{tmp_path / 'one'}, which holds"), ADVICE)

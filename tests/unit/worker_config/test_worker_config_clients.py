@@ -242,13 +242,6 @@ def test_security_settings_count_only_for_the_protocol_that_uses_them() -> None:
     assert settings.client_settings().properties["security.protocol"] == "PLAINTEXT"
 
 
-@pytest.mark.parametrize(("algorithm", "ours"), [(None, None), ("", "none"), ("https", "https"), ("HTTPS", "https")])
-def test_host_name_check(algorithm: str | None, ours: str | None) -> None:
-    given = {} if algorithm is None else {"ssl.endpoint.identification.algorithm": algorithm}
-    settings = construct_all({"security.protocol": "SSL", **given})
-    assert settings.properties.get("ssl.endpoint.identification.algorithm") == ours
-
-
 KEYTOOL = shutil.which("keytool")
 needs_keytool = pytest.mark.skipif(KEYTOOL is None, reason="needs Java's keytool on PATH")
 

@@ -7,7 +7,6 @@ import re
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -18,6 +17,7 @@ from connect_share.worker_config import common_settings, load_properties, parse_
 from connect_share.worker_config.client_translation import parse_jaas
 from connect_share.worker_config.config_providers import has_reference, is_reference, references, resolve_variables
 from connect_share.worker_config.secret_values import clear_text_secrets
+from tests.support.worker_files import providers
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "java_config_syntax.json").read_text("utf-8"))
 
@@ -100,41 +100,16 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         load_properties(tmp_path / "bad.properties")
 
 
-PACKAGE = "org.apache.kafka.common.config.provider."
-FILE_PROVIDER = {"config.providers": "f", "config.providers.f.class": PACKAGE + "FileConfigProvider"}
-
-
-def test_environment_and_directory_are_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SHARE_TEST_HOST", "broker")
-    (tmp_path / "password").write_text("s3cret\n", "utf-8")
-    resolved = resolve_variables(
-        {
-            "config.providers": "env, dir",
-            "config.providers.env.class": PACKAGE + "EnvVarConfigProvider",
-            "config.providers.dir.class": PACKAGE + "DirectoryConfigProvider",
-            "bootstrap.servers": "${env:SHARE_TEST_HOST}:9092,${env:SHARE_TEST_HOST}2:9092",
-            "p": f"${{dir:{tmp_path}:password}}",
-            "other": "${vault:a:b}",
-        }
-    )
-    assert resolved["bootstrap.servers"] == "broker:9092,broker2:9092"
-    assert resolved["p"] == "s3cret\n"
-    assert resolved["other"] == "${vault:a:b}"
+FILE_PROVIDER = providers(f="File")
 
 
 @pytest.mark.parametrize(
     ("properties", "message"),
     [
-        ({**FILE_PROVIDER, "x": "${f:/nowhere/at/all:k}"}, r"^x: config provider 'f': cannot read /nowhere/at/all"),
-        (
-            {"config.providers": "v", "config.providers.v.class": "com.example.Vault", "x": "${v:a:b}"},
-            r"^x: config provider 'v' is of class 'com\.example\.Vault', which cannot be run here",
-        ),
         ({"config.providers": "v", "x": "${v:a:b}"}, r"^x: config provider 'v' is of class '\(none\)'"),
         (
             {
-                "config.providers": "e",
-                "config.providers.e.class": PACKAGE + "EnvVarConfigProvider",
+                **providers(e="EnvVar"),
                 "config.providers.e.param.allowlist.pattern": "SAFE_.*",
                 "x": "${e:PATH}",
             },
@@ -156,9 +131,7 @@ def test_a_reference_that_leads_nowhere_is_refused(properties: dict[str, str], m
 def test_files_that_cannot_be_or_never_end_are_refused_with_their_name(name: str) -> None:
     with pytest.raises(ConfigError, match=r"^cannot read .*(no file can have such a name|longer than 16 MiB)"):
         load_properties(name)
-    providers = {"file": "FileConfigProvider", "dir": "DirectoryConfigProvider", "env": "EnvVarConfigProvider"}
-    declared = {f"config.providers.{each}.class": PACKAGE + class_ for each, class_ in providers.items()}
-    declared["config.providers"] = "file,dir,env"
+    declared = providers(file="File", dir="Directory", env="EnvVar")
     for reference in (f"${{file:{name}:k}}", f"${{dir:{name}:k}}", f"${{dir:/tmp:{name}}}", f"${{env:{name}}}"):
         with pytest.raises(ConfigError, match=r"^given: config provider"):
             resolve_variables({**declared, "given": reference})
@@ -167,13 +140,8 @@ def test_files_that_cannot_be_or_never_end_are_refused_with_their_name(name: str
 def test_a_directory_provider_does_not_leave_its_directory(tmp_path: Path) -> None:
     (tmp_path / "outside").write_text("secret", "utf-8")
     (tmp_path / "inside").mkdir()
-    properties: dict[str, Any] = {
-        "config.providers": "d",
-        "config.providers.d.class": PACKAGE + "DirectoryConfigProvider",
-        "x": f"${{d:{tmp_path}/inside:../outside}}",
-    }
     with pytest.raises(ConfigError, match="has nothing under"):
-        resolve_variables(properties)
+        resolve_variables({**providers(d="Directory"), "x": f"${{d:{tmp_path}/inside:../outside}}"})
 
 
 JAVA_PATTERN = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")  # ConfigTransformer.DEFAULT_PATTERN

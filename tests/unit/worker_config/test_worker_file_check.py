@@ -35,6 +35,7 @@ from connect_share.worker_config.override_policy import (
     RULES_PROPERTY,
     OverridePolicy,
 )
+from tests.support import worker_files
 
 VERSION = version("connect-share")
 LIST = "interceptor.classes"
@@ -43,13 +44,7 @@ EOS = {"exactly.once.source.support": "enabled"}
 STRICT = {POLICY: "None"}
 CLIENT_LINES = {f"{kind}.{LIST}": INTERCEPTOR_CLASS for kind in ("producer", "consumer")}
 OTHER = "com.other.Tracing"
-PLAIN = {
-    "bootstrap.servers": "localhost:9092",
-    "group.id": "com.acme",
-    "config.storage.topic": "shared-configs",
-    "offset.storage.topic": "shared-offsets",
-    "status.storage.topic": "shared-status",
-}
+PLAIN = worker_files.WORKER
 RIGHT = {**PLAIN, SHARING_PROPERTY: "enabled", LIST: INTERCEPTOR_CLASS}
 
 
@@ -66,14 +61,7 @@ def findings(properties: Mapping[str, str]) -> list[tuple[str, str]]:
         {**RIGHT, f"producer.{LIST}": OTHER, "producer.group.id": "x", "consumer.client.rack": "a"},
         {**RIGHT, "producer.config.storage.topic": "c"},
         {**RIGHT, **EOS, **CLIENT_LINES, **STRICT},
-        {**RIGHT, **EOS, **CLIENT_LINES, POLICY: "Principal"},
         {**RIGHT, **EOS, **CLIENT_LINES, POLICY: "Allowlist"},
-        {
-            **RIGHT,
-            **EOS,
-            **CLIENT_LINES,
-            POLICY: "org.apache.kafka.connect.connector.policy.NoneConnectorClientConfigOverridePolicy",
-        },
     ],
 )
 def test_a_right_file_has_no_findings(properties: dict[str, str]) -> None:
@@ -87,7 +75,6 @@ def test_a_right_file_has_no_findings(properties: dict[str, str]) -> None:
     ("changes", "expected"),
     [
         ({SHARING_PROPERTY: None}, [("error", SHARING_PROPERTY)]),
-        ({SHARING_PROPERTY: "disabled"}, [("error", SHARING_PROPERTY)]),
         ({SHARING_PROPERTY: "true"}, [("error", SHARING_PROPERTY)]),
         ({LIST: None}, [("error", LIST)]),
         ({LIST: OTHER}, [("error", LIST)]),
@@ -104,7 +91,7 @@ def test_a_right_file_has_no_findings(properties: dict[str, str]) -> None:
                 ("error", "status.storage.topic"),
             ],
         ),
-        ({"status.storage.topic": "shared-configs"}, [("error", "status.storage.topic")]),
+        ({"status.storage.topic": "configs"}, [("error", "status.storage.topic")]),
         ({"bootstrap.servers": None}, [("error", "bootstrap.servers")]),
         (
             {**EOS, **STRICT},
@@ -112,7 +99,6 @@ def test_a_right_file_has_no_findings(properties: dict[str, str]) -> None:
         ),
         ({**EOS, **STRICT, f"producer.{LIST}": INTERCEPTOR_CLASS}, [("error", f"consumer.{LIST}")]),
         ({**EOS, **CLIENT_LINES}, [("warning", POLICY)]),
-        ({**EOS, **CLIENT_LINES, POLICY: "All"}, [("warning", POLICY)]),
         (
             {**EOS, **CLIENT_LINES, POLICY: "Allowlist", "connector.client.config.override.allowlist": f"acks, {LIST}"},
             [("warning", POLICY)],
@@ -176,8 +162,7 @@ def test_lines_for_a_plain_file_are_those_that_are_documented() -> None:
 
 def test_references_stay_references_in_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACERS", OTHER)
-    provider = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
-    given = {**PLAIN, "config.providers": "env", "config.providers.env.class": provider, LIST: "${env:TRACERS}"}
+    given = {**PLAIN, **worker_files.providers(env="EnvVar"), LIST: "${env:TRACERS}"}
     assert f"{LIST}=${{env:TRACERS}},{INTERCEPTOR_CLASS}" in lines_to_add(check_properties(given).findings)
 
 
@@ -265,17 +250,10 @@ def test_the_policy_of_the_jar_stands_for_the_lines_of_exactly_once(name: str) -
         (Severity.ERROR, name.replace(".override", ""))
     ]
     # No connector gets rid of the interceptor, and what it may override is another policy's to say.
-    for properties in ({name: OTHER}, {name: ""}, {"offsets.storage.topic": "shared-offsets"}):
+    for properties in ({name: OTHER}, {name: ""}, {"offsets.storage.topic": "offsets"}):
         assert of_connector({**SOURCE, **properties}, {**EOS, **policy}) == []
     assert OverridePolicy.of(policy).allows("acks")
     assert not OverridePolicy.of({**policy, RULES_PROPERTY: "None"}).allows("acks")
-
-
-def test_sinks_may_replace_it_and_what_may_be_one_is_a_warning() -> None:
-    worker = {**EOS, **CLIENT_LINES}
-    sink = {**SINK, OVERRIDES[1]: OTHER}
-    assert of_connector(sink, worker) == [("warning", OVERRIDES[1], ())]
-    assert of_connector(sink, worker, sources={"one"}) == [("error", OVERRIDES[1], ())]
 
 
 @pytest.mark.parametrize("kind", ["producer", "consumer"])
@@ -285,14 +263,8 @@ def test_connectors_that_pass_a_client_for_the_workers(kind: str) -> None:
     assert of_connector({**SOURCE, name: "x"}, {}) == []
 
 
-@pytest.mark.parametrize("topic", ["shared-configs", "shared-status"])
-@pytest.mark.parametrize("worker", [{}, {**EOS, **CLIENT_LINES}])
-def test_offsets_in_the_other_two_topics_are_always_wrong(topic: str, worker: dict[str, str]) -> None:
-    assert of_connector({**SOURCE, "offsets.storage.topic": topic}, worker) == [("error", "offsets.storage.topic", ())]
-
-
 def test_offsets_in_the_workers_own_topic_need_both_lines() -> None:
-    connector = {**SOURCE, "offsets.storage.topic": "shared-offsets"}
+    connector = {**SOURCE, "offsets.storage.topic": "offsets"}
     lines = {name: f"{name}={INTERCEPTOR_CLASS}" for name in CLIENT_LINES}
     name = "offsets.storage.topic"
     assert of_connector(connector, {}) == [("error", name, tuple(lines.values()))]
