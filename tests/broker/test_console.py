@@ -1,42 +1,47 @@
-"""The console over topics that hold what real workers wrote: plain, and under the prefixes of groups."""
+"""The console over topics that hold what real workers wrote, plain and under prefixes of groups; lists, and watching."""
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
-import socket
-import threading
+import os
+import pty
+import signal
+import subprocess
+import sys
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
+from connect_share.contents.groups import TopicReading
+from connect_share.errors import TopicRecreatedError
 from connect_share.kafka.client import producer
 from connect_share.kafka.descriptions import NewTopicRequest
-from connect_share.model.config import target_state_record
+from connect_share.model.config import connector_config_record, target_state_record
 from connect_share.model.config_state import TargetState
-from connect_share.model.keys import ConfigKey, prefix_key
-from connect_share.model.records import Record
+from connect_share.model.keys import ClusterGroupId, ConfigKey, StatusKey, prefix_key
+from connect_share.model.offsets import offset_key
+from connect_share.model.records import TopicType
+from connect_share.model.status import ConnectorStatus, State, connector_status_record
+from connect_share.worker_config import TopicSet
+from tests.support.captures import FLAGS, TOPICS, captured, captured_state, fill
 from tests.support.console import console
 from tests.support.kafka import TOPIC_PREFIX, TestBroker
-from tests.support.topics import ANYWHERE, create_known, in_transaction, pairs_of, send
+from tests.support.topics import create_known, in_transaction, ordered_producer, pairs_of, send
+from tests.support.waiting import await_that
 
-VECTORS = Path(__file__).parent.parent / "vectors" / "java-worker"
-TOPICS = {"configs": 1, "offsets": 5, "status": 5}
-# One segment that is never closed: compaction would change the numbers of records.
-UNTOUCHED = {"cleanup.policy": "compact", "segment.ms": str(2**63 - 1)}
 # Capture, and the group under which its records are put; None: as they are.
 CLUSTERS: dict[str | None, str] = {None: "4.3.1", "team.a": "3.9.2", "team-b": "4.3.1"}
+GROUP = "team-b"
 
 
 @dataclass(frozen=True)
 class Filled:
-    """Topics with three clusters on them."""
+    """Topics with clusters on them."""
 
     bootstrap_servers: str
     prefix: str
@@ -45,23 +50,13 @@ class Filled:
         return f"{self.prefix}-{name}"
 
     def flags(self) -> list[str]:
-        return [
-            "-B", self.bootstrap_servers,
-            "--config-storage-topic", self.topic("configs"),
-            "--offset-storage-topic", self.topic("offsets"),
-            "--status-storage-topic", self.topic("status"),
-        ]  # fmt: skip
-
-
-def vector(version: str, name: str) -> list[dict[str, Any]]:
-    with gzip.open(VECTORS / version / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
+        named = [word for name, flag in FLAGS.items() for word in (flag, self.topic(name))]
+        return ["-B", self.bootstrap_servers, *named]
 
 
 def believed(version: str) -> dict[str, Any]:
     """What the worker said through REST."""
-    with gzip.open(VECTORS / version / "state.json.gz", "rt", encoding="utf-8") as file:
-        rest: dict[str, Any] = json.load(file)["rest"]
+    rest: dict[str, Any] = captured_state(version)["rest"]
     return rest
 
 
@@ -69,31 +64,16 @@ def believed(version: str) -> dict[str, Any]:
 def filled(broker: TestBroker) -> Iterator[Filled]:
     topics = Filled(broker.bootstrap_servers, f"{TOPIC_PREFIX}-console-{uuid.uuid4().hex[:6]}")
     with broker.admin() as admin:
-        for name, partitions in TOPICS.items():
-            create_known(admin, NewTopicRequest(topics.topic(name), partitions, 1, UNTOUCHED))
         try:
-            fill(broker, topics)
+            fill(broker.client_settings, admin, topics.prefix, CLUSTERS)
+            write_what_strangers_may(broker, topics)
             yield topics
         finally:
             admin.delete_topics([topics.topic(name) for name in TOPICS])
 
 
-def fill(broker: TestBroker, topics: Filled) -> None:
-    records = [
-        Record(
-            topics.topic(name),
-            ANYWHERE,
-            0,
-            line["timestamp_ms"],
-            key if group is None else prefix_key(group, key),
-            None if line["value_b64"] is None else base64.b64decode(line["value_b64"]),
-        )
-        for group, version in CLUSTERS.items()
-        for name in TOPICS
-        for line in vector(version, name)
-        if (key := base64.b64decode(line["key_b64"]))
-    ]
-    # What a co-tenant may put there: a name that acts on terminals, keys that are none, a group that only left a trace.
+def write_what_strangers_may(broker: TestBroker, topics: Filled) -> None:
+    """A name that acts on terminals, keys that are none, a group that only left a trace."""
     evil = "connector-\u202eevil\x1b[2J\x1b]0;gotcha\x07"
     secretive = {
         "connector.class": "X",
@@ -101,18 +81,14 @@ def fill(broker: TestBroker, topics: Filled) -> None:
         "db.password": "hunter2",
         "db.token": "${file:/etc/secrets:token}",
     }
-    value = json.dumps({"properties": secretive}).encode()
     marker, _ = target_state_record("", TargetState.STARTED)
-    records += pairs_of(
-        topics.topic("configs"),
-        [
-            (prefix_key("evil", evil.encode()), b'{"properties":{"n\\u001b":"v"}}'),
-            (prefix_key("evil", b"connector-secretive"), value),
-            (b"\x1b[31mno key of connect", b"x"),
-            (prefix_key("gone", marker), b"null"),
-        ],
-    )
-    records += pairs_of(topics.topic("offsets"), [(b"{}", b"x")])
+    pairs: list[tuple[bytes | None, bytes | None]] = [
+        (prefix_key("evil", evil.encode()), b'{"properties":{"n\\u001b":"v"}}'),
+        (prefix_key("evil", b"connector-secretive"), json.dumps({"properties": secretive}).encode()),
+        (b"\x1b[31mno key of connect", b"x"),
+        (prefix_key("gone", marker), b"null"),
+    ]
+    records = [*pairs_of(topics.topic("configs"), pairs), *pairs_of(topics.topic("offsets"), [(b"{}", b"x")])]
     send(producer(broker.client_settings, client_id="tests"), records)
 
 
@@ -131,20 +107,14 @@ def test_groups(filled: Filled, run: Any) -> None:
         assert rows[group]["connectors"] == len(expanded)
         assert rows[group]["tasks"] == sum(len(one["info"]["tasks"]) for one in expanded.values())
         assert rows[group]["records"] == {
-            "config": len(vector(version, "configs")),
-            "offset": len(vector(version, "offsets")),
-            "status": len(vector(version, "status")),
+            "config": len(captured(version, "configs")),
+            "offset": len(captured(version, "offsets")),
+            "status": len(captured(version, "status")),
         }
     assert rows["gone"]["connectors"] == 0
     assert ran.json["unrecognized_records"] == {"config": 1, "offset": 1, "status": 0}
     assert ran.json["topics"]["config"] == filled.topic("configs")
     assert "1 record ignored: their keys are not Connect's" in ran.err
-
-
-def test_groups_as_a_table(filled: Filled, run: Any) -> None:
-    lines = run("get", "groups", *filled.flags()).out.splitlines()
-    assert lines[0].split() == ["GROUP", "CONNECTORS", "TASKS", "SOURCE", "PARTITIONS", "RECORDS", "KEY"]
-    assert [line.split()[0] for line in lines[1:]] == ["(plain)", "evil", "gone", "team-b", "team.a"]
 
 
 @pytest.mark.parametrize("group", list(CLUSTERS))
@@ -167,20 +137,6 @@ def test_connectors_and_tasks_are_what_the_worker_said(filled: Filled, run: Any,
         for name, one in expanded.items()
         for task in one["status"]["tasks"]
     }
-
-
-def test_offsets_are_what_the_worker_said(filled: Filled, run: Any) -> None:
-    rows = run("get", "offsets", *filled.flags(), "--group", "team.a", "--output", "json").json["offsets"]
-    found: dict[str, list[Any]] = {}
-    for row in rows:
-        found.setdefault(row["connector"], []).append((row["partition"], row["offset"]))
-    compared = 0
-    for name, one in believed("3.9.2")["connectors"].items():
-        shown = [(entry["partition"], entry["offset"]) for entry in one["offsets"]["body"]["offsets"]]
-        if name in found and shown and "kafka_topic" not in shown[0][0]:
-            assert sorted(found[name], key=str) == sorted(shown, key=str)
-            compared += 1
-    assert compared >= 3
 
 
 def test_statuses_of_one_connector(filled: Filled, run: Any) -> None:
@@ -247,10 +203,10 @@ def test_text_holds_no_secret_unless_asked_for(filled: Filled, run: Any) -> None
 
 def test_session_keys_are_never_shown(filled: Filled, run: Any) -> None:
     keys = {
-        json.loads(base64.b64decode(line["value_b64"]))["key"]
+        json.loads(record.value or b"")["key"]
         for version in ("4.3.1", "3.9.2")
-        for line in vector(version, "configs")
-        if base64.b64decode(line["key_b64"]) == ConfigKey.SESSION_KEY.prefix
+        for record in captured(version, "configs")
+        if record.key == ConfigKey.SESSION_KEY.prefix
     }
     assert keys
     for words in (["get", "groups"], ["get", "connectors"], ["describe", "connector", "my.conn", "--show-values"]):
@@ -352,34 +308,203 @@ def test_a_config_topic_with_several_partitions_is_doubted(broker: TestBroker, r
     assert "has 3 partitions" in ran.err
 
 
-@contextmanager
-def not_a_broker() -> Iterator[str]:
-    """Listen, and answer everything like a web server."""
-    ended = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(0.1)
-
-        def serve() -> None:
-            while not ended.is_set():
-                try:
-                    connection, _ = server.accept()
-                except TimeoutError:
-                    continue
-                with connection, suppress(OSError):  # who asked may be gone by now
-                    connection.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield f"127.0.0.1:{server.getsockname()[1]}"
-        finally:
-            ended.set()
-            thread.join()
+def newest_ms(name: str, key: bytes) -> int:
+    """When a worker wrote the newest record of a key."""
+    return [record.timestamp_ms for record in captured("4.3.1", name) if record.key == key][-1]
 
 
-@pytest.mark.parametrize("words", [("get", "groups"), ("describe", "connector", "x")])
-def test_something_else_than_a_broker_is_an_error_in_bounded_time(run: Any, words: Sequence[str]) -> None:
-    with not_a_broker() as address:
-        ran = run(*words, "-B", address, "--config-storage-topic", "c", "--timeout", "2")
-    assert (ran.code, ran.out) == (1, "")
-    assert f"no answer from {address}" in ran.err
+def test_only_those_in_a_state(filled: Filled, run: Any) -> None:
+    flags = [*filled.flags(), "--output", "json"]
+    tasks = run("get", "tasks", *flags).json
+    failed = run("get", "tasks", *flags, "--state", "failed").json
+    assert failed["tasks"] == [task for task in tasks["tasks"] if task["state"] == "FAILED"]
+    assert failed["states"] == tasks["states"]
+    connectors = run("get", "connectors", *flags, "--state", "FAILED").json["connectors"]
+    assert {row["connector"] for row in connectors} >= {task["connector"] for task in failed["tasks"]}
+    ran = run("get", "statuses", *filled.flags(), "--state", "DESTROYED,RESTARTING", "--group", GROUP)
+    assert (ran.code, len(ran.out.splitlines())) == (0, 1)
+    assert f"no statuses were found in state DESTROYED or RESTARTING in {GROUP}" in ran.err
+    ran = run("get", "tasks", *filled.flags(), "--state", "BROKEN")
+    assert ran.code == 2
+    assert "states are UNASSIGNED, RUNNING, " in ran.err
+
+
+@pytest.mark.parametrize("group", [GROUP, "team.a"])
+def test_offsets_of_a_connector_are_what_rest_gives(filled: Filled, run: Any, group: str) -> None:
+    version = {GROUP: "4.3.1", "team.a": "3.9.2"}[group]
+    words = ["get", "offsets", *filled.flags(), "--group", group, "--output", "json"]
+    with_offsets = {row["connector"] for row in run(*words).json["offsets"]}
+    compared = 0
+    for name, one in believed(version)["connectors"].items():
+        body = one["offsets"]["body"]
+        if name in with_offsets and body.get("offsets") and "kafka_topic" not in body["offsets"][0]["partition"]:
+            shown = run(*words, "--connector", name).json
+            assert sorted(shown["offsets"], key=str) == sorted(body["offsets"], key=str)
+            assert shown.keys() == body.keys()
+            compared += 1
+    assert compared >= 3
+
+
+def test_offsets_of_a_name_in_several_groups_name_the_group(filled: Filled, run: Any) -> None:
+    ran = run("get", "offsets", *filled.flags(), "--connector", "my.conn", "--output", "json")
+    assert (
+        "my.conn is a connector of (plain), team-b, team.a: --group names one, for JSON that a worker takes" in ran.err
+    )
+    assert {row["group"] for row in ran.json["offsets"]} == {None, "team-b", "team.a"}
+
+
+def test_which_connectors_use_a_topic(filled: Filled, run: Any) -> None:
+    rest = believed("4.3.1")
+    users: dict[str, set[str]] = {}
+    for name, one in rest["connectors"].items():
+        configured = rest["connectors_expanded"][name]["info"]["config"].get("topics", "")
+        for topic in {*one["topics"]["body"][name]["topics"], *configured.split(",")} - {""}:
+            users.setdefault(topic, set()).add(name)
+    words = ["get", "connectors", *filled.flags(), "--group", GROUP, "--topic"]
+    for topic in ("server1.inventory.customers", "server1.inventory.orders", "digits.42"):
+        rows = run(*words, topic, "--output", "json").json["connectors"]
+        assert {row["connector"] for row in rows} == users[topic]
+    assert f"no connectors were found that use topic 'nowhere' in {GROUP}" in run(*words, "nowhere").err
+
+
+def test_when_things_were_written(filled: Filled, run: Any) -> None:
+    words = ["describe", "connector", "my.conn", *filled.flags(), "--group", GROUP]
+    (described,) = run(*words, "--output", "json").json["connectors"]
+    assert described["config_written_ms"] == newest_ms("configs", ConfigKey.CONNECTOR.key("my.conn"))
+    assert described["status_written_ms"] == newest_ms("status", StatusKey.CONNECTOR.key("my.conn"))
+    assert described["tasks"][0]["status_written_ms"] == newest_ms("status", StatusKey.TASK.key("my.conn-0"))
+    (offset,) = described["offsets"]
+    assert offset["written_ms"] == newest_ms("offsets", offset_key("my.conn", offset["partition"]))
+    assert "last written:  configuration  20" in run(*words).out
+    group = run("describe", "group", GROUP, *filled.flags(), "--output", "json").json
+    assert {each["type"]: each["last_written_ms"] for each in group["topics"]} == {
+        kind: max(record.timestamp_ms for record in captured("4.3.1", name))
+        for kind, name in (("config", "configs"), ("offset", "offsets"), ("status", "status"))
+    }
+
+
+def test_a_group_without_records_beside_others(filled: Filled, run: Any, tmp_path: Path) -> None:
+    ran = run("get", "connectors", "-w", worker_file(tmp_path, filled, "new-team", sharing=True))
+    assert ran.code == 0
+    assert "records there of other groups: --all-groups shows them" in ran.err
+
+
+@pytest.fixture
+def changing(broker: TestBroker, unique: str) -> Filled:
+    """Topics of one test, without records."""
+    with broker.admin() as admin:
+        fill(broker.client_settings, admin, unique, {})
+    return Filled(broker.bootstrap_servers, unique)
+
+
+def write_connector(broker: TestBroker, filled: Filled, group: str, state: State) -> None:
+    prefix = ClusterGroupId(group)
+    config = [connector_config_record("c", {"name": "c"})]
+    status = [connector_status_record(ConnectorStatus("c", state, "w:1", 1))]
+    client = ordered_producer(broker.client_settings)
+    for name, pairs in (("configs", config), ("status", status)):
+        send(client, pairs_of(filled.topic(name), [(prefix_key(prefix, key), value) for key, value in pairs]))
+
+
+def watching(filled: Filled, group: str, *words: str, stdout: int = subprocess.PIPE) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "connect_share", "get", "connectors", *filled.flags(), "--group", group]
+    return subprocess.Popen(
+        [*command, "--watch", "0.1", *words], stdout=stdout, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+def test_changes_are_shown_until_ctrl_c(changing: Filled, broker: TestBroker) -> None:
+    write_connector(broker, changing, "watched", State.RUNNING)
+    with watching(changing, "watched", "--output", "json") as process:
+        assert process.stdout is not None
+        first = json.loads(process.stdout.readline())
+        assert [(row["connector"], row["state"]) for row in first["connectors"]] == [("c", "RUNNING")]
+        write_connector(broker, changing, "somebody", State.FAILED)  # changes nothing that is shown
+        write_connector(broker, changing, "watched", State.FAILED)
+        lines = iter(process.stdout.readline, "")
+        seen = next(row for row in map(json.loads, lines) if row["states"] == {"FAILED": 1})
+        assert seen["connectors"][0]["config_written_ms"] >= first["connectors"][0]["config_written_ms"]
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=30)
+    assert (process.returncode, rest) == (130, "")
+    assert "Traceback" not in errors
+    assert "error" not in errors
+
+
+def screens(terminal: IO[str]) -> Iterator[str]:
+    """What a terminal shows, after each time that it was cleared."""
+    shown = ""
+    with suppress(OSError):  # the other side has gone
+        while character := terminal.read(1):
+            shown += character
+            if shown.endswith("\r\n") and "WORKER" in shown:
+                if shown.count("\x1b[H\x1b[2J") > 1:
+                    shown = shown[shown.rindex("\x1b[H") :]
+                yield shown
+
+
+def test_a_terminal_is_redrawn(changing: Filled, broker: TestBroker) -> None:
+    write_connector(broker, changing, "drawn", State.RUNNING)
+    ours, theirs = pty.openpty()
+    with (
+        watching(changing, "drawn", stdout=theirs) as process,
+        os.fdopen(ours, encoding="utf-8", newline="") as terminal,
+    ):
+        os.close(theirs)
+        shown = screens(terminal)
+        assert any("1 connector: 1 RUNNING" in screen and " c " in screen for screen in shown)
+        write_connector(broker, changing, "drawn", State.FAILED)
+        assert any("1 connector: 1 FAILED" in screen and "RUNNING" not in screen for screen in shown)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+
+
+def test_a_group_that_is_not_there_is_not_watched(filled: Filled) -> None:
+    with watching(filled, "nobody") as process:
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "there is no group nobody in " in errors
+
+
+def test_only_what_is_new_is_read_on(changing: Filled, broker: TestBroker) -> None:
+    write_connector(broker, changing, "read-on", State.RUNNING)
+    looks: list[bytes] = []
+    topics = {TopicType.CONFIG: changing.topic("configs"), TopicType.STATUS: changing.topic("status")}
+    reading = TopicReading(
+        TopicSet.from_flags(broker.bootstrap_servers, topics, {}),
+        tuple(topics),
+        groups=None,
+        timeout_s=30,
+        look=lambda _type, _group, original, _record: looks.append(original),
+    )
+    with broker.admin() as admin:
+        assert reading.read_on(admin)
+        before = reading.contents()
+        looks.clear()
+        assert not reading.read_on(admin)
+        write_connector(broker, changing, "read-on", State.FAILED)
+        assert reading.read_on(admin)
+    assert looks == [b"connector-c", b"status-connector-c"]
+    states = [
+        contents.status_of(ClusterGroupId("read-on")).connector_status("c") for contents in (before, reading.contents())
+    ]
+    assert [status and status.state for status in states] == [State.RUNNING, State.FAILED]
+
+
+def test_a_topic_that_was_created_again_is_read_from_its_beginning(broker: TestBroker, unique: str) -> None:
+    topic = f"{unique}-configs"
+    reading = TopicReading(
+        TopicSet.from_flags(broker.bootstrap_servers, {TopicType.CONFIG: topic}, {}),
+        [TopicType.CONFIG],
+        groups=None,
+        timeout_s=30,
+    )
+    with broker.admin() as admin:
+        create_known(admin, NewTopicRequest(topic, 1, 1, {"cleanup.policy": "compact"}))
+        reading.read_on(admin)
+        admin.delete_topics([topic])
+        await_that(lambda: admin.describe_topics([topic]), lambda found: not found, what="deleted")
+        create_known(admin, NewTopicRequest(topic, 1, 1, {"cleanup.policy": "compact"}))
+        with pytest.raises(TopicRecreatedError, match=f"{topic} was deleted and created again"):
+            reading.read_on(admin)
+        admin.delete_topics([topic])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,12 @@ from connect_share.kafka.client import producer
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.keys import ClusterGroupId, prefix_key
 from connect_share.model.records import Record, TopicType
-from tests.broker.test_console import TOPICS, UNTOUCHED, Filled, believed, vector, worker_file
+from tests.broker.test_console import Filled, believed, worker_file
+from tests.support.captures import TOPICS, captured, prefixed
 from tests.support.console import console
 from tests.support.kafka import TOPIC_PREFIX, TestBroker
 from tests.support.sealed import all_sealed, key_text, keys_by_provider
-from tests.support.topics import create_known, pairs_of, send
+from tests.support.topics import UNTOUCHED, create_known, pairs_of, send
 
 SEALED_GROUP = ClusterGroupId("team.sealed")
 
@@ -36,18 +37,9 @@ def sealed(broker: TestBroker) -> Iterator[Filled]:
     records: list[Record] = []
     for name, kind in kinds.items():
         for group in ("team-plain", SEALED_GROUP):
-            written = [
-                Record(
-                    topics.topic(name),
-                    0,
-                    0,
-                    line["timestamp_ms"],
-                    prefix_key(group, base64.b64decode(line["key_b64"])),
-                    None if line["value_b64"] is None else base64.b64decode(line["value_b64"]),
-                )
-                for line in vector("4.3.1", name)
-            ]
-            records += all_sealed(written, kind, SEALED_GROUP)
+            written = prefixed(captured("4.3.1", name), group)
+            sealed = all_sealed(written, kind, SEALED_GROUP)
+            records += [replace(record, topic=topics.topic(name), partition=0) for record in sealed]
     strangers = [(b"connector-\x1b[2Jevil", b"\1\0\0\0\7"), (b"connector-my.conn", b'{"properties":{"evil":"yes"}}')]
     strangers += [(b"session-key", b"\1" + number.to_bytes(4, "big") + bytes(40)) for number in range(1_000, 4_000)]
     records += pairs_of(topics.topic("configs"), [(prefix_key(SEALED_GROUP, key), value) for key, value in strangers])
@@ -71,7 +63,7 @@ def keyed_worker_file(folder: Path, topics: Filled, keys: str) -> list[str]:
 def test_a_sealed_group_without_its_keys(sealed: Filled, run: Any) -> None:
     flags = [*sealed.flags(), "--output", "json"]
     rows = {row["group"]: row for row in run("get", "groups", *flags).json["groups"]}
-    written = sum(len(vector("4.3.1", name)) for name in TOPICS)
+    written = sum(len(captured("4.3.1", name)) for name in TOPICS)
     plain, mine = rows["team-plain"], rows[SEALED_GROUP]
     assert (plain["sealed"], plain["plain"], plain["refused"]) == ({}, written, 0)
     assert (mine["sealed"]["7"], mine["plain"], mine["refused"]) == (written, 1, 1)
@@ -110,10 +102,8 @@ def test_what_would_open_a_sealed_group_is_named(sealed: Filled, run: Any) -> No
     assert {row["kind"] for row in described["newest_records"]} >= {"connector", "task", "commit", "status-connector"}
     assert all(row["size"] and row["timestamp_ms"] for row in described["newest_records"])
     # Times are known without keys, in the words of who wrote: those of a stranger for the configuration.
-    newest = [
-        line["timestamp_ms"] for line in vector("4.3.1", "offsets") if b'"my.conn"' in base64.b64decode(line["key_b64"])
-    ]
-    assert [row["written_ms"] for row in described["offsets"]] == [newest[-1]]
+    newest = [record for record in captured("4.3.1", "offsets") if b'"my.conn"' in (record.key or b"")][-1]
+    assert [row["written_ms"] for row in described["offsets"]] == [newest.timestamp_ms]
     assert described["config_written_ms"] == max(
         row["timestamp_ms"] for row in described["newest_records"] if row["kind"] == "connector"
     )
@@ -156,7 +146,7 @@ def test_check_sealing_with_and_without_keys(sealed: Filled, run: Any, tmp_path:
     without = run(*words, *sealed.flags(), "--output", "json")
     found = [(each["id"], each["severity"], each["where"]) for each in without.json["findings"]]
     assert (without.code, found) == (0, [("sealing-plain-beside-sealed", "warning", sealed.topic("configs"))])
-    records = 3_002 + 2 * sum(len(vector("4.3.1", name)) for name in TOPICS)
+    records = 3_002 + 2 * sum(len(captured("4.3.1", name)) for name in TOPICS)
     assert without.json["values_at_most"] == records
     strict = run(*words, *sealed.flags(), "--all-groups-sealed")
     assert strict.code == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import shutil
@@ -22,8 +21,8 @@ from connect_share.model.keys import prefix_key
 from connect_share.worker_config import ClientSettings
 from tests.lab.embedded.broker import LocalBroker
 from tests.lab.embedded.ports import free_ports
-from tests.support.captures import FOLDER
-from tests.support.exporter import Exporter, exporter, fill, labelled
+from tests.support.captures import captured_state, fill
+from tests.support.exporter import Exporter, exporter, labelled
 from tests.support.kafka import TestBroker
 from tests.support.topics import ordered_producer, pairs_of, send
 from tests.support.waiting import await_that
@@ -44,8 +43,7 @@ STRIMZI = [
 
 def rest_of(version: str) -> dict[str, Any]:
     """What the captured worker said through REST."""
-    with gzip.open(FOLDER / version / "state.json.gz", "rt", encoding="utf-8") as file:
-        expanded: dict[str, Any] = json.load(file)["rest"]["connectors_expanded"]
+    expanded: dict[str, Any] = captured_state(version)["rest"]["connectors_expanded"]
     return expanded
 
 

@@ -9,9 +9,8 @@ import pytest
 
 from connect_share.kafka.client import producer
 from connect_share.model.keys import prefix_key
-from tests.support.captures import captured
+from tests.support.captures import captured, fill
 from tests.support.console import console
-from tests.support.exporter import fill
 from tests.support.kafka import TestBroker
 from tests.support.topics import pairs_of, send
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -13,10 +13,11 @@ from typing import Any
 
 from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
+from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.keys import prefix_key
 from connect_share.model.records import Record
 from connect_share.worker_config import ClientSettings
-from tests.support.topics import send
+from tests.support.topics import ANYWHERE, UNTOUCHED, create_known, send
 from tests.support.waiting import await_that
 
 FOLDER = Path(__file__).parents[1] / "vectors" / "java-worker"
@@ -72,6 +73,27 @@ def rest_view(version: str) -> dict[str, Any]:
 def prefixed(records: tuple[Record, ...] | list[Record], group: str) -> list[Record]:
     """The same records as if the worker shared its topics."""
     return [replace(record, key=prefix_key(group, record.key or b"")) for record in records]
+
+
+TOPICS = {"configs": 1, "offsets": 5, "status": 5}
+FLAGS = {
+    "configs": "--config-storage-topic",
+    "offsets": "--offset-storage-topic",
+    "status": "--status-storage-topic",
+}
+
+
+def fill(settings: ClientSettings, admin: Admin, prefix: str, groups: Mapping[Any, str]) -> list[str]:
+    """Put captured records (version by group, ``None``: plain keys) on new topics; return the flags that name these."""
+    records: list[Record] = []
+    for name, partitions in TOPICS.items():
+        create_known(admin, NewTopicRequest(f"{prefix}-{name}", partitions, 1, UNTOUCHED))
+        for group, version in groups.items():
+            found = captured(version, name)
+            own = found if group is None else prefixed(found, group)
+            records += [replace(each, topic=f"{prefix}-{name}", partition=ANYWHERE) for each in own]
+    send(client.producer(settings, client_id="tests", idempotent=True), records)
+    return [word for name, flag in FLAGS.items() for word in (flag, f"{prefix}-{name}")]
 
 
 # An exactly-once worker writes these past its transactions; what it removes, and what others abort, is in one.

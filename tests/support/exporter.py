@@ -1,4 +1,4 @@
-"""A running ``connect-share exporter``, and topics with captured groups for it."""
+"""A running ``connect-share exporter``."""
 
 from __future__ import annotations
 
@@ -9,39 +9,10 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
-
-from connect_share.kafka.admin import Admin
-from connect_share.kafka.descriptions import NewTopicRequest
-from connect_share.model.keys import prefix_key
-from connect_share.model.records import Record
-from connect_share.worker_config import ClientSettings
-from tests.support.captures import captured
-from tests.support.topics import ANYWHERE, create_known, ordered_producer, send
-
-TOPICS = {"configs": 1, "offsets": 5, "status": 5}
-FLAGS = {
-    "configs": "--config-storage-topic",
-    "offsets": "--offset-storage-topic",
-    "status": "--status-storage-topic",
-}
-
-
-def fill(settings: ClientSettings, admin: Admin, prefix: str, groups: dict[str, str]) -> list[str]:
-    """Put captured records (version by group) on new topics; return the flags that name these."""
-    records: list[Record] = []
-    for name, partitions in TOPICS.items():
-        create_known(admin, NewTopicRequest(f"{prefix}-{name}", partitions, 1, {"cleanup.policy": "compact"}))
-        for group, version in groups.items():
-            records += [
-                replace(each, topic=f"{prefix}-{name}", partition=ANYWHERE, key=prefix_key(group, each.key or b""))
-                for each in captured(version, name)
-            ]
-    send(ordered_producer(settings), records)
-    return [word for name, flag in FLAGS.items() for word in (flag, f"{prefix}-{name}")]
 
 
 @dataclass(frozen=True)
