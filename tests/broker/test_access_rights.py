@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -32,10 +32,11 @@ from tests.support.flushes import flush_offsets
 from tests.support.java_groups import EXACTLY_ONCE, JAR
 from tests.support.long_forms import LONG
 from tests.support.rights import Acl, Row, allow, rows
+from tests.support.topics import create_known
 from tests.support.waiting import await_that
 
 # One broker with TLS and rights, not one for each process.
-pytestmark = pytest.mark.xdist_group("access-rights")
+pytestmark = pytest.mark.xdist_group("secure-broker")
 
 GROUP = "orders"
 EVERYTHING = [
@@ -106,7 +107,7 @@ class Scene:
 
     def write_source(self) -> None:
         """Lay down a small group on topics of its own."""
-        with ConnectStorage(WorkerConfig.from_file(self.file(self.source, user="owner"))) as storage:
+        with ConnectStorage(WorkerConfig.from_file(self.file(self.source, user="root"))) as storage:
             storage.config.put_connector_config("c", {"name": "c", "connector.class": "X"})
             storage.config.put_task_configs("c", [{"a": "b"}])
             flush(storage)
@@ -215,11 +216,11 @@ def run_worker_exactly_once(scene: Scene) -> None:
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[SecureBroker]:
-    with SecureBroker({"user": "pw", "owner": "pw"}) as secure, closing(secure.admin(timeout_s=20)) as admin:
-        allow(secure, "owner", EVERYTHING)
-        admin.create_topic(NewTopicRequest("data", 1, 1, {}))
-        yield secure
+def broker(secure: SecureBroker) -> SecureBroker:
+    allow(secure, "root", EVERYTHING)
+    with closing(secure.admin(timeout_s=20)) as admin:
+        create_known(admin, NewTopicRequest("data", 1, 1))
+    return secure
 
 
 @pytest.fixture
@@ -235,7 +236,7 @@ def prepare(scene: Scene, action: Callable[[Scene], object], page_rows: Sequence
         scene.create(scene.shared)
     if action in {get, change_offsets, check_startup}:
         owner = scene.shared_file if action is change_offsets else partial(scene.file, scene.shared)
-        with ConnectStorage(WorkerConfig.from_file(owner(user="owner"))) as storage:
+        with ConnectStorage(WorkerConfig.from_file(owner(user="root"))) as storage:
             storage.config.put_connector_config("c", {"name": "c", "connector.class": "X"})
             storage.status.put(ConnectorStatus("c", State.RUNNING, "w:1", 1))
             flush(storage)
@@ -310,8 +311,6 @@ def of_topics(right: str) -> list[Row]:
     [
         ("worker", WORKER, []),
         ("stores", STORES, [("DESCRIBE", f"group {GROUP}")]),
-        ("console", rows("Console: get, describe, check sealing, check startup"), []),
-        ("migrator", rows("Migrator: cutover, seal, rollback"), [("DESCRIBE", f"group {GROUP}")]),
     ],
 )
 def test_check_rights_finds_each_row_that_is_missing(

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import pickle
-import re
-import signal
-import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +13,6 @@ from typing import Any
 import pytest
 
 from connect_share.errors import (
-    BrokerError,
     BrokerTimeoutError,
 )
 from connect_share.files import Silent
@@ -27,8 +22,7 @@ from connect_share.model.records import Record, TopicType
 from connect_share.worker_config import ClientSettings
 from migrator.copy import copy_job as local_engine
 from migrator.copy.copy_job import CopyJob, SliceEvidence, copy_one
-from migrator.plan import MigrationPlan
-from migrator.run import Manifest, MigrationStatus, manifest_path
+from migrator.run import Manifest, manifest_path
 from migrator.verify.equality import StateDifference
 from migrator.verify.verification import VerifyJob
 from tests.support.migration_runs import apply_plan, check_bystanders, resume_plan, verify_plan
@@ -40,58 +34,6 @@ from tests.support.migration_site import (
     pair,
     run,
 )
-from tests.support.waiting import await_that
-
-KILLED = """
-import os, signal, sys
-from connect_share.kafka.write import CheckedWriter
-from migrator.cli.__main__ import main
-listener = CheckedWriter._listener
-offset = int(sys.argv.pop(1))
-def killing(writer):
-    delivered = listener(writer)
-    def until(error, message):
-        delivered(error, message)
-        if message.offset() == offset:
-            os.kill(os.getpid(), signal.SIGKILL)
-    return until
-CheckedWriter._listener = killing
-main(sys.argv[1:])
-"""
-
-
-def test_kill_in_the_middle_and_a_second_apply(site: Site) -> None:
-    """What is there after kill -9 is a part in order; a second apply refuses and says how far the first came."""
-    site.create("own")
-    site.create("shared", SHARED_PARTITIONS)
-    pairs = [pair(f"connector-{n}", '{"properties":{"x":"%s"}}' % ("x" * 200)) for n in range(60_000)]
-    site.lay_down("own", TopicType.CONFIG, pairs)
-    site.lay_down("own", TopicType.OFFSET, SMALL[TopicType.OFFSET])
-    # Small requests: only five of them are under way when the process is killed.
-    destination = site.worker_file("shared", GROUP, sharing=True, producer_batch_size="500")
-    plan_path = site.plan(site.worker_file("own", "orders", sharing=False), destination)
-    command = [sys.executable, "-c", KILLED, "1000", "apply", str(plan_path), "--yes"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    topic = site.topic("shared", TopicType.CONFIG)
-    with site.admin() as admin:
-        # The broker goes on with what the process had sent. Nothing tells when it has taken all of that.
-        ends: list[int] = []
-
-        def has_ended() -> bool:
-            ends.append(admin.end_offsets([(topic, 0)])[(topic, 0)])
-            return ends[-50:] == [ends[-1]] * 50
-
-        await_that(has_ended, what="copied to where the process was killed")
-    copied = site.read(topic)
-    assert 1_000 < len(copied) < len(pairs)
-    assert [record.key for record in copied] == [f"{GROUP}.{key}".encode() for key, _, _ in pairs[: len(copied)]]
-    assert Manifest.load(manifest_path(plan_path)).status is MigrationStatus.PLANNED
-    code, _, err = run("apply", plan_path, "--yes")
-    assert code == 1
-    assert re.search(r"interrupted after \d+ of 11 slices", err)
-    assert len(site.read(topic)) == len(copied)
-    assert not verify_plan(plan_path).equal
 
 
 def test_a_repeated_task_writes_nothing_twice(site: Site) -> None:
@@ -112,30 +54,6 @@ def test_a_repeated_task_writes_nothing_twice(site: Site) -> None:
     marker = f"{GROUP}.target-state-".encode()
     keys = [record.key for record in site.read(site.topic("shared", TopicType.CONFIG)) if record.key != marker]
     assert len(keys) == 1 + 2 * 4
-    assert verify_plan(plan_path).equal
-
-
-def test_a_refused_record_ends_the_copy(site: Site) -> None:
-    """The limit of the destination was lowered after the plan was made: nothing counts as copied."""
-    site.create("own")
-    site.lay_down("own", TopicType.CONFIG, [pair("connector-a"), pair("connector-big", "x" * 3000)])
-    site.create("tiny", SHARED_PARTITIONS, {"max.message.bytes": "2000"})
-    plan_path = site.plan(site.worker_file("own", "orders", sharing=False), site.shared())
-    tiny = site.topic("tiny", TopicType.CONFIG)
-
-    def lowered(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
-        for job in jobs:
-            yield copy_one(replace(job, slice_=replace(job.slice_, destination_topic=tiny)))
-
-    with pytest.raises(BrokerError, match=f"writing to {tiny} failed: MSG_SIZE_TOO_LARGE"):
-        apply_plan(plan_path, engine=lowered)
-    manifest = Manifest.load(manifest_path(plan_path))
-    assert (manifest.status, manifest.evidence) == (MigrationStatus.PLANNED, ())
-
-    def in_this_thread(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
-        yield from (copy_one(job) for job in jobs)
-
-    assert apply_plan(plan_path, engine=in_this_thread).status is MigrationStatus.COPIED  # the shared topics are empty
     assert verify_plan(plan_path).equal
 
 
@@ -163,39 +81,6 @@ def test_jobs_travel_and_hide_their_secrets(site: Site) -> None:
     texts = [path.read_text() for path in site.folder.glob("*.json")]
     assert len(texts) == 2
     assert not any(site.bootstrap_servers in text for text in texts)
-
-
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
-    """How often each file is opened, by name, and how often a plan is parsed."""
-    counts: Counter[str] = Counter()
-    active = True
-
-    def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        if active and event == "open":
-            counts[str(arguments[0]).rpartition("/")[2]] += 1
-
-    sys.addaudithook(hook)
-    parse = MigrationPlan.model_validate_json
-
-    def counted(*arguments: Any, **named: Any) -> Any:
-        counts["parses of a plan"] += 1
-        return parse(*arguments, **named)
-
-    monkeypatch.setattr(MigrationPlan, "model_validate_json", counted)
-    yield counts
-    active = False
-
-
-def test_an_apply_reads_each_file_once(site: Site, opened: Counter[str]) -> None:
-    source, destination = site.small_source(), site.shared()
-    plan = site.plan(source, destination)
-    opened.clear()
-    code, _, err = run("apply", plan, "--yes")
-    assert code == 0, err
-    # The file is opened to be locked, read once, and compared once more before the first record is written.
-    assert (opened[plan.name], opened["parses of a plan"]) == (3, 1)
-    assert (opened[source.name], opened[destination.name]) == (1, 1)
 
 
 def _answering(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) -> None:

@@ -13,7 +13,7 @@ from connect_share.backup.restore import prepare_restore
 from connect_share.errors import RecordFileError
 from connect_share.model.config_state import TargetState
 from connect_share.model.records import Record, TopicType
-from connect_share.replay import replay_config, replay_offsets, replay_status
+from connect_share.replay import replay_config, replay_status
 from migrator.moves import Intent
 from migrator.run import backup_path
 from tests.support.migration_runs import apply_plan
@@ -139,22 +139,6 @@ def test_the_preview_shows_every_kind_of_change_and_never_a_value(site: Site) ->
     # A tombstone under a prefix would move the group's position back once it is cleaned.
     assert [r.value for r in records if r.key == f"{GROUP}.connector-gone".encode()] == [b"{}", b"null"]
     assert all(r.value is not None for r in records)
-
-
-def test_one_connector_and_no_other(site: Site) -> None:
-    source = site.small_source()
-    for name in ("a", "a.b-0", "a.b.c"):
-        site.lay_down("own", TopicType.CONFIG, [pair(f"connector-{name}", '{"properties":{}}')])
-        site.lay_down("own", TopicType.OFFSET, [pair(json.dumps([name, {"f": 1}]), '{"position":1}')])
-    file = backed_up(site, source, site.shared())
-    plain = site.worker_file("fresh", "orders", sharing=False)
-    restored(file, "--destination-worker-config", plain, "--connector", "a.b", "--yes")
-    assert replay_config(site.read(site.topic("fresh", TopicType.CONFIG))).connectors() == {"a.b"}
-    assert replay_offsets(site.read(site.topic("fresh", TopicType.OFFSET))).connectors() == {"a.b"}
-    assert replay_status(site.read(site.topic("fresh", TopicType.STATUS))).connectors() == {"a.b"}
-    code, _, err = run("restore", file, "--destination-worker-config", plain, "--connector", "A.B", "--dry-run")
-    assert code == 1
-    assert "no record of connector(s) 'A.B' with plain keys of orders" in err
 
 
 def test_what_is_not_clear_is_refused(site: Site) -> None:

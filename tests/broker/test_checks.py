@@ -16,7 +16,7 @@ from connect_share import checks
 from connect_share.cli import check as cli_check
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.records import TopicType
-from tests.support.captures import VERSIONS, prefixed
+from tests.support.captures import prefixed
 from tests.support.checked import CONFIG, OFFSET, STATUS, captured_topics, records
 from tests.support.console import Ran, console
 from tests.support.kafka import TOPIC_PREFIX, TestBroker
@@ -162,31 +162,6 @@ def test_an_open_transaction_is_named_until_it_ends(site: Site, check: Any, uniq
     assert f"cluster group '{site.faulty}'" in finding["what"]
     assert " since 20" in finding["what"]
     assert finding["command"].startswith("kafka-transactions.sh --bootstrap-server ")
-
-
-def test_what_is_missing_is_said(site: Site, check: Any) -> None:
-    ran = check("order", "-B", site.broker.bootstrap_servers, "--config-storage-topic", f"{site.topics[CONFIG]}-not")
-    assert ran.code == 1
-    assert "does not exist" in ran.err
-
-
-def test_no_capture_of_a_real_worker_is_called_an_error(broker: TestBroker, check: Any, unique: str) -> None:
-    """All captures side by side, the newest as the plain cluster."""
-    topics = {kind: f"{unique}-{kind.value}" for kind in TopicType}
-    with broker.admin() as admin:
-        for topic in topics.values():
-            create_known(admin, NewTopicRequest(topic, 1, 1, UNTOUCHED))
-        for version in VERSIONS:
-            for kind, captured in captured_topics(version).items():
-                written = captured if version == "4.3.1" else prefixed(captured, f"{unique}-{version}")
-                write_records(broker.client_settings, topics[kind], written, keep_partition=False)
-        flags = [word for kind, topic in topics.items() for word in (f"--{kind.value}-storage-topic", topic)]
-        ran = check("all", "-B", broker.bootstrap_servers, *flags, "--output", "json")
-        admin.delete_topics(list(topics.values()))
-    assert [finding for finding in ran.json["findings"] if finding["severity"] == "error"] == []
-    assert ran.code == 0
-    assert {name for name, each in ran.json["checks"].items() if not each["run"]} == {"worker-config", "topic-ids"}
-    assert {"secrets-clear-text", "sizes-near-limit", "collision-ambiguous-key"}.isdisjoint(ids(ran))
 
 
 def test_a_new_check_is_one_file(site: Site, check: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,23 +6,20 @@ import http.server
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AclOperation, ResourcePatternType, ResourceType
 
 from connect_share.cli.__main__ import main as console
-from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.records import TopicType
 from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES
 from migrator.cli.__main__ import main as migrate
 from tests.lab.secure_broker import LOST, SecureBroker
-from tests.support.rights import allow
+from tests.support.rights import USERS
 
 # One broker with TLS and rights, not one for each process.
-pytestmark = pytest.mark.xdist_group("likely-mistakes")
+pytestmark = pytest.mark.xdist_group("secure-broker")
 
 LIMIT_S = 30  # on a machine with other work; alone most take less than 8
 NO_LOGIN = ("sasl.mechanism", "sasl.jaas.config")
@@ -93,19 +90,6 @@ MISTAKES = {
 
 
 @pytest.fixture(scope="module")
-def secure() -> Iterator[SecureBroker]:
-    with SecureBroker({"user": "s3cret-word"}) as broker, closing(broker.admin(timeout_s=20)) as admin:
-        for kind in TopicType:
-            admin.create_topic(NewTopicRequest(f"shared-{kind.value}", 1, 1, {"cleanup.policy": "compact"}))
-        rights = [
-            (ResourceType.TOPIC, prefix, ResourcePatternType.PREFIXED, AclOperation.READ)
-            for prefix in ("shared-", "gone-")
-        ]
-        allow(broker, "user", rights)
-        yield broker
-
-
-@pytest.fixture(scope="module")
 def no_kafka() -> Iterator[str]:
     class Quiet(http.server.BaseHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
@@ -121,7 +105,7 @@ def no_kafka() -> Iterator[str]:
 
 def worker_file(folder: Path, broker: SecureBroker, changes: dict[str, str], without: tuple[str, ...] = ()) -> Path:
     properties = {
-        **broker.worker_properties("user", mechanism="PLAIN"),
+        **broker.worker_properties("reader", mechanism="PLAIN"),
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(broker.certificate),
         "group.id": "orders",
@@ -130,7 +114,7 @@ def worker_file(folder: Path, broker: SecureBroker, changes: dict[str, str], wit
     }
     del properties["ssl.truststore.password"]
     if changes.get("sasl.jaas.config") == "wrong":
-        changes = {"sasl.jaas.config": properties["sasl.jaas.config"].replace("s3cret-word", "an0ther-word")}
+        changes = {"sasl.jaas.config": properties["sasl.jaas.config"].replace(USERS["reader"], "an0ther-pw")}
     elif changes.get("sasl.mechanism", "").startswith("SCRAM"):
         jaas = properties["sasl.jaas.config"].replace("plain.PlainLogin", "scram.ScramLogin")
         changes = {**changes, "sasl.jaas.config": jaas}
@@ -154,7 +138,7 @@ def test_one_line_says_what_to_do(
     assert captured.out == ""
     (line,) = captured.err.splitlines()
     assert all(part in line for part in mistake.said)
-    assert "word" not in line.replace("password", "")
+    assert "-pw" not in line
 
 
 def test_the_migrator_says_the_same(secure: SecureBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -166,7 +150,7 @@ def test_the_migrator_says_the_same(secure: SecureBroker, tmp_path: Path, capsys
 def test_a_missing_topic_is_named_with_its_property(
     secure: SecureBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = worker_file(tmp_path, secure, {"config.storage.topic": "gone-config"})
+    path = worker_file(tmp_path, secure, {"config.storage.topic": "shared-gone"})
     assert console(["get", "connectors", "-w", str(path)]) == 1
-    expected = "topic gone-config does not exist; check config.storage.topic and the cluster's address"
+    expected = "topic shared-gone does not exist; check config.storage.topic and the cluster's address"
     assert expected in capsys.readouterr().err

@@ -122,34 +122,6 @@ def test_several_groups_are_merged_on_request(site: Site) -> None:
         make_plan(sources, [third], now_ms=1, intent=Intent(merge=True))
 
 
-def test_a_rename_in_place(site: Site) -> None:
-    site.create("shared")
-    fill(site, "shared", ["a"], "old.name.")
-    fill(site, "shared", ["a"], "other.")
-    before = {t: site.read(site.topic("shared", t)) for t in TopicType}
-    old, new = (site.worker_file("shared", group, sharing=True) for group in ("old.name", "new"))
-    plan = carry_out(site.plan(old, new))
-    assert all(plan.in_place(plan.sources[0], topic_type) for topic_type in TopicType)
-    assert "cutover: copy what is left, verify, and remove the originals, which are in the same" in said(plan)
-    for topic_type in TopicType:
-        after = site.read(site.topic("shared", topic_type))
-        old_ones = [r for r in before[topic_type] if (r.key or b"").startswith(b"old.name.")]
-        assert len(after) == len(before[topic_type]) + len(old_ones)  # nothing is removed by a copy
-    records = site.read(site.topic("shared", TopicType.OFFSET))
-    assert replay_offsets(records, "new").offset("a", {"file": "a"}) == {"position": 42}
-    with pytest.raises(ConfigError, match="nothing to move"):
-        make_plan([new], [new], now_ms=1)
-
-
-def test_dedicated_topics_become_shared_ones(site: Site) -> None:
-    """In place from plain keys: the topics of one cluster go on as the shared topics."""
-    source = site.small_source()
-    carry_out(site.plan(source, site.worker_file("own", "orders", sharing=True)))
-    records = site.read(site.topic("own", TopicType.CONFIG))
-    assert replay_config(records, "orders").target_state("a.b") is TargetState.STOPPED
-    assert replay_config(records).connectors() == replay_config(records, "orders").connectors() == {"a.b"}
-
-
 def test_the_plain_mirror(site: Site) -> None:
     """KIP-1173: an old cluster becomes the one plain group of shared topics."""
     source = site.small_source()
@@ -288,6 +260,8 @@ def test_sources_that_cannot_be_distinguished(site: Site) -> None:
     )
     with pytest.raises(ConfigError, match=r"offset topic of .* and the status topic of"):
         make_plan([source], [crossed], now_ms=1)
+    with pytest.raises(ConfigError, match="nothing to move"):
+        make_plan([source], [source], now_ms=1)
     illegal = site.worker_file("own", "task-runner", sharing=True)
     with pytest.raises(InvalidClusterGroupIdError, match=r"group\.id"):
         make_plan([illegal], [site.shared()], now_ms=1)

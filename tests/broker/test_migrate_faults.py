@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -83,6 +84,9 @@ def test_the_process_is_killed_and_the_one_that_goes_on_too(busy: Busy, tmp_path
     allowed, cell = Allowed(tmp_path / "allowed"), f"killed-{size}"
     plan = busy.plan(cell)
     kill_in_the_middle(busy, cell, size, allowed, "apply", plan, "--yes")
+    code, _, said = run("apply", plan, "--yes")
+    assert (code, "resume" in said, Manifest.load(manifest_path(plan)).resumed) == (1, True, 0)
+    assert re.search(r"interrupted after \d+ of \d+ slices", said)
     kill_in_the_middle(busy, cell, size, allowed, "resume", plan)
     assert busy.written(cell) < CONFIG_RECORDS
     verify = [*MIGRATE, "verify", str(plan)]
@@ -217,15 +221,16 @@ def test_what_was_refused_is_written_when_it_may_be(
     monkeypatch.setattr("migrator.copy.copy_job._BULK", bulk_from)
     large = {"max.message.bytes": "1100000"}
     site.create("own", configs=large)
-    pairs = [pair(f"connector-{number}", json.dumps({"properties": {"x": "x" * 90}})) for number in range(30_000)]
-    pairs[15_000] = pair("connector-large", json.dumps({"properties": {"x": "x" * 1_040_000}}))
+    pairs = [pair(f"connector-{number}", json.dumps({"properties": {"x": "x" * 90}})) for number in range(6_000)]
+    pairs[3_000] = pair("connector-large", json.dumps({"properties": {"x": "x" * 1_040_000}}))
     site.lay_down("own", TopicType.CONFIG, pairs)
     site.create("shared", SHARED_PARTITIONS, large)
     plan = site.plan(site.worker_file("own", "orders", sharing=False), site.shared())
     topic = site.topic("shared", TopicType.CONFIG)
     set_topic_config(site, topic, "max.message.bytes", "1030000")
-    with pytest.raises(BrokerError, match="MSG_SIZE_TOO_LARGE"):
+    with pytest.raises(BrokerError, match=f"writing to {topic} failed: MSG_SIZE_TOO_LARGE"):
         apply_plan(plan)
+    assert Manifest.load(manifest_path(plan)).status is MigrationStatus.PLANNED
     written = [record.key for record in site.read(topic)]
     assert f"{SHARED_GROUP}.connector-large".encode() not in written
     set_topic_config(site, topic, "max.message.bytes", "1100000")

@@ -153,11 +153,8 @@ def moved(site: Site, source: Path, destination: Path, *more: str, name: str = "
     ("there", "here"),
     [
         pytest.param((None, None), ("a", "8"), id="dedicated-sealed"),
-        pytest.param(("a", None), ("a", "8"), id="plain-sealed"),
-        pytest.param(("a", "7"), (None, None), id="sealed-dedicated"),
         pytest.param(("a", "7"), ("b", None), id="sealed-plain"),
         pytest.param(("a", "7"), ("a", "8"), id="rekeyed"),
-        pytest.param(("a", "7"), ("b", "7"), id="other-group"),
     ],
 )
 def test_every_direction(

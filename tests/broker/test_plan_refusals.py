@@ -58,16 +58,6 @@ def transactional(site: Site, topic: str, keys: Sequence[str], *, end: str) -> A
     return producer
 
 
-def test_a_log_that_ends_in_a_transaction_marker(site: Site) -> None:
-    source = site.small_source()
-    topic = site.topic("own", TopicType.CONFIG)
-    transactional(site, topic, ["connector-t"], end="commit")
-    plan_path = site.plan(source, site.shared())
-    apply_plan(plan_path)
-    assert verify_plan(plan_path).equal
-    assert replay_config(site.read(site.topic("shared", TopicType.CONFIG)), GROUP).connectors() == {"a.b", "t"}
-
-
 @pytest.mark.parametrize(("support", "sees"), [("enabled", {"a.b"}), ("disabled", {"a.b", "ghost"})])
 def test_each_source_is_read_as_its_own_worker_reads_it(site: Site, support: str, sees: set[str]) -> None:
     source = site.small_source(exactly_once_source_support=support)

@@ -75,11 +75,6 @@ def scene(site: Site) -> _Scene:
     return _Scene(site)
 
 
-@pytest.fixture(params=["repair", "delete", "reseal", "restore"])
-def command(request: pytest.FixtureRequest, scene: _Scene) -> Callable[[], object]:
-    return scene.command(request.param)
-
-
 @pytest.fixture
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
     """Do something between the reading and the writing of a command: at the last question before the writing."""
@@ -102,9 +97,17 @@ def start_worker(stack: ExitStack, site: Site, group: str) -> None:
         await_that(admin.connect_groups, lambda groups: groups.get(group) == 1, what="one live member")
 
 
-@pytest.mark.parametrize("event", ["a worker starts", "another writer writes", "a partition is added"])
-def test_what_happens_meanwhile_is_noticed(scene: _Scene, command: Any, meanwhile: Any, event: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "event"),
+    [
+        ("repair", "a worker starts"),
+        ("restore", "a partition is added"),
+        *((name, "another writer writes") for name in ("repair", "delete", "reseal", "restore")),
+    ],
+)
+def test_what_happens_meanwhile_is_noticed(scene: _Scene, meanwhile: Any, name: str, event: str) -> None:
     """What another writer has written would be covered, and is in no backup."""
+    command = scene.command(name)
     config, status, offset = scene.records()
     with ExitStack() as stack:
         act, error, match = {
@@ -118,8 +121,10 @@ def test_what_happens_meanwhile_is_noticed(scene: _Scene, command: Any, meanwhil
     assert scene.records() == [config, status + (event == "another writer writes"), offset]
 
 
-def test_an_open_transaction(scene: _Scene, command: Any, meanwhile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["delete", "restore"])
+def test_an_open_transaction(scene: _Scene, name: str, meanwhile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it holds may come to be believed after the writing. When it has ended, others may write meanwhile."""
+    command = scene.command(name)
     monkeypatch.setattr("connect_share.backup.rewrite.BUSY_TOPIC_WAIT_S", 0.3)
     records = pairs_of(scene.site.topic("shared", OFFSET), [(f'{scene.group}.["x",{{}}]'.encode(), b"{}")])
     writer = in_transaction(scene.site.settings, scene.site.name, records)

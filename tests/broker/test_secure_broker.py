@@ -188,19 +188,6 @@ def test_a_right_that_is_missed_after_a_record_was_sent_is_named(secure: SecureB
 
 
 @pytest.mark.usefixtures("topics")
-def test_the_console_needs_to_read_and_describe_only(
-    secure: SecureBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["get", "groups", "-w", str(worker_file(tmp_path, secure, "reader"))]) == 0
-    capsys.readouterr()
-    assert main(["get", "groups", "-w", str(worker_file(tmp_path, secure, "nobody"))]) == 1
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "TOPIC_AUTHORIZATION_FAILED" in captured.err
-    assert "shared-" in captured.err
-
-
-@pytest.mark.usefixtures("topics")
 def test_topics_are_checked_and_made_as_far_as_rights_go(
     secure: SecureBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -291,22 +278,6 @@ def test_a_right_taken_away_for_a_while(
         assert storage.failed is None
 
 
-def test_a_wrong_password_is_named(secure: SecureBroker, tmp_path: Path) -> None:
-    path = worker_file(tmp_path, secure, "reader")
-    path.write_text(path.read_text().replace("reader-pw", "zebra-pw"))
-    with pytest.raises(AuthorizationError, match="check user, password and sasl") as caught:
-        ask(path)
-    assert "zebra" not in str(caught.value)
-
-
-def test_a_broker_that_is_not_trusted_is_named(secure: SecureBroker, tmp_path: Path) -> None:
-    path = worker_file(tmp_path, secure, "reader")
-    lines = [line for line in path.read_text().splitlines() if not line.startswith("ssl.truststore")]
-    path.write_text("\n".join(lines))
-    with pytest.raises(BrokerUnavailableError, match="certificate"):
-        ask(path)
-
-
 ANOTHER_NAME = "127.0.0.2"  # this machine, under a name that the broker's certificate does not have
 
 
@@ -361,17 +332,6 @@ def ask(path: Path) -> str:
     # A busy machine was not done with the first handshake.
     with closing(Admin(settings, client_id="tests", timeout_s=60)) as admin:
         return admin.cluster_id()
-
-
-@pytest.mark.parametrize("words", [["get", "groups"], ["create", "topics", "--dry-run"]])
-def test_plaintext_at_a_tls_listener_is_named(
-    secure: SecureBroker, tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = worker_file(tmp_path, secure, "owner", security_protocol="SASL_PLAINTEXT")
-    assert main([*words, "-w", str(path), "--timeout", "60"]) == 1
-    host = secure.bootstrap_servers
-    expected = f"security.protocol is SASL_PLAINTEXT and {host} speaks TLS; set security.protocol to SSL, or SASL_SSL"
-    assert expected in capsys.readouterr().err
 
 
 def test_a_survey_names_the_wrong_protocol_in_either_direction(

@@ -31,7 +31,7 @@ from tests.support.kafka import skip_where_brokers_stay
 from tests.support.waiting import await_that
 
 # A cluster costs ten seconds: all its tests in one process.
-pytestmark = [pytest.mark.kills_broker, pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.slow, pytest.mark.kills_broker, pytest.mark.xdist_group("cluster")]
 
 
 @dataclass
@@ -166,7 +166,6 @@ def test_a_new_topic_is_there_whichever_broker_answers(joining: Joining) -> None
         maker.delete_topics(names)
 
 
-@pytest.mark.slow
 def test_old_topics_are_found_and_mended_and_a_dead_broker_is_named(joining: Joining, tmp_path: Path) -> None:
     cluster = joining.cluster
     path = worker_file(tmp_path / "worker.properties", cluster, "old")

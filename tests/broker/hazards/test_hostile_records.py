@@ -35,34 +35,11 @@ DEEP = b"[" * 5_000
 SECRET = b"hunter2-hunter2"
 OWN, OTHER = b"group-a.", b"other.group."
 
+# One of each topic that a reader looks into; the rest is in the fuzz.
 GARBAGE: dict[str, list[Pair]] = {
-    "config": [
-        (b"\xff\xfe\x00", b"\x80" + SECRET),
-        (b"", SECRET),
-        (b"group-a", SECRET),
-        (OTHER + b"connector-x", SECRET),
-        (OWN + b"nonsense", SECRET),
-        (OWN + b"connector-bad", SECRET),
-        (OWN + b"connector-bad", DEEP),
-        (OWN + b"task-bad-x", b'{"properties":{}}'),
-        (OWN + b"commit-good", b'{"tasks":"' + SECRET + b'"}'),
-        (OWN + b"target-state-good", b'{"state":7}'),
-        (OWN + b"session-key", b'{"key":"!!!","algorithm":"x","creation-timestamp":1}'),
-    ],
-    "status": [
-        (OTHER + b"status-connector-x", b"\x00"),
-        (OWN + b"status-connector-good", b'{"state":"DANCING","generation":1,"worker_id":"w"}'),
-        (OWN + b"status-connector-good", DEEP),
-        (OWN + b"status-task-good-x", b"{}"),
-        (OWN + b"status-topic-:connector-", b"{}"),
-    ],
-    "offset": [
-        (OTHER + b'["x",{}]', b"\x00"),
-        (OWN + b"[", b"{}"),
-        (OWN + b'["good"]', b"{}"),
-        (OWN + b'["good",{"p":1}]', b"[1]"),
-        (OWN + DEEP, b"{}"),
-    ],
+    "config": [(OWN + b"connector-bad", DEEP), (OWN + b"commit-good", b'{"tasks":"' + SECRET + b'"}')],
+    "status": [(OWN + b"status-connector-good", DEEP)],
+    "offset": [(OWN + b'["good",{"p":1}]', b"[1]"), (OWN + DEEP, b"{}")],
 }
 
 

@@ -37,13 +37,6 @@ from tests.support.waiting import await_that, error_at_deadline
             None,
             r"transactional id 'com.acme-my\x1b[31m-<task>' of a source task or 'connect-cluster-com.acme'. It ends",
         ),
-        (
-            "config",
-            (b"commit-x", b"{}"),
-            None,
-            None,
-            "is that of a cluster with plain keys, transactional id unknown",
-        ),
         ("config", (b"garbage", b"{}"), None, None, "no record of Connect, transactional id unknown"),
     ],
 )

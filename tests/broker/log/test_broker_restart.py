@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from contextlib import ExitStack
 from typing import Any
@@ -46,19 +45,3 @@ def test_log_goes_on_after_the_broker_is_back(own_broker: Any, unique: str, cras
         assert sum(log.positions().values()) == sum(
             bench.admin.end_offsets((bench.topic, partition) for partition in range(3)).values()
         )
-
-
-@pytest.mark.slow
-def test_stop_without_a_broker_is_bounded(own_broker: Any, unique: str) -> None:
-    with ExitStack() as stack:
-        bench = Bench(own_broker.bootstrap_servers, unique, stack)
-        log = bench.started(Collected())
-        log.send(b"k", b"v").result(30)
-        own_broker.stop()
-        lost = log.send(b"k", b"w")
-        stopping = threading.Thread(target=log.stop)
-        stopping.start()
-        stopping.join(60)
-        assert not stopping.is_alive()
-        assert isinstance(lost.exception(60), BrokerError)
-        own_broker.start()  # for the deletion of the topic

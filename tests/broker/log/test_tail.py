@@ -27,27 +27,12 @@ from connect_share.kafka import client
 from connect_share.log import writer as identity
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import RecordMetadata
-from connect_share.model.murmur2 import partition_for
 from connect_share.worker_config import Isolation
 from tests.support.waiting import await_that, error_at_deadline
 
 
 def both(log: KafkaBasedLog) -> list[Callable[[], object]]:
     return [lambda: log.send(b"k", b"v"), lambda: log.read_to_end(1)]
-
-
-def test_write_then_read_back(bench: Any, collected: Any) -> None:
-    sink = collected()
-    log = bench.started(sink, spec=bench.spec(partitions=3))
-    for i in range(30):
-        at = log.send(b"k%d" % i, b"%d" % i).result(30)
-        assert at == RecordMetadata(bench.topic, partition_for(b"k%d" % i, 3), at.offset)
-        log.read_to_end(30)
-        assert sink.values[-1] == b"%d" % i
-    assert sink.values == [b"%d" % i for i in range(30)]
-    assert log.send(b"k0", None).result(30).topic == bench.topic
-    log.read_to_end(30)
-    assert b"k0" not in sink.latest()
 
 
 def test_unflushed_writes_are_read_back(bench: Any, collected: Any) -> None:

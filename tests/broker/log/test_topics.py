@@ -13,7 +13,6 @@ import pytest
 
 from connect_share.errors import (
     BrokerError,
-    ConfigError,
     PartitionCountError,
     ReplicationFactorError,
     TopicNotCompactedError,
@@ -59,14 +58,6 @@ def test_more_replicas_than_brokers(bench: Any, caplog: pytest.LogCaptureFixture
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 1
     assert f"needs {brokers + 2} brokers, {brokers} {'is' if brokers == 1 else 'are'} up" in told[0]
-
-
-def test_setting_the_broker_does_not_take(bench: Any) -> None:
-    spec = replace(bench.spec(), configs={"segment.ms": "soon"})
-    with pytest.raises(ConfigError, match=bench.topic) as caught:
-        ensure_topic(bench.admin, spec)
-    assert caught.value.property_name == "status.storage.topic"
-    assert bench.admin.describe_topics([bench.topic]) == {}
 
 
 def test_several_workers_create_the_same_topic(bench: Any) -> None:

@@ -1,4 +1,4 @@
-"""Records of one key are in the topic in their order: one waits for the other."""
+"""A broker that hangs: records of one key wait for each other, and nobody has said where a topic ends."""
 
 from __future__ import annotations
 
@@ -9,14 +9,24 @@ from typing import Any
 
 import pytest
 
-from connect_share.errors import BrokerError, ConnectShareError, StoreClosedError
+from connect_share.errors import (
+    BrokerError,
+    BrokerTimeoutError,
+    BrokerUnavailableError,
+    ConnectShareError,
+    ReadToEndTimeoutError,
+    StoreClosedError,
+)
 from connect_share.kafka.admin import Admin
 from connect_share.log import writer
 from connect_share.log.kafka_based_log import KafkaBasedLog
+from connect_share.storage import ConnectStorage
+from connect_share.worker_config import WorkerConfig
 from tests.broker.log.conftest import Bench, Collected
 from tests.lab.embedded.broker import LocalBroker
 from tests.support.kafka import hanging, patient_broker
 from tests.support.waiting import await_that
+from tests.support.worker_files import properties_of
 
 pytestmark = [pytest.mark.kills_broker, pytest.mark.xdist_group("writer")]
 
@@ -122,3 +132,24 @@ def test_so_many_may_wait(stuck: Hanging, monkeypatch: pytest.MonkeyPatch) -> No
         assert late.result(60).result(60).offset > max(future.result(60).offset for future in sent)
         assert free.result(60)
     assert stuck.values(b"k") == [b"%d" % number for number in range(5)]
+
+
+def test_a_broker_that_hangs_has_not_said_where_a_topic_ends(patient: LocalBroker) -> None:
+    """The client library gives a question without an answer no error, but an offset that is none."""
+    config, at = WorkerConfig.from_properties(properties_of(patient.bootstrap_servers, "group-a")), ("offsets", 0)
+    with (
+        Admin(config.admin_settings(), client_id="tests", timeout_s=3) as admin,
+        ConnectStorage(config) as storage,
+        ThreadPoolExecutor(1) as asking,
+    ):
+        for _ in range(3):  # from now on the clients know the leader
+            storage.offsets.refresh(60)
+            assert admin.end_offsets([at]) == {at: 0}
+        with hanging(patient, admin):
+            with pytest.raises(ReadToEndTimeoutError):
+                storage.offsets.refresh(1.5)
+            for read in (admin.end_offsets, admin.start_offsets, lambda places: admin.offsets_at(places, 0)):
+                with pytest.raises((BrokerTimeoutError, BrokerUnavailableError)):
+                    read([at])
+            answer = asking.submit(storage.offsets.refresh, 60)
+        answer.result(90)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
 import threading
@@ -18,14 +17,14 @@ from typing import Any
 import pytest
 
 from connect_share import AsyncConnectStorage, replay_config, replay_offsets, replay_status
-from connect_share.errors import ConnectShareError, ReadToEndTimeoutError, WriteError
+from connect_share.errors import BrokerUnavailableError, ConnectShareError
 from connect_share.kafka.admin import Admin
 from connect_share.model.config_state import ClusterConfigState, SessionKey, TargetState
 from connect_share.model.offsets import OffsetSnapshot
-from connect_share.model.records import ConnectorTaskId
-from connect_share.model.status import ConnectorStatus, State, StatusSnapshot, TaskStatus, TopicStatus
+from connect_share.model.status import ConnectorStatus, State, StatusSnapshot, TopicStatus
 from connect_share.storage import ConnectStorage
 from connect_share.stores import config as config_stores
+from connect_share.stores import offsets
 from connect_share.stores.alter_offsets import alter_offsets
 from connect_share.worker_config import WorkerConfig
 from tests.lab.embedded.broker import LocalBroker
@@ -38,7 +37,7 @@ from tests.support.worker_files import SHARING, properties_of
 
 pytestmark = [pytest.mark.kills_broker, pytest.mark.xdist_group("broker-restart")]
 
-AWAY_S = (2.0, 6.0, 40.0) if LONG else (6.0,)
+OUTAGE_S = 40 if LONG else 6
 LATE_S = 5.0  # a call may outlive its deadline by so much on a busy machine
 FILE = {"filename": "x.txt"}
 
@@ -51,8 +50,8 @@ def mortal() -> Iterator[LocalBroker]:
         yield local
 
 
-def worker(broker: LocalBroker, group: str, exactly_once: str = "disabled") -> WorkerConfig:
-    properties = properties_of(broker.bootstrap_servers, group, exactly_once_source_support=exactly_once)
+def worker(broker: LocalBroker, group: str, exactly_once: str = "disabled", *, topics: str = "") -> WorkerConfig:
+    properties = properties_of(broker.bootstrap_servers, group, topics, exactly_once_source_support=exactly_once)
     return WorkerConfig.from_properties(properties | SHARING)
 
 
@@ -89,122 +88,18 @@ class Clocked:
         return failed
 
 
-class Statuses:
-    """Puts statuses without pause, as workers do; keeps what was put last."""
-
-    def __init__(self, storage: ConnectStorage) -> None:
-        self._storage = storage
-        self._over = threading.Event()
-        self.last: dict[Any, Any] = {}
-        self.topics: set[str] = set()
-        self.slowest_s = 0.0
-        self.puts = 0
-
-    def put_until_over(self) -> None:
-        states = (State.RUNNING, State.FAILED)
-        while not self._over.wait(0.02) or self.puts < 2:
-            number, state = self.puts, states[self.puts % 2]
-            began = time.monotonic()
-            connector = ConnectorStatus(f"c{number % 3}", state, "w:1", 1, str(number))
-            task = TaskStatus(ConnectorTaskId("c0", number % 2), state, "w:1", 1, str(number))
-            topic = TopicStatus(f"t{number}", "c0", 0, number)
-            self._storage.status.put(connector)
-            self._storage.status.put_safe(task)
-            if number < 100:
-                self._storage.status.put(topic)
-                self.topics.add(topic.topic)
-            self.slowest_s = max(self.slowest_s, time.monotonic() - began)
-            self.last |= {connector.connector: connector, task.task_id: task}
-            self.puts += 1
-
-    def end(self) -> None:
-        self._over.set()
-
-
 def flush(storage: ConnectStorage, position: int) -> None:
     """What a task does every minute; the producer waits as long as it takes."""
     flush_offsets(storage.offset_writer("source"), (FILE, {"position": position}), limit_s=60)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("away_s", AWAY_S)
-def test_everything_put_while_the_broker_is_away_arrives(
-    mortal: LocalBroker, caplog: pytest.LogCaptureFixture, away_s: float
-) -> None:
-    """The storage as it is by default, that is with the look for live Java workers; all operations at once."""
-    group = f"away-{away_s:g}"
-    with (
-        caplog.at_level(logging.WARNING),
-        ThreadPoolExecutor(16) as threads,
-        ConnectStorage(worker(mortal, group), allow_empty=True) as storage,
-        ConnectStorage(worker(mortal, f"{group}-leader", "enabled"), allow_empty=True) as leading,
-    ):
-        leading.config.claim_write_privileges()
-        storage.config.put_connector_config("before", {"n": "0"})
-        storage.config.put_connector_config("removed", {"n": "0"})
-        flush(storage, 0)
-        statuses, clocked = Statuses(storage), Clocked(threads)
-        putting = threads.submit(statuses.put_until_over)
-        await_that(lambda: statuses.puts, lambda count: count > 2, what="put")
-        mortal.kill()
-        killed_s = time.monotonic()
-        try:
-            config, budget = storage.config, config_stores.WRITE_BUDGET_S
-            clocked.begin("configuration", budget, lambda: config.put_connector_config("during", {"n": "1"}))
-            clocked.begin("removal", budget, lambda: config.remove_connector_config("removed"))
-            clocked.begin("tasks", budget, lambda: config.put_task_configs("before", [{"n": "0"}, {"n": "1"}]))
-            clocked.begin("state", budget, lambda: config.put_target_state("before", TargetState.PAUSED))
-            clocked.begin("privileged", budget, lambda: leading.config.put_connector_config("during", {}))
-            clocked.begin("offsets", 60, lambda: flush(storage, 1))
-            clocked.begin("read", 60, lambda: storage.offset_reader("source").offset(FILE))
-            stores = {"config": storage.config, "status": storage.status, "offset": storage.offsets}
-            for name, store in stores.items():
-                clocked.begin(f"short refresh of {name}", 1.0, partial(store.refresh, 1.0))
-                clocked.begin(f"refresh of {name}", 60, partial(store.refresh, 60.0))
-            time.sleep(away_s)
-        finally:
-            mortal.start()
-            survives_budget = time.monotonic() - killed_s < budget / 2  # a busy machine brings a broker back late
-        failed = clocked.await_all()
-        statuses.end()
-        putting.result(30)
-        for store in stores.values():
-            store.refresh(60)
-
-        short = {f"short refresh of {name}" for name in stores}
-        assert all(isinstance(failed.pop(name), ReadToEndTimeoutError) for name in short)
-        if not survives_budget:
-            for name in ("configuration", "removal", "tasks", "state", "privileged"):
-                assert isinstance(failed.pop(name, None), WriteError if away_s > budget else WriteError | None)
-        assert failed == {}
-        assert statuses.slowest_s < LATE_S
-        believed: Any = await_that(
-            lambda: {subject: storage.status.get(subject) for subject in statuses.last},
-            lambda now: now == statuses.last,
-            what="the statuses put last",
-        )
-        assert believed == statuses.last
-        assert storage.status.snapshot().topics("c0") == statuses.topics
-        if survives_budget:
-            state = storage.config.snapshot()
-            assert state.connectors() == {"before", "during"}
-            assert state.target_state("before") is TargetState.PAUSED
-            assert state.task_count("before") == 2
-            assert leading.config.contains("during")
-        assert storage.offset_reader("source").offset(FILE) == {"position": 1}
-        assert storage.failed is None
-        storage.config.put_connector_config("after", {})
-        assert "Failed to write a status" not in caplog.text
-    with ConnectStorage(worker(mortal, group)) as again:
-        assert {subject: again.status.get(subject) for subject in statuses.last} == statuses.last
-        assert again.offset_reader("source").offset(FILE) == {"position": 1}
-        assert {"before", "after"} <= again.config.snapshot().connectors()
-
-
-@pytest.mark.slow
 def test_an_outage_shorter_than_the_deadline_is_no_error_on_asyncio(mortal: LocalBroker) -> None:
+    """The storage as it is by default, that is with the look for live Java workers; its leader has exactly-once."""
+
     async def body() -> None:
-        async with AsyncConnectStorage(worker(mortal, "async"), allow_empty=True) as storage:
+        async with AsyncConnectStorage(worker(mortal, "async", "enabled"), allow_empty=True) as storage:
+            await storage.config.claim_write_privileges()
             await storage.config.put_connector_config("c.1", {})
             await asyncio.to_thread(mortal.kill)
             writes = [asyncio.ensure_future(storage.config.put_connector_config(f"w.{n}", {})) for n in range(20)]
@@ -213,6 +108,63 @@ def test_an_outage_shorter_than_the_deadline_is_no_error_on_asyncio(mortal: Loca
             assert len(storage.config.snapshot().connectors()) == 21
 
     asyncio.run(body())
+
+
+@pytest.mark.slow
+def test_reads_outlast_an_outage_shorter_than_their_deadline(
+    mortal: LocalBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = worker(mortal, "reads", topics="reads-")
+    with (
+        Admin(config.admin_settings(), client_id="tests", timeout_s=5) as admin,
+        ConnectStorage(config) as storage,
+        ThreadPoolExecutor(8) as asking,
+    ):
+        storage.offsets.set({b'reads.["foo",{"filename":"x.txt"}]': b'{"position":1}'}).result(60)
+        reader = storage.offset_reader("foo")
+        assert reader.offset(FILE) == {"position": 1}
+        assert admin.topic_names() >= {"reads-configs", "reads-offsets"}
+        for name in ("own", "other"):
+            storage.config.put_connector_config(name, {"offsets.storage.topic": f"offsets-of-{name}"})
+        storage.offset_reader("own")
+
+        reads: list[Callable[[], Any]] = [
+            lambda: storage.offsets.refresh(150),
+            lambda: storage.config.refresh(150),
+            lambda: reader.offset(FILE),
+            lambda: storage.offset_reader("own").offset(FILE),
+            lambda: storage.offset_reader("other").offset(FILE),
+            lambda: admin.describe_topics(["reads-offsets"], timeout_s=150).keys(),
+            lambda: admin.end_offsets([("reads-offsets", 0)], timeout_s=150),
+        ]
+        mortal.kill()
+        answers = [asking.submit(read) for read in reads]
+        # Longer than two refused connections, and than the admin client's own limit.
+        threading.Event().wait(OUTAGE_S)
+        mortal.start()
+        found = [answer.result(180) for answer in answers]
+        assert found[2:] == [{"position": 1}, None, None, {"reads-offsets"}, {("reads-offsets", 0): 1}]
+
+        mortal.kill()
+        try:
+            monkeypatch.setattr(offsets, "GET_TIMEOUT_S", 1.5)
+            late: list[tuple[Callable[[], Any], type[ConnectShareError]]] = [
+                (lambda: storage.offsets.refresh(1.5), ConnectShareError),
+                (lambda: reader.offset(FILE), ConnectShareError),
+                (lambda: admin.describe_topics(["reads-offsets"], timeout_s=1.5), BrokerUnavailableError),
+            ]
+            for read, kind in late:
+                began = time.monotonic()
+                with pytest.raises(kind) as ended:
+                    read()
+                assert ended.value.retriable
+                assert time.monotonic() - began < 5
+            admin.close()
+            with pytest.raises(BrokerUnavailableError, match="was closed"):
+                admin.describe_topics(["reads-offsets"], timeout_s=60)
+            storage.close(0.1)
+        finally:
+            mortal.start()
 
 
 class Held:

@@ -12,14 +12,13 @@ from typing import Any
 
 import pytest
 
-from connect_share.kafka.client import KafkaException, producer
 from connect_share.model.config_state import TargetState
-from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.sealing.key_ring import new_key
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
 from tests.lab.embedded.broker import LocalBroker
+from tests.lab.embedded.worker import write_properties
 from tests.support.connect_member import ConnectMember
 from tests.support.console import Ran, console
 from tests.support.long_forms import LONG
@@ -38,8 +37,7 @@ class Side:
         properties = shared.properties(self.group, **more) | {SHARING_PROPERTY: "enabled"}
         self.config = WorkerConfig.from_properties(properties)
         self.shared, self._run, self._folder = shared, run, folder
-        self.file = folder / f"{name}.properties"
-        self.file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        self.file = write_properties(folder / f"{name}.properties", properties)
         self.backups = folder / f"{name}-backups"
         self.backups.mkdir()
 
@@ -225,10 +223,9 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("mode", ["disabled", "enabled"])
-def test_a_killed_change_is_completed_by_the_same_command(shared: Any, run: Any, tmp_path: Path, mode: str) -> None:
+def test_a_killed_change_is_completed_by_the_same_command(shared: Any, run: Any, tmp_path: Path) -> None:
     names = [f"c-{number}" for number in range(4)]
-    side = Side(shared, run, tmp_path, "a", exactly_once_source_support=mode)
+    side = Side(shared, run, tmp_path, "a", exactly_once_source_support="enabled")
     side.put({name: {} for name in names})
     with ConnectStorage(side.config) as storage:
         for name in names:
@@ -252,23 +249,3 @@ def test_a_killed_change_is_completed_by_the_same_command(shared: Any, run: Any,
     ran = side.change("reset", "--matching", "c-*", "--output", "json")
     assert (ran.code, sorted(row["connector"] for row in ran.json["changes"])) == (0, left)
     assert side.owners() == []
-
-
-def test_a_task_that_still_runs_somewhere_is_fenced(shared: Any, run: Any, tmp_path: Path) -> None:
-    side = Side(shared, run, tmp_path, "a", exactly_once_source_support="enabled")
-    side.put({"foo": {}})
-    with ConnectStorage(side.config) as storage:
-        storage.config.claim_write_privileges()
-        storage.config.put_task_count_record("foo", 2)
-    task = producer(
-        side.config.producer_settings(), client_id="tests", overrides={"transactional.id": f"{side.group}-foo-1"}
-    )
-    task.init_transactions(30)
-    assert side.alter("foo", [(FILE, {"position": 5})]).code == 0
-    task.begin_transaction()
-    task.produce(
-        side.config.topic(TopicType.OFFSET), b'{"position":99}', f'{side.group}.["foo",{{"filename":"a.txt"}}]'
-    )
-    with pytest.raises(KafkaException, match=r"FENCED|fenced"):
-        task.commit_transaction(30)
-    assert side.offsets("foo") == [at(FILE, {"position": 5})]

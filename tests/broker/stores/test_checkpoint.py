@@ -128,17 +128,6 @@ def test_when_everything_is_read(shared: Any, tmp_path: Path, caplog: pytest.Log
     # It was written anew.
     assert start(config, path)[1].from_checkpoint
 
-    def keep_tombstones(value: str | None) -> None:
-        name, topic = "delete.retention.ms", shared.topics["status"]
-        shared.admin.alter_topic_configs(topic, {name: value})
-        await_that(
-            lambda: shared.admin.topic_configs(topic)[name], lambda now: (now == "0") == (value == "0"), what=name
-        )
-
-    keep_tombstones("0")
-    assert "delete.retention.ms=0" in reason(config, with_good())
-    keep_tombstones(None)
-    assert start(config, with_good())[1].from_checkpoint
     shared.admin.delete_topics([shared.topics["offset"]])
     await_that(lambda: shared.admin.describe_topics([shared.topics["offset"]]), lambda found: not found, what="gone")
     assert f"topic {shared.topics['offset']} does not exist" in reason(config, with_good())

@@ -74,25 +74,6 @@ def test_what_was_there_before_the_start_is_no_event(shared: Any, listener: Any)
     assert listener.events == [("tasks", ["c1-0"])]
 
 
-def test_the_second_record_is_sent_when_the_first_is_there(shared: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broker may refuse the first for the moment: a connector would be there without its state, or the reverse."""
-    store = shared.config_store(None)
-    sent: list[tuple[bytes, bool, Any]] = []
-
-    def send(key: bytes, value: bytes | None) -> Any:
-        future = really(key, value)
-        sent.append((key, all(earlier.done() for _, _, earlier in sent), future))
-        return future
-
-    really = store._compacted_log.send
-    monkeypatch.setattr(store._compacted_log, "send", send)
-    store.put_connector_config("c", CONFIG, TargetState.STOPPED)
-    store.remove_connector_config("c")
-    keys = [b"target-state-c", b"connector-c", b"connector-c", b"target-state-c"]
-    assert [(key, in_order) for key, in_order, _ in sent] == [(key, True) for key in keys]
-    assert [key for key, _ in shared.read("config")] == [key for key, _, _ in sent]
-
-
 def test_value_the_topic_does_not_take(shared: Any) -> None:
     worker = shared.sharing(config_storage_max_message_bytes="1000")
     store = shared.config_store(worker=worker)
