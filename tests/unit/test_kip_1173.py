@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from connect_share.errors import InvalidClusterGroupIdError
-from connect_share.model.config import ConfigFold, RestartRequested
 from connect_share.model.keys import MARKER, ClusterGroupId, own_key, prefix_key, split_key
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import Record, TopicType
@@ -26,7 +25,6 @@ ROOT = Path(__file__).parents[2]
 B = ClusterGroupId("B")
 CONFIG, STATUS, OFFSET = TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET
 RUNNING = b'{"state":"RUNNING","trace":null,"worker_id":"w:8083","generation":1}'
-SESSION = {"key": "c2VjcmV0", "algorithm": "HmacSHA256", "creation-timestamp": 1}
 STRAIGHT = {"destination.cluster.name": "B", "topic.type": "config"}
 
 
@@ -153,16 +151,6 @@ def test_under_the_normal_flow_a_removed_connector_comes_back() -> None:
     assert replay_config(cleaned(log), B).connectors() == frozenset()
 
 
-def test_half_a_group_switched_believes_that_it_is_in_step() -> None:
-    """Two workers of group B, one of them switched already. Their reader may count before it looks at the key."""
-    log = config_log([("B.connector-b", properties()), ("connector-a", properties())])
-    old, new = replay_config(log), replay_config(read_as_written(log, B))
-    assert old.connectors() == {"a"}
-    assert new.connectors() == {"b"}
-    assert old.offset == position_of_everything(log) == 2  # so nobody asks for what the other one has
-    assert replay_config(log, B).offset == 1  # ours is not in step, which shows at once
-
-
 # Offsets
 
 
@@ -172,14 +160,6 @@ def test_a_prefix_inside_the_name_is_part_of_a_name() -> None:
     in_front = [record(b'B.["foo",{}]', b'{"at":1}'), record(inside, b'{"at":2}')]
     assert replay_offsets(in_front, B).offset("foo", {}) == {"at": 1}
     assert replay_offsets(in_front).offset("B.foo", {}) == {"at": 2}
-
-
-def test_an_offset_store_without_an_id_lists_nothing() -> None:
-    """Reader and writer get the id, the store between them does not: REST shows, alters and resets nothing."""
-    log = [record(b'B.["foo",{"file":"a"}]')]
-    assert replay_offsets(log).partitions("foo") == []
-    assert replay_offsets([record(b'["B.foo",{"file":"a"}]')]).partitions("foo") == []
-    assert replay_offsets(log, B).partitions("foo") == [{"file": "a"}]
 
 
 # The config topic's position
@@ -223,27 +203,6 @@ def test_a_removal_as_json_null_is_one_for_old_workers() -> None:
 
 
 # Migration
-
-RESTART = {"include-tasks": True, "only-failed": False}
-
-
-def test_session_keys_are_copied() -> None:
-    [source] = config_log([("session-key", SESSION)])
-    copied = migrate_as_written(source, "B")
-    assert copied is not None
-    theirs = replay_config([copied], B).session_key
-    assert theirs is not None
-    assert theirs == replay_config([source]).session_key  # old workers can sign requests to new ones
-    assert KafkaConnectTopicMigrator(STRAIGHT).apply(source) == Skipped(SkipReason.SESSION_KEY)
-
-
-def test_restart_requests_are_replayed() -> None:
-    old = config_log([("connector-a", properties()), ("restart-connector-a", RESTART)])
-    copied = [migrate_as_written(entry, "B") for entry in old]
-    fold = ConfigFold(B)  # of a worker that runs while the copy arrives
-    events = [event for entry in copied if entry is not None for event in fold.apply(entry)]
-    assert any(isinstance(event, RestartRequested) for event in events)
-    assert KafkaConnectTopicMigrator(STRAIGHT).apply(old[1]) == Skipped(SkipReason.RESTART_REQUEST)
 
 
 def test_a_copy_in_the_sources_partition_is_never_merged() -> None:

@@ -15,43 +15,11 @@ import migrator
 import spark_jobs
 
 # Parts of what the expressions look for, repeated: so that they begin to match at every place.
-PARTS = (
-    *(
-        " ",
-        "a",
-        "0",
-        "\n",
-        "\r\n",
-        ":",
-        "/",
-        ".",
-        "-",
-        "_",
-        "=",
-        "\\",
-        "${",
-        "{",
-        "[",
-        '"',
-        "0.",
-        "a.",
-        "a-0",
-        "a-",
-        "key",
-    ),
-    *(
-        "://a:",
-        "//a/",
-        "-----BEGIN ",
-        "-----BEGIN A-----",
-        "x.y-stray",
-        "password",
-        '"a',
-        "/brokers/topics/a",
-        " = ",
-        "\ud800",
-    ),
-)
+PARTS = [
+    *' a0\n:/.-_=\\{["',
+    *("\r\n", "${", "0.", "a.", "a-0", "a-", "key", "://a:", "//a/", "-----BEGIN ", "-----BEGIN A-----"),
+    *("x.y-stray", "password", '"a', "/brokers/topics/a", " = ", "\ud800"),
+]
 LENGTH = 50_000
 
 

@@ -148,6 +148,12 @@ def test_every_reader_of_one_record_goes_on(topic_type: TopicType) -> None:
 def test_what_is_moved_is_what_was_there(topic_type: TopicType) -> None:
     """Onto plain keys in both modes; the comparison of what workers believe agrees."""
     records, transform = hostile(topic_type), transform_of(topic_type, GROUP)
+    count = TopicCount(topic_type)
+    count.read(records)
+    assert count.illegal_keys + sum(group.records for group in count.groups.values()) == len(records)
+    for group in count.groups.values():
+        assert group.unparseable <= group.records
+        assert group.largest_bytes <= group.bytes
     moved = [answer for record in records if not isinstance(answer := transform.apply(record), Skipped)]
     assert compare_states(topic_type, moved, moved, cluster_group_id=None) == []
     left_out = {b"session-key"}

@@ -129,45 +129,38 @@ def test_a_failure_leaves_nothing_and_keeps_what_was_there(tmp_path: Path) -> No
         assert "secret" not in str(caught.value)
 
 
-def test_no_room_is_an_error_with_the_name_of_the_file(tmp_path: Path) -> None:
-    """A limit on the size of files stands for a full disk: the write fails half-way."""
-    program = f"""
-import resource, signal, sys
+WRITER = """
+import os, resource, signal, sys
 from pathlib import Path
-from typing import Any
 from connect_share.errors import RecordFileError
 from connect_share.backup.record_file import RecordFileWriter
 from connect_share.model.records import Record
-import os
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+if sys.argv[2:]:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
 try:
-    with RecordFileWriter(Path({str(tmp_path / "x.avro")!r}), {{}}) as writer:
+    with RecordFileWriter(Path(sys.argv[1]), {}) as writer:
         for number in range(100):
             writer.write(Record("t", 0, number, 0, b"k", os.urandom(100_000)))
+        print("written", flush=True)
+        input()
 except RecordFileError as error:
     sys.exit(str(error))
 """
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+
+def test_no_room_is_an_error_with_the_name_of_the_file(tmp_path: Path) -> None:
+    """A limit on the size of files stands for a full disk: the write fails half-way."""
+    program = [sys.executable, "-c", WRITER, str(tmp_path / "x.avro"), "limited"]
+    ended = subprocess.run(program, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert "x.avro cannot be written" in ended.stderr
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_killed_writer_leaves_no_file_of_that_name(tmp_path: Path) -> None:
-    program = f"""
-import os
-from pathlib import Path
-from typing import Any
-from connect_share.backup.record_file import RecordFileWriter
-from connect_share.model.records import Record
-with RecordFileWriter(Path({str(tmp_path / "x.avro")!r}), {{}}) as writer:
-    for number in range(100):
-        writer.write(Record("t", 0, number, 0, b"k", os.urandom(100_000)))
-    print("written", flush=True)
-    input()
-"""
-    process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    program = [sys.executable, "-c", WRITER, str(tmp_path / "x.avro")]
+    process = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == b"written\n"
     process.send_signal(signal.SIGKILL)

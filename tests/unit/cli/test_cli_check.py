@@ -69,13 +69,6 @@ def test_a_plain_file_gets_the_lines_to_add(run: Any, tmp_path: Path, libs: Path
     assert {finding["severity"] for finding in found["findings"]} == {"error"}
 
 
-def test_warnings_do_not_fail(run: Any, tmp_path: Path) -> None:
-    ran = run("check", "worker-config", worker_file(tmp_path), "--offline")
-    assert ran.code == 0
-    assert ran.out.startswith("warning: the jar was not looked for")
-    assert ran.out.endswith("right for topic sharing (1 warning)\n")
-
-
 def test_where_the_jar_is_looked_for(run: Any, tmp_path: Path, libs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, empty = worker_file(tmp_path), tmp_path / "empty"
     empty.mkdir()
@@ -113,13 +106,6 @@ def test_a_broker_that_does_not_answer(run: Any, tmp_path: Path, libs: Path) -> 
     assert "connect-share: connectors were not checked: no answer from 127.0.0.1:1" in ran.err
     result = run(*words, "--output", "json")
     assert (result.code, result.json["connectors_checked"], result.json["findings"]) == (0, False, [])
-
-
-def test_a_file_that_does_not_say_where_is_not_asked(run: Any, tmp_path: Path, libs: Path) -> None:
-    ran = run("check", "worker-config", worker_file(tmp_path, config__storage__topic="\x1b[2J"), "--libs", libs)
-    assert ran.code == 1
-    assert ran.out.startswith("error: config.storage.topic: ")
-    assert "connectors were not checked: errors in the file" in ran.err
 
 
 def test_a_file_that_java_cannot_read_either(run: Any, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -15,7 +14,6 @@ from connect_share.contents.profile import (
     MOST_CHUNKS,
     Count,
     PartitionCounter,
-    PartitionProfile,
     TopicProfile,
     kind_of,
     total,
@@ -128,19 +126,6 @@ def test_profile_is_what_a_slow_count_gives(log: tuple[TopicType, list[Record]],
     assert sum(chunk.superseded_records for chunk in chunks) == whole.superseded_records
     lost = sum(record.value is None and record.key is None for record in records)
     assert sum(chunk.tombstones for chunk in chunks) == whole.live_tombstones - lost
-
-
-@given(logs())
-def test_partitions_counted_apart_give_the_whole(log: tuple[TopicType, list[Record]]) -> None:
-    topic_type, records = log
-    parts: list[PartitionProfile] = []
-    for number in (2, 0, 1):
-        counter = PartitionCounter(topic_type, number)
-        for record in records:
-            if record.partition == number:
-                counter.add(record.offset, record.timestamp_ms, record.key, record.value)
-        parts.append(pickle.loads(pickle.dumps(counter.finish())))
-    assert TopicProfile.of("t", topic_type, parts) == counted(topic_type, records, partitions=(0, 1, 2))
 
 
 def test_a_long_partition_has_few_chunks() -> None:

@@ -16,7 +16,6 @@ from connect_share.contents.usage import (
     UsageLimits,
     usage_members,
     usage_of,
-    worker_cpu_share,
 )
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import TopicType
@@ -76,13 +75,6 @@ def test_how_many_fit(limits: UsageLimits, most: int, limited_by: str) -> None:
     recent = Recent(200, {A: 100, B: 100}, {A: 1_000, B: 1_000})
     found = usage({"a": 10, "b": 10}, recent, {"a": 1, "b": 1}, limits)
     assert (found.most_groups, found.limited_by) == (most, limited_by)
-
-
-@given(st.floats(0, 1e9), st.floats(0, 1e9))
-def test_more_records_cost_a_worker_more_and_nothing_costs_nothing(one: float, other: float) -> None:
-    assert worker_cpu_share(0) == 0
-    low, high = sorted((one, other))
-    assert worker_cpu_share(low) <= worker_cpu_share(high)
 
 
 def test_nothing_is_invented_where_nothing_is_known() -> None:

@@ -149,19 +149,13 @@ def job(partition: int, offsets: int, *, topic: str = "offsets", settings: Clien
     return CopyJob(slice_, settings, HERE, HERE, ((0, 0),), "test")
 
 
-def test_small_slices_share_a_client() -> None:
-    jobs = [job(number, TOGETHER // 4) for number in range(6)]
-    assert _groups(jobs, {}) == [jobs[:4], jobs[4:]]
-
-
-def test_a_large_slice_has_its_own() -> None:
-    jobs = [job(0, 3), job(1, TOGETHER + 1), job(2, 3), job(3, 0)]
-    assert _groups(jobs, {}) == [jobs[:1], jobs[1:2], jobs[2:]]
-
-
-def test_other_clients_and_the_same_partition_do_not_share() -> None:
-    jobs = [job(0, 3), job(1, 3, settings=THERE), job(2, 3, settings=THERE), job(2, 3, settings=THERE)]
-    assert _groups(jobs, {}) == [jobs[:1], jobs[1:3], jobs[3:]]
+def test_small_slices_of_one_source_share_a_client() -> None:
+    small = [job(number, TOGETHER // 4) for number in range(6)]
+    assert _groups(small, {}) == [small[:4], small[4:]]
+    large = [job(0, 3), job(1, TOGETHER + 1), job(2, 3), job(3, 0)]
+    assert _groups(large, {}) == [large[:1], large[1:2], large[2:]]
+    others = [job(0, 3), job(1, 3, settings=THERE), job(2, 3, settings=THERE), job(2, 3, settings=THERE)]
+    assert _groups(others, {}) == [others[:1], others[1:3], others[3:]]
 
 
 def test_what_is_not_mirrored_is_read_alone() -> None:

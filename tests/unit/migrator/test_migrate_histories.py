@@ -6,23 +6,26 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from connect_share.kafka.facts import ranges_since
 from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.keys import MARKER, ClusterGroupId, connector_of
 from connect_share.model.murmur2 import partition_for
-from connect_share.model.records import Record, TopicType
+from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.replay import replay_config, replay_offsets, replay_status
 from connect_share.transform.canonical import canonical_config
 from connect_share.transform.rules import KeyTransform
 from connect_share.transform.sealed import NO_SEALING, Opener, Resealer, SealTimes
 from migrator.copy.copy_job import Tally, rewritten
-from migrator.copy.existing_records import ExistingRecords, identity
+from migrator.copy.existing_records import ExistingRecords, ResumePoint, identity
 from migrator.verify.verification import VerifyJob
 from tests.support.histories import NAMES, Draw, History, by_partition, compacted, histories, interleaved
+from tests.support.records import TOMBSTONE, config_log, properties
 from tests.support.sides import held, silence, slice_of
 
 __all__ = ["silence"]
@@ -405,3 +408,22 @@ def test_hard_cases(case: str, fold: bool) -> None:
     for log in streams(transform_of(topic_type, None, GROUP), source, fold=fold):
         topic.write(log)
     check(topic_type, source, None, [record for log in topic.logs for record in log], GROUP, fold=fold)
+
+
+def test_the_span_of_a_slice_begins_with_what_was_there() -> None:
+    point = ResumePoint({0: 1, 1: 1}, 2, {0: (3, 5), 1: (2, 9)})
+    assert point.spans({0: (9, 12)}) == {0: (3, 12), 1: (2, 9)}
+
+
+def test_ranges_begin_where_it_was_noted_or_at_the_beginning() -> None:
+    assert ranges_since("t", {1: 4, 2: 7}, {0: 1, 1: 5, 2: 7}) == [OffsetRange("t", 0, 0, 1), OffsetRange("t", 1, 4, 5)]
+
+
+@pytest.mark.parametrize(("earlier", "later"), [(["task-c-0", "commit-c"], "commit-c"), (["commit-c"], "task-c-0")])
+def test_tasks_and_commits_of_an_earlier_connector_heal_nothing(earlier: list[str], later: str) -> None:
+    values: dict[str, Any] = {"task-c-0": properties(v="A"), "commit-c": {"tasks": 1}}
+    before = [("connector-c", properties()), *((key, values[key]) for key in earlier), ("connector-c", TOMBSTONE)]
+    log = config_log([*before, ("connector-c", properties(v="B")), (later, values[later])])
+    found = canonical_config(transform_of(TopicType.CONFIG, None, None), log)
+    assert (found.healed, found.left_without_tasks) == (set(), {"c"})
+    assert [record.key for record in found.records] == [b"connector-c"]

@@ -1,6 +1,7 @@
 """What the console refuses before it talks to anybody, and how it says so."""
 
 import errno
+import io
 import json
 from pathlib import Path
 
@@ -51,32 +52,21 @@ def test_control_characters_never_reach_the_terminal(capsys: pytest.CaptureFixtu
     assert "\x1b" not in capsys.readouterr().err
 
 
-class Terminal:
-    """Collects what is written; says that it is a terminal or that it is not."""
-
-    def __init__(self, *, terminal: bool) -> None:
-        self.text = ""
-        self._terminal = terminal
+class Terminal(io.StringIO):
+    """Collects what is written, and says that it is a terminal."""
 
     def isatty(self) -> bool:
-        return self._terminal
-
-    def write(self, text: str) -> int:
-        self.text += text
-        return len(text)
-
-    def flush(self) -> None:
-        """Nothing is buffered."""
+        return True
 
 
 def test_progress_is_json_lines_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress_line, "_LINE_EVERY_S", 3600.0)  # however slow the machine is
-    stream = Terminal(terminal=False)
-    with ProgressLine(stream) as progress:  # type: ignore[arg-type]
+    stream = io.StringIO()
+    with ProgressLine(stream) as progress:
         progress.phase("copying", 10)
         progress.advance(4)
         progress.advance(4)
-    lines = [json.loads(line) for line in stream.text.splitlines()]
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert [(line["phase"], line["records"], line["of_at_most"], line["ended"]) for line in lines] == [
         ("copying", 0, 10, False),
         ("copying", 8, 10, True),
@@ -84,36 +74,36 @@ def test_progress_is_json_lines_without_a_terminal(monkeypatch: pytest.MonkeyPat
 
 
 def test_progress_is_a_bar_on_a_terminal() -> None:
-    stream = Terminal(terminal=True)
-    with ProgressLine(stream) as progress:  # type: ignore[arg-type]
+    stream = Terminal()
+    with ProgressLine(stream) as progress:
         progress.phase("copying", 10)
         progress.advance(10)
-    last = stream.text.rsplit("\r", 1)[1]
+    last = stream.getvalue().rsplit("\r", 1)[1]
     assert last.startswith("\x1b[Kcopying [########################] 10 records, ")
     assert last.endswith("/s\n")
 
 
 def test_an_error_leaves_the_bar_where_it_was() -> None:
-    stream = Terminal(terminal=True)
+    stream = Terminal()
 
     def fail() -> None:
-        with ProgressLine(stream) as progress:  # type: ignore[arg-type]
+        with ProgressLine(stream) as progress:
             progress.phase("copying", 10)
             raise KeyError
 
     with pytest.raises(KeyError):
         fail()
-    assert stream.text.endswith("[........................] 0 records, 0/s\n")
+    assert stream.getvalue().endswith("[........................] 0 records, 0/s\n")
 
 
 def test_a_stream_that_takes_nothing_does_not_end_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = Terminal(terminal=False)
+    stream = Terminal()
 
     def full(_: str) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(stream, "write", full)
-    with ProgressLine(stream) as progress:  # type: ignore[arg-type]
+    with ProgressLine(stream) as progress:
         progress.phase("copying", 10)
         progress.advance(10)
 

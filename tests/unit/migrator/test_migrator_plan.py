@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from connect_share.errors import PlanFileError
 from connect_share.model.records import Record, TopicType
@@ -86,30 +84,6 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
     with pytest.raises(PlanFileError, match="cannot be written"):
         write_plan_file(tmp_path / "no" / "such" / "folder.json", "x")
-
-
-KEYS = st.one_of(
-    st.none(),
-    st.binary(),
-    st.sampled_from(
-        [b"connector-a", b"g.connector-a", b"session-key", b'["a",{}]', b'g.["a",{}]', b"[", b"g.status-task-a-0"]
-    ),
-)
-
-
-@given(
-    st.sampled_from(list(TopicType)),
-    st.lists(st.tuples(KEYS, st.one_of(st.none(), st.binary(), st.just(b'{"worker_id":"w"}')))),
-)
-def test_every_record_is_counted_once(topic_type: TopicType, pairs: list[tuple[bytes | None, bytes | None]]) -> None:
-    count = TopicCount(topic_type)
-    count.read(Record("t", 0, offset, 1, key, value) for offset, (key, value) in enumerate(pairs))
-    groups = count.groups.values()
-    assert count.illegal_keys + sum(group.records for group in groups) == len(pairs)
-    legal = [len(key or b"") + len(value or b"") for (key, value), _ in zip(pairs, range(len(pairs)), strict=True)]
-    assert sum(group.bytes for group in groups) <= sum(legal)
-    assert all(group.unparseable <= group.records for group in groups)
-    assert all(group.largest_bytes <= group.bytes for group in groups)
 
 
 def test_unparseable_and_workers() -> None:

@@ -15,8 +15,7 @@ from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode
 from connect_share.sealing.cipher import Cipher, Opened, is_sealed
 from connect_share.transform.rules import KeyTransform
 from connect_share.transform.sealed import Sealing
-from connect_share.worker_config import WorkerConfig
-from tests.support.sealed import GROUP, KEYS, key_text, sealed
+from tests.support.sealed import GROUP, KEYS, key_text, sealed, sharing_worker
 
 OFFSET = KeyTransform.between(TopicType.OFFSET, GROUP, GROUP)
 OTHER = KeyRing.parse(key_text(9))
@@ -103,9 +102,7 @@ def test_as_they_are_nothing_newer_is_covered(history: list[Record], there: list
 def test_what_the_worker_file_decides(
     lines: dict[str, str], group: str | None, has_sealed: bool, expected: tuple[object, object]
 ) -> None:
-    names = {"config.storage.topic": "c", "offset.storage.topic": "o", "status.storage.topic": "s"}
-    sharing = {"connect.management.topic.sharing.support": "enabled"}
-    worker = WorkerConfig.from_properties({"bootstrap.servers": "a:1", "group.id": GROUP, **names, **sharing, **lines})
+    worker = sharing_worker(**lines)
     transform = KeyTransform.between(TopicType.OFFSET, group, worker.cluster_group_id)
     sides = restore_sealings(worker, transform, lambda: has_sealed)
     assert sides == expected if not lines else tuple(side.mode for side in sides) == expected

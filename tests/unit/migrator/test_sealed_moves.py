@@ -9,7 +9,7 @@ import pytest
 from connect_share.errors import ConfigError, PlanRejectedError
 from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY
-from connect_share.worker_config import Isolation
+from connect_share.worker_config import SHARING_PROPERTY, Isolation
 from migrator.cli.options import plan_lines
 from migrator.moves import Intent, pair, refuse_same_topics
 from migrator.plan import (
@@ -24,22 +24,16 @@ from migrator.plan import (
 )
 from migrator.run import MigrationRun
 from tests.support.sealed import key_text
+from tests.support.worker_files import properties_of
 
 MODE = KEYS_PROPERTY.removesuffix(".keys")
 
 
 def worker_file(folder: Path, name: str, *, sharing: str = "enabled", group: str | None = None, **sealing: str) -> Path:
-    lines = {
-        "bootstrap.servers": "a:9092",
-        "group.id": group or name,
-        **{
-            f"{kind}.storage.topic": f"{name if group is None else 'shared'}-{kind}"
-            for kind in ("config", "offset", "status")
-        },
-        "connect.management.topic.sharing.support": sharing,
-        **({KEYS_PROPERTY: sealing["keys"]} if "keys" in sealing else {}),
-        **({MODE: sealing["mode"]} if "mode" in sealing else {}),
+    lines = properties_of("a:9092", group or name, f"{name if group is None else 'shared'}-") | {
+        SHARING_PROPERTY: sharing
     }
+    lines |= {{"keys": KEYS_PROPERTY, "mode": MODE}[each]: value for each, value in sealing.items()}
     path = folder / f"{name}.properties"
     path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
     return path
@@ -48,10 +42,10 @@ def worker_file(folder: Path, name: str, *, sharing: str = "enabled", group: str
 @pytest.mark.parametrize("kept", TopicType)
 def test_no_topic_of_the_destination_may_hold_the_group_already(tmp_path: Path, kept: TopicType) -> None:
     source, destination = worker_file(tmp_path, "g"), worker_file(tmp_path, "here", group="g")
-    destination.write_text(destination.read_text().replace(f"shared-{kept.value}", f"g-{kept.value}"))
+    destination.write_text(destination.read_text().replace(f"shared-{kept.value}s", f"g-{kept.value}s"))
     (move,) = moves = pair([source], [destination])
     move.kafka_cluster_id = "one"
-    with pytest.raises(ConfigError, match=f"g-{kept.value} holds the records of .* under g already"):
+    with pytest.raises(ConfigError, match=f"g-{kept.value}s holds the records of .* under g already"):
         refuse_same_topics(moves, "one")
     refuse_same_topics(moves, "another")
 
