@@ -44,10 +44,7 @@ class Check:
         members: more members of its JSON, by name.
         place: in lists of checks; those that do not say it are the last.
         run: its command, if findings are not all that it prints.
-        options: of that command.
-        examples: of that command.
-        timeout_s: of that command.
-        after_interruption: of that command.
+        options, examples, timeout_s, after_interruption: of that command.
     """
 
     name: str

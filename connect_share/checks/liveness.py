@@ -26,7 +26,6 @@ class LiveWorkers:
     """The live members of a Connect group.
 
     Attributes:
-        count: how many there are.
         ids: as in statuses, ``host:port``; ``None`` if a member does not say.
     """
 

@@ -27,8 +27,6 @@ class Orphans:
         tasks: statuses of tasks above the number of tasks.
         topics: which topics a connector uses.
         configs: task configurations, commits, task counts.
-        targets: target states.
-        offsets: source offsets.
     """
 
     statuses: dict[bytes, str] = field(default_factory=dict, repr=False)

@@ -40,7 +40,6 @@ class GroupRecords:
     """What is kept of the records of one group while its topics are read.
 
     Attributes:
-        group: its id.
         history: of its config topic, as its workers have it.
         status_ms: the time of the newest status, by original key.
         odd_keys: original keys in which another key seems to begin.

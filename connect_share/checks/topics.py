@@ -321,11 +321,7 @@ class Inspection:
 
 
 def inspect_topics(admin: Admin, specs: Sequence[TopicSpec]) -> Inspection:
-    """Check the topics of a worker, and ``__consumer_offsets`` and ``__transaction_state`` against the brokers' settings.
-
-    Raises:
-        BrokerError: not reachable, or not allowed to describe the topics.
-    """
+    """Check the topics of a worker, and ``__consumer_offsets`` and ``__transaction_state`` against the brokers' settings."""
     notes: list[str] = []
     settings: dict[int, dict[str, str]] = {}
     try:

@@ -136,11 +136,7 @@ def add_client_settings(group: argparse._ArgumentGroup, text: str) -> None:
 
 
 def client_settings_of(pairs: Sequence[str]) -> dict[str, str]:
-    """Return what was given with ``-X``.
-
-    Raises:
-        UsageError: it is no ``KEY=VALUE``.
-    """
+    """Return what was given with ``-X``."""
     found: dict[str, str] = {}
     for pair in pairs:
         name, separator, value = pair.partition("=")
@@ -255,11 +251,7 @@ def seconds(text: str, most: int = 3_600) -> float:
 
 
 def groups_of(names: Collection[str] | None) -> Collection[Group] | None:
-    """Return the groups that were named; ``None``: all.
-
-    Raises:
-        InvalidClusterGroupIdError: a name cannot be one.
-    """
+    """Return the groups that were named; ``None``: all."""
     return {None if name == PLAIN else ClusterGroupId(name) for name in names} if names else None
 
 

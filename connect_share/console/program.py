@@ -67,12 +67,10 @@ class Command:
         run: returns or yields what is to be printed, or prints itself and returns the exit code.
         text: one line for the list of the nouns of a verb; that of a verb without nouns is in the program's list of verbs.
         about: the description in its ``--help``.
-        examples: command lines.
         options: adds the options that only this command has.
         changes: help of ``--dry-run``, for a command that writes: it has ``--yes``, too.
         last: adds options that stand behind those that all commands have.
         timeout_s: the default of ``--timeout``.
-        forms: of the result.
         asks_cluster: it takes ``--profile``.
         after_interruption: says after Ctrl-C what was done and how to continue.
     """

@@ -51,12 +51,7 @@ class Newest(NamedTuple):
 
 @dataclass
 class KeyIds:
-    """Numbers of records by key id: of the ids that were known before, and of the first others.
-
-    Attributes:
-        counts: by id.
-        more: records with further ids.
-    """
+    """Numbers of records by key id: of the ids that were known before, and of the first others."""
 
     counts: Counter[int] = field(default_factory=Counter)
     more: int = 0
@@ -408,9 +403,6 @@ class GroupFold:
     workers refuse what is sealed, and so does this. Sealed values of any other group cannot be opened, and its plain records
     beside them may be old or forged: nothing is folded from the first one on.
 
-    Args:
-        worker: of a worker file, whichever there is.
-
     Attributes:
         fold: in the type of the topic.
         seals: of the group; ``None`` with plain keys, or if the worker file is not its own.
@@ -458,7 +450,6 @@ class GroupFolds(Generic[AnyGroupFold]):
         groups: the only ones that are folded; ``None``: all.
 
     Attributes:
-        by_group: the folds.
         unrecognized: records whose key is not Connect's.
         others: records of groups that were not asked for.
         beyond: records of groups for which there was no room.

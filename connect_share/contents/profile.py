@@ -123,7 +123,6 @@ class Chunk:
     """Consecutive records of a partition; the cleaner cannot take those near its end.
 
     Attributes:
-        records, bytes: of this chunk.
         superseded_records, superseded_bytes: of earlier records whose *next* record of the same key is in this chunk:
             the cleaner can remove them once it may read this chunk.
         tombstones, tombstone_bytes: live ones.

@@ -65,7 +65,6 @@ class StartupProfile:
     Attributes:
         too_slow: groups whose predicted start is above the limit.
         model_name: path of its file, or :data:`SHIPPED_NAME`.
-        now_ms: when it was made, milliseconds since the epoch.
     """
 
     topics: Mapping[TopicType, ProfiledTopic]
@@ -373,10 +372,6 @@ class CountJob:
         """Read and count.
 
         ``advance`` is called with the number of further records.
-
-        Raises:
-            BrokerError: a partition cannot be read.
-            ReadToEndTimeoutError: no progress for too long.
         """
         counters = {each.partition: PartitionCounter(self.topic_type, each.partition) for each in self.ranges}
         batches = read_batches(
@@ -413,12 +408,7 @@ class CountPlan:
 
     @classmethod
     def of(cls, topic_set: TopicSet, *, timeout_s: float) -> CountPlan:
-        """Ask the cluster for the three topics.
-
-        Raises:
-            TopicMissingError: names the topic and the property.
-            BrokerError: not reachable, or not allowed.
-        """
+        """Ask the cluster for the three topics."""
         configs: dict[TopicType, Mapping[str, str] | None] = {}
         notes: list[str] = []
         with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=timeout_s) as admin:

@@ -127,7 +127,6 @@ class Projection:
     """The same set with more groups like these.
 
     Attributes:
-        groups: how many.
         start_s: predicted start of one that is as large as the mean.
         received_per_s: records that every worker receives.
         worker_cpu_share: of a processor, that a Java worker needs to receive them.
@@ -190,13 +189,7 @@ def usage_of(
 ) -> Usage:
     """Return the usage of all groups.
 
-    Args:
-        topics: what the topics hold.
-        recent: what was written in the last ``window_s`` seconds.
-        members: live workers of the Connect groups; ``None``: not known.
-        model: of a start.
-        window_s: see ``recent``.
-        limits: what is still fine.
+    ``recent`` is what was written in the last ``window_s`` seconds; ``members`` is ``None`` where they are not known.
     """
     limits = limits or UsageLimits()
     counts: dict[Group, list[Count]] = {}
@@ -306,11 +299,7 @@ def measured_usage(
     limits: UsageLimits | None = None,
     note: Callable[[str], object],
 ) -> Usage:
-    """Return the usage of all groups of topics that were counted; ``note`` gets what could not be learnt.
-
-    Raises:
-        BrokerError: not reachable, or not allowed.
-    """
+    """Return the usage of all groups of topics that were counted; ``note`` gets what could not be learnt."""
     since_ms = time.time_ns() // 1_000_000 - round(window_s * 1000)
     with Admin(plan.topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=plan.timeout_s) as admin:
         recent = {topic_type: _recent(admin, plan, topic_type, since_ms) for topic_type in TopicType}

@@ -25,13 +25,6 @@ _LOOK_S: Final = 5.0
 class FollowedTopic:
     """Reads a topic to its end and follows it, in a thread of its own. Nothing is written or created.
 
-    Args:
-        spec: the topic.
-        settings: how to reach the cluster.
-        isolation: how the topic is read.
-        admin: shared client, left open.
-        worker: opens the values of its own group.
-
     Attributes:
         states: of all groups; empty while the topic is read for the first time after a failure.
         lag: records behind the end when that was asked last; ``None``: it is not known.
@@ -84,11 +77,7 @@ class FollowedTopic:
             self._stopping.wait(_AGAIN_S)
 
     def _follow(self) -> None:
-        """Follow the topic until its log fails.
-
-        Raises:
-            ConnectShareError: it has failed, or did not start.
-        """
+        """Follow the topic until its log fails."""
         topic = self.spec.topic
         facts = gather_facts(self._admin, [topic])
         if topic not in facts:
@@ -113,11 +102,7 @@ class FollowedTopic:
             log.stop(0.1)
 
     def _lag_of(self, log: KafkaBasedLog) -> int | None:
-        """Return how many offsets are not read yet; ``None`` while the brokers do not answer.
-
-        Raises:
-            ConnectShareError: the log has failed.
-        """
+        """Return how many offsets are not read yet; ``None`` while the brokers do not answer."""
         log.check_topic()
         positions = log.positions()
         try:

@@ -65,12 +65,7 @@ class _Families:
 
 
 class TopicMetrics(Collector):
-    """What the followed topics say, anew for each scrape.
-
-    Args:
-        topics: those that are followed.
-        members: live members of the Connect groups.
-    """
+    """What the followed topics say, anew for each scrape."""
 
     def __init__(self, topics: Sequence[FollowedTopic], members: Members) -> None:
         self._topics = {topic.spec.topic_type: topic for topic in topics}

@@ -37,11 +37,7 @@ class _ServerV6(_Server):
 class MetricsServer:
     """Answers scrapes in threads of its own until it is closed.
 
-    Args:
-        host: address to listen on.
-        port: 0 for any free one.
-        metrics: what is answered.
-        is_healthy: whether the metrics are of now.
+    Port 0 is any free one; ``is_healthy``: whether the metrics are of now.
 
     Raises:
         UsageError: the address cannot be listened on.

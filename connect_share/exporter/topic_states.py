@@ -69,12 +69,7 @@ class FollowedGroup(GroupFold):
 
 
 class TopicStates:
-    """A sink of one topic's log that keeps the state of every group; may be read by another thread.
-
-    Args:
-        topic_type: what kind of records the topic holds.
-        worker: opens the values of its own group.
-    """
+    """A sink of one topic's log that keeps the state of every group; may be read by another thread."""
 
     key_prefix: Final = b""
 

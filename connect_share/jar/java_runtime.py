@@ -85,11 +85,7 @@ def java_command() -> Path:
 
 
 def java_home_for_spark() -> Path | None:
-    """Return a ``JAVA_HOME`` under which PySpark starts; ``None`` when the machine's own Java does.
-
-    Raises:
-        JavaMissingError: there is no Java at all.
-    """
+    """Return a ``JAVA_HOME`` under which PySpark starts; ``None`` when the machine's own Java does."""
     if system_java() is not None:
         return None
     wrapper_home = cache_folder() / "java-home"

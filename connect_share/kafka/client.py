@@ -58,7 +58,6 @@ class Deadline:
 
     Attributes:
         timeout_s: the seconds that all steps have together, for texts.
-        at_s: the point.
         clock: gives the time now.
     """
 
@@ -298,11 +297,7 @@ def give_up(producer: Producer) -> None:
 
 
 def fence(settings: ClientSettings, transactional_id: str, *, client_id: str, timeout_s: float = 30.0) -> None:
-    """Take a transactional id over: its producer of before can write no more, its open transaction is aborted.
-
-    Raises:
-        BrokerError: the coordinator refused or did not answer.
-    """
+    """Take a transactional id over: its producer of before can write no more, its open transaction is aborted."""
     overrides = {"transactional.id": transactional_id, "transaction.timeout.ms": "10000"}
     try:
         producer(settings, client_id=client_id, overrides=overrides).init_transactions(timeout_s)
@@ -316,9 +311,6 @@ def admin_client(
     """Make an admin client.
 
     ``on_error`` hears of connection trouble, while the client is polled.
-
-    Raises:
-        ConfigError: the client library does not take a setting.
     """
     return _made(AdminClient, {**settings.properties, **_EVERY_CLIENT, "client.id": client_id}, on_error)
 

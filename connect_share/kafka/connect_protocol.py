@@ -1,7 +1,8 @@
 """What Connect workers send each other through the group coordinator: the state of a worker and its assignment.
 
 Source: ``ConnectProtocol`` (version 0), ``IncrementalCooperativeConnectProtocol`` (1: KIP-415, 2: KIP-507), and the types
-``ExtendedWorkerState`` and ``ExtendedAssignment``.
+``ExtendedWorkerState`` and ``ExtendedAssignment``. What does not fit, and bytes that are none of a worker, are a
+``GroupProtocolError``.
 """
 
 from __future__ import annotations
@@ -111,11 +112,7 @@ class ExtendedWorkerState:
 
 
 def encode_worker_state(state: ExtendedWorkerState) -> bytes:
-    """Return the metadata of a member.
-
-    Raises:
-        GroupProtocolError: a number or text does not fit.
-    """
+    """Return the metadata of a member."""
     found = _packed(">h", state.version) + _text(state.url) + _packed(">q", state.config_offset)
     if state.version == EAGER_VERSION:
         return found
@@ -126,11 +123,7 @@ def encode_worker_state(state: ExtendedWorkerState) -> bytes:
 
 
 def decode_worker_state(data: bytes) -> ExtendedWorkerState:
-    """Return the state that the metadata of a member hold.
-
-    Raises:
-        GroupProtocolError: they are not those of a Connect worker.
-    """
+    """Return the state that the metadata of a member hold."""
     reader = _Reader(data)
     version = reader.version()
     url, config_offset = reader.text(), reader.number(">q")
@@ -141,22 +134,14 @@ def decode_worker_state(data: bytes) -> ExtendedWorkerState:
 
 
 def worker_url(metadata: bytes) -> str:
-    """Return the URL of a worker from its metadata, with which those of all versions begin.
-
-    Raises:
-        GroupProtocolError: they do not begin so.
-    """
+    """Return the URL of a worker from its metadata, with which those of all versions begin."""
     reader = _Reader(metadata)
     reader.version()
     return reader.text()
 
 
 def encode_assignment(assignment: ExtendedAssignment) -> bytes:
-    """Return the assignment of a member.
-
-    Raises:
-        GroupProtocolError: a number or text does not fit.
-    """
+    """Return the assignment of a member."""
     found = _packed(">hh", assignment.version, assignment.error) + _text(assignment.leader)
     found += _text(assignment.leader_url) + _packed(">q", assignment.config_offset) + _entries(assignment.assigned)
     if assignment.version == EAGER_VERSION:
@@ -165,11 +150,7 @@ def encode_assignment(assignment: ExtendedAssignment) -> bytes:
 
 
 def decode_assignment(data: bytes) -> ExtendedAssignment:
-    """Return the assignment that these bytes hold.
-
-    Raises:
-        GroupProtocolError: they hold none.
-    """
+    """Return the assignment that these bytes hold."""
     reader = _Reader(data)
     version, error = reader.version(), reader.number(">h")
     leader, leader_url, config_offset = reader.text(), reader.text(), reader.number(">q")

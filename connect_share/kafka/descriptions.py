@@ -84,9 +84,7 @@ class GroupMember:
     """A live member of a Connect group.
 
     Attributes:
-        member_id: its id in the group protocol.
         worker_id: ``host:port`` as in statuses; ``None`` where its metadata do not have it.
-        client_id: of its client.
         protocol: name of the group protocol, such as ``sessioned``; empty while the group rebalances.
     """
 

@@ -61,21 +61,13 @@ class TopicFacts:
 
 
 def gather_facts(admin: Admin, topics: Iterable[str]) -> dict[str, TopicFacts]:
-    """Return ids, partitions and ends of all topics, asked for at once; topics that do not exist are absent.
-
-    Raises:
-        BrokerError: not reachable, or not allowed to describe a topic.
-    """
+    """Return ids, partitions and ends of all topics, asked for at once; topics that do not exist are absent."""
     asked_s = time.monotonic()
     return with_ends(admin, admin.describe_topics(topics), asked_s)
 
 
 def with_ends(admin: Admin, descriptions: Mapping[str, TopicDescription], asked_s: float) -> dict[str, TopicFacts]:
-    """Return the facts of topics that were described; ``asked_s`` is when that was asked for.
-
-    Raises:
-        BrokerError: not reachable, or a topic is gone meanwhile.
-    """
+    """Return the facts of topics that were described; ``asked_s`` is when that was asked for."""
     found = admin.log_ends((name, part.id) for name, topic in descriptions.items() for part in topic.partitions)
     return {
         name: TopicFacts(
@@ -89,11 +81,7 @@ def with_ends(admin: Admin, descriptions: Mapping[str, TopicDescription], asked_
 
 
 def read_facts(admin: Admin, topics: Iterable[str]) -> dict[str, TopicFacts]:
-    """Return the same as :func:`gather_facts`, with the first offsets that are kept.
-
-    Raises:
-        BrokerError: not reachable, or not allowed to describe a topic.
-    """
+    """Return the same as :func:`gather_facts`, with the first offsets that are kept."""
     asked_s = time.monotonic()
     descriptions = admin.describe_topics(topics)
     # The starts first: what is deleted meanwhile makes no range that ends before it starts.
@@ -163,12 +151,7 @@ def admin_of(worker: WorkerConfig) -> Admin:
 def read_records(
     worker: WorkerConfig, ranges: Sequence[OffsetRange], isolation: Isolation, *, with_headers: bool = False
 ) -> Iterator[Record]:
-    """Yield the records of offset ranges of the worker's cluster, in offset order within each partition.
-
-    Raises:
-        BrokerError: reading was refused.
-        ReadToEndTimeoutError: the end of a range was not reached.
-    """
+    """Yield the records of offset ranges of the worker's cluster, in offset order within each partition."""
     return read_ranges(
         worker.consumer_settings(),
         ranges,
@@ -180,11 +163,7 @@ def read_records(
 
 
 def read_messages(worker: WorkerConfig, ranges: Sequence[OffsetRange], isolation: Isolation) -> Iterator[list[Message]]:
-    """Yield the messages of offset ranges of the worker's cluster in batches, in offset order within each partition.
-
-    Raises:
-        BrokerError, ReadToEndTimeoutError: as :func:`read_records`.
-    """
+    """Yield the messages of offset ranges of the worker's cluster in batches, in offset order within each partition."""
     return read_batches(
         worker.consumer_settings(),
         ranges,
@@ -233,10 +212,7 @@ def destination_settings(
 def require_no_open_transaction(admin: Admin, facts: TopicFacts, *, wait_s: float = 0.0) -> None:
     """Refuse a topic with a transaction open in front of the ends taken before.
 
-    Args:
-        admin: of the topic's cluster.
-        facts: the topic with its ends.
-        wait_s: wait this long for transactions that are open now, seconds.
+    Those that are open now are waited for, ``wait_s`` seconds.
 
     Raises:
         OpenTransactionError: a transaction is open in front of an end. A reader of committed records would stop

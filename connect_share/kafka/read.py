@@ -97,11 +97,7 @@ def read_batches(
     client_id: str,
     idle_timeout_s: float = IDLE_TIMEOUT_S,
 ) -> Iterator[list[Message]]:
-    """Yield the same records as :func:`read_ranges`, in batches of the client's own messages.
-
-    Raises:
-        ReadToEndTimeoutError, BrokerError: as :func:`read_ranges`.
-    """
+    """Yield the same records as :func:`read_ranges`, in batches of the client's own messages."""
     with RangeReader(settings, ranges, isolation=isolation, client_id=client_id) as reader:
         yield from reader.batches(idle_timeout_s)
 
@@ -110,9 +106,6 @@ class RangeReader(AbstractContextManager["RangeReader"]):
     """The client that reads given ranges; it fetches from the moment on when it is made, while others are being read.
 
     ``ranges`` has at most one range for each partition.
-
-    Attributes:
-        ranges: that are read.
     """
 
     def __init__(
@@ -145,11 +138,7 @@ class RangeReader(AbstractContextManager["RangeReader"]):
     __exit__ = close
 
     def batches(self, idle_timeout_s: float = IDLE_TIMEOUT_S) -> Iterator[list[Message]]:
-        """Yield all records once, in offset order within each partition.
-
-        Raises:
-            ReadToEndTimeoutError, BrokerError: as :func:`read_ranges`.
-        """
+        """Yield all records once, in offset order within each partition."""
         budget = sum(self._ends[at] - start for at, start in self._positions.items())
         quiet_since = time.monotonic()
         client = self._client
@@ -434,10 +423,6 @@ def find_open_transactions(
     """Look in which partitions a transaction is open now, and whose it is.
 
     ``timeout_s`` is the longest wait for each of three answers.
-
-    Raises:
-        BrokerError: the brokers did not say.
-        ReadToEndTimeoutError: a record could not be read in time.
     """
     at = [(topic, partition) for partition in partitions]
     ends = admin.end_offsets(at, timeout_s=timeout_s)

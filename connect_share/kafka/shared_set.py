@@ -147,12 +147,7 @@ def create_planned(admin: Admin, planned: Sequence[PlannedTopic], *, timeout_s: 
 
 
 def create_missing(admin: Admin, specs: Sequence[TopicSpec]) -> list[str]:
-    """Make those topics that do not exist as ``create topics`` would; gives their names.
-
-    Raises:
-        ConfigError: a set-up that cannot work, or one the brokers refuse; names the property.
-        ReplicationFactorError, TopicError, BrokerError: as :func:`create_planned`.
-    """
+    """Make those topics that do not exist as ``create topics`` would; gives their names."""
     return create_planned(admin, plan_topics(admin, specs), timeout_s=CREATE_TIMEOUT_S)
 
 

@@ -149,7 +149,6 @@ class CheckedWriter:
     The producer is made with the first record: most slices of a small cluster are empty.
 
     Attributes:
-        topic: that is written to.
         delivered: is called with each acknowledgement, by a bulk producer with each failure only.
     """
 

@@ -103,12 +103,7 @@ class SharedReader:
             client.close()
 
     def read(self, read: TopicRead, timeout_s: float) -> CatchUp:
-        """Read everything together with the others; return what was found in this topic.
-
-        Raises:
-            ReadToEndTimeoutError, BrokerError: as :meth:`CatchUpRead.run`, for each of the logs.
-            BaseException: what a log's ``check`` raised.
-        """
+        """Read everything together with the others; return what was found in this topic."""
         with self._changed:
             self._asked[read.topic] = read
             self._changed.notify_all()

@@ -193,11 +193,7 @@ class RoutedLog:
         self._on_failed(self._failure)
 
     def start(self) -> None:
-        """Take part in what was read for all; who comes late reads what is there by itself.
-
-        Raises:
-            ConnectShareError: what the store raised for a record, reading was refused, or the end was not reached in time.
-        """
+        """Take part in what was read for all; who comes late reads what is there by itself."""
         if not self._hub.is_read:
             raise NotStartedError(f"topic {self._hub.log.topic} was not read yet")
         if self._late is not None and self._failure is None:

@@ -311,9 +311,6 @@ class KafkaBasedLog:
         """Wait until an acknowledged record, and everything before it in its partition, was applied.
 
         No broker is asked: the acknowledgement says where the record is.
-
-        Raises:
-            ReadToEndTimeoutError, LogFailedError, TopicRecreatedError: as :meth:`read_to_end`.
         """
         self._check_running()
         self.check_may_wait()
@@ -368,9 +365,6 @@ class KafkaBasedLog:
         """Read to the end, then return the result of ``read``, called with the positions while nothing is being applied.
 
         The thread that applies records calls it, so it has to be quick.
-
-        Raises:
-            ReadToEndTimeoutError, LogFailedError, TopicRecreatedError, BrokerError: as :meth:`read_to_end`.
         """
         deadline = Deadline.after(timeout_s)
         self.read_to_end(timeout_s)

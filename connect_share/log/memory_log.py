@@ -129,11 +129,7 @@ class MemoryLog:
         self._topic.check_may_wait()
 
     def send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
-        """Write one record; it is acknowledged and applied when this returns.
-
-        Raises:
-            StoreClosedError, NotStartedError: the log does not run.
-        """
+        """Write one record; it is acknowledged and applied when this returns."""
         self._check_running()
         written: Future[RecordMetadata] = Future()
         written.set_result(self._topic.append(key, value))

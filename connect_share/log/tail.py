@@ -71,7 +71,6 @@ class LogState:
 
     Attributes:
         stopping: set when the log is being stopped.
-        failure: what ended the log.
         awaited: how many threads wait for the log to come further.
     """
 
@@ -243,9 +242,6 @@ class Tail:
         """Return the result of ``read``, called with the positions while nothing is being applied.
 
         ``read`` runs in the thread that applies records, so it has to be quick; what ``check`` raises ends the wait.
-
-        Raises:
-            BrokerTimeoutError: there was no such moment in time.
         """
         answer: Future[T] = Future()
 

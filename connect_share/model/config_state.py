@@ -144,11 +144,7 @@ class ConfigTables:
 
     @classmethod
     def read(cls, saved: Mapping[str, Any]) -> ConfigTables:
-        """Return the tables of which :meth:`saved` returned these values.
-
-        Raises:
-            KeyError, TypeError, ValueError: they are something else.
-        """
+        """Return the tables of which :meth:`saved` returned these values."""
         return cls(**{each.name: each.metadata["read"](saved[each.name]) for each in fields(cls)})
 
 

@@ -53,11 +53,7 @@ class Record:
         return self.headers
 
     def headers_size(self) -> int:
-        """Return an upper bound for the bytes the headers take.
-
-        Raises:
-            UnreadableHeadersError: they cannot be known.
-        """
+        """Return an upper bound for the bytes the headers take."""
         return sum(len(name.encode()) + len(value or b"") + 10 for name, value in self.whole_headers())
 
     def __repr__(self) -> str:

@@ -110,11 +110,7 @@ class StorageLife:
             self._start_ended.set()
 
     def on_abort(self, abort: Callable[[], object]) -> None:
-        """Have this called if the storage is closed while it starts.
-
-        Raises:
-            StoreClosedError: it was closed already.
-        """
+        """Have this called if the storage is closed while it starts."""
         with self._lock:
             self._aborts.append(abort)
         self.check_not_closed()
@@ -348,10 +344,7 @@ class TopicsStart:
     :meth:`read`. In this order, records of a topic that is deleted at that moment are not taken for those of its successor.
 
     Args:
-        worker: names the topics, and how to reach them.
-        stack: closes what is made here.
         group_id: whose live members are asked for; ``None``: those of all groups.
-        began_s: when the start began, by the monotonic clock.
 
     Attributes:
         guard: refuses writes while members of a group are alive, and to topics that are refused.
@@ -451,9 +444,6 @@ class TopicsStart:
         """Start logs, or stores over them, each in a thread; return how many seconds after the begin each was ready.
 
         ``on_abort`` is given what stops them before they are ready.
-
-        Raises:
-            ConnectShareError: as entering a ``ConnectStorage``; all of them were stopped.
         """
         seconds: dict[TopicType, float] = {}
 
@@ -498,11 +488,7 @@ class TopicsStart:
 
 
 def start_storage(options: StorageOptions, life: StorageLife, stack: ExitStack) -> RunningStorage:
-    """Start the three stores, from a checkpoint where that is as good as reading everything; ``stack`` closes them.
-
-    Raises:
-        ConnectShareError: as entering a ``ConnectStorage``.
-    """
+    """Start the three stores, from a checkpoint where that is as good as reading everything; ``stack`` closes them."""
     began_s, worker = time.monotonic(), options.worker
     if worker.sealing_keys is not None:
         # Beside the first answers of the brokers, which take about as long.

@@ -422,11 +422,7 @@ def serialised_offset(
     partition: Mapping[str, Any] | None,
     offset: Mapping[str, Any] | None,
 ) -> tuple[bytes, bytes | None]:
-    """Return wire key and value of an offset.
-
-    Raises:
-        ValueFormatError: partition or offset is no map Connect can write.
-    """
+    """Return wire key and value of an offset."""
     validate_offset_map(partition, "partition")
     validate_offset_map(offset)
     return wire_key(offset_key(connector, partition), cluster_group_id), offset_value(offset)

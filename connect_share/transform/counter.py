@@ -28,7 +28,6 @@ class RecordCounter:
     """The counts of one source topic.
 
     Args:
-        transform: of the records.
         limit_bytes: the largest record that the destination takes.
         opener: opens them; by default they are counted as they are.
         added_bytes: by which a value is longer at the destination.
@@ -49,11 +48,7 @@ class RecordCounter:
         self._known: set[bytes] = set()
 
     def count_batch(self, batch: Sequence[Message]) -> None:
-        """Count a batch as :meth:`count` does, without a record for each ordinary message.
-
-        Raises:
-            PlanRejectedError: as :meth:`count`.
-        """
+        """Count a batch as :meth:`count` does, without a record for each ordinary message."""
         if self.opener.is_on:
             for message in batch:
                 self.count(to_whole_record(message))

@@ -36,7 +36,6 @@ class Sealing:
 
     Attributes:
         keys: of the worker file; ``None``: nothing is opened or sealed.
-        mode: of the worker file.
         as_is: sealed values are carried without being opened.
     """
 
@@ -85,7 +84,6 @@ class Opener:
         newest: times of values that were read before.
 
     Attributes:
-        transform: see there.
         unopened: by record key, for newest values that cannot be opened: the id of the key they are sealed with.
     """
 
@@ -168,12 +166,10 @@ class Sealer:
 
     Args:
         sealing: of the destination; values under plain keys are never sealed.
-        transform: of the move.
         newest: times of what is at the destination, by whole key; a copy is later than those.
 
     Attributes:
         newest: the same, with what was sealed here.
-        prefix: of the keys.
     """
 
     def __init__(self, sealing: Sealing, transform: KeyTransform, newest: Mapping[bytes, int] | None = None) -> None:
@@ -204,14 +200,7 @@ class Sealer:
 
 
 class Resealer:
-    """Opens the values of one slice when they are read, and seals them when they are written.
-
-    Args:
-        transform: of the move.
-        source: of the group whose keys are read.
-        destination: of the group whose keys are written.
-        times: before the slice.
-    """
+    """Opens the values of one slice when they are read, and seals them when they are written."""
 
     def __init__(self, transform: KeyTransform, source: Sealing, destination: Sealing, times: SealTimes) -> None:
         self.opener = Opener(source, transform, times.source)
@@ -226,11 +215,7 @@ class Resealer:
         return replace(record, value=self.sealer.sealed(key, record.value, written_ms))
 
     def add_times_to(self, times: SealTimes) -> None:
-        """Add when what was opened and sealed was written.
-
-        Raises:
-            ConfigError: a value is sealed with a key that is not there.
-        """
+        """Add when what was opened and sealed was written."""
         self.opener.require_opened()
         times.source.update(self.opener.newest())
         times.destination.update(self.sealer.newest)

@@ -145,11 +145,7 @@ _OAUTH_HANDLERS: Final = (
 
 
 def translate_sasl(java: Mapping[str, str]) -> dict[str, str]:
-    """Translate mechanism and login module: PLAIN, SCRAM-SHA-256/512, OAUTHBEARER (client credentials, unsecured).
-
-    Raises:
-        ConfigError: names the property that cannot be translated.
-    """
+    """Translate mechanism and login module: PLAIN, SCRAM-SHA-256/512, OAUTHBEARER (client credentials, unsecured)."""
     mechanism = java.get("sasl.mechanism", "GSSAPI").strip()
     if mechanism not in ("PLAIN", "OAUTHBEARER", *_SCRAM):
         raise refusal(
@@ -270,9 +266,6 @@ def translate_tls(java: Mapping[str, str]) -> dict[str, str]:
 
     Trust stores may be PEM, PKCS12 or JKS (the last two are read with Java's keytool and handed over in memory), key
     stores PEM or PKCS12.
-
-    Raises:
-        ConfigError: names the property and the remedy.
     """
     for name, remedy in _REFUSED.items():
         if java.get(name, "").strip():
@@ -435,11 +428,7 @@ IGNORED: Final[Mapping[str, str]] = {
 
 
 def whole_number(name: str, value: str) -> int:
-    """Read an integer as Java does (no underscores).
-
-    Raises:
-        ConfigError: it is none; names the property.
-    """
+    """Read an integer as Java does (no underscores)."""
     text = value.strip()
     if not _INTEGER.fullmatch(text):
         raise refusal(name, "is not a whole number")

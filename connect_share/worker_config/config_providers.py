@@ -317,9 +317,7 @@ def declared_providers(
 ) -> dict[str, ConfigProvider]:
     """Make and configure the providers that a worker file declares, by name.
 
-    Args:
-        properties: the worker's.
-        own: providers by name that take the place of what the file says of their class, or are further ones.
+    Those of ``own`` take the place of what the file says of their class, or are further ones.
     """
     names = [name.strip() for name in properties.get(_PREFIX, "").split(",") if name.strip()]
     providers: dict[str, ConfigProvider] = {}

@@ -120,11 +120,7 @@ def is_topic_name(text: str) -> bool:
 
 
 def check_topic_name(property_name: str, topic: str) -> None:
-    """Refuse what Kafka would refuse as the name of a topic.
-
-    Raises:
-        ConfigError: names the property.
-    """
+    """Refuse what Kafka would refuse as the name of a topic."""
     if _LEGAL_TOPIC.fullmatch(topic) is None:
         raise refusal(
             property_name, f": {topic!r} cannot be a topic name; up to 249 characters A-Z a-z 0-9 . _ - are allowed"
@@ -501,9 +497,6 @@ def profile_in_use(name: str | None) -> Iterator[None]:
 
     They win over those of every worker file that is read in this block, but for its brokers. A command line reads worker
     files in many places; a library that embeds the stores gives settings itself.
-
-    Raises:
-        ConfigError: as :func:`load_profile`.
     """
     name = name or os.environ.get(PROFILE_VARIABLE)
     before = dict(_connection)
