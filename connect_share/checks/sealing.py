@@ -17,15 +17,7 @@ from typing import Final
 from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity, counted, errors_first, exit_code, finding_lines, of_group
 from connect_share.checks.worker_file import CheckedFile, worker_finding
-from connect_share.console import (
-    Group,
-    Output,
-    Parser,
-    Result,
-    group_order,
-    plural,
-    shown_group,
-)
+from connect_share.console import Group, Output, Parser, Result, group_order, plural, shown_group
 from connect_share.console.options import add_topics, topic_set_of
 from connect_share.contents.groups import Contents, Newest, SealCount, SealKind, TopicContents, ids_text, read_topics
 from connect_share.errors import listed

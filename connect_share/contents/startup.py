@@ -1,8 +1,4 @@
-"""Profile, prediction and advice in one value, and as JSON members. Pure.
-
-The start-up profile for people: topics, kinds of records, groups with their predicted start, and advice.
-
-One bounded read of the three topics for their profile, by ``check startup`` or by Spark tasks.
+"""The start-up profile, its predictions and advice, as JSON and for people, and the one bounded read that it takes.
 
 Memory holds eight bytes and their place for each distinct key of one topic at a time, and no values.
 """

@@ -8,12 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from connect_share.errors import (
-    BrokerError,
-    LiveMembersError,
-    OpenTransactionError,
-    TopicMissingError,
-)
+from connect_share.errors import BrokerError, LiveMembersError, OpenTransactionError, TopicMissingError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline, Message, is_unknown_topic
 from connect_share.kafka.create import TopicSpec, check_cleanup_policy, check_partition_count, ensure_topic, topic_spec

@@ -24,13 +24,7 @@ from connect_share.kafka.client import Deadline, is_unknown_topic
 from connect_share.kafka.create import CREATE_TIMEOUT_S, TopicSpec, check_partition_count
 from connect_share.kafka.facts import TopicFacts, find_or_create
 from connect_share.kafka.read import OpenTransactions
-from connect_share.log.first_read import (
-    CatchUp,
-    SharedReader,
-    StartContext,
-    TopicRead,
-    not_at_end,
-)
+from connect_share.log.first_read import CatchUp, SharedReader, StartContext, TopicRead, not_at_end
 from connect_share.log.protocol import (
     STOP_TIMEOUT_S,
     Call,

@@ -1,9 +1,4 @@
-"""Carries out operations on an event loop, with a few threads for what blocks.
-
-The three stores with awaitable writes; errors, deadlines and what is written are those of the stores behind them.
-
-``ConnectStorage`` on asyncio.
-"""
+"""``ConnectStorage`` on asyncio: operations on an event loop, with a few threads for what blocks."""
 
 from __future__ import annotations
 

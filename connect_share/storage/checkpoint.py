@@ -1,10 +1,7 @@
-"""The file: one line that says what follows and its hash, then JSON. Holds secrets, hence mode 0600.
+"""Checkpoints: when one and what is new are provably as good as a full read, and writing one while the stores run.
 
-A file that is damaged, of another format or another user's is recognised before anything in it is used.
-
-When a checkpoint and what is new together are what a full read would give. Pure.
-
-Using a checkpoint for a start, if it is provably as good as a full read, and writing one while the stores run.
+The file is one line that says what follows and its hash, then JSON. It holds secrets, hence mode 0600. One that is damaged,
+of another format or another user's is recognised before anything in it is used.
 """
 
 from __future__ import annotations
@@ -26,13 +23,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from connect_share.errors import (
-    AuthorizationError,
-    BrokerError,
-    RecordFileError,
-    TopicRecreatedError,
-    safe_text,
-)
+from connect_share.errors import AuthorizationError, BrokerError, RecordFileError, TopicRecreatedError, safe_text
 from connect_share.files import write_private_file
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.facts import TopicFacts, gather_facts

@@ -1,11 +1,4 @@
-"""The life of a storage: started once, closed by any thread at any moment, failed, forked.
-
-Noticing topics that were never moved onto sharing.
-
-What a start took, and what it met.
-
-The start of the three stores of one worker: one admin round, one client that reads, each store in a thread.
-"""
+"""The life of a storage, and its start: one admin round, one client that reads, each store in a thread."""
 
 from __future__ import annotations
 

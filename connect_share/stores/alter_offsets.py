@@ -1,8 +1,6 @@
-"""Changes of source offsets, in the JSON of Connect's REST API (KIP-875): pure functions.
+"""Changing and forgetting source offsets of a stopped connector, in the JSON of Connect's REST API (KIP-875).
 
 What is read here comes from a file or from a topic, so it is bounded, and no message holds a value.
-
-Changing and forgetting the offsets of a stopped connector, as Connect's REST API does.
 """
 
 from __future__ import annotations

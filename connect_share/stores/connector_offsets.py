@@ -3,10 +3,6 @@
 The configuration comes from a topic that others may write to, so nothing in it is trusted: what it may override is
 the worker's policy, references to config providers are not followed, and the worker's credentials stay with the worker's
 own way to its brokers.
-
-Offsets of one connector where they may lie in two places: its own topic and the worker's.
-
-Where each connector's offsets are kept while a storage runs: the worker's topic, or one of its own before it.
 """
 
 from __future__ import annotations

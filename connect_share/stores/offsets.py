@@ -1,9 +1,4 @@
-"""Offsets of one connector, as its tasks read them at start.
-
-Offsets of one task, collected while records flow and flushed in one go.
-
-The offset topic of a worker: raw offsets of every connector of one cluster group.
-"""
+"""The offset topic of a worker, and the offsets of one connector: read at the start of its tasks, flushed in one go."""
 
 from __future__ import annotations
 

@@ -10,12 +10,7 @@ from typing import Any, Final, Self
 
 from connect_share.errors import ValueFormatError, refusal
 from connect_share.model.keys import shown
-from connect_share.worker_config.config_providers import (
-    ConfigProvider,
-    Replacements,
-    declared_providers,
-    has_reference,
-)
+from connect_share.worker_config.config_providers import ConfigProvider, Replacements, declared_providers, has_reference
 from connect_share.worker_config.worker import WorkerConfig
 
 RELOAD_PROPERTY: Final = "config.action.reload"
