@@ -159,6 +159,7 @@ class RoutedLog:
         self._failure: ConnectShareError | None = None
         self._unacknowledged: set[Future[RecordMetadata]] = set()
         self.key_prefix = sink.key_prefix
+        self.positions, self.check_may_wait = hub.log.positions, hub.log.check_may_wait
         self.own = 0
 
     @property
@@ -166,10 +167,6 @@ class RoutedLog:
         """Number of records read whose key does not have the sink's prefix."""
         feed = self._hub.router
         return feed.own + feed.foreign - self.own
-
-    def positions(self) -> Mapping[int, int]:
-        """Return the next offset to be read of each partition."""
-        return self._hub.log.positions()
 
     def deliver(self, records: Sequence[Record]) -> None:
         """Apply records; called by the thread that reads for all, which nothing may end."""
@@ -241,10 +238,6 @@ class RoutedLog:
         if self._failure is not None:
             raise self._failure
         self._hub.log.check_topic()
-
-    def check_may_wait(self) -> None:
-        """Raise ``UsageError`` in a thread that a wait would wait for."""
-        self._hub.log.check_may_wait()
 
     def send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
         """Write one record through the producer that all groups share."""

@@ -67,6 +67,7 @@ class KafkaBasedLog:
     Attributes:
         caught_up: what the first read found; ``None`` before its end.
         check_topic: raises if what was read counts no more; as :meth:`LogState.check`.
+        positions: returns the next offset to be read of each partition: the consumer's progress, foreign records included.
 
     Source: ``KafkaBasedLog``. Unlike Java's it gives up at a deadline and says so, and after its thread has failed every
     call fails (decision 3). Errors of the broker that Java's logs and survives do not end it.
@@ -98,7 +99,7 @@ class KafkaBasedLog:
         self._context = context or StartContext()
         self._start_timeout_s = start_timeout_s
         self._state = LogState(topic, on_failed)
-        self.check_topic = self._state.check
+        self.check_topic, self.positions = self._state.check, self._state.positions
         self._feed = feed or RecordFeed(sink, key_watch)
         self._identity = TopicIdentity(admin, topic)
         self._watch = IdentityWatch(topic, self._identity, fail=self._state.fail)
@@ -134,10 +135,6 @@ class KafkaBasedLog:
     def foreign_records(self) -> int:
         """Number of records read whose key does not have the sink's prefix."""
         return self._feed.foreign
-
-    def positions(self) -> Mapping[int, int]:
-        """Return the next offset to be read of each partition: the consumer's progress, foreign records included."""
-        return self._state.positions()
 
     def start(self) -> None:
         """Make sure of the topic, read it to the end known now, then follow it in a thread.
@@ -228,7 +225,7 @@ class KafkaBasedLog:
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Send what is under way, within ``timeout_s``, then end the thread and close the clients; may be called twice."""
-        if self._state.forked:
+        if self._state.process.forked:
             return  # threads and clients are the other process's
         deadline = Deadline.after(timeout_s)
         self._state.stop()

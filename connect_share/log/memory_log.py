@@ -99,6 +99,7 @@ class MemoryLog:
         self._started = False
         self._stopped = False
         self.foreign_records = 0
+        self.check_may_wait = topic.check_may_wait
 
     def take(self, record: Record) -> None:
         """Apply a record of this group; count any other."""
@@ -123,10 +124,6 @@ class MemoryLog:
 
     def check_topic(self) -> None:
         """Return: memory does not fail."""
-
-    def check_may_wait(self) -> None:
-        """Raise ``UsageError`` in a listener."""
-        self._topic.check_may_wait()
 
     def send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
         """Write one record; it is acknowledged and applied when this returns."""

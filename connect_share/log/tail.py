@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager, suppress
+from dataclasses import KW_ONLY, dataclass
 from typing import Final, TypeVar
 
 from connect_share.errors import (
@@ -77,18 +78,13 @@ class LogState:
     def __init__(self, topic: str, on_failed: OnFailed | None = None) -> None:
         self._topic = topic
         self._on_failed = on_failed
-        self._process = OwnerProcess(f"the log of topic {topic}")
+        self.process = OwnerProcess(f"the log of topic {topic}")
         self._changed = threading.Lock()
         self._positions: dict[int, int] = {}
         self.stopping = threading.Event()
         self.failure: BaseException | None = None
         self.awaited = 0
         self._waiting: dict[Future[None], Mapping[int, int]] = {}
-
-    @property
-    def forked(self) -> bool:
-        """Whether this process has only a copy of the log, as it was when the process was forked."""
-        return self._process.forked
 
     def positions(self) -> dict[int, int]:
         """Return the next offset to be read of each partition."""
@@ -155,7 +151,7 @@ class LogState:
             LogFailedError: the thread that follows it died.
             StoreClosedError: it is followed by another process, from which this one was forked.
         """
-        self._process.check()
+        self.process.check()
         if self.failure is not None:
             raise self._raised(self.failure)
 
@@ -200,6 +196,7 @@ _LOGGED_EVERY_S: Final = 30.0
 _RECORDS_GONE: Final = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")
 
 
+@dataclass(eq=False, repr=False)
 class Tail:
     """Follows a topic from the positions of its log on, until the log stops or has failed.
 
@@ -209,32 +206,22 @@ class Tail:
         trouble: the newest error that the client reported since it moved on last.
     """
 
-    def __init__(
-        self,
-        topic: str,
-        state: LogState,
-        feed: RecordFeed,
-        settings: ClientSettings,
-        *,
-        client_id: str,
-        isolation: Isolation,
-        identity: TopicIdentity,
-        watch: IdentityWatch,
-        may_start: threading.Event,
-    ) -> None:
-        self._topic = topic
-        self._state = state
-        self._feed = feed
-        self._settings = settings
-        self._client_id = client_id
-        self._isolation = isolation
-        self._identity = identity
-        self._watch = watch
-        self._may_start = may_start
+    topic: str
+    state: LogState
+    feed: RecordFeed
+    settings: ClientSettings
+    _: KW_ONLY
+    client_id: str
+    isolation: Isolation
+    identity: TopicIdentity
+    watch: IdentityWatch
+    may_start: threading.Event
+
+    def __post_init__(self) -> None:
         self._logged_s = -_LOGGED_EVERY_S
         self._tasks: queue.SimpleQueue[Callable[[Mapping[int, int]], None]] = queue.SimpleQueue()
         self.trouble: BrokerError | None = None
-        self.thread = threading.Thread(target=self._run, name=f"log-{topic}", daemon=True)
+        self.thread = threading.Thread(target=self._run, name=f"log-{self.topic}", daemon=True)
 
     def between_batches(
         self, read: Callable[[Mapping[int, int]], T], deadline: Deadline, check: Callable[[], None]
@@ -259,22 +246,22 @@ class Tail:
                 check()
                 if deadline.is_within(-_CHECK_EVERY_S):
                     raise BrokerTimeoutError(
-                        f"the log of topic {self._topic} had no moment to spare in time", retriable=True
+                        f"the log of topic {self.topic} had no moment to spare in time", retriable=True
                     ) from None
 
     def _run(self) -> None:
         reader: Consumer | None = None
         try:
-            while not self._state.awaited and not self._state.stopping.is_set():
-                if self._may_start.wait(_HELD_S):
+            while not self.state.awaited and not self.state.stopping.is_set():
+                if self.may_start.wait(_HELD_S):
                     break
-            reader = consumer(self._settings, client_id=self._client_id, isolation=self._isolation, overrides=_SETTINGS)
-            positions = self._state.positions()
-            reader.assign([TopicPartition(self._topic, partition, at) for partition, at in positions.items()])
-            while not self._state.stopping.is_set():
-                self._read_next(reader, [TopicPartition(self._topic, partition) for partition in positions])
+            reader = consumer(self.settings, client_id=self.client_id, isolation=self.isolation, overrides=_SETTINGS)
+            positions = self.state.positions()
+            reader.assign([TopicPartition(self.topic, partition, at) for partition, at in positions.items()])
+            while not self.state.stopping.is_set():
+                self._read_next(reader, [TopicPartition(self.topic, partition) for partition in positions])
                 while not self._tasks.empty():
-                    self._tasks.get()(self._state.positions())
+                    self._tasks.get()(self.state.positions())
         except (KafkaException, BrokerError) as error:
             self._fail(self._explained(error))
         except BaseException as error:  # noqa: BLE001 - whatever ends this thread has to reach every later caller
@@ -284,11 +271,11 @@ class Tail:
                 reader.close()
 
     def _read_next(self, reader: Consumer, partitions: list[TopicPartition]) -> None:
-        first = reader.poll(_AWAITED_S if self._state.awaited else _IDLE_S)
+        first = reader.poll(_AWAITED_S if self.state.awaited else _IDLE_S)
         if first is not None:
-            self._feed.deliver([first, *reader.consume(_BATCH, 0)], self._survive)
+            self.feed.deliver([first, *reader.consume(_BATCH, 0)], self._survive)
         # Markers and aborted records move the consumer's position without being delivered.
-        if self._state.advance({at.partition: self._feed.position(at) for at in reader.position(partitions)}):
+        if self.state.advance({at.partition: self.feed.position(at) for at in reader.position(partitions)}):
             self.trouble = None
 
     def _survive(self, error: KafkaError) -> None:
@@ -299,12 +286,12 @@ class Tail:
 
         Source: ``KafkaBasedLog.poll``, ``FetchCollector.handleInitializeErrors``.
         """
-        trouble = translate(error, f"reading topic {self._topic}", TopicRight.READ)
+        trouble = translate(error, f"reading topic {self.topic}", TopicRight.READ)
         if is_about_groups(trouble):
             return
         if trouble.name in _RECORDS_GONE or error.fatal():
             raise trouble
-        if is_unknown_topic(trouble) and not self._watch.ask_now():
+        if is_unknown_topic(trouble) and not self.watch.ask_now():
             raise trouble
         self.trouble = trouble
         if time.monotonic() - self._logged_s >= _LOGGED_EVERY_S:
@@ -314,15 +301,15 @@ class Tail:
     def _explained(self, error: KafkaException | BrokerError) -> BaseException:
         """Return why the reader's offset is not there any more: it may be in another topic."""
         try:
-            self._identity.confirm(_EXPLAIN_S, at_once=True)
+            self.identity.confirm(_EXPLAIN_S, at_once=True)
         except TopicRecreatedError as recreated:
             return recreated
         except BrokerError:
             pass
         if isinstance(error, BrokerError):
             return error
-        return translate(error, f"reading topic {self._topic}", TopicRight.READ)
+        return translate(error, f"reading topic {self.topic}", TopicRight.READ)
 
     def _fail(self, error: BaseException) -> None:
-        _log.error("The log of topic %s has failed: %s", self._topic, safe_text(error))
-        self._state.fail(error)
+        _log.error("The log of topic %s has failed: %s", self.topic, safe_text(error))
+        self.state.fail(error)

@@ -264,7 +264,20 @@ class KafkaTopicBasedBackingStore(ABC):
             ConfigError: a record of the group is sealed with a key that is not here.
         """
         _logger.info("Starting %s store on %s", self._topic_type.value, self.topic)
-        self._start_log()
+        with self._lifecycle:
+            if self._stopped or self._was_started:
+                raise StoreClosedError(
+                    f"the {self._topic_type.value} store on {self.topic} was started before; make a new one"
+                )
+            self._was_started = True
+            compacted_log = self.prepare()
+        try:
+            compacted_log.start()
+            if self._seals is not None:
+                self._seals.end_start()
+        except BaseException:
+            self.stop()  # a store that did not start has nothing a caller could still use
+            raise
         _logger.info("Started %s store on %s", self._topic_type.value, self.topic)
 
     def refresh(self, timeout_s: float = REFRESH_TIMEOUT_S) -> None:
@@ -340,35 +353,13 @@ class KafkaTopicBasedBackingStore(ABC):
     def _apply(self, records: Sequence[Record]) -> None:
         """Apply the next records; called by the log, from one thread at a time."""
 
-    def _sink(self) -> _Sink:
-        seals = self._seals
-        if seals is None:
-            return _Sink(self._key_prefix, self._apply)
-        return _Sink(self._key_prefix, lambda records: self._apply(list(seals.open_all(records))))
-
-    def prepare(self) -> None:
+    def prepare(self) -> CompactedLog:
         """Make the log before :meth:`start`: one that is read together with others takes records from now on."""
         if self._compacted_log is None:
-            self._compacted_log = self._log_factory(self._sink())
-
-    def _start_log(self) -> CompactedLog:
-        with self._lifecycle:
-            if self._stopped or self._was_started:
-                raise StoreClosedError(
-                    f"the {self._topic_type.value} store on {self.topic} was started before; make a new one"
-                )
-            self._was_started = True
-            self.prepare()
-            compacted_log = self._compacted_log
-            assert compacted_log is not None  # noqa: S101 - just made
-        try:
-            compacted_log.start()
-            if self._seals is not None:
-                self._seals.end_start()
-        except BaseException:
-            self.stop()  # a store that did not start has nothing a caller could still use
-            raise
-        return compacted_log
+            seals, apply = self._seals, self._apply
+            opened = apply if seals is None else lambda records: apply(list(seals.open_all(records)))
+            self._compacted_log = self._log_factory(_Sink(self._key_prefix, opened))
+        return self._compacted_log
 
     def _admin(self) -> Admin:
         if self._shared_admin is not None:

@@ -274,8 +274,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             ReadToEndTimeoutError: the end was not reached in time.
             BrokerError: the cluster refused.
         """
-        _logger.info("Starting config store on %s", self.topic)
-        self._start_log()
+        super().start()
         if self._group is not None and self._fold.newest_own_is_tombstone:
             try:
                 self._write_marker()
@@ -284,7 +283,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
                 raise
         with self._state_lock:
             self._started = True
-        _logger.info("Started config store on %s at position %d", self.topic, self._fold.offset)
+        _logger.info("The config store on %s is at position %d", self.topic, self._fold.offset)
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Give up write privileges, send what is under way, within ``timeout_s``, and end; may be called twice."""
