@@ -145,17 +145,14 @@ def run(main: Callable[[Sequence[str]], int], *words: object) -> None:
         raise ConnectShareError(f"{words[0]} failed")
 
 
-def get(scene: Scene) -> None:
+def look(scene: Scene) -> None:
     run(console, "get", "connectors", "-w", scene.shared_file())
+    run(console, "check", "startup", "-w", scene.shared_file())
 
 
 def change_offsets(scene: Scene) -> None:
     words = ["-w", scene.shared_file(**{"exactly.once.source.support": "enabled"}), "--backup-dir", scene.folder]
     run(console, "reset", "offsets", "c", "--force", "--yes", *words)
-
-
-def check_startup(scene: Scene) -> None:
-    run(console, "check", "startup", "-w", scene.shared_file())
 
 
 def create_topics(scene: Scene) -> None:
@@ -234,7 +231,7 @@ def prepare(scene: Scene, action: Callable[[Scene], object], page_rows: Sequence
         scene.write_source()
     if exists:
         scene.create(scene.shared)
-    if action in {get, change_offsets, check_startup}:
+    if action in {look, change_offsets}:
         owner = scene.shared_file if action is change_offsets else partial(scene.file, scene.shared)
         with ConnectStorage(WorkerConfig.from_file(owner(user="root"))) as storage:
             storage.config.put_connector_config("c", {"name": "c", "connector.class": "X"})
@@ -255,8 +252,7 @@ SITUATIONS: list[tuple[Callable[[Scene], object], list[Row], bool]] = [
     (use_stores, STORES, True),
     (use_stores_exactly_once, STORES_EXACTLY_ONCE, True),
     (use_stores, MISSING, False),
-    (get, rows("Console: get, describe, check sealing, check startup"), True),
-    (check_startup, rows("Console: get, describe, check sealing, check startup"), True),
+    (look, rows("Console: get, describe, check sealing, check startup"), True),
     (change_offsets, rows(CHANGE) + rows(CHANGE, 1), True),
     (create_topics, rows("Console: create topics"), False),
     (move, rows("Migrator: survey, plan, apply, verify"), True),

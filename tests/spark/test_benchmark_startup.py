@@ -90,7 +90,7 @@ def test_on_a_cluster_of_a_user_nothing_else_is_touched(
     worker = write_properties(tmp_path / "worker.properties", worker_properties(broker.bootstrap_servers, "unused"))
     file = tmp_path / "result.json"
     options = ["-w", str(worker), "--scenarios", "tiny", "--rounds", "1", "--no-storm"]
-    options += ["--contenders", "python,librdkafka", "--result", str(file)]
+    options += ["--contenders", "python", "--result", str(file)]
     assert benchmark_startup.main(options) == 1
     refused = capsys.readouterr().err
     assert f"cluster: {broker.bootstrap_servers}" in refused
@@ -113,9 +113,9 @@ def test_on_a_cluster_of_a_user_nothing_else_is_touched(
 
     assert benchmark_startup.main([*options, "--yes"]) == 0
     found = StartupResult.model_validate_json(file.read_bytes())
-    assert {each.contender for each in found.starts} == {"python", "librdkafka"}
+    assert {each.contender for each in found.starts} == {"python"}
     assert found.machine["brokers"] == 1
-    assert {"python,", "librdkafka,"} <= set(capsys.readouterr().out.split())
+    assert "python," in capsys.readouterr().out.split()
     page = "".join(render_report(found))
     assert "of the cluster named below, over the network" in page
     assert broker.bootstrap_servers not in page + file.read_text("utf-8")

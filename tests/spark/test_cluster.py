@@ -139,7 +139,7 @@ def test_a_job_runs_on_executors_that_have_only_the_wheel(
     java_home = java_home_for_spark()
     if java_home is not None:
         environment["JAVA_HOME"] = str(java_home)
-    command = [str(home / "bin" / "spark-submit"), "--master", "local-cluster[2,1,512]"]
+    command = [str(home / "bin" / "spark-submit"), "--master", "local-cluster[1,1,512]"]
     command += ["--conf", "spark.executor.memory=512m", "--conf", "spark.ui.enabled=false"]
     # The JVMs live for seconds: the quick compiler and the small collector start soonest.
     for role in ("driver", "executor"):
@@ -158,7 +158,7 @@ def test_a_job_runs_on_executors_that_have_only_the_wheel(
     )
     assert done.returncode == 0, _told(done.stdout + done.stderr)
     report = json.loads(result.read_text())
-    assert report["master"] == "local-cluster[2,1,512]"
+    assert report["master"] == "local-cluster[1,1,512]"
     assert report["code"] == 0
     assert all(".zip" in file and str(CHECKOUT) not in file for file, _ in report["found"]), report["found"]
     with broker.admin() as admin:

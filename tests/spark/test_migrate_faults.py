@@ -17,13 +17,12 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from connect_share.errors import BrokerError, PlanFileError
+from connect_share.errors import BrokerError
 from connect_share.files import Silent
 from connect_share.kafka.write import ONCE_OVERRIDES, PRODUCER_OVERRIDES
 from connect_share.model.records import TopicType
 from migrator.copy.copy_job import CopyJob, Engine, SliceEvidence
 from migrator.run import Manifest, MigrationStatus, manifest_path
-from spark_jobs import apply_plan as job
 from spark_jobs.tasks import copy_in_task, run_as_tasks
 from tests.lab.embedded.broker import LocalBroker
 from tests.support.kafka import TOPIC_PREFIX, skip_where_brokers_stay, two_brokers
@@ -37,9 +36,7 @@ from tests.support.migration_faults import (
     Busy,
     command,
     copy_in_held_task,
-    full_disk,
     held_copy,
-    recreate,
 )
 from tests.support.migration_runs import apply_plan, resume_plan, verify_plan
 from tests.support.migration_site import Site
@@ -96,45 +93,6 @@ def test_the_driver_is_killed_and_the_local_engine_goes_on(busy: Busy, tmp_path:
     assert process.returncode == -signal.SIGKILL
     resume_plan(plan)
     busy.check("driver")
-
-
-@pytest.mark.skipif(not LONG, reason="the local engine meets it in every run: make soak")
-def test_the_disk_is_full_when_the_manifest_is_written(busy: Busy, spark: SparkSession, capsys: Any) -> None:
-    plan = busy.plan("full")
-    with (
-        full_disk(spark_engine(spark), plan) as engine,
-        pytest.raises(PlanFileError, match=r"cannot be written.*make room"),
-    ):
-        apply_plan(plan, engine=engine, engine_name="spark")
-    assert len(Manifest.load(manifest_path(plan)).evidence) == 1
-    assert job.main([str(plan), "--resume"]) == 0
-    busy.check("full")
-    # And what was recreated meanwhile is not gone on with, whoever copies.
-    again = Manifest.load(manifest_path(plan)).model_copy(update={"status": MigrationStatus.PLANNED, "evidence": ()})
-    again.save(manifest_path(plan))
-    capsys.readouterr()
-    recreate(busy.site, busy.site.topic("full", TopicType.STATUS))
-    assert job.main([str(plan), "--resume"]) == 1
-    assert "deleted and created again" in capsys.readouterr().err
-
-
-@pytest.mark.skipif(not LONG, reason="the local engine meets it in every run: make soak")
-@pytest.mark.kills_broker
-def test_the_broker_is_killed_and_comes_back(own_broker: LocalBroker, tmp_path: Path, spark: SparkSession) -> None:
-    busy, allowed = Busy(Site(own_broker.bootstrap_servers, "faults", tmp_path)), Allowed(tmp_path / "allowed")
-    allowed.set(QUARTER)
-
-    def crash() -> None:
-        own_broker.kill()
-        allowed.set(ALL)
-        own_broker.start()
-
-    def apply(plan: Path) -> None:
-        apply_plan(plan, engine=spark_engine(spark, partial(copy_in_held_task, allowed)), engine_name="spark")
-
-    plan = busy.struck("crashed", crash, apply)
-    busy.check("crashed")
-    assert verify_plan(plan).equal
 
 
 @pytest.fixture(scope="module")

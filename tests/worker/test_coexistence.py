@@ -37,7 +37,8 @@ _LONG = [("4.3.1", "enabled"), ("3.9.2", "disabled")]
 FORMS = [("4.3.1", "disabled"), *(_LONG if LONG else [])]
 # The jar is not loaded: to the worker these are what they are to one that was never told of sharing.
 UNMODIFIED = {SHARING_PROPERTY: "disabled", "interceptor.classes": ""}
-# What a plain worker says of a record it takes for one of its own and cannot use.
+# What a plain worker says of records of others, and of one that it takes for its own and cannot use.
+SAID_OF_OTHERS = ("Discarding config update record with invalid key", "Discarding record with invalid key")
 TAKEN_FOR_ITS_OWN = ("Invalid data for", "Ignoring task configuration", "Error polling", "Failed to deserialize")
 
 
@@ -110,6 +111,7 @@ def test_a_java_worker_and_groups_that_look_alike_write_at_once(
         java.await_model()
         log = LogLines(java.worker, from_start=True)
         assert [words for words in TAKEN_FOR_ITS_OWN if log.count(words)] == []
+        assert all(log.count(words) for words in SAID_OF_OTHERS)
         updated = {each.config.group_id: each.listener.connectors for each in runtimes}
         assert all(names <= set(each.names) for each, names in zip(runtimes, updated.values(), strict=True)), updated
         plain = WorkerConfig.from_properties(worker_properties(broker.bootstrap_servers, java.group, unique) | mode)

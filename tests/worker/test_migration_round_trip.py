@@ -80,7 +80,7 @@ def await_view(worker: ConnectWorker, wanted: View) -> None:
 
 
 def stop(workers: list[ConnectWorker]) -> None:
-    with ThreadPoolExecutor(len(workers)) as threads:
+    with ThreadPoolExecutor(2) as threads:
         list(threads.map(ConnectWorker.stop, workers))
 
 
@@ -158,14 +158,13 @@ def test_two_clusters_that_share_topics_by_accident_are_taken_apart(
         for kind, files_of in (("merged", merged), ("apart", apart))
     )
     # One at a time while connectors are made: two leaders that write the same tasks at once may leave them without any.
+    workers: list[ConnectWorker] = []
     for name, connectors in own.items():
-        worker = worker_factory(merged[name])
+        stop(workers)
+        workers.append(worker_factory(merged[name]))
         for connector in connectors:
-            files.add(worker, connector, 2)
-        worker.stop()
-    workers = [worker_factory(each, wait=False) for each in merged.values()]
-    with ThreadPoolExecutor(2) as threads:
-        list(threads.map(ConnectWorker.await_healthy, workers))
+            files.add(workers[-1], connector, 2)
+    workers[0].start()
     for worker in workers:
         await_that(worker.rest.connectors, lambda names: len(names) == 3, what="merged")
     stop(workers)

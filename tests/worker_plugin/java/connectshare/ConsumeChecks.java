@@ -25,8 +25,6 @@ import org.apache.kafka.common.record.TimestampType;
 
 /** What comes in. */
 final class ConsumeChecks {
-    private static final int HUGE = 200_000;
-
     private ConsumeChecks() {
     }
 
@@ -51,6 +49,7 @@ final class ConsumeChecks {
                 }
             }
         }
+        equal(CapturedLog.lines("").size(), 1, "lines for records");
     }
 
     private static List<ConsumerRecord<Object, Object>> records(
@@ -113,31 +112,6 @@ final class ConsumeChecks {
             equal(got.count(), 1, "mixed");
             same(got.iterator().next(), mixed.iterator().next(), "mixed");
         }
-    }
-
-    /** Batches larger than any poll. */
-    public static void hugeBatches() throws Exception {
-        try (Worker worker = new Worker()) {
-            for (String topic : Worker.TOPICS) {
-                for (int every : new int[] {1, 1_000, HUGE + 1}) {
-                    List<ConsumerRecord<Object, Object>> records = new ArrayList<>();
-                    for (int i = 0; i < HUGE; i++) {
-                        String group = i % every == every - 1 ? Worker.GROUP : "com.acme.orders";
-                        records.add(read(topic, 0, i, Worker.prefixed(group, Worker.goodKey(topic, "x" + i)), null));
-                    }
-                    List<ConsumerRecord<Object, Object>> got =
-                        worker.first.onConsume(new ConsumerRecords<>(Collections.singletonMap(new TopicPartition(topic, 0), records)))
-                            .records(new TopicPartition(topic, 0));
-                    equal(got.size(), HUGE / every, topic + every);
-                    for (int i = 0; i < got.size(); i++) {
-                        equal(got.get(i).offset(), (i + 1L) * every - 1, topic + every);
-                    }
-                }
-                equal(LifeChecks.counter(topic, "OwnRecords"), HUGE + HUGE / 1_000L, topic);
-                equal(LifeChecks.counter(topic, "ForeignRecords"), 2L * HUGE - HUGE / 1_000L, topic);
-            }
-        }
-        equal(CapturedLog.lines("").size(), 1, "lines for records");
     }
 
     /** Keys that no internal client reads stop the worker; no record of that poll passes, nor of any later one. */

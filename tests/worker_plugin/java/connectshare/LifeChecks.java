@@ -62,17 +62,6 @@ final class LifeChecks {
         equal(CapturedLog.lines("").size(), 2, CapturedLog.lines(""));
     }
 
-    /** After the last client is gone a new worker begins anew. */
-    public static void again() throws Exception {
-        for (int i = 0; i < 3; i++) {
-            try (Worker worker = new Worker()) {
-                Worker.alive(worker.first, i);
-                equal(counter(Worker.CONFIG, "RewrittenRecords"), 1L, i);
-                stops(() -> worker.first.onSend(Worker.toSend(Worker.CONFIG, 7, null)), i);
-            }
-        }
-    }
-
     /** A closed client is of no use any more, but lets no plain key through either. */
     public static void closed() {
         Worker worker = new Worker();
