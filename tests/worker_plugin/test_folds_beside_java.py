@@ -63,12 +63,8 @@ def _question(topic_type: TopicType, records: list[Record], group: str | None, s
     return json.dumps({"type": topic_type.value, "group": group, "started": started, "records": rows})
 
 
-@pytest.mark.parametrize("topic_type", TopicType)
-@pytest.mark.parametrize("group", [None, GROUP], ids=["plain", "group"])
-def test_folds_believe_what_java_believes(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, topic_type: TopicType, group: str | None
-) -> None:
-    caplog.set_level(logging.CRITICAL, "connect_share")
+def _logs(topic_type: TopicType, group: str | None) -> list[tuple[list[Record], int]]:
+    """Make logs, each with the offset from which on listeners hear."""
     made = HostileLogs(SEED, group)
     logs = [made.log(topic_type) for _ in range(LOGS)]
     # In a third of the logs listeners hear from the beginning, in a third from the middle, in a third of nothing.
@@ -76,31 +72,40 @@ def test_folds_believe_what_java_believes(
         log[number % 3 * len(log) // 2 if number % 3 < 2 else -1].offset + number % 3 // 2
         for number, log in enumerate(logs)
     ]
-    given = "\n".join(_question(topic_type, log, group, start) for log, start in zip(logs, starts, strict=True))
+    return list(zip(logs, starts, strict=True))
 
+
+@pytest.mark.parametrize("topic_type", TopicType)
+def test_folds_believe_what_java_believes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, topic_type: TopicType
+) -> None:
+    """With plain keys and with a group's: one program answers for both."""
+    caplog.set_level(logging.CRITICAL, "connect_share")
+    asked = {group: _logs(topic_type, group) for group in (None, GROUP)}
     done = run_java(
         classes_of(SOURCES),
         "org.apache.kafka.connect.storage.StoreAnswers",
         folder=tmp_path,
-        given=given,
+        given="\n".join(_question(topic_type, log, group, at) for group, logs in asked.items() for log, at in logs),
         options=("-Xmx500m", "-Xss4m"),
     )
 
     assert done.returncode == 0, done.stderr[-2_000:]
     answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(answers) == len(logs)
-    seen: Counter[str] = Counter()
-    for number, (log, start, java) in enumerate(zip(logs, starts, answers, strict=True)):
-        read = log if topic_type is TopicType.OFFSET else [_as_java_reads(record, seen) for record in log]
-        ours = fold_answer(topic_type, read, group, start)
-        differences = _differences(topic_type, read, group, java, ours, seen)
-        if differences:
-            pytest.fail(f"seed {SEED}, log {number}: {differences}\n{_shown(log)}", pytrace=False)
-    print(dict(seen))
-    assert min(seen[name] for name in SEEN[topic_type]) > LOGS // 20, seen
-    assert (seen["raised"] > LOGS // 20) == (
-        topic_type is TopicType.CONFIG or (topic_type is TopicType.STATUS and not group)
-    )
+    assert len(answers) == 2 * LOGS
+    for group, found in ((None, answers[:LOGS]), (GROUP, answers[LOGS:])):
+        seen: Counter[str] = Counter()
+        for number, ((log, start), java) in enumerate(zip(asked[group], found, strict=True)):
+            read = log if topic_type is TopicType.OFFSET else [_as_java_reads(record, seen) for record in log]
+            ours = fold_answer(topic_type, read, group, start)
+            differences = _differences(topic_type, read, group, java, ours, seen)
+            if differences:
+                pytest.fail(f"seed {SEED}, group {group}, log {number}: {differences}\n{_shown(log)}", pytrace=False)
+        print(dict(seen))
+        assert min(seen[name] for name in SEEN[topic_type]) > LOGS // 20, seen
+        assert (seen["raised"] > LOGS // 20) == (
+            topic_type is TopicType.CONFIG or (topic_type is TopicType.STATUS and not group)
+        )
 
 
 _STRING = re.compile(rb'"((?:[^"\\]|\\.)*)"(\s*:)?', re.DOTALL)
