@@ -19,9 +19,6 @@ from kafka_connect import KafkaConnect
 from connect_share import ConnectStorage, WorkerConfig
 from connect_share.jar import INTERCEPTOR_CLASS, jar_path
 from connect_share.runtime import signature_headers
-from tests.lab.embedded.artifacts import class_path, ensure_artifacts
-from tests.lab.embedded.java_program import compiled
-from tests.lab.embedded.jvm import QUICK, java_arguments, write_log_settings
 from tests.lab.embedded.worker import worker_properties
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
@@ -33,7 +30,6 @@ STRINGS = {
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",
 }
-CLIENT = Path(__file__).with_name("connect_client")
 JAR = SHARING | {"interceptor.classes": INTERCEPTOR_CLASS}
 _MINUTES = float(os.environ.get("CONNECT_SHARE_SOAK_MINUTES", "0"))
 Start = Callable[..., RuntimeWorker]
@@ -136,25 +132,6 @@ def test_a_client_of_others_runs_its_connectors(start: Start, unique: str, tmp_p
     client.delete_connector("write")
     assert await_that(client.list_connectors, lambda found: not found, what="deleted") == []
     assert worker.stop() == 0
-
-
-def test_a_java_client_of_others_runs_its_connectors(start: Start, unique: str, tmp_path: Path) -> None:
-    lines = tmp_path / "in.txt"
-    lines.write_text("one\n")
-    worker = start()
-    worker.await_joined()
-    libraries = ensure_artifacts("connect-client", CLIENT / "artifacts.lock.json")
-    command = java_arguments(
-        libraries,
-        "Drive",
-        [worker.url, str(lines), f"{unique}-lines"],
-        options=QUICK,
-        log_settings=write_log_settings(tmp_path, "off"),
-        more_classes=(compiled([CLIENT / "Drive.java"], class_path(libraries)),),
-    )
-    done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
-    assert done.returncode == 0, done.stderr[-2000:] + worker.log[-2000:]
-    assert done.stdout.endswith("done\n")
 
 
 def answer(
