@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -100,7 +99,7 @@ def test_position_23(
     planted = [b"connector-plain", b"other.connector-throws"]
     write(topics.settings, configs, [(key, PLAIN) for key in planted])
     file = {**topics.properties(unique), "interceptor.classes": f"neighbour.NeighbourInterceptor,{INTERCEPTOR_CLASS}"}
-    options: dict[str, Any] = {"version": version, "class_path": (*JAR, neighbour)}
+    options = {"version": version, "class_path": (*JAR, neighbour)}
 
     # An interceptor in front of ours that throws: Kafka goes on with what was polled, and ours still filters it.
     worker = worker_factory(file, **options)
@@ -123,10 +122,29 @@ def test_position_23(
     assert [record.key for record in topics.records(configs)] == before
     assert worker.log().count(STOPPED) == 1
     worker.kill()
-
-    # Met at its start it ends the worker.
-    late = worker_factory(file, **options, wait=False)
-    await_refusal(late, STOPPED)
-    late.kill()
-    assert [record.key for record in topics.records(configs)] == before
     assert {key for _, key in topics.plain_keys()} == {b"connector-plain"}
+
+
+@pytest.mark.parametrize("version", ["4.3.1", *(["2.8.2"] if LONG else [])])
+def test_position_23_at_start(
+    topics: SharedTopics,
+    unique: str,
+    worker_factory: Callable[..., ConnectWorker],
+    neighbour: Path,
+    version: str,
+) -> None:
+    planted = [b"connector-plain", b"other.connector-integers"]
+    write(topics.settings, topics.topic(TopicType.CONFIG), [(key, PLAIN) for key in planted])
+    worker = worker_factory(
+        {**topics.properties(unique), "interceptor.classes": f"neighbour.NeighbourInterceptor,{INTERCEPTOR_CLASS}"},
+        version=version,
+        class_path=(*JAR, neighbour),
+        wait=False,
+    )
+
+    await_refusal(worker, STOPPED)
+
+    worker.kill()
+    for topic_type in TopicType:
+        expected = planted if topic_type is TopicType.CONFIG else []
+        assert [record.key for record in topics.records(topics.topic(topic_type))] == expected
