@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from connect_share.errors import ConnectShareError
+from spark_jobs import command_line
 from tests.lab.embedded.artifacts import DEPENDENCY_PLUGIN, LOCK_FILE, Parts, locked_sets, run_maven
 
 
@@ -76,14 +75,13 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--lock-file", type=Path, default=LOCK_FILE, help="default: that of the embedded cluster")
     parser.add_argument("--beside", action="append", default=[], help="a set whose jars are left out; may be repeated")
-    options = parser.parse_args(argv)
-    try:
+
+    def body(options: argparse.Namespace) -> int:
         lock_artifacts(options.name, options.roots, options.lock_file, options.beside)
-    except ConnectShareError as exc:
-        print(exc, file=sys.stderr)
-        return exc.exit_code
-    return 0
+        return 0
+
+    return command_line.run(parser.parse_args(argv), body)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    command_line.exit_with(main)

@@ -20,6 +20,7 @@ from typing import Final
 
 from connect_share.jar import JAVA_SOURCES, jar_path
 from connect_share.worker_config.override_policy import POLICY_CLASS
+from spark_jobs import command_line
 from tests.lab.embedded.artifacts import ensure_artifacts
 from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.embedded.java_program import compile_java
@@ -92,17 +93,8 @@ def _entries(jar: bytes) -> list[tuple[str, bytes]]:
         return [(name, archive.read(name)) for name in archive.namelist()]
 
 
-def main(argv: Sequence[str]) -> int:
-    """Build the jar in its place, or compare what is there (``--check``: 1 if it is another one)."""
-    parser = argparse.ArgumentParser(prog="python -m tests.lab.plugin_jar", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="build, compare with the jar that is there, write nothing")
-    options = parser.parse_args(argv)
-    try:
-        built = build_jar()
-    except EmbeddedError as exc:
-        print(exc, file=sys.stderr)
-        return exc.exit_code
-    path = jar_path()
+def _body(options: argparse.Namespace) -> int:
+    built, path = build_jar(), jar_path()
     if not options.check:
         # Renamed into place: a worker that runs with the old one keeps it.
         beside = path.with_suffix(".new")
@@ -115,5 +107,12 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
+def main(argv: Sequence[str]) -> int:
+    """Build the jar in its place, or compare what is there (``--check``: 1 if it is another one)."""
+    parser = argparse.ArgumentParser(prog="python -m tests.lab.plugin_jar", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="build, compare with the jar that is there, write nothing")
+    return command_line.run(parser.parse_args(argv), _body)
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    command_line.exit_with(main)

@@ -12,11 +12,10 @@ def milliseconds(seconds: float | None) -> str:
     return "" if seconds is None else _digits(seconds * 1e3)
 
 
-def duration(seconds: float, *others: float) -> str:
-    """Return seconds in the unit that suits them, and others in the same unit: ``340 ms``, ``340 ms (300–412)``."""
+def duration(seconds: float) -> str:
+    """Return seconds in the unit that suits them: ``340 ms``."""
     scale, unit = _duration_unit(seconds)
-    texts = [_in_unit(each / scale, unit) for each in (seconds, *others)]
-    return f"{texts[0]} {unit}" + (f" ({'–'.join(texts[1:])})" if others else "")
+    return f"{_in_unit(seconds / scale, unit)} {unit}"
 
 
 def duration_tick(seconds: float) -> str:

@@ -47,7 +47,7 @@ def test_a_program_that_is_measured_ends_with_the_measurement(monkeypatch: pytes
         begun.append(pid)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(process_cost, "Watch", interrupted)
+    monkeypatch.setattr(process_cost, "watched", interrupted)
     with pytest.raises(KeyboardInterrupt):
         measured(["sleep", "300"])
     with pytest.raises(ProcessLookupError):

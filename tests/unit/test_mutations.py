@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lab.mutations.__main__ import CHANGES, EQUAL, named_mutants, source
+from tests.lab.mutations.__main__ import CHANGES, EQUAL, modules_of, named_mutants, near, source
 from tests.lab.mutations.mutants import mutants
-from tests.lab.mutations.near import modules_of, near
 
 
 def test_every_change_by_name_is_one_change_that_compiles() -> None:

@@ -110,19 +110,15 @@ def _site(options: argparse.Namespace, servers: str, prefix: str) -> Topics:
 
 
 def _measure(options: argparse.Namespace, where: Site) -> dict[str, Any]:
-    contenders = {
-        "one": ("one", 1),
-        "shared": ("shared", options.groups),
-        "side by side": ("side by side", options.side_by_side),
-    }
+    contenders = {"one": 1, "shared": options.groups, "side by side": options.side_by_side}
     rounds: dict[str, list[dict[str, float]]] = {name: [] for name in contenders}
     site = _site(options, where.servers, new_prefix("many-groups"))
     with topics_of(site.worker(0)) as worker:
         write_groups(worker, site.size, where.progress)
         measure(site, "one", 1)  # the first one makes the broker's caches warm
         for _ in range(options.rounds):
-            for name, (kind, groups) in contenders.items():
-                rounds[name].append(measure(site, kind, groups))
+            for name, groups in contenders.items():
+                rounds[name].append(measure(site, name, groups))
     medians = {
         name: {figure: statistics.median(found[figure] for found in each) for figure in _FIGURES}
         for name, each in rounds.items()
@@ -130,7 +126,7 @@ def _measure(options: argparse.Namespace, where: Site) -> dict[str, Any]:
     times = options.groups / options.side_by_side
     medians["side by side, extrapolated"] = {name: figure * times for name, figure in medians["side by side"].items()}
     return {
-        "groups": {name: groups for name, (_, groups) in contenders.items()},
+        "groups": contenders,
         "all_groups": options.all,
         "records": site.size.config_records + site.size.status_records + site.size.offset_records,
         "rounds": rounds,

@@ -17,7 +17,7 @@ from connect_share.errors import BrokerError
 from connect_share.jar.cache import run_folder
 from connect_share.kafka.admin import Admin
 from connect_share.worker_config import ClientSettings
-from tests.lab.benchmarks.process_cost import Cost, Watch
+from tests.lab.benchmarks.process_cost import Cost, watched
 from tests.lab.embedded.artifacts import class_path, ensure_artifacts
 from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.embedded.java_program import compiled
@@ -154,7 +154,7 @@ def mirror(
         wanted = {(names[topic], number): end for (topic, number), end in ends.items()}
         properties = _properties(alias, source, destination, topics, prefix)
         began_s, first_s = time.perf_counter(), 0.0
-        with _running(properties) as maker, Watch(maker.pid) as watch:
+        with _running(properties) as maker, watched(maker.pid) as family:
             while True:
                 found = _ends(here, list(names.values()))
                 now_s = time.perf_counter()
@@ -165,8 +165,8 @@ def mirror(
                 if not maker.running or now_s - began_s > give_up_s:
                     raise EmbeddedError(f"MirrorMaker 2 did not copy everything in time: {maker.log_tail()}")
                 time.sleep(_LOOK_EVERY_S)
-            cpu_s = watch.cpu_s()
-        return MirrorRun(Cost(now_s - began_s, cpu_s, watch.peak_bytes), now_s - first_s, names)
+            cpu_s = family.look()
+        return MirrorRun(Cost(now_s - began_s, cpu_s, family.peak_bytes), now_s - first_s, names)
 
 
 def _ends(admin: Admin, topics: Sequence[str]) -> dict[tuple[str, int], int]:

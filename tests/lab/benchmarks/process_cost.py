@@ -8,10 +8,11 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from tests.lab.embedded.errors import EmbeddedError
 
@@ -66,52 +67,38 @@ class Family:
     def __init__(self, pid: int) -> None:
         self._session = os.getsid(pid)
         self._seconds: dict[tuple[int, int], float] = {}
+        self._lock = threading.Lock()
         self.peak_bytes = 0
 
     def look(self, *, memory: bool = False) -> float:
         """Return the CPU seconds that they have used so far."""
         pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
         found = {pid: stat for pid in pids if (stat := _stat(pid)) is not None and stat[0] == self._session}
-        self._seconds |= {(pid, started): seconds for pid, (_, started, seconds) in found.items()}
         if memory:
             self.peak_bytes = max(self.peak_bytes, sum(map(_memory, found)))
-        return sum(self._seconds.values())
-
-
-class Watch:
-    """Looks at a family in a thread of its own until the ``with`` block ends."""
-
-    def __init__(self, pid: int) -> None:
-        self._family = Family(pid)
-        self._ended = threading.Event()
-        self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        looks = 0
-        while not self._ended.is_set():
-            with self._lock:
-                self._family.look(memory=looks % _MEMORY_EVERY == 0)
-            looks += 1
-            self._ended.wait(_CPU_EVERY_S)
-
-    def cpu_s(self) -> float:
-        """CPU seconds so far."""
         with self._lock:
-            return self._family.look()
+            self._seconds |= {(pid, started): seconds for pid, (_, started, seconds) in found.items()}
+            return sum(self._seconds.values())
 
-    @property
-    def peak_bytes(self) -> int:
-        """Highest sum of memory seen."""
-        return self._family.peak_bytes
+
+@contextmanager
+def watched(pid: int) -> Iterator[Family]:
+    """Look at the processes of a session in a thread of its own until the block ends."""
+    family, ended = Family(pid), threading.Event()
+
+    def run() -> None:
+        looks = 0
+        while not ended.wait(_CPU_EVERY_S if looks else 0):
+            family.look(memory=looks % _MEMORY_EVERY == 0)
+            looks += 1
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield family
+    finally:
+        ended.set()
+        thread.join()
 
 
 def measured(command: Sequence[str], *, env: Mapping[str, str] | None = None) -> tuple[Cost, str]:
@@ -122,11 +109,11 @@ def measured(command: Sequence[str], *, env: Mapping[str, str] | None = None) ->
             command, stdin=subprocess.DEVNULL, stdout=out, stderr=errors, env=env, start_new_session=True
         )
         try:
-            with Watch(process.pid) as watch:
+            with watched(process.pid) as family:
                 _, status, used = os.wait4(process.pid, 0)
                 process.returncode = os.waitstatus_to_exitcode(status)
                 wall_s = time.perf_counter() - began_s
-                seen_s = watch.cpu_s()
+                seen_s = family.look()
         except BaseException:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -139,4 +126,4 @@ def measured(command: Sequence[str], *, env: Mapping[str, str] | None = None) ->
         # The kernel's own sum knows the children that were waited for, the looks those that were not.
         cpu_s = max(used.ru_utime + used.ru_stime, seen_s)
         # Its maximum of memory is of no use: before the program was loaded the process had our own.
-        return Cost(wall_s, cpu_s, watch.peak_bytes), out.read().decode("utf-8", "replace")
+        return Cost(wall_s, cpu_s, family.peak_bytes), out.read().decode("utf-8", "replace")

@@ -94,18 +94,20 @@ class _Writer:
             yield record
 
 
+@dataclass(frozen=True)
 class _Process:
-    """A contender that runs."""
+    """A contender that runs; the bytes are counted by the process of this id."""
 
-    def __init__(self, name: str, pid: int, *, counts_bytes: bool) -> None:
-        self.name, self._pid, self._family, self._counts_bytes = name, pid, Family(pid), counts_bytes
+    name: str
+    family: Family
+    counted: int | None
 
     def look(self) -> tuple[float, int | None]:
         """CPU seconds, and bytes that were read, since it started."""
-        if not self._counts_bytes:
-            return self._family.look(), None
-        lines = Path(f"/proc/{self._pid}/io").read_text(encoding="ascii").splitlines()
-        return self._family.look(), int(lines[0].split()[1])
+        if self.counted is None:
+            return self.family.look(), None
+        lines = Path(f"/proc/{self.counted}/io").read_text(encoding="ascii").splitlines()
+        return self.family.look(), int(lines[0].split()[1])
 
 
 @contextmanager
@@ -116,9 +118,9 @@ def _followers(servers: str, prefix: str, folder: Path) -> Iterator[list[_Proces
         file = write_properties(folder / "python.properties", _properties(servers, prefix, "measured-python"))
         store = stack.enter_context(running("tests.lab.benchmarks.steady_state", "--follow", file))
         yield [
-            _Process("java", worker.pid or 0, counts_bytes=True),
+            _Process("java", Family(worker.pid or 0), worker.pid),
             # librdkafka reads by recvmsg(2), which Linux does not count.
-            _Process("python", store.pid, counts_bytes=False),
+            _Process("python", Family(store.pid), None),
         ]
 
 

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from connect_share.files import Progress
 from connect_share.jar import INTERCEPTOR_CLASS, jar_path
@@ -28,8 +28,9 @@ from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from spark_jobs import command_line
 from spark_jobs.workload import WorkloadSize
 from tests.lab.benchmarks.frame import Site, new_prefix, parser, run, topics_of, write_groups
-from tests.lab.embedded.errors import EmbeddedError
+from tests.lab.compatibility.worker_log import read_log
 from tests.lab.embedded.worker import ConnectWorker, worker_properties
+from tests.lab.waiting import until
 
 FOREIGN: Final = WorkloadSize(
     groups=20,
@@ -80,20 +81,16 @@ def _start_once(worker: ConnectWorker) -> dict[str, float]:
     """Start a worker that ran before, and stop it when its herder has started."""
     begin, began_s = len(worker.log()), time.time()
     worker.start()
-    deadline_s = time.monotonic() + _START_S
-    while (found := _STARTED.search(worker.log(), begin)) is None:
-        if time.monotonic() > deadline_s:
-            raise EmbeddedError(f"the worker's herder did not start within {_START_S:g} s")
-        time.sleep(0.05)
-    text = worker.log()[begin : found.end()]
+    at = until(lambda: _STARTED.search(worker.log(), begin), bool, what="the start of the herder", timeout_s=_START_S)
+    found = cast("re.Match[str]", at)
+    reading = read_log(worker.log()[begin : found.end()], ())
     worker.stop()  # in order: for a member that was killed the next start would wait until its session ends
-    lines = text.splitlines()
     started = datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S,%f").astimezone()
     return {
         "seconds": started.timestamp() - began_s,
-        "log_lines": len(lines),
-        "log_bytes": len(text),
-        "warn_and_error": sum(1 for line in lines if re.search(r"\] (WARN|ERROR) ", line)),
+        "log_lines": reading.lines,
+        "log_bytes": reading.bytes,
+        "warn_and_error": reading.warnings + reading.errors,
     }
 
 

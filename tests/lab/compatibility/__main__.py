@@ -2,7 +2,7 @@
 
 Starts a broker of each version (or takes yours), and for each cell real Java workers beside Python groups on the same
 three topics; both sides write, are restarted, killed, and have to be what their own writes imply. Results on standard
-output, progress on standard error. Exit code 0: every cell shares, or is explained; 1: one is not; 2: usage.
+output, progress on standard error. Exit code 0: every cell shares; 1: one does not; 2: usage.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from connect_share.errors import ConfigError, ConnectShareError
+from connect_share.errors import ConfigError
 from connect_share.model.keys import ClusterGroupId
 from connect_share.worker_config import load_properties
+from spark_jobs import command_line
 from tests.lab.compatibility.cells import Cell, Plugin, planned
 from tests.lab.compatibility.course import try_cell
 from tests.lab.compatibility.page import page
@@ -52,12 +53,7 @@ def worker_versions() -> tuple[str, ...]:
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """Read the command line.
-
-    Raises:
-        ConfigError: words that contradict each other, or a version there is none of.
-        SystemExit: usage (2), or help (0).
-    """
+    """Read the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.lab.compatibility", description=(__doc__ or "").splitlines()[0]
     )
@@ -86,9 +82,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--result", type=Path, metavar="FILE", help="JSON that is kept and gone on with")
     parser.add_argument("--report", type=Path, metavar="FILE", help="page that shows the whole result, Markdown")
     parser.add_argument("--again", action="store_true", help="measure what was measured before, too")
-    options = parser.parse_args(argv)
-    _check(options)
-    return options
+    return parser.parse_args(argv)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -135,7 +129,8 @@ def still_to_do(cells: Sequence[Cell], results: dict[str, CellResult], *, again:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure what is asked for; 0 if every cell of it shares or is explained."""
+    """Measure what is asked for; 0 if every cell of it shares."""
+    _check(options)
     cells = planned(options.brokers, options.workers, options.plugin)
     results = load_results(options.result) if options.result else {}
     left = still_to_do(cells, results, again=options.again)
@@ -187,18 +182,11 @@ def _tell(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str]) -> int:
     """Run the command; return its exit code."""
-    try:
-        return run(parse(sys.argv[1:] if argv is None else argv))
-    except ConnectShareError as error:
-        _tell(str(error))
-        return error.exit_code
-    except KeyboardInterrupt:
-        _tell("stopped; cells measured so far are in the result file, if one was named")
-        return 130
+    return command_line.run(parse(argv), run)
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    sys.exit(main())
+    command_line.exit_with(main)

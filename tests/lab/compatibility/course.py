@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -18,15 +20,15 @@ from spark_jobs.benchmark.results import describe_machine
 from tests.lab.compatibility.cells import Cell, Plugin
 from tests.lab.compatibility.java_side import JavaSide
 from tests.lab.compatibility.python_side import PythonSide
-from tests.lab.compatibility.result import CellResult, JavaEvidence, Machine, PythonEvidence, decide
+from tests.lab.compatibility.result import CellResult, JavaEvidence, Outcome, PythonEvidence
 from tests.lab.compatibility.shared_topics import Place, SharedTopics
-from tests.lab.compatibility.worker_log import why_it_cannot
 from tests.lab.embedded.errors import EmbeddedError
 
 _JAVA_GROUPS: Final = ("com.acme.orders", "com-acme.orders")
 _PYTHON_GROUPS: Final = ("com.acme", "com.acme.orders.my.conn")
 """Ids with dots and dashes that begin like each other, or go on like a connector of the other's."""
 
+_REASON_CHARS: Final = 400
 _Side = TypeVar("_Side")
 
 
@@ -42,38 +44,34 @@ def try_cell(cell: Cell, place: Place, *, foreign: int, libraries: Mapping[str, 
     began_s, load = time.monotonic(), round(os.getloadavg()[0], 1)
     java: list[JavaEvidence] = []
     python: list[PythonEvidence] = []
-    trouble, cannot = None, None
+    reason = ""
     with ExitStack() as stack:
         folder = run_folder("compatibility")
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        course: _Course | None = None
         try:
-            course = _Course(cell, place, folder, libraries, stack)
-            java, python = course.run(foreign)
+            java, python = _Course(cell, place, folder, libraries, stack).run(foreign)
         except (ConnectShareError, TimeoutError) as error:
-            trouble = str(error)
-            cannot = None if course is None else course.why_it_cannot()
-    return CellResult.of(
-        cell,
-        decide(trouble, cannot=cannot),
-        machine(),
-        java=java,
-        python=python,
-        seconds=time.monotonic() - began_s,
+            reason = " ".join(str(error).split())[:_REASON_CHARS]
+    return CellResult(
+        broker=cell.broker,
+        kinds=cell.java,
+        outcome=Outcome.FAILS if reason else Outcome.SHARES,
+        reason=reason,
+        java=tuple(java),
+        python=tuple(python),
+        seconds=round(time.monotonic() - began_s, 1),
+        measured_on=datetime.now(UTC).date().isoformat(),
         load=load,
+        product=version("connect-share"),
+        machine=machine(),
     )
 
 
-def machine() -> Machine:
+def machine() -> str:
     """Describe the machine this runs on."""
     found = describe_machine()
-    return Machine(
-        processors=found["processors"],
-        memory_gb=round(found["memory_bytes"] / 2**30, 1),
-        system=found["system"].split(".")[0],
-        python=found["python"],
-        java=found["java"],
-    )
+    system, memory_gb = found["system"].split(".")[0], found["memory_bytes"] / 2**30
+    return f"{found['processors']} processors, {memory_gb:.0f} GB, {system}, Java {found['java']}, Python {found['python']}"
 
 
 class _Course:
@@ -137,11 +135,6 @@ class _Course:
             evidence.append(java.evidence(foreign_to_it))
             _check(evidence[-1])
         return evidence, [python.evidence() for python in self._pythons]
-
-    def why_it_cannot(self) -> str | None:
-        """Look in the logs of workers that never got up for a reason that has nothing to do with sharing."""
-        logs = [java.worker.log() for java in self._javas if not java.model]
-        return next(filter(None, map(why_it_cannot, logs)), None)
 
     def _check_all(self) -> None:
         _each(self._pythons, PythonSide.check)

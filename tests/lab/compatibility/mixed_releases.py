@@ -21,6 +21,7 @@ from typing import Any, Final, Self
 
 from connect_share.errors import ConnectShareError
 from connect_share.jar.cache import run_folder
+from spark_jobs import command_line
 from tests.lab.compatibility.cells import Plugin
 from tests.lab.compatibility.releases import BUILT, COMMITS, ROOT, Code, released
 from tests.lab.compatibility.shared_topics import Place, SharedTopics
@@ -237,7 +238,7 @@ def run(options: argparse.Namespace) -> int:
     return 0 if all(each["holds"] for each in results) else 1
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.lab.compatibility.mixed_releases", description=(__doc__ or "").splitlines()[0]
@@ -245,12 +246,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--release", choices=tuple(COMMITS), default=max(COMMITS), help="of the other members")
     parser.add_argument("--kinds", nargs="+", choices=_KINDS, default=_KINDS, help="of groups; both by default")
     parser.add_argument("--result", type=Path, metavar="FILE", help="JSON of what holds")
-    try:
-        return run(parser.parse_args(argv))
-    except ConnectShareError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    return command_line.run(parser.parse_args(argv), run)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command_line.exit_with(main)

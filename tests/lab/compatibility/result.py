@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import enum
 import json
-import os
-from collections.abc import Sequence
-from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from connect_share.errors import ConfigError
 from connect_share.model.records import TopicType
-from tests.lab.compatibility.cells import Cell, JavaKind
+from tests.lab.compatibility.cells import JavaKind
 from tests.lab.compatibility.worker_log import LogReading
 
 FORMAT: Final = 2
-_REASON_CHARS: Final = 400
 
 
 class Outcome(enum.StrEnum):
-    """The outcome of a cell."""
+    """The outcome of a cell: every check held, or one did not."""
 
     SHARES = "shares"
-    """Every check held."""
-    EXPLAINED = "explained"
-    """These versions cannot work together, shared topics or not; the reason is known."""
     FAILS = "fails"
 
 
@@ -74,24 +67,6 @@ class PythonEvidence(Part):
     starts: int
 
 
-class Machine(Part):
-    """Where a cell was measured."""
-
-    processors: int
-    memory_gb: float
-    system: str
-    python: str
-    java: int | None
-
-    @property
-    def title(self) -> str:
-        """For people."""
-        return (
-            f"{self.processors} processors, {self.memory_gb:.0f} GB, {self.system}, "
-            f"Java {self.java}, Python {self.python}"
-        )
-
-
 class CellResult(Part):
     """The result of a cell.
 
@@ -99,6 +74,7 @@ class CellResult(Part):
         measured_on: the day, UTC.
         load: processes that wanted a processor when it began, mean of a minute.
         product: version of connect-share.
+        machine: where it was measured, for people.
     """
 
     broker: str
@@ -111,48 +87,7 @@ class CellResult(Part):
     measured_on: str
     load: float
     product: str
-    machine: Machine
-
-    @classmethod
-    def of(
-        cls,
-        cell: Cell,
-        found: tuple[Outcome, str],
-        machine: Machine,
-        *,
-        java: Sequence[JavaEvidence] = (),
-        python: Sequence[PythonEvidence] = (),
-        seconds: float = 0.0,
-        load: float | None = None,
-    ) -> Self:
-        """Put a result together; the day and the product's version are today's."""
-        return cls(
-            broker=cell.broker,
-            kinds=cell.java,
-            outcome=found[0],
-            reason=found[1],
-            java=tuple(java),
-            python=tuple(python),
-            seconds=round(seconds, 1),
-            measured_on=datetime.now(UTC).date().isoformat(),
-            load=round(os.getloadavg()[0], 1) if load is None else load,
-            product=version("connect-share"),
-            machine=machine,
-        )
-
-
-def decide(trouble: str | None, *, cannot: str | None = None) -> tuple[Outcome, str]:
-    """Return the outcome of a cell.
-
-    Args:
-        trouble: what did not hold; ``None`` if everything did.
-        cannot: why these versions cannot work together at all, found in the log of a worker that never got up.
-    """
-    if trouble is None:
-        return Outcome.SHARES, ""
-    if cannot is not None:
-        return Outcome.EXPLAINED, cannot
-    return Outcome.FAILS, " ".join(trouble.split())[:_REASON_CHARS]
+    machine: str
 
 
 def load_results(path: Path) -> dict[str, CellResult]:

@@ -22,16 +22,6 @@ _LEVEL: Final = re.compile(r"^\[\d{4}-\d\d-\d\d [\d:,]+\] (WARN|ERROR) (.*)$", r
 _READ: Final = re.compile(r"^\[\d{4}-\d\d-\d\d [\d:,]+\].*Started KafkaConfigBackingStore", re.MULTILINE)
 """The config topic is the last of the three. "Herder started" is no measure: since 3.9 it comes after the worker has
 joined its group, which takes four seconds more when it was killed before."""
-_CANNOT: Final = (
-    (
-        re.compile(r"UnsupportedVersionException|UNSUPPORTED_VERSION"),
-        "the worker's client library and this broker have no version of a request in common",
-    ),
-    (
-        re.compile(r"UnsupportedClassVersionError"),
-        "the worker's classes need a later Java than this machine has",
-    ),
-)
 
 
 class LogReading(BaseModel):
@@ -92,8 +82,3 @@ def read_log(text: str, foreign_ids: Iterable[str]) -> LogReading:
         about_foreign=counted,
         other_about_foreign=other,
     )
-
-
-def why_it_cannot(text: str) -> str | None:
-    """Return why this worker cannot run here at all, if the log has a reason; sharing is not at fault."""
-    return next((reason for pattern, reason in _CANNOT if pattern.search(text)), None)

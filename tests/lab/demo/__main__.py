@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.console import Output
-from connect_share.errors import ConnectShareError
 from migrator.cli.options import plan_lines
 from migrator.cli.verify import verification_lines
+from spark_jobs import command_line
 from spark_jobs.benchmark.results import describe_machine, versions
 from spark_jobs.session import spark_session
 from tests.lab.demo.clusters import CLUSTERS
@@ -103,25 +103,22 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--output", type=Path, default=Path("build/demo"), help="folder for report.html and result.json"
     )
-    options = parser.parse_args(argv)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     # A terminated run has to stop what it started, just like one that was interrupted.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    output = Output("demo")
-    try:
+
+    def body(options: argparse.Namespace) -> int:
+        output = Output("demo")
         result = run_demo(options.output / "work", output)
         file, page = options.output / "result.json", options.output / "report.html"
         file.write_text(result.model_dump_json(indent=2) + "\n", encoding="utf-8")
         page.write_text(render_report(result), encoding="utf-8")
-    except ConnectShareError as error:
-        return output.error(error)
-    except KeyboardInterrupt:
-        output.note("interrupted; everything was stopped")
-        return 1
-    output.lines("", f"{page}, {file} ({result.seconds:.0f} s in all)", "")
-    output.lines(*summary_lines(result.groups, result.again, result.shared_topics, result.sealed))
-    return 0 if result.equal else 1
+        output.lines("", f"{page}, {file} ({result.seconds:.0f} s in all)", "")
+        output.lines(*summary_lines(result.groups, result.again, result.shared_topics, result.sealed))
+        return 0 if result.equal else 1
+
+    return command_line.run(parser.parse_args(argv), body)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    command_line.exit_with(main)

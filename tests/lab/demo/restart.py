@@ -30,8 +30,8 @@ from tests.lab.demo.result import GroupAgain, SealedGroup, SharedTopic
 from tests.lab.demo.views import compare_views, view_from_storage
 from tests.lab.demo.workers import DEADLINE_S, Captured, capture, source_position, view_of
 from tests.lab.embedded.errors import EmbeddedError
-from tests.lab.embedded.rest import RestError
 from tests.lab.embedded.worker import ConnectWorker
+from tests.lab.waiting import until
 
 T = TypeVar("T")
 
@@ -108,13 +108,16 @@ def _run_cluster(
     began_s = time.monotonic()
     worker.await_healthy()
     name, worker_id = captured.cluster.group_id, worker.rest.url.removeprefix("http://")
-    restart = _last_of(
-        lambda: compare_restart(name, captured.view, view_of(worker), worker_id), lambda seen: seen.equal, worker
+    restart = _await(
+        lambda: compare_restart(name, captured.view, view_of(worker), worker_id),
+        lambda seen: seen.equal,
+        worker,
+        f"group {name} to be what it was",
     )
     seconds = round(time.monotonic() - began_s, 2)
     started = _data_state(admin, captured)
     appended = _append_lines(captured)
-    _last_of(lambda: _all_arrived(admin, captured, worker, appended), bool, worker)
+    _await(lambda: _all_arrived(admin, captured, worker, appended), bool, worker, f"the new lines of group {name}")
     now = capture(worker, {line.connector for line in restart.connectors if line.found is not None})
     with ConnectStorage(WorkerConfig.from_file(captured.shared_worker_file), allow_live_members=True) as storage:
         stores = compare_views(name, now, view_from_storage(storage))
@@ -122,22 +125,13 @@ def _run_cluster(
     return group, started, appended
 
 
-def _last_of(ask: Callable[[], T], accept: Callable[[T], bool], worker: ConnectWorker) -> T:
-    """Return the first answer that is accepted, or the last one at the deadline: what it lacks is named later."""
-    deadline_s = time.monotonic() + DEADLINE_S
-    while True:
+def _await(ask: Callable[[], T], accept: Callable[[T], bool], worker: ConnectWorker, what: str) -> T:
+    def answer() -> T:
         if not worker.running:
             raise EmbeddedError(f"a worker ended with exit code {worker.exit_code}: {worker.log()[-2_000:]}")
-        late = time.monotonic() > deadline_s
-        try:
-            answer = ask()
-        except RestError:  # a rebalance under way
-            if late:
-                raise
-        else:
-            if late or accept(answer):
-                return answer
-        time.sleep(0.1)
+        return ask()
+
+    return until(answer, accept, what=what, timeout_s=DEADLINE_S)
 
 
 def _append_lines(captured: Captured) -> dict[Place, bytes]:

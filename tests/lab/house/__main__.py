@@ -101,7 +101,6 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.lab.house", description=__doc__)
     parser.add_argument("revisions", nargs="*", metavar="REVISION")
     parser.add_argument("--walks", action="store_true", help="walk through each, on a local broker")
-    parser.add_argument("--details", action="store_true", help="name the long files and functions, and so on")
     parser.add_argument("--ceilings", action="store_true", help="fail if the files as they are now are above a ceiling")
     options = parser.parse_args(argv)
     if options.ceilings:
@@ -113,11 +112,6 @@ def main(argv: Sequence[str]) -> int:
         print("\n".join(size_lines(sizes)))
         if options.walks:
             print("\n".join(walk_lines({revision: walks(tree) for revision, tree in trees.items()})))
-        if options.details:
-            for revision, size in sizes.items():
-                longest = [*size.longest_files[:10], *size.longest_functions]
-                names = [*size.repeated_classes, *size.rooms.circles]
-                print(f"\n{revision}", *longest, *names, sep="\n")
     return 0
 
 

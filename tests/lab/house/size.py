@@ -112,6 +112,6 @@ def measure(root: Path) -> HouseSize:
         rooms=rooms,
         entries=entries(paths),
         longest_files=sorted(((_line_count(path), str(path.relative_to(root))) for path in everything), reverse=True),
-        longest_functions=sorted((one for path in trees for one in _functions(path, trees[path])), reverse=True)[:5],
+        longest_functions=sorted((one for path in trees for one in _functions(path, trees[path])), reverse=True)[:1],
         repeated_classes=_repeated_classes(trees),
     )

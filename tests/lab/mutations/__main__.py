@@ -18,19 +18,44 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Final
 
 from tests.lab.mutations.mutants import Mutant, mutants, replacement
-from tests.lab.mutations.near import FILES, modules_of, near
-from tests.lab.near import ROOT
+from tests.lab.near import ROOT, import_graph, is_unit
 
+FILES, _TEXTS, _IMPORTERS = import_graph(ROOT)
 CHANGES: Final = tomllib.loads((Path(__file__).with_name("changes.toml")).read_text())
 EQUAL: Final = {(each["module"], each["old"], each["new"]) for each in CHANGES["equal"]}
 _LONGEST_S: Final = 300.0
 """Seconds after which a change counts as noticed: the tests hang."""
 _PYTEST: Final = ("pytest", "-q", "-x", "--no-header", "-p", "no:randomly", "-p", "no:cacheprovider", "-m", "not slow")
+
+
+def modules_of(names: tuple[str, ...]) -> list[str]:
+    """Return the modules with these names, and those in packages with these names."""
+    found = (module for module in FILES if f"{module}.".startswith(tuple(f"{name}." for name in names)))
+    return [module for module in found if FILES[module].name != "__init__.py"]
+
+
+@cache
+def near(module: str) -> tuple[Path, ...]:
+    """Return the unit tests near a module, the quickest first.
+
+    Raises:
+        LookupError: there is none.
+    """
+    seen, last = {module}, {module}
+    while last:
+        last = {importer for each in last for importer in _IMPORTERS.get(each, ())} - seen
+        seen |= last
+        tests = [each for each in last if is_unit(FILES[each].as_posix()) and ".test_" in each]
+        if tests:
+            # Property tests take longer than others.
+            return tuple(FILES[each] for each in sorted(tests, key=lambda test: ("hypothesis" in _TEXTS[test], test)))
+    raise LookupError(f"no unit test is near {module}")
 
 
 def source(module: str) -> bytes:

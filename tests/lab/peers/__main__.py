@@ -16,14 +16,15 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-from connect_share.errors import ConnectShareError
 from connect_share.jar.cache import locked
+from spark_jobs import command_line
 from tests.lab.compatibility.course import machine
 from tests.lab.embedded.artifacts import locked_sets
 from tests.lab.peers.page import page
 from tests.lab.peers.result import Mode, Run, load_result, save_result
 from tests.lab.peers.suite import LOCK_FILE, Suite, test_classes
 
+_LOGS: Final = Path("build/peers")
 MUTANT_CLASS: Final = "ExampleConnectIntegrationTest"
 """The class that a mutant fails by default: the soonest."""
 
@@ -39,9 +40,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--classes", nargs="+", default=(), metavar="CLASS", help="names; default: all of them")
     parser.add_argument("--result", type=Path, required=True, metavar="FILE", help="JSON; kept and gone on with")
     parser.add_argument("--report", type=Path, required=True, metavar="FILE", help="page of all runs, Markdown")
-    parser.add_argument("--logs", type=Path, default=Path("build/peers"), metavar="FOLDER", help="default: build/peers")
     parser.add_argument("--again", action="store_true", help="run what was run before and held, too")
-    parser.add_argument("--page-only", action="store_true", help="run nothing, write the page of what is there")
     return parser.parse_args(argv)
 
 
@@ -49,14 +48,14 @@ def run(options: argparse.Namespace) -> int:
     """Run what is asked for; 0 if all of it is as it has to be."""
     result = load_result(options.result)
     troubles = []
-    for kafka, mode in () if options.page_only else product(options.kafka, options.modes):
+    for kafka, mode in product(options.kafka, options.modes):
         every = test_classes(kafka)
         there = () if options.again else [name for name, one in result.of(kafka, mode).items() if not one.troubles]
         for name in options.classes or ([MUTANT_CLASS] if mode is Mode.MUTANT else every):
             if name in there:
                 continue
             load = round(os.getloadavg()[0], 1)
-            found = Suite(kafka, mode, name, options.logs.resolve() / kafka / mode / name).run()
+            found = Suite(kafka, mode, name, _LOGS.resolve() / kafka / mode / name).run()
             one = Run(
                 kafka=kafka,
                 mode=mode,
@@ -83,13 +82,9 @@ def run(options: argparse.Namespace) -> int:
 
 def main(argv: Sequence[str]) -> int:
     """Run the program."""
-    try:
-        return run(parse(argv))
-    except ConnectShareError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    return command_line.run(parse(argv), run)
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # no JVM is left behind
-    sys.exit(main(sys.argv[1:]))
+    command_line.exit_with(main)

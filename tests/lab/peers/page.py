@@ -80,4 +80,4 @@ def _plain(text: str) -> str:
 
 
 def _measured(run: Run) -> str:
-    return f"{run.measured_on}, connect-share {run.product}, {run.machine.title}"
+    return f"{run.measured_on}, connect-share {run.product}, {run.machine}"

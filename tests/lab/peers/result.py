@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from pydantic import Field
 
 from connect_share.errors import ConfigError
-from tests.lab.compatibility.result import Machine, Part, save_document
+from tests.lab.compatibility.result import Part, save_document
 
 _UNIQUE_ID: Final = re.compile(r"unique-id: (\S+)")
 _TROUBLE_CHARS: Final = 300
@@ -121,7 +121,7 @@ class Run(Part):
     measured_on: str
     load: float
     product: str
-    machine: Machine
+    machine: str
 
     @property
     def troubles(self) -> list[str]:

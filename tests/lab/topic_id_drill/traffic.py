@@ -9,14 +9,15 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Message, TopicPartition, consumer, is_end_of_partition, producer
 from connect_share.kafka.descriptions import NewTopicRequest
-from connect_share.worker_config import ClientSettings, Isolation
+from connect_share.worker_config import Isolation
+from tests.lab.cluster import LocalCluster
 from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.waiting import holds, until
+from tests.lab.zookeeper_cluster import ZooKeeperCluster
 from tests.support.topics import read_topic
 
 RECORDS: Final = 200
@@ -25,17 +26,6 @@ _PAUSE_S: Final = 0.02
 
 Record = tuple[str, int, int]
 """Topic, partition, offset."""
-
-
-class Cluster(Protocol):
-    """Brokers that can be reached."""
-
-    @property
-    def client_settings(self) -> ClientSettings:
-        """Settings for clients."""
-
-    def admin(self, timeout_s: float = 10.0) -> Admin:
-        """Make an admin client."""
 
 
 class Traffic:
@@ -55,7 +45,9 @@ class Traffic:
         read_errors: names of the consumer's errors.
     """
 
-    def __init__(self, cluster: Cluster, topics: Mapping[str, tuple[int, int]], live: str) -> None:
+    def __init__(
+        self, cluster: LocalCluster | ZooKeeperCluster, topics: Mapping[str, tuple[int, int]], live: str
+    ) -> None:
         self._cluster = cluster
         self.topics = dict(topics)
         self.live = live

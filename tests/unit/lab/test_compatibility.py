@@ -1,10 +1,9 @@
-"""The compatibility matrix without its brokers: what a worker's log says of others, and what explains a failure."""
+"""The compatibility matrix without its brokers: what a worker's log says of others."""
 
 from __future__ import annotations
 
 from connect_share.model.records import TopicType
-from tests.lab.compatibility.result import Outcome, decide
-from tests.lab.compatibility.worker_log import read_log, topics_read, why_it_cannot
+from tests.lab.compatibility.worker_log import read_log, topics_read
 
 LOG = """[2026-01-02 03:04:05,678] INFO Kafka Connect worker initializing ... (org.apache.kafka.connect.cli)
 [2026-01-02 03:04:06,000] WARN The configuration 'x' was supplied but isn't a known config. (o.a.k.AdminClientConfig)
@@ -33,13 +32,3 @@ def test_a_log_is_counted_by_what_it_says_of_others() -> None:
     assert reading.bytes == len(LOG[:end].encode())
     assert read_log(LOG, []).other_about_foreign == 0
     assert topics_read("[2026-01-02 03:04:05,678] INFO Starting KafkaConfigBackingStore (x)\n") is None
-
-
-def test_only_a_known_reason_explains_and_only_trouble_is_explained() -> None:
-    assert decide(None) == (Outcome.SHARES, "")
-    assert decide(None, cannot="too old") == (Outcome.SHARES, "")
-    assert decide("x\n y " + "z" * 900) == (Outcome.FAILS, ("x y " + "z" * 900)[:400])
-    reason = why_it_cannot("Caused by: org.apache.kafka.common.errors.UnsupportedVersionException: The node does not")
-    assert reason is not None
-    assert decide("the worker ended", cannot=reason) == (Outcome.EXPLAINED, reason)
-    assert why_it_cannot(LOG) is None

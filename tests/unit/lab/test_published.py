@@ -39,7 +39,7 @@ def test_the_whole_compatibility_matrix_is_green() -> None:
     assert compatibility_page(results) == (DOCS / "compatibility.md").read_text("utf-8")
     whole = planned(broker_versions(), worker_versions(), tuple(Plugin))
     assert {cell.name for cell in whole} == set(results)
-    assert all(results[cell.name].outcome is not Outcome.FAILS for cell in whole)
+    assert all(results[cell.name].outcome is Outcome.SHARES for cell in whole)
     for cell in whole:
         assert [one.kind for one in results[cell.name].java] == list(cell.java)
 

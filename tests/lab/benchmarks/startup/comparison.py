@@ -2,6 +2,8 @@
 
 Shows medians of all starts that both have, and which of them differ by more than their spread. On one machine milliseconds
 are compared, on two machines multiples of bare librdkafka in the same run.
+
+Exit codes: 0 same within the spread, 1 a start differs, 2 failed, or the results cannot be compared.
 """
 
 from __future__ import annotations
@@ -10,11 +12,10 @@ import argparse
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from connect_share.console import Output
 from connect_share.errors import ConfigError
 from spark_jobs import command_line
 from spark_jobs.benchmark.results import Scenario, StartupResult, Warmth, read
@@ -203,23 +204,15 @@ def comparison_lines(comparison: Comparison) -> Iterator[str]:
 
 def _body(options: argparse.Namespace) -> int:
     found = compare(read(options.before), read(options.after))
-    output = Output("compare_benchmarks", options.output)
-    if output.is_json:
-        output.json({**asdict(found), "differs": found.differs})
-    else:
-        output.lines(*comparison_lines(found))
+    print(*comparison_lines(found), sep="\n")
     return 1 if found.differs else 0
 
 
 def main(argv: Sequence[str]) -> int:
     """Compare. As diff: 0 same within the spread, 1 a start differs, 2 failed, or the results cannot be compared."""
     arguments = argparse.ArgumentParser(prog="python -m tests.lab.benchmarks.startup.comparison", description=__doc__)
-    arguments.epilog = (
-        "Exit codes: 0 same within the spread, 1 a start differs, 2 failed, or the results cannot be compared."
-    )
     arguments.add_argument("before", type=Path, help="JSON file of a benchmark (--result)")
     arguments.add_argument("after", type=Path, help="another one")
-    arguments.add_argument("--output", choices=("text", "json"), default="text")
     return command_line.run(arguments.parse_args(argv), _body, failed=2)
 
 

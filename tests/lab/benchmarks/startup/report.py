@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from connect_share.console import printable
 from connect_share.contents.cost_model import EARLY_BYTES, EARLY_RECORDS, CostModel
@@ -89,10 +88,7 @@ def _facts(result: StartupResult) -> list[tuple[str, object]]:
     """Return the lines about machine and versions."""
     facts: list[tuple[str, object]] = []
     if result.measured_at_ms > 0:
-        with suppress(OverflowError, ValueError, OSError):
-            facts.append(
-                ("measured", f"{datetime.fromtimestamp(result.measured_at_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC")
-            )
+        facts.append(("measured", f"{datetime.fromtimestamp(result.measured_at_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"))
     for name, value in result.machine.items():
         is_size = name.endswith("_bytes") and isinstance(value, int) and value >= 0
         facts.append((name.removesuffix("_bytes").replace("_", " "), units.size(value) if is_size else value))
@@ -127,16 +123,8 @@ def latency_lines(result: StartupResult) -> Iterator[str]:
         yield printable(f"put to read-back, {what}: p50 {p50} ms, p99 {p99} ms")
 
 
-class Card(NamedTuple):
-    """A price of the cost model, and what it is of."""
-
-    figure: str
-    what: str
-    detail: str = ""
-
-
-def model_cards(model: CostModel, *, predicted: bool) -> list[Card]:
-    """Return the prices of the cost model."""
+def model_cards(model: CostModel, *, predicted: bool) -> list[tuple[str, str, str]]:
+    """Return the prices of the cost model: how much, of what, and which of these."""
     prices = [
         (model.per_record_s, "a record", "own or foreign"),
         (model.per_early_record_s, "more", f"for each of the first {EARLY_RECORDS:,}"),
@@ -144,6 +132,6 @@ def model_cards(model: CostModel, *, predicted: bool) -> list[Card]:
         (model.per_early_byte_s, "more", f"for each of the first {size(EARLY_BYTES)}"),
         (model.per_own_record_s, "an own record", "parsed and folded"),
     ]
-    cards = [Card(duration(seconds), what, detail) for seconds, what, detail in prices if seconds or what != "more"]
-    error = Card(f"± {percent(model.error)}", "largest error", "of a size predicted from the others")
-    return [Card(duration(model.fixed_s), "fixed"), *cards, *([error] if predicted else [])]
+    cards = [(duration(seconds), what, detail) for seconds, what, detail in prices if seconds or what != "more"]
+    error = (f"± {percent(model.error)}", "largest error", "of a size predicted from the others")
+    return [(duration(model.fixed_s), "fixed", ""), *cards, *([error] if predicted else [])]
