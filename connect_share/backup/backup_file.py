@@ -33,8 +33,8 @@ from connect_share.backup.record_file import (
     RecordBlock,
     RecordEncoder,
     RecordFile,
-    RecordFileWriter,
     missing_key,
+    write_record_file,
 )
 from connect_share.errors import AlreadyAppliedError, RecordFileError, RestoreRejectedError, UsageError
 from connect_share.files import Progress
@@ -596,18 +596,15 @@ def write_backup(
     progress.phase(f"backing up to {path.name}", sum(part.end - part.start for part in ranges))
     written: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
-    with RecordFileWriter(path, contents.model_dump(mode="json"), sections=len(layout.sections)) as writer:
-        for number in range(len(layout.sections)):
-            if number:
-                writer.next_section()
-            for part in engine(layout.reads(number, path), progress):
-                for block in part.blocks:
-                    writer.write_block(block)
-                written += part.written
-                left_out += part.left_out
-    file = writer.result
-    if file is None:
-        raise RecordFileError(f"{path} was not written", path=str(path))
+
+    def blocks_of(section: int) -> Iterator[RecordBlock]:
+        for part in engine(layout.reads(section, path), progress):
+            written.update(part.written)
+            left_out.update(part.left_out)
+            yield from part.blocks
+
+    sections = [blocks_of(number) for number in range(len(layout.sections))]
+    file = write_record_file(path, contents.model_dump(mode="json"), sections)
     return BackupFile(
         file=path.name,
         records=file.records,

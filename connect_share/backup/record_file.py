@@ -18,10 +18,10 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, Final, Self
+from typing import IO, Any, Final
 
 import fastavro
 import fastavro.schema
@@ -179,122 +179,65 @@ class WrittenRecordFile:
     sha256: str
 
 
-class RecordFileWriter:
-    """Writes a file of records under a temporary name; leaving the block without an error gives it its own.
+def write_record_file(
+    path: Path, about: Mapping[str, Any], sections: Sequence[Iterable[RecordBlock]]
+) -> WrittenRecordFile:
+    """Write blocks of records, section after section, under a temporary name; a whole file gets its own.
 
-    The file is made with mode 0600: keys and values hold secrets. A file of that name is replaced.
-
-    ``about`` says what the file is, as JSON in its header; see :meth:`next_section` for ``sections``.
+    The file is made with mode 0600: keys and values hold secrets. A file of that name is replaced. ``about`` says what the
+    file is, as JSON in its header.
 
     Raises:
-        RecordFileError: it cannot be written; nothing bears its name then.
+        RecordFileError: it cannot be written; nothing new bears its name then.
     """
-
-    def __init__(self, path: Path, about: Mapping[str, Any], *, sections: int = 1) -> None:
-        self.path = Path(path)
-        self.result: WrittenRecordFile | None = None
-        self._counts = [0] * max(sections, 1)
-        self._section = 0
-        self._encoder = RecordEncoder(str(self.path))
-        with self._explained():
-            handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")  # mode 0600
-        self._temporary = Path(name)
-        self._file = os.fdopen(handle, "w+b")
-        try:
-            # The sums are known at the end only: JSON may be followed by blanks, so room for them is left in the header.
-            self._room = len(_sums([_NUMBER_ROOM] * len(self._counts), _NO_HASH))
-            self._sync_marker = os.urandom(16)
-            about_json = json.dumps(about, sort_keys=True)
-            metadata = {FORMAT_KEY: RECORD_FILE_FORMAT, ABOUT_KEY: about_json, SUMS_KEY: " " * self._room}
-            with self._explained():
-                _avro_writer(self._file, metadata, self._sync_marker)
-                self._file.flush()
-                self._header_bytes = self._file.tell()
-        except BaseException:
-            self._let_go()
-            raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        try:
-            if error is None:
-                with self._explained():
-                    self._finish()
-        finally:
-            self._let_go()
-
-    def _let_go(self) -> None:
+    with _writing(path):
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
+    temporary, file = Path(name), os.fdopen(handle, "w+b")
+    try:
+        # The sums are known at the end only: JSON may be followed by blanks, so room for them is left in the header.
+        counts = [0] * max(len(sections), 1)
+        room = len(_sums([_NUMBER_ROOM] * len(counts), _NO_HASH))
+        marker, about_json = os.urandom(16), json.dumps(about, sort_keys=True)
+        metadata = {FORMAT_KEY: RECORD_FILE_FORMAT, ABOUT_KEY: about_json, SUMS_KEY: " " * room}
+        with _writing(path):
+            _avro_writer(file, metadata, marker)
+            file.flush()
+            header_bytes = file.tell()
+        for number, blocks in enumerate(sections):
+            for block in blocks:
+                counts[number] += block.records
+                with _writing(path):
+                    file.write(block.data)
+                    file.write(marker)
+        with _writing(path):
+            file.flush()
+            file.seek(0)
+            place = file.read(header_bytes).rindex(b" " * room)  # the last entry of ours
+            for digest in (_NO_HASH, None):
+                sums = _sums(counts, digest or _hash(file, 0))
+                file.seek(place)
+                file.write(sums.ljust(room).encode("ascii"))
+            file.flush()
+            os.fsync(file.fileno())
+            whole, size = _hash(file, 0), file.seek(0, os.SEEK_END)
+            temporary.replace(path)
+            sync_folder(path.parent)
+        return WrittenRecordFile(path, sum(counts), tuple(counts), size, whole)
+    finally:
         with contextlib.suppress(OSError):  # what is still buffered may not fit
-            self._file.close()
+            file.close()
         with contextlib.suppress(OSError):
-            self._temporary.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
-    def next_section(self) -> None:
-        """End a section; the records that follow belong to the next one."""
-        self._section += 1
 
-    def write(self, record: Record) -> None:
-        """Append one record.
-
-        Raises:
-            RecordFileError: there is no room, or the record is none.
-        """
-        block = self._encoder.add(
-            record.topic,
-            record.partition,
-            record.offset,
-            record.timestamp_ms,
-            record.key,
-            record.value,
-            record.whole_headers(),
-        )
-        self._counts[self._section] += 1
-        self._append(block)
-
-    def write_block(self, block: RecordBlock) -> None:
-        """Append records that were encoded elsewhere.
-
-        Raises:
-            RecordFileError: there is no room.
-        """
-        self._append(self._encoder.rest())
-        self._counts[self._section] += block.records
-        self._append(block)
-
-    def _append(self, block: RecordBlock | None) -> None:
-        if block is not None:
-            with self._explained():
-                self._file.write(block.data)
-                self._file.write(self._sync_marker)
-
-    def _finish(self) -> None:
-        self._append(self._encoder.rest())
-        self._file.flush()
-        self._file.seek(0)
-        place = self._file.read(self._header_bytes).rindex(b" " * self._room)  # the last entry of ours
-        for digest in (_NO_HASH, None):
-            sums = _sums(self._counts, digest or _hash(self._file, 0))
-            self._file.seek(place)
-            self._file.write(sums.ljust(self._room).encode("ascii"))
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        whole = _hash(self._file, 0)
-        size = self._file.seek(0, os.SEEK_END)
-        self._temporary.replace(self.path)
-        sync_folder(self.path.parent)
-        self.result = WrittenRecordFile(self.path, sum(self._counts), tuple(self._counts), size, whole)
-
-    @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise RecordFileError(
-                f"{self.path} cannot be written ({error.strerror}): make room or choose another place",
-                path=str(self.path),
-            ) from error
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RecordFileError(
+            f"{path} cannot be written ({error.strerror}): make room or choose another place", path=str(path)
+        ) from error
 
 
 def half_written(path: Path) -> list[Path]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.backup.record_file import RecordFileWriter
+from connect_share.backup.record_file import write_record_file
 from connect_share.backup.restore import prepare_restore
 from connect_share.errors import RecordFileError
 from connect_share.model.config_state import TargetState
@@ -18,6 +18,7 @@ from migrator.moves import Intent
 from migrator.run import backup_path
 from tests.support.migration_runs import apply_plan
 from tests.support.migration_site import GROUP, Site, pair, run
+from tests.support.records import encoded
 
 
 def backed_up(site: Site, source: Path, destination: Path, name: str = "plan.json", **intent: object) -> Path:
@@ -185,8 +186,7 @@ def test_damaged_files_are_refused_before_anything_is_written(site: Site) -> Non
     with pytest.raises(RecordFileError, match=r"plan\.backup\.avro is damaged"):
         prepare_restore(file, source)
     other = site.folder / "other.avro"
-    with RecordFileWriter(other, {"what": "something else"}) as writer:
-        writer.write(Record("t", 0, 0, 0, b"k", b"v"))
+    write_record_file(other, {"what": "something else"}, [encoded([Record("t", 0, 0, 0, b"k", b"v")])])
     code, _, err = run("restore", other, "--destination-worker-config", source, "--yes")
     assert code == 1
     assert "is no backup of a migration" in err

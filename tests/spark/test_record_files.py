@@ -9,10 +9,11 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from connect_share.backup.record_file import RecordFile, RecordFileWriter
+from connect_share.backup.record_file import RecordFile, write_record_file
 from connect_share.model.records import Record
 from spark_jobs.record_files import read_record_files
 from spark_jobs.sources import KAFKA_SOURCE
+from tests.support.records import encoded
 
 
 def _plain(value: Any) -> Any:
@@ -32,9 +33,7 @@ def test_every_record_is_a_row(spark: SparkSession, tmp_path: Path) -> None:
     ]
     many = [Record("u", 3, number, number, b"k%d" % number, b"v") for number in range(5_000)]
     for name, records in (("a.avro", odd), ("b.avro", many)):
-        with RecordFileWriter(tmp_path / name, {}) as writer:
-            for record in records:
-                writer.write(record)
+        write_record_file(tmp_path / name, {}, [encoded(records)])
     frame = read_record_files(spark, [tmp_path / "a.avro", tmp_path / "b.avro"])
     assert frame.schema == KAFKA_SOURCE
     assert [_record(row) for row in frame.collect()] == [*odd, *many]
@@ -47,8 +46,7 @@ def test_every_record_is_a_row(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_damaged_file_fails_the_job_by_name(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "cut.avro"
-    with RecordFileWriter(path, {}) as writer:
-        writer.write(Record("t", 0, 0, 1, b"a", b"b"))
+    write_record_file(path, {}, [encoded([Record("t", 0, 0, 1, b"a", b"b")])])
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(PySparkException, match=r"cut\.avro is damaged"):
         read_record_files(spark, [path]).count()

@@ -7,16 +7,17 @@ import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
-from connect_share.backup.record_file import RecordBlock, RecordFileWriter
+from connect_share.backup.record_file import RecordBlock, WrittenRecordFile, write_record_file
 from connect_share.files import Silent
 from connect_share.kafka import client
 from connect_share.kafka.write import CheckedWriter, Outgoing
@@ -245,15 +246,19 @@ def held_copy(allowed: Allowed) -> Iterator[None]:
 @contextmanager
 def held_backup(allowed: Allowed) -> Iterator[None]:
     """Hold what this process writes to files of records, before the block that is too much."""
-    write_block, written = RecordFileWriter.write_block, 0
+    written = 0
 
-    def write_held(writer: RecordFileWriter, block: RecordBlock) -> None:
+    def held_blocks(blocks: Iterable[RecordBlock]) -> Iterator[RecordBlock]:
         nonlocal written
-        allowed.await_more(written)
-        write_block(writer, block)
-        written += block.records
+        for block in blocks:
+            allowed.await_more(written)
+            yield block
+            written += block.records
 
-    with patch.object(RecordFileWriter, "write_block", write_held):
+    def write_held(path: Path, about: Any, sections: Sequence[Iterable[RecordBlock]]) -> WrittenRecordFile:
+        return write_record_file(path, about, [held_blocks(blocks) for blocks in sections])
+
+    with patch("connect_share.backup.backup_file.write_record_file", write_held):
         yield
 
 

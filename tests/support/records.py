@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from connect_share.backup.record_file import RecordBlock, RecordEncoder
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.records import Record
 
@@ -49,3 +50,16 @@ def at_offset(state: ClusterConfigState, offset: int) -> ClusterConfigState:
 def logged(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     """Return the records of ``connect_share.model``."""
     return [record for record in caplog.records if record.name.startswith("connect_share.model")]
+
+
+def encoded(records: Iterable[Record]) -> Iterator[RecordBlock]:
+    """Records as they go into a file of records."""
+    encoder = RecordEncoder("records")
+    for each in records:
+        place = (each.topic, each.partition, each.offset, each.timestamp_ms)
+        block = encoder.add(*place, each.key, each.value, each.whole_headers())
+        if block is not None:
+            yield block
+    rest = encoder.rest()
+    if rest is not None:
+        yield rest

@@ -31,12 +31,13 @@ from connect_share.backup.backup_file import (
     point_at,
     segment_files,
 )
-from connect_share.backup.record_file import SCHEMA, FileCipher, RecordFile, RecordFileWriter
+from connect_share.backup.record_file import SCHEMA, FileCipher, RecordFile, WrittenRecordFile, write_record_file
 from connect_share.errors import ConfigError, RecordFileError, RestoreRejectedError
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KeyRing
 from connect_share.sealing.cipher import Cipher, Opened
 from connect_share.worker_config import Isolation
+from tests.support.records import encoded
 from tests.support.sealed import KEYS, key_text
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -54,14 +55,8 @@ _RECORDS = st.builds(
 )
 
 
-def write(path: Path, *sections: list[Record], **about: object) -> RecordFileWriter:
-    with RecordFileWriter(path, about, sections=len(sections)) as writer:
-        for number, records in enumerate(sections):
-            if number:
-                writer.next_section()
-            for record in records:
-                writer.write(record)
-    return writer
+def write(path: Path, *sections: list[Record], **about: object) -> WrittenRecordFile:
+    return write_record_file(path, about, [encoded(each) for each in sections])
 
 
 def some(count: int, size: int = 10) -> list[Record]:
@@ -73,7 +68,7 @@ def some(count: int, size: int = 10) -> list[Record]:
 def test_every_record_comes_back_exactly(sections: list[list[Record]], note: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "x.avro")
-        result = write(path, *sections, note=note).result
+        result = write(path, *sections, note=note)
         file = RecordFile(path)
         file.check()
         assert file.about == {"note": note}
@@ -98,7 +93,7 @@ def test_the_documented_schema_is_the_files() -> None:
 
 
 def test_the_file_is_private_and_its_hash_is_returned(tmp_path: Path) -> None:
-    result = write(tmp_path / "x.avro", some(3)).result
+    result = write(tmp_path / "x.avro", some(3))
     assert result is not None
     assert (tmp_path / "x.avro").stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "x.avro").stat().st_size == result.size_bytes
@@ -116,7 +111,7 @@ def test_a_failure_leaves_nothing_and_keeps_what_was_there(tmp_path: Path) -> No
     assert path.read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == ["x.avro"]
     with pytest.raises(RecordFileError, match=r"no/x.avro cannot be written \(No such file"):
-        RecordFileWriter(tmp_path / "no" / "x.avro", {})
+        write(tmp_path / "no" / "x.avro")
     for bad in (
         Record("t", 0, 0, 0, b"k", "secret"),  # type: ignore[arg-type]
         Record("t", 0, 0, 0, b"secret", b"", (("h", 1),)),  # type: ignore[arg-type]
@@ -133,17 +128,18 @@ WRITER = """
 import os, resource, signal, sys
 from pathlib import Path
 from connect_share.errors import RecordFileError
-from connect_share.backup.record_file import RecordFileWriter
+from connect_share.backup.record_file import write_record_file
 from connect_share.model.records import Record
+from tests.support.records import encoded
 if sys.argv[2:]:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+def blocks():
+    yield from encoded(Record("t", 0, number, 0, b"k", os.urandom(100_000)) for number in range(100))
+    print("written", flush=True)
+    input()
 try:
-    with RecordFileWriter(Path(sys.argv[1]), {}) as writer:
-        for number in range(100):
-            writer.write(Record("t", 0, number, 0, b"k", os.urandom(100_000)))
-        print("written", flush=True)
-        input()
+    write_record_file(Path(sys.argv[1]), {}, [blocks()])
 except RecordFileError as error:
     sys.exit(str(error))
 """
@@ -251,9 +247,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     path, value = tmp_path / "x.avro", b"x" * 4_000
     tracemalloc.start()
     try:
-        with RecordFileWriter(path, {}) as writer:
-            for number in range(8_000):
-                writer.write(Record("t", 0, number, 0, b"key", value))
+        write_record_file(path, {}, [encoded(Record("t", 0, n, 0, b"key", value) for n in range(8_000))])
         assert sum(1 for _ in RecordFile(path).read()) == 8_000
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -376,9 +370,8 @@ def write_file_of(folder: Path, made: BackupContents, *, named: int | None = Non
     assert segment is not None
     path = folder / file_name(named or segment.sequence, segment.kind, is_point=True)
     start, end = made.topics[0].ranges[0]
-    with RecordFileWriter(path, made.model_dump(mode="json")) as writer:
-        for offset in range(start, end):
-            writer.write(Record("configs", 0, offset, offset, b"k", b"%d" % offset))
+    records = (Record("configs", 0, offset, offset, b"k", b"%d" % offset) for offset in range(start, end))
+    write_record_file(path, made.model_dump(mode="json"), [encoded(records)])
     return path
 
 
