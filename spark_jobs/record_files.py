@@ -6,10 +6,10 @@ Spark's own Avro format is a package apart; this needs none. One file is one tas
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceReader
@@ -22,16 +22,12 @@ NAME: Final = "connect_share_records"
 _BATCH: Final = 2_000
 
 
-class RecordFileReader(RecordReader):
-    """Reads the files given in the options."""
+def _batches(path: str) -> Iterator[list[Row]]:
+    from connect_share.backup.record_file import RecordFile
 
-    def batches(self, item: Any) -> Iterable[list[Row]]:
-        """Yield the records of a file."""
-        from connect_share.backup.record_file import RecordFile
-
-        records = RecordFile(Path(item)).read()
-        while batch := list(islice(records, _BATCH)):
-            yield [_row(record) for record in batch]
+    records = RecordFile(Path(path)).read()
+    while batch := list(islice(records, _BATCH)):
+        yield [_row(record) for record in batch]
 
 
 def _row(record: Record) -> Row:
@@ -49,7 +45,7 @@ class RecordFileSource(RecordSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - the schema is fixed
         """Return the reader."""
-        return RecordFileReader(json.loads(self.options["paths"]))
+        return RecordReader(json.loads(self.options["paths"]), _batches)
 
 
 def read_record_files(spark: SparkSession, paths: Sequence[Path | str]) -> DataFrame:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import base64
 import json
 import logging
-from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -70,10 +70,11 @@ def headers_column(headers: Headers | None) -> list[dict[str, Any]] | None:
 
 
 class RecordReader(DataSourceReader):
-    """Reads each of its items in a task of its own."""
+    """Reads each of its items in a task of its own; ``batches`` yields the records of one in batches that are not empty."""
 
-    def __init__(self, items: Sequence[Any]) -> None:
+    def __init__(self, items: Sequence[Any], batches: Callable[[Any], Iterable[list[Row]]]) -> None:
         self._items = items
+        self._batches = batches
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return one task for each item; Spark wants at least one, so one of ``None`` without any."""
@@ -87,14 +88,10 @@ class RecordReader(DataSourceReader):
         if partition.value is None:
             return
         schema = to_arrow_schema(KAFKA_SOURCE)
-        for rows in self.batches(partition.value):
+        for rows in self._batches(partition.value):
             columns = zip(*rows, strict=True)
             arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-    @abstractmethod
-    def batches(self, item: Any) -> Iterable[list[Row]]:
-        """Yield the records of an item in batches that are not empty."""
 
 
 class RecordSource(DataSource):
@@ -112,22 +109,13 @@ NAME: Final = "connect_share_kafka"
 _SETTINGS: Final = "settings_secret"
 
 
-class KafkaReader(RecordReader):
-    """Reads the ranges given in the options."""
+def _batches(
+    settings: Mapping[str, str], isolation: Isolation, client_id: str, part: OffsetRange
+) -> Iterator[list[Row]]:
+    from connect_share.kafka.read import read_batches
 
-    def __init__(self, options: dict[str, str]) -> None:
-        super().__init__([OffsetRange(*entry) for entry in json.loads(options["ranges"])])
-        self._isolation = Isolation(options["isolation"])
-        self._client_id = options["client_id"]
-        self._settings = json.loads(base64.b64decode(options[_SETTINGS]))
-
-    def batches(self, item: Any) -> Iterable[list[Row]]:
-        """Yield the records of a range."""
-        from connect_share.kafka.read import read_batches
-
-        settings = ClientSettings(self._settings)
-        for batch in read_batches(settings, [item], isolation=self._isolation, client_id=self._client_id):
-            yield [_row(message) for message in batch]
+    for batch in read_batches(ClientSettings(settings), [part], isolation=isolation, client_id=client_id):
+        yield [_row(message) for message in batch]
 
 
 def _row(message: Message) -> Row:
@@ -162,7 +150,10 @@ class KafkaSource(RecordSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - the schema is fixed
         """Return the reader."""
-        return KafkaReader(dict(self.options))
+        options = self.options
+        settings = json.loads(base64.b64decode(options[_SETTINGS]))
+        read = partial(_batches, settings, Isolation(options["isolation"]), options["client_id"])
+        return RecordReader([OffsetRange(*entry) for entry in json.loads(options["ranges"])], read)
 
 
 def read_kafka(

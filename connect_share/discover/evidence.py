@@ -177,7 +177,6 @@ class TypeEvidence:
     items: dict[int, int] = field(default_factory=dict, repr=False)
     texts: set[int] = field(default_factory=set, repr=False)
     named_topics: set[str] = field(default_factory=set)
-    beyond_groups: int = 0
     watch: PlainClusterWatch = field(default_factory=PlainClusterWatch, repr=False)
 
     @property
@@ -205,7 +204,6 @@ class TypeEvidence:
         """Consider one record under a key of this type."""
         if group not in self.groups:
             if len(self.groups) >= MOST_GROUPS:
-                self.beyond_groups += 1
                 return
             self.groups[group] = GroupEvidence()
             if group is not None:
