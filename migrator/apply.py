@@ -26,8 +26,7 @@ from connect_share.kafka.facts import admin_of, read_records
 from connect_share.model.records import TopicType
 from connect_share.transform.rules import SkipReason
 from connect_share.transform.sealed import Opener, SealTimes
-from migrator.backup import back_up
-from migrator.bystanders import take_baseline
+from migrator.bystanders import back_up, take_baseline
 from migrator.checks import check_all, copy_jobs, slices_behind, times_at_destination
 from migrator.copy.copy_job import LOCAL_ENGINE, Engine, SliceEvidence, early_engine, local_engine, producers_for
 from migrator.plan import CopySlice

@@ -1,7 +1,10 @@
-"""The records of other groups at a destination, as counts and digests; never a key or a value.
+"""What is kept before the first write: a backup, and the records of other groups as counts and digests, never a key or value.
 
 The figures are taken before the first write, and later again over the same offsets. If they are equal, every record of
 the other groups is still there, unchanged and at its offset.
+
+The backup has what the plan reads and what it writes over, in one file beside the plan, written with bounded memory;
+``docs/backup-format.md``.
 """
 
 from __future__ import annotations
@@ -10,11 +13,12 @@ import enum
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
+from connect_share.backup.backup_file import BackupFile, BackupLayout, KeyTest, Origin, Reader, write_backup
 from connect_share.backup.rewrite import NewestDigests, key_hash
 from connect_share.errors import PlanFileError
 from connect_share.files import Progress, Silent
@@ -24,10 +28,10 @@ from connect_share.model.keys import connector_of, split_key
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.transform.rules import PLAIN_KEYS
 from connect_share.worker_config import Isolation, WorkerConfig
-from migrator.checks import require_same_topic
+from migrator.checks import Opened, require_same_topic
 from migrator.copy.existing_records import BARRIER_RECORDS
-from migrator.plan import Wanted
-from migrator.run import GroupDigest, Manifest, MigrationRun, TopicBaseline
+from migrator.plan import SourceCluster, SourceTopic, Wanted
+from migrator.run import MIRRORED, GroupDigest, Manifest, MigrationRun, TopicBaseline, backup_path
 
 ILLEGAL_KEYS: Final = "illegal keys"
 """The name for records whose key Connect does not write. No cluster group id has a blank."""
@@ -337,3 +341,101 @@ class _TopicCheck:
             written_since=self.written[name],
             among_written=self.among[name],
         )
+
+
+Ranges = Callable[[int, SourceTopic], Sequence[OffsetRange]]
+"""Returns what is read of a topic of the source with that index."""
+
+
+def _lay_out_sources(run: MigrationRun, ranges: Ranges) -> BackupLayout:
+    layout = BackupLayout()
+    for index, (source, worker) in enumerate(zip(run.plan.sources, run.workers, strict=True)):
+        numbers = {
+            topic_type: layout.add(
+                ("source", source.kafka_cluster_id, topic.topic),
+                topic_type,
+                Reader.of(worker, topic.isolation),
+                ranges(index, topic),
+                _own_keys(source, topic_type),
+                required=source.transform(topic_type).takes,
+            )
+            for topic_type, topic in source.topics.items()
+        }
+        layout.origins.append(
+            Origin(
+                side="source",
+                group_id=source.group_id,
+                plain=not source.sharing,
+                becomes=source.cluster_group_id,
+                connectors=source.only_connectors,
+                topics=numbers,
+            )
+        )
+    return layout
+
+
+def _written_keys(owners: KeyOwners) -> KeyTest:
+    return lambda key: owners.owner(key) is None
+
+
+def _own_keys(source: SourceCluster, topic_type: TopicType) -> KeyTest:
+    """Return the test for the keys of a source, not of other groups; illegal keys count as plain ones."""
+    group = source.group_id if source.sharing else None
+    beginnings, _ = replace(source.transform(topic_type), connectors=None).sure_beginnings
+
+    def is_own(key: bytes | None) -> bool:
+        if key is not None and key.startswith(beginnings):
+            return True
+        parts = None if key is None else split_key(topic_type, key)
+        return (None if parts is None else parts[0]) == group
+
+    return is_own
+
+
+def back_up(run: MigrationRun, opened: Opened, progress: Progress) -> BackupFile:
+    """Write what the sources of a plan hold, and what the destination holds under the keys it writes, to one file.
+
+    Records of other groups on the same topics are not in it.
+
+    Returns:
+        The manifest's entry.
+
+    Raises:
+        AlreadyAppliedError: a backup of another run has that name.
+        RecordFileError: the file cannot be written; nothing bears its name then.
+        UnreadableHeadersError: a record that is moved or written over cannot be kept whole.
+    """
+    layout, plan = _lay_out_sources(run, lambda _, topic: topic.ranges()), run.plan
+    wanted, worker, cluster = plan.wanted(), run.destination, plan.destination.kafka_cluster_id
+    replaced: dict[TopicType, int] = {}
+    for topic_type, (facts, created) in opened.items():
+        if created:
+            continue
+        known = [each.ranges for each in layout.topics if (each.cluster, each.topic) == (cluster, facts.topic)]
+        unread = [
+            part._replace(
+                start=max([part.start, *(each[part.partition].end for each in known if part.partition in each)])
+            )
+            for part in facts.ranges()
+        ]
+        reader, place = Reader.of(worker, worker.isolation(topic_type)), ("destination", cluster, facts.topic)
+        written = _written_keys(KeyOwners(topic_type, wanted))
+        replaced[topic_type] = layout.add(place, topic_type, reader, unread, written)
+    if replaced:
+        layout.origins += [
+            Origin(side="destination", group_id=space, plain=space is None, becomes=space, topics=replaced)
+            for space in wanted
+        ]
+    return write_backup(backup_path(run.plan_path), layout, run.plan.run_id, progress)
+
+
+def back_up_mirrored(run: MigrationRun, manifest: Manifest, progress: Progress) -> BackupFile:
+    """Write what was mirrored behind the planned ranges, and is still at the sources, to a file of its own."""
+
+    def behind(index: int, topic: SourceTopic) -> list[OffsetRange]:
+        planned = topic.ranges()
+        copied = manifest.read_ranges_of(index, planned)
+        return [each._replace(start=part.end) for part, each in zip(planned, copied, strict=True)]
+
+    path = backup_path(run.plan_path, MIRRORED)
+    return write_backup(path, _lay_out_sources(run, behind), run.plan.run_id, progress)

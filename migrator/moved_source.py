@@ -34,7 +34,7 @@ from connect_share.sealing import TopicSeals
 from connect_share.transform.rules import SkipReason
 from connect_share.worker_config import Isolation, WorkerConfig
 from migrator.apply import now_ms
-from migrator.backup import back_up_mirrored
+from migrator.bystanders import back_up_mirrored
 from migrator.checks import same_members
 from migrator.copy.copy_job import marker
 from migrator.plan import MigrationPlan, SourceCluster

@@ -10,8 +10,7 @@ from connect_share.files import Progress
 from migrator.cli.apply import APPLY, RESUME
 from migrator.copy.copy_job import CopyJob, Engine, SliceEvidence
 from spark_jobs import command_line
-from spark_jobs.session import spark_session
-from spark_jobs.tasks import copy_in_task, run_as_tasks
+from spark_jobs.session import copy_in_task, run_as_tasks, spark_session
 
 SPARK_ENGINE: Final = "spark"
 

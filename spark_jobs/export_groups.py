@@ -22,8 +22,7 @@ from connect_share.console import DEFAULT_TIMEOUT_S, Output, ProgressLine, group
 from connect_share.files import Progress, Silent
 from connect_share.worker_config import TopicSet
 from spark_jobs import command_line
-from spark_jobs.session import spark_session
-from spark_jobs.tasks import run_as_tasks
+from spark_jobs.session import run_as_tasks, spark_session
 
 JOB: Final = "export_groups"
 _SLICE: Final = 250_000

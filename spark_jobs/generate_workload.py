@@ -21,8 +21,7 @@ from connect_share.kafka.create import ensure_topic, topic_spec
 from connect_share.model.records import TopicType
 from connect_share.worker_config import ClientSettings, WorkerConfig
 from spark_jobs import command_line
-from spark_jobs.session import spark_session
-from spark_jobs.tasks import run_as_tasks
+from spark_jobs.session import run_as_tasks, spark_session
 from spark_jobs.workload import WorkloadSize, Written, group_records
 
 _FEW_GROUPS: Final = 50

@@ -20,8 +20,7 @@ from connect_share.contents.usage import DEFAULT_WINDOW_S, measured_usage, usage
 from connect_share.model.records import TopicType
 from connect_share.worker_config import TopicSet
 from spark_jobs import command_line
-from spark_jobs.session import spark_session
-from spark_jobs.tasks import run_as_tasks
+from spark_jobs.session import run_as_tasks, spark_session
 
 JOB = "profile_topics"
 

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from connect_share.files import Progress
-from migrator.cli.verify import VERIFY
+from migrator.cli.cutover import VERIFY
 from migrator.verify.equality import StateDifference
 from migrator.verify.verification import VerifyEngine, VerifyJob
 from spark_jobs import command_line
 from spark_jobs.apply_plan import SPARK_ENGINE
-from spark_jobs.session import spark_session
-from spark_jobs.tasks import run_as_tasks
+from spark_jobs.session import run_as_tasks, spark_session
 
 
 def verify_engine(progress: Progress) -> VerifyEngine:

@@ -11,7 +11,7 @@ from typing import Final
 
 from connect_share.backup.backup_file import shown_time
 from connect_share.backup.export import Export, Exported, Follower, Limits, Written, locked_folder
-from connect_share.backup.restore_command import restore_command
+from connect_share.backup.restore import restore_command
 from connect_share.console import (
     DEFAULT_TIMEOUT_S,
     Command,

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any, Final
 
-from connect_share.cli.get import Reading, add_contents_options
-from connect_share.cli.rows import (
+from connect_share.cli.get import (
     SEALED,
+    Reading,
+    add_contents_options,
     connector_row,
     connectors_of,
     failures_first,

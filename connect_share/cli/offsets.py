@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from connect_share.cli.rows import json_text_of
+from connect_share.cli.get import json_text_of
 from connect_share.console import (
     Command,
     Group,

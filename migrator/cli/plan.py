@@ -1,16 +1,20 @@
-"""``plan``: ask the clusters, write the plan file."""
+"""``survey``: facts as tables for people, or whole as JSON; ``plan``: ask the clusters, write the plan file."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from connect_share.console import Command, Output, Parser, ProgressLine, Result
+from connect_share.console import Command, Output, Parser, ProgressLine, Result, Table
 from connect_share.errors import AlreadyAppliedError, ConfigError, UsageError
+from connect_share.model.records import TopicType
+from connect_share.transform.rules import PLAIN_KEYS
 from connect_share.worker_config.worker import files_in_folders
 from migrator.apply import now_ms
 from migrator.cli.options import NOTHING_WRITTEN, add_files, plan_lines
@@ -18,6 +22,211 @@ from migrator.moves import Intent
 from migrator.plan import read_plan_file
 from migrator.planner import make_plan
 from migrator.run import manifest_path
+from migrator.survey import GroupSurvey, MoveSurvey, Survey, TopicSurvey, survey
+
+
+def _survey(arguments: argparse.Namespace, _: Output) -> Result:
+    """Ask; 1 when something could not be asked, or a source's topic is not there."""
+    files, destinations = files_in_folders(arguments.sources, arguments.destinations)
+    with ProgressLine(sys.stderr) as progress:
+        found = survey(files, destinations, progress=progress, timeout_s=arguments.timeout)
+    sources = {str(path.resolve()) for path in files}
+    missing = [topic for topic in found.topics if not topic.exists and not sources.isdisjoint(topic.named_by)]
+    lines = [*_lines(found), *(["", "NOT THERE"] if missing else []), *map(_not_there, missing)]
+    return Result(found.model_dump(mode="json"), lines, 1 if found.unanswered or missing else 0)
+
+
+def _lines(found: Survey) -> Iterator[str | Table]:
+    yield "TOPICS"
+    yield Table(
+        ("topic", "type", "partitions", "replicas", "offsets", "policy", "max.message.bytes", "in sync", "topic id"),
+        [_topic_row(topic) for topic in found.topics],
+    )
+    yield from ("", "GROUPS")
+    yield Table(
+        ("group", "config topic", "side", "workers", "connectors", "tasks", "records", "bytes", "exactly once"),
+        [_group_row(group) for group in found.groups],
+    )
+    if found.moves:
+        yield from ("", "MOVES")
+        yield Table(
+            ("group.id", "becomes", "Kafka cluster", "largest record", "of at most", "already there", "workers there"),
+            [_move_row(move) for move in found.moves],
+        )
+    notes = [*_topic_notes(found.topics), *_group_notes(found.groups), *_move_notes(found.moves), *_collisions(found)]
+    if notes:
+        yield from ("", "TO KNOW", *notes)
+    if found.unanswered:
+        yield from ("", "NOT ANSWERED", *found.unanswered)
+
+
+def _not_there(topic: TopicSurvey) -> str:
+    return (
+        f"{topic.topic}: {topic.topic_type.value}.storage.topic of {', '.join(topic.named_by)}; check the name, and "
+        "whether these are the brokers of that cluster"
+    )
+
+
+def _topic_row(topic: TopicSurvey) -> tuple[object, ...]:
+    if not topic.exists:
+        return (topic.topic, topic.topic_type.value, "missing", *[None] * 6)
+    offsets = sum(part.end - part.start for part in topic.partitions)
+    return (
+        topic.topic,
+        topic.topic_type.value,
+        len(topic.partitions),
+        topic.replication_factor,
+        f"{offsets:,}",
+        topic.configs.get("cleanup.policy"),
+        topic.configs.get("max.message.bytes"),
+        topic.configs.get("min.insync.replicas"),
+        topic.topic_id,
+    )
+
+
+def _name(group: str | None) -> str:
+    return PLAIN_KEYS if group is None else group
+
+
+def _workers(members: int | None) -> str:
+    return "unknown: count as alive" if members is None else f"{members} alive" if members else "none"
+
+
+def _group_row(group: GroupSurvey) -> tuple[object, ...]:
+    return (
+        _name(group.group),
+        group.topics[TopicType.CONFIG],
+        group.side,
+        _workers(group.members),
+        len(group.connectors),
+        group.tasks,
+        f"{group.records:,}",
+        f"{group.bytes:,}",
+        group.exactly_once,
+    )
+
+
+def _move_row(move: MoveSurvey) -> tuple[object, ...]:
+    largest = max(move.largest.values(), key=lambda each: each.largest_bytes / each.limit_bytes, default=None)
+    return (
+        move.group_id,
+        _name(move.becomes),
+        "another" if move.other_kafka_cluster else "the same",
+        None if largest is None else f"{largest.largest_bytes:,}",
+        None if largest is None else f"{largest.limit_bytes:,}",
+        f"{move.records_at_destination:,} record(s)",
+        _workers(move.members_at_destination),
+    )
+
+
+def _topic_notes(topics: Sequence[TopicSurvey]) -> list[str]:
+    notes = []
+    for topic in topics:
+        notes += [
+            f"{topic.topic}[{part.partition}]: a transaction is open, committed records end at "
+            f"{part.last_stable_offset} of {part.end}"
+            for part in topic.partitions
+            if part.transaction_open
+        ]
+        if topic.illegal_keys:
+            notes.append(f"{topic.topic}: {topic.illegal_keys:,} record(s) whose key Connect does not write there")
+        notes += [
+            f"{_name(group.group)} in {topic.topic}: {group.unreadable_headers:,} record(s) cannot be copied completely: the "
+            f"name of a header is not UTF-8; the first is {group.first_unreadable}"
+            for group in topic.groups
+            if group.unreadable_headers
+        ]
+        if topic.configs.get("cleanup.policy", "compact") != "compact":
+            notes.append(f"{topic.topic}: cleanup.policy is not compact, records may be lost by age or size")
+        if topic.configs.get("message.timestamp.type") == "LogAppendTime":
+            notes.append(f"{topic.topic}: records get the time of the write (message.timestamp.type)")
+    return notes
+
+
+def _group_notes(groups: Sequence[GroupSurvey]) -> list[str]:
+    notes = []
+    for group in groups:
+        whose = f"{_name(group.group)} in {group.topics[TopicType.CONFIG]}"
+        if group.unparseable:
+            notes.append(f"{whose}: {group.unparseable:,} record(s) that Connect cannot read")
+        if group.unopened:
+            notes.append(
+                f"{whose}: {group.unopened:,} key(s) have sealed values, and no worker file here has their keys: "
+                "its connectors are not known"
+            )
+        elif group.refused:
+            notes.append(f"{whose}: {group.refused:,} record(s) that its workers refuse; a move leaves them behind")
+        for text, names in (
+            ("an offsets topic of their own", [c.name for c in group.connectors if c.own_offsets_topic]),
+            ("tasks that Connect does not see, put in order by --mode state", _in(group, "heals")),
+            ("missing task configurations, which workers will make again", _in(group, "leaves_without_tasks")),
+            (
+                "tasks counted for exactly-once fencing",
+                [c.name for c in group.connectors if c.fenced_tasks is not None],
+            ),
+        ):
+            if names:
+                notes.append(f"{whose}: {len(names)} connector(s) have {text}: {', '.join(map(repr, names))}")
+        if group.secrets or group.secrets_in_tasks:
+            places = ", ".join(f"{each.connector!r} {each.property}" for each in group.secrets)
+            notes.append(
+                f"{whose}: {len(group.secrets)} secret(s) in clear text in connectors ({places or 'none'}), "
+                f"{group.secrets_in_tasks} in tasks; every reader of the topic can see them"
+            )
+        if group.two_clusters is not None:
+            notes.append(group.two_clusters)
+        if group.group is None and len(group.group_ids) > 1:
+            notes += [
+                f"{whose}: {connector.name!r} was run by {', '.join(connector.worker_ids) or 'unknown workers'}"
+                for connector in group.connectors
+            ]
+    return notes
+
+
+def _in(group: GroupSurvey, state_mode: str) -> list[str]:
+    return [connector.name for connector in group.connectors if connector.state_mode == state_mode]
+
+
+def _move_notes(moves: Sequence[MoveSurvey]) -> list[str]:
+    notes = []
+    for move in moves:
+        if move.illegal_id:
+            notes.append(
+                f"{move.group_id} becomes {move.becomes}, which cannot be a key prefix: choose another group.id"
+            )
+        notes += [
+            f"{move.group_id}: its largest {topic_type.value} record would have {size.largest_bytes:,} bytes, the "
+            f"destination takes {size.limit_bytes:,}"
+            for topic_type, size in move.largest.items()
+            if not size.fits
+        ]
+    return notes
+
+
+def _collisions(found: Survey) -> list[str]:
+    return [
+        f"connector {each.connector!r} is in {', '.join(each.groups)}"
+        + (
+            f"; {each.sinks} of them sinks: they share the consumer group connect-{each.connector}"
+            if each.sinks > 1
+            else ""
+        )
+        for each in found.collisions
+    ]
+
+
+SURVEY: Final = Command(
+    "survey",
+    _survey,
+    examples=[
+        "connect-share-migrate survey -w orders.properties billing.properties",
+        "connect-share-migrate survey -w orders.properties --to-worker-config orders-shared.properties --output json",
+    ],
+    options=partial(add_files, destination_required=False),
+    timeout_s=30.0,
+    after_interruption=lambda _: NOTHING_WRITTEN,
+)
+
 
 _ASSIGNMENT = TypeAdapter(dict[str, tuple[str, ...]])
 
@@ -84,6 +293,7 @@ def _add_options(parser: Parser) -> None:
 
 
 COMMANDS: Final = [
+    SURVEY,
     Command(
         "plan",
         _plan,
@@ -94,5 +304,5 @@ COMMANDS: Final = [
         ],
         options=_add_options,
         after_interruption=lambda _: NOTHING_WRITTEN,
-    )
+    ),
 ]

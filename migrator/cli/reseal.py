@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.backup.backup_file import new_backup_path
-from connect_share.backup.restore_command import restore_command
+from connect_share.backup.restore import restore_command
 from connect_share.backup.rewrites import Reseal, ResealTopic, refused_plain
 from connect_share.console import Command, Output, Parser, Preview, ProgressLine, Result, Steps, add_worker_file
 from connect_share.model.records import TopicType

@@ -29,8 +29,7 @@ from spark_jobs.benchmark.cost_fit import fitted, points
 from spark_jobs.benchmark.results import StartupResult, Storm
 from spark_jobs.benchmark.starts import Run, measure
 from spark_jobs.benchmark.topics import PREFIX, Connection, Plan, filled, worker_properties_of, write_files
-from spark_jobs.session import spark_session
-from spark_jobs.tasks import run_as_tasks
+from spark_jobs.session import run_as_tasks, spark_session
 
 AT_ONCE: Final = 2
 """Of the session's ``local[2,3]``."""

@@ -33,7 +33,7 @@ from connect_share.files import Silent
 from spark_jobs import generate_workload, profile_topics
 from spark_jobs.sources import read_kafka
 from spark_jobs.session import spark_session
-from spark_jobs.tasks import run_as_tasks
+from spark_jobs.session import run_as_tasks
 
 def where(_):
     import connect_share, os

@@ -23,7 +23,7 @@ from connect_share.kafka.write import ONCE_OVERRIDES, PRODUCER_OVERRIDES
 from connect_share.model.records import TopicType
 from migrator.copy.copy_job import CopyJob, Engine, SliceEvidence
 from migrator.run import Manifest, MigrationStatus, manifest_path
-from spark_jobs.tasks import copy_in_task, run_as_tasks
+from spark_jobs.session import copy_in_task, run_as_tasks
 from tests.lab.embedded.broker import LocalBroker
 from tests.support.kafka import TOPIC_PREFIX, skip_where_brokers_stay, two_brokers
 from tests.support.long_forms import LONG

@@ -23,7 +23,7 @@ from migrator.planner import make_plan
 from migrator.report import folder_of
 from migrator.run import Manifest, MigrationStatus, manifest_path
 from spark_jobs import apply_plan, verify_plan
-from spark_jobs.tasks import run_as_tasks
+from spark_jobs.session import run_as_tasks
 from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.captures import captured
 from tests.support.kafka import TestBroker

@@ -264,7 +264,7 @@ def held_backup(allowed: Allowed) -> Iterator[None]:
 
 def copy_in_held_task(allowed: Allowed, job: CopyJob) -> SliceEvidence:
     """Copy a slice in a Spark task; each is allowed so many records."""
-    from spark_jobs.tasks import copy_in_task
+    from spark_jobs.session import copy_in_task
 
     with held_copy(allowed):
         return copy_in_task(job)

@@ -19,7 +19,7 @@ from typing import Any, Final
 import pytest
 
 from connect_share.checks.sealing import find
-from connect_share.cli import rows
+from connect_share.cli import get as rows
 from connect_share.console import Output
 from connect_share.contents.groups import FOLDS, Contents
 from connect_share.errors import ConfigError, ConnectShareError, ValueFormatError

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.console import Output
+from migrator.cli.cutover import verification_lines
 from migrator.cli.options import plan_lines
-from migrator.cli.verify import verification_lines
 from spark_jobs import command_line
 from spark_jobs.benchmark.results import describe_machine, versions
 from spark_jobs.session import spark_session

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from connect_share.checks.finding import Finding, finding_lines
 from connect_share.checks.finding import counted as counted_findings
 from connect_share.checks.sealing import find
-from connect_share.cli import rows
+from connect_share.cli import get as rows
 from connect_share.console import Output
 from connect_share.contents.groups import MOST_IDS, Contents, SealCount, SealKind, total
 from connect_share.model.keys import prefix_key
