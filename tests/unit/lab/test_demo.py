@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,6 @@ from tests.lab.demo.restart_checks import (
     compare_data,
     compare_restart,
     count_plain_keys,
-    search_segments,
 )
 from tests.lab.demo.result import DemoResult, GroupAgain, Move, SealedGroup, SegmentSearch, SharedTopic
 from tests.lab.demo.views import ConnectorView, StatusView, compare_views
@@ -114,20 +112,6 @@ def test_plain_and_unknown_keys_are_counted() -> None:
     records = (Record("configs", 0, 0, 0, key, b"{}") for key in keys)
     found = count_plain_keys("configs", TopicType.CONFIG, records)
     assert found == SharedTopic(topic="configs", records=6, plain_keys=4)
-
-
-def test_a_password_is_looked_for_in_segments_of_these_topics_only(tmp_path: Path) -> None:
-    for name, content in {
-        "old-configs-0/0.log": b"..secret..",
-        "old-configs-12/7.log": b"",
-        "shared-configs-0/0.log": b"..s3aled..",
-        "shared-configs-0/0.index": b"secret",
-        "shared-configs-old-0/0.log": b"secret",
-    }.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(content)
-    old, shared = (search_segments(tmp_path, {f"{name}-configs"}, b"secret") for name in ("old", "shared"))
-    assert (old, shared) == (SegmentSearch(files=2, with_text=1), SegmentSearch(files=1, with_text=0))
 
 
 def test_the_demo_succeeds_only_if_every_part_is_right() -> None:

@@ -20,8 +20,6 @@ from tests.lab.benchmarks.startup.view import (
 from tests.lab.plots import Curve, curves
 from tests.lab.units import count_tick, size
 
-_LARGEST: Final = 1e18
-
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
@@ -105,7 +103,7 @@ def growths(result: StartupResult, scenarios: Mapping[str, MeasuredScenario]) ->
         sizes = [
             (x, scenarios[scenario.name])
             for scenario in result.scenarios
-            if scenario.series == series and scenario.name in scenarios and 0 < (x := dimension.of(scenario)) < _LARGEST
+            if scenario.series == series and scenario.name in scenarios and (x := dimension.of(scenario)) > 0
         ]
         if len({x for x, _ in sizes}) > 1:
             found.append(Growth(dimension, tuple(sorted(sizes, key=lambda each: each[0]))))
