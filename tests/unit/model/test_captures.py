@@ -14,7 +14,6 @@ from connect_share.model.connect_json import dumps, loads
 from connect_share.model.keys import ClusterGroupId, is_original_key, split_key
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
-from connect_share.model.status import StatusFold
 from connect_share.replay import replay_config, replay_offsets, replay_status
 from tests.support.captures import VERSIONS, captured, prefixed, rest_view
 from tests.support.histories import History, histories
@@ -140,26 +139,6 @@ def test_going_on_from_what_was_saved(topic_type: TopicType, history: History, c
     assert json.dumps(kept) == before
     assert second.saved() == whole.saved()
     assert second.snapshot() == whole.snapshot()
-
-
-def test_what_is_gone_leaves_no_trace_in_a_saved_state() -> None:
-    """Not even in the order: names of connectors come and go, and would stay for ever."""
-    whole, restored = StatusFold(), StatusFold()
-    status = b'{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":1}'
-    topic = b'{"topic":{"name":"t","connector":"a","task":0,"discoverTimestamp":1}}'
-    written: list[tuple[str, bytes | None]] = [
-        *(("status-task-a-0", status), ("status-task-b-0", status), ("status-connector-a", None)),
-        *(("status-topic-t:connector-a", topic), ("status-topic-t:connector-b", topic)),
-        ("status-topic-t:connector-a", None),
-    ]
-    for offset, (key, value) in enumerate(written):
-        whole.apply(Record("status", 0, offset, offset, key.encode(), value))
-    restored.restore(whole.saved())
-    for fold in (whole, restored):
-        fold.apply(Record("status", 0, 9, 9, b"status-task-a-0", status))
-        fold.apply(Record("status", 0, 10, 10, b"status-topic-t:connector-a", topic))
-    assert [name for name, *_ in whole.saved()["tasks"]] == ["b", "a"]
-    assert restored.saved() == whole.saved()
 
 
 @pytest.mark.parametrize("topic_type", TopicType)

@@ -37,6 +37,8 @@ class ScriptedLog:
         self.sent: list[tuple[bytes, bytes | None]] = []
         self.waits: list[float] = []
         self.outcomes: list[BrokerError | None] = []
+        self.before_failing: dict[bytes, Callable[[], None]] = {}
+        """What happens before the first send of a key fails in a way that may pass."""
         self.ack_seconds: list[float] = []
         self.position: int | None = None  # everything that was sent is read at once
         self.sink: RecordSink | None = None
@@ -85,6 +87,9 @@ class ScriptedLog:
             self.sent_event.notify_all()
         future: Future[RecordMetadata] = _SlowAck(self) if self.ack_seconds else Future()
         outcome = self.outcomes.pop(0) if self.outcomes else None
+        if key in self.before_failing:
+            self.before_failing.pop(key)()
+            outcome = BrokerTimeoutError("slow", retriable=True)
         if outcome is not None:
             future.set_exception(outcome)
         else:
@@ -222,25 +227,10 @@ def put_then(
 ) -> None:
     """Put a status whose first send fails in a way that may pass, and ``change`` before it is retried."""
     # By key: the retry may come at any moment, and must not take the failure that is meant for the last one.
-    failing: dict[bytes, Callable[[], None]] = {
+    log.before_failing = {
         status_record(status)[0]: change,
         b"status-topic-last:connector-bar": lambda: None,
     }
-    original = log.send
-
-    def send(key: bytes, value: bytes | None) -> Future[RecordMetadata]:
-        before_failing = failing.pop(key, None)
-        if before_failing is None:
-            return original(key, value)
-        with log.sent_event:
-            log.sent.append((key, value))
-            log.sent_event.notify_all()
-        future: Future[RecordMetadata] = Future()
-        before_failing()
-        future.set_exception(BrokerTimeoutError("slow", retriable=True))
-        return future
-
-    log.send = send  # type: ignore[method-assign]
     (store.put_safe if safe else store.put)(status)
     # The retry thread works in order, so a last topic status proves that the retry before it was decided.
     sends = len(log.sent)

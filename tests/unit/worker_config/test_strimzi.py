@@ -35,14 +35,6 @@ def written(tmp_path: Path, text: str | bytes, name: str = "connect.yaml") -> Pa
     return path
 
 
-def test_the_documented_resource_is_a_worker_file(tmp_path: Path) -> None:
-    (text,) = re.findall(r"## The resource\n\n```yaml\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
-    worker = WorkerConfig.from_file(written(tmp_path, text))
-    assert worker.cluster_group_id == "com.acme.orders"
-    assert worker.bootstrap_servers == "kafka-kafka-bootstrap:9092"
-    assert worker.config_storage_topic == "shared-configs"
-
-
 def test_values_are_what_is_written(tmp_path: Path) -> None:
     more = "  config:\n    offset.storage.partitions: 25\n    a: 1e3\n    b: on\n    c: 007\n    d: '${env:X}'\n    e: true\n"
     found = load_worker_file(written(tmp_path, resource(more=more)))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from ssl import PROTOCOL_TLS_SERVER, SSLContext, SSLError, TLSVersion
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
 
 from connect_share.errors import ConfigError
 from connect_share.kafka.client import admin_client, consumer, producer
@@ -311,59 +314,48 @@ def test_what_java_trusts_is_trusted(stores: Path, tmp_path: Path) -> None:
         assert {"".join(block.split()[2:]) for block in blocks} == {"".join(pem.split()) for pem in wanted}
 
 
-# Says what each of its connections came to.
-TLS_SERVER = """
-import java.io.FileInputStream; import java.security.KeyStore; import javax.net.ssl.*;
-public class Server { public static void main(String[] given) throws Exception {
-  KeyStore keys = KeyStore.getInstance("JKS"); keys.load(new FileInputStream(given[0]), "changeit".toCharArray());
-  KeyManagerFactory factory = KeyManagerFactory.getInstance(KeyManagerFactory.getDefaultAlgorithm());
-  factory.init(keys, "changeit".toCharArray());
-  SSLContext context = SSLContext.getInstance("TLS"); context.init(factory.getKeyManagers(), null, null);
-  SSLServerSocket server = (SSLServerSocket) context.getServerSocketFactory().createServerSocket(0);
-  System.out.println(server.getLocalPort());
-  for (int number = 1; number < given.length; number++) {
-    server.setEnabledProtocols(new String[] {given[number]});
-    try (SSLSocket client = (SSLSocket) server.accept()) {
-      client.startHandshake();
-      System.out.println(client.getSession().getProtocol());
-    } catch (SSLException refused) { System.out.println("refused"); }
-}}}
-"""
-
-
 @needs_keytool
 def test_only_the_named_tls_versions_are_spoken(stores: Path, tmp_path: Path) -> None:
-    (tmp_path / "Server.java").write_text(TLS_SERVER)
+    key, certificate, _ = pkcs12.load_key_and_certificates((stores / "k.p12").read_bytes(), b"changeit")
+    assert key is not None
+    assert certificate is not None
+    pem = tmp_path / "both.pem"
+    pem.write_bytes(
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + certificate.public_bytes(Encoding.PEM)
+    )
+    context = SSLContext(PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem)
     wanted = {
         "TLSv1.3": ["TLSv1.3", "refused"],
         "TLSv1.2,TLSv1.3": ["TLSv1.3", "TLSv1.2"],
         "TLSv1.2": ["TLSv1.3", "TLSv1.2"],  # the better one is spoken, too
     }
-    versions = ["TLSv1.3", "TLSv1.2"] * len(wanted)
-    java = [str(Path(str(KEYTOOL)).with_name("java")), "Server.java", str(stores / "k.jks"), *versions]
-    with subprocess.Popen(java, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stdout is not None
-            port = server.stdout.readline().strip()
-            for protocols, expected in wanted.items():
-                for one in expected:
-                    settings = translated(
-                        {
-                            "bootstrap.servers": f"127.0.0.1:{port}",
-                            "security.protocol": "SSL",
-                            "ssl.enabled.protocols": protocols,
-                            "ssl.endpoint.identification.algorithm": "",
-                            "ssl.truststore.location": str(stores / "cert.pem"),
-                            # One connection each.
-                            "reconnect.backoff.ms": "60000",
-                            "reconnect.backoff.max.ms": "60000",
-                        }
-                    ).admin_settings()
-                    asking = admin_client(settings, client_id="test")
-                    assert (protocols, server.stdout.readline().strip()) == (protocols, one)
-                    del asking
-        finally:
-            server.kill()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(60)
+        for protocols, expected in wanted.items():
+            settings = translated(
+                {
+                    "bootstrap.servers": f"127.0.0.1:{server.getsockname()[1]}",
+                    "security.protocol": "SSL",
+                    "ssl.enabled.protocols": protocols,
+                    "ssl.endpoint.identification.algorithm": "",
+                    "ssl.truststore.location": str(stores / "cert.pem"),
+                    # One connection each.
+                    "reconnect.backoff.ms": "60000",
+                    "reconnect.backoff.max.ms": "60000",
+                }
+            ).admin_settings()
+            for version, spoken in zip((TLSVersion.TLSv1_3, TLSVersion.TLSv1_2), expected, strict=True):
+                context.minimum_version, context.maximum_version = TLSVersion.TLSv1_2, TLSVersion.TLSv1_3
+                context.minimum_version = context.maximum_version = version
+                asking = admin_client(settings, client_id="test")
+                try:
+                    with context.wrap_socket(server.accept()[0], server_side=True) as client:
+                        found = client.version()
+                except SSLError:
+                    found = "refused"
+                assert (protocols, found) == (protocols, spoken)
+                del asking
 
 
 @needs_keytool
