@@ -14,9 +14,7 @@ from connect_share import (
     KafkaConfigBackingStore,
     KafkaOffsetBackingStore,
     KafkaStatusBackingStore,
-    MemoryConfigBackingStore,
     MemoryOffsetBackingStore,
-    MemoryStatusBackingStore,
     OffsetStorageReader,
     OffsetStorageWriter,
     WorkerConfig,
@@ -51,14 +49,6 @@ def test_what_cannot_be_an_id_is_said_to_be_none(sharing: bool) -> None:
     for text in ("connector-x", "", "a b"):
         with pytest.raises(InvalidClusterGroupIdError):
             group_of_worker(worker(sharing=sharing), text)
-
-
-@STORES
-def test_a_store_takes_the_group_of_its_worker_file(kind: Callable[..., Any]) -> None:
-    assert kind(worker()).cluster_group_id == "group-a"
-    assert kind(worker(), cluster_group_id="group-a").cluster_group_id == "group-a"
-    assert kind(worker(sharing=False)).cluster_group_id is None
-    assert kind(worker(sharing=False), cluster_group_id=None).cluster_group_id is None
 
 
 @STORES
@@ -97,11 +87,3 @@ def test_a_store_over_two_is_asked_with_the_group_of_the_workers() -> None:
     for other in (None, "b"):
         with pytest.raises(ConfigError, match=f"cluster_group_id={other!r}"):
             ConnectorOffsetBackingStore(own, of_worker, cluster_group_id=other)
-
-
-def test_stores_in_memory_stand_on_no_worker_file() -> None:
-    for kind in (MemoryConfigBackingStore, MemoryStatusBackingStore, MemoryOffsetBackingStore):
-        assert kind().cluster_group_id is None
-        assert kind(cluster_group_id="group-a").cluster_group_id == "group-a"
-        with pytest.raises(InvalidClusterGroupIdError):
-            kind(cluster_group_id=" group-a ")

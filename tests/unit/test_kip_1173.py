@@ -9,15 +9,13 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from connect_share.errors import InvalidClusterGroupIdError
 from connect_share.model.keys import MARKER, ClusterGroupId, own_key, prefix_key, split_key
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import Record, TopicType
-from connect_share.replay import replay_config, replay_offsets, replay_status
+from connect_share.replay import replay_config, replay_offsets
 from migrator import KafkaConnectTopicMigrator, Skipped, SkipReason
 from tests.support.records import JSON_NULL, TOMBSTONE, config_log, properties
 
@@ -59,18 +57,9 @@ def position_of_everything(records: list[Record]) -> int:
     return records[-1].offset + 1
 
 
-def migrate_as_written(record: Record, destination: str, *sources: str) -> Record | None:
-    """The KIP's transform: the key gets the destination's prefix; nothing else is mentioned, so nothing else changes.
-
-    Without ``sources`` it is in its default, ``old.client``.
-    """
-    assert record.key is not None
-    if not sources:
-        return replace(record, key=f"{destination}.".encode() + record.key)
-    parts = parse_key(record.key)
-    if parts is None or parts[0] not in sources:
-        return None
-    return replace(record, key=f"{destination}.{parts[1]}".encode())
+def migrate_as_written(record: Record, destination: str) -> Record:
+    """The KIP's transform in its default: the key gets the destination's prefix; nothing else is mentioned or changes."""
+    return replace(record, key=prefix_key(destination, record.key or b""))
 
 
 # Logs by hand
@@ -117,28 +106,6 @@ def test_a_dot_at_the_end_names_another_connector() -> None:
 
 
 # Group ids
-
-
-@pytest.mark.parametrize(
-    ("topic_type", "group", "original", "phantom"),
-    [
-        (CONFIG, "connector-x", "connector-foo", "x.connector-foo"),
-        (STATUS, "status-connector-x", "status-connector-foo", "x.status-connector-foo"),
-        (OFFSET, '["x",{}]', '["foo",{}]', "x"),
-    ],
-)
-def test_an_id_that_begins_like_a_key_haunts_an_old_worker(
-    topic_type: TopicType, group: str, original: str, phantom: str
-) -> None:
-    key = f"{group}.{original}".encode()
-    value = {CONFIG: b'{"properties":{}}', STATUS: RUNNING, OFFSET: b"{}"}[topic_type]
-    seen: dict[TopicType, Any] = {CONFIG: replay_config, STATUS: replay_status, OFFSET: replay_offsets}
-    assert seen[topic_type]([record(key, value)]).connectors() == {phantom}
-    if topic_type is not OFFSET:
-        # What the old worker writes to be rid of it removes the record of the other group.
-        assert (original.removesuffix("foo") + phantom).encode() == key
-    with pytest.raises(InvalidClusterGroupIdError):
-        ClusterGroupId(group)
 
 
 # Plain records on shared topics
@@ -209,7 +176,6 @@ def test_a_copy_in_the_sources_partition_is_never_merged() -> None:
     plain = b'["foo",{"filename":"x.txt"}]'
     source = record(plain, b'{"at":1}', partition=partition_for(plain, 25))
     copied = migrate_as_written(source, "B")
-    assert copied is not None
     assert copied.key is not None
     home = partition_for(copied.key, 25)
     assert (copied.partition, home) == (0, 10)
@@ -223,17 +189,10 @@ def test_a_copy_in_the_sources_partition_is_never_merged() -> None:
 def test_the_default_gives_prefixed_keys_a_second_prefix() -> None:
     source = record(b"A.connector-foo", b'{"properties":{}}')
     twice = migrate_as_written(source, "B")
-    assert twice is not None
     assert twice.key == b"B.A.connector-foo"
     assert parse_key(twice.key) is None  # nobody's, for ever
     assert replay_config([twice], B).connectors() == frozenset()
     assert KafkaConnectTopicMigrator(STRAIGHT).apply(source) == Skipped(SkipReason.ALREADY_PREFIXED)
-
-
-def test_two_sources_overwrite_each_other() -> None:
-    log = config_log([("A.connector-x", properties(of="A")), ("C.connector-x", properties(of="C"))])
-    copied = [copy for entry in log if (copy := migrate_as_written(entry, "B", "A", "C")) is not None]
-    assert replay_config(copied, B).connector_config("x") == {"of": "C"}  # A's is gone
 
 
 # Properties, exactly-once

@@ -138,8 +138,6 @@ def test_a_run_finds_what_it_has_kept(tmp_path: Path) -> None:
     assert [each.name for each in file.parent.iterdir()] == ["result.json"]
     assert results.has_starts(again, kip, ["python"], 2)
     assert not results.has_starts(again, kip, ["python"], 3)
-    assert results.has_starts(again, kip, ["java"], 2)
-    assert not results.has_starts(again, kip, ["java"], 3)
     assert not results.has_starts(again, kip, ["python", "kcat"], 2)
     changed: Scenario = kip.model_copy(update={"config_records": 1})
     assert not results.has_starts(again, changed, ["python"], 2)
@@ -184,20 +182,6 @@ def test_a_worker_file_gives_the_way_to_the_cluster_and_nothing_else(tmp_path: P
         name: comparison_lines[name] for name in list(comparison_lines)[:5] if name != "group.id"
     }
     assert is_secured(found)
-
-
-def test_brokers_and_a_profile_lead_to_a_cluster_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "profiles.toml"
-    file.write_text('[near]\nsecurity.protocol = "SSL"\n[far]\nbootstrap.servers = "c:3"\n')
-    monkeypatch.setenv("CONNECT_SHARE_PROFILES", str(file))
-    monkeypatch.delenv("CONNECT_SHARE_PROFILE", raising=False)
-    alone, secured = connection_from(None, "a:1", None), connection_from(None, "a:1", "near")
-    assert not is_secured(alone)
-    assert is_secured(secured)
-    assert (alone[SERVERS], secured[SERVERS], connection_from(None, None, "far")[SERVERS]) == ("a:1", "a:1", "c:3")
-    for profile in (None, "near"):
-        with pytest.raises(ConfigError, match="--bootstrap-servers, or a profile"):
-            connection_from(None, None, profile)
 
 
 def test_what_is_written_to_a_cluster_is_said_first() -> None:

@@ -46,11 +46,6 @@ def ids(use: str, changes: dict[Resource, HeldRights], *, exactly_once: bool = F
     return [(each.id, each.severity.value, each.where) for each in find(found, held, ["kafka-acls"])]
 
 
-@pytest.mark.parametrize("use", NEEDS)
-def test_with_all_rights_nothing_is_found(use: str) -> None:
-    assert ids(use, {}) == []
-
-
 def test_without_describe_on_the_group_the_guard_is_blind() -> None:
     assert ids("stores", {GROUP: HeldRights()}) == [("rights-guard-blind", "warning", "group orders")]
     assert ids("worker", {GROUP: HeldRights()}) == [("rights-missing", "error", "group orders")]
@@ -66,15 +61,6 @@ def test_what_kafka_does_not_tell_is_said_so() -> None:
         ("rights-unknown", "note", "transactional id connect-cluster-orders"),
         ("rights-unknown", "note", "transactional ids that begin with orders-"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("names", "expected"), [({"DESCRIBE"}, ["rights-missing", "rights-unknown"]), ({"CREATE"}, ["rights-unknown"])]
-)
-def test_a_topic_that_does_not_exist(names: set[str], expected: list[str]) -> None:
-    topic = Resource("topic", "c")
-    found = ids("worker", {topic: HeldRights(frozenset(names), complete=False, exists=False)})
-    assert [each[0] for each in found] == expected
 
 
 def test_a_finding_names_uses_and_the_command() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import json
@@ -21,9 +20,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import connect_share
-from connect_share import console
 from connect_share.console import ELLIPSIS, Output, json_text, printable, table, text_width, truncated
-from connect_share.errors import ConfigError, ReadToEndTimeoutError
+from connect_share.errors import ReadToEndTimeoutError
 
 HOSTILE = [
     "\x1b[2J",
@@ -156,13 +154,6 @@ def output(form: str) -> tuple[Output, io.StringIO, io.StringIO]:
     return Output("get tasks", form, stdout=stdout, stderr=stderr), stdout, stderr
 
 
-def test_errors_in_text_are_one_escaped_line_on_stderr() -> None:
-    out, stdout, stderr = output("text")
-    assert out.error(ConfigError("x\x1b is wrong\nno", property_name="x")) == 2
-    assert stdout.getvalue() == ""
-    assert stderr.getvalue() == "connect-share: error: x\\x1b is wrong\\nno\n"
-
-
 def test_errors_in_json_are_an_object_on_stderr() -> None:
     out, stdout, stderr = output("json")
     assert out.error(ReadToEndTimeoutError("late", topic="t", partition=0, position=1, end_offset=2)) == 1
@@ -278,18 +269,6 @@ body, after = lambda *_: 0 if confirmed("really?", otherwise="") else 1, "nothin
     assert process.returncode == code
     assert ("nothing was done" in shown) is (code != 0)
     assert "Traceback" not in shown
-
-
-@pytest.mark.parametrize(("given", "code"), [("--dry-run", 0), ("", 1), ("--yes", 0)])
-def test_what_stands_behind_a_preview_needs_consent(given: str, code: int) -> None:
-    def run(*_: object) -> console.Steps:
-        yield console.Preview(["would write"], {}, "really?")
-        done.append(given)
-
-    done: list[str] = []
-    arguments = argparse.Namespace(dry_run=given == "--dry-run", yes=given == "--yes")
-    assert console.run_command(console.Command("go", run), arguments, Output("go")) == code
-    assert done == (["--yes"] if given == "--yes" else [])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The plan file: what it says, who may read it, and what an edited one is refused for."""
+"""The plan file: what it says, who may read it, what an edited one is refused for; and the keys that it knows."""
 
 from __future__ import annotations
 
@@ -10,15 +10,28 @@ from typing import Any
 
 import pytest
 
-from connect_share.errors import PlanFileError
+from connect_share.errors import ConfigError, PlanFileError, PlanRejectedError
 from connect_share.model.records import Record, TopicType
-from connect_share.sealing import SealingMode
-from connect_share.transform.sealed import Sealing
-from migrator.plan import MigrationPlan, write_plan_file
+from connect_share.sealing import KEYS_PROPERTY
+from connect_share.worker_config import SHARING_PROPERTY, Isolation
+from migrator.cli.options import plan_lines
+from migrator.moves import Intent, pair, refuse_same_topics
+from migrator.plan import (
+    Destination,
+    DestinationTopic,
+    MigrationPlan,
+    PlannedPartition,
+    PlannedSealing,
+    SourceCluster,
+    SourceTopic,
+    plan_fingerprint,
+    write_plan_file,
+)
+from migrator.run import MigrationRun
 from migrator.survey import MOST_WORKER_IDS, TopicCount
 from tests.support.plans import a_plan
-from tests.support.sealed import KEYS as KEY_RING
-from tests.support.sealed import sealed
+from tests.support.sealed import key_text
+from tests.support.worker_files import properties_of
 
 
 def test_a_plan_comes_back_from_its_file(tmp_path: Path) -> None:
@@ -100,19 +113,126 @@ def test_unparseable_and_workers() -> None:
     assert (plain.tombstones, shared.tombstones) == (1, 0)
 
 
-def test_values_of_a_sealed_group_are_opened_by_its_keys_only() -> None:
-    group, other = "com.acme.", "x."
-    made = [
-        sealed(Record("t", 0, number, 1, f"{whose}connector-a".encode(), b'{"properties":{}}'))
-        for number, whose in enumerate((group, other))
-    ]
-    forged = Record("t", 0, 2, 1, b"com.acme.connector-a", b"hunter2")
-    count = TopicCount(TopicType.CONFIG, {"com.acme": Sealing(KEY_RING, SealingMode.REQUIRED)})
-    count.read([*made, forged, forged])
-    figures = {
-        str(name): (each.records, each.refused, each.unopened, each.unparseable, len(each.config))
-        for name, each in count.groups.items()
+MODE = KEYS_PROPERTY.removesuffix(".keys")
+
+
+def worker_file(folder: Path, name: str, *, sharing: str = "enabled", group: str | None = None, **sealing: str) -> Path:
+    lines = properties_of("a:9092", group or name, f"{name if group is None else 'shared'}-") | {
+        SHARING_PROPERTY: sharing
     }
-    assert figures == {"com.acme": (3, 2, 0, 0, 1), "x": (1, 1, 1, 0, 0)}
-    [opened] = next(each.config for name, each in count.groups.items() if name == "com.acme")
-    assert opened.value == b'{"properties":{}}'
+    lines |= {{"keys": KEYS_PROPERTY, "mode": MODE}[each]: value for each, value in sealing.items()}
+    path = folder / f"{name}.properties"
+    path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    return path
+
+
+@pytest.mark.parametrize("kept", TopicType)
+def test_no_topic_of_the_destination_may_hold_the_group_already(tmp_path: Path, kept: TopicType) -> None:
+    source, destination = worker_file(tmp_path, "g"), worker_file(tmp_path, "here", group="g")
+    destination.write_text(destination.read_text().replace(f"shared-{kept.value}s", f"g-{kept.value}s"))
+    (move,) = moves = pair([source], [destination])
+    move.kafka_cluster_id = "one"
+    with pytest.raises(ConfigError, match=f"g-{kept.value}s holds the records of .* under g already"):
+        refuse_same_topics(moves, "one")
+    refuse_same_topics(moves, "another")
+
+
+def test_every_direction_is_taken(tmp_path: Path) -> None:
+    files = [
+        worker_file(tmp_path, "dedicated", sharing="disabled"),
+        worker_file(tmp_path, "plain"),
+        worker_file(tmp_path, "sealed", keys=key_text(7)),
+        worker_file(tmp_path, "accepting", keys=key_text(8), mode="accept"),
+        worker_file(tmp_path, "off", keys=key_text(8), mode="off"),
+    ]
+    for source in files:
+        for destination in files:
+            [move] = pair([source], [destination])
+            assert not move.may_copy_as_is("mirror") or source == destination
+    [move] = pair([files[1]], [worker_file(tmp_path, "there", group="plain")])
+    assert move.may_copy_as_is("mirror")
+    assert not move.may_copy_as_is("state")
+    [move] = pair([files[4]], [worker_file(tmp_path, "there", group="off")])
+    assert not move.may_copy_as_is("mirror")  # the file has keys: they are to be used
+
+
+def test_keys_belong_to_one_group(tmp_path: Path) -> None:
+    sources = [worker_file(tmp_path, name) for name in ("a", "b")]
+    one = worker_file(tmp_path, "one", group="c", keys=key_text(7))
+    with pytest.raises(ConfigError, match=r"has the keys of c, but the records become a") as caught:
+        pair(sources, [one])
+    assert caught.value.property_name == KEYS_PROPERTY
+    two = worker_file(tmp_path, "two", group="c", keys=key_text(8))
+    with pytest.raises(ConfigError, match="have different keys for c"):
+        pair(sources, [one, two], Intent(merge=True))
+    assert len(pair(sources, [one, one], Intent(merge=True))) == 2
+
+
+def planned(folder: Path, source: Path, destination: Path) -> Path:
+    """A plan between these files, made without a broker."""
+    [move] = pair([source], [destination])
+    part = PlannedPartition(partition=0, start=0, end=0, last_stable_offset=0)
+    cluster = SourceCluster(
+        worker_config_file=str(source),
+        group_id=move.source.group_id,
+        sharing=True,
+        kafka_cluster_id=None,
+        cluster_group_id=str(move.group),
+        destination_worker_config_file=str(destination),
+        connectors=0,
+        sealing=PlannedSealing.of(move.source),
+        destination_sealing=PlannedSealing.of(move.destination),
+        topics={
+            kind: SourceTopic(
+                topic=move.source.topic(kind), topic_id=None, isolation=Isolation.READ_UNCOMMITTED, partitions=(part,)
+            )
+            for kind in TopicType
+        },
+    )
+    topics = {
+        kind: DestinationTopic(topic=move.destination.topic(kind), topic_id=None, partitions=1, create=True)
+        for kind in TopicType
+    }
+    MigrationPlan(
+        run_id="r",
+        created_at_ms=1,
+        sources=(cluster,),
+        destination=Destination(kafka_cluster_id=None, topics=topics),
+        fingerprint=plan_fingerprint((cluster,), "mirror"),
+    ).save(folder / "plan.json")
+    return folder / "plan.json"
+
+
+def test_a_plan_knows_its_keys_and_shows_none(tmp_path: Path) -> None:
+    def sides(there: str | None, here: str | None, there_mode: str = "required", here_mode: str = "required") -> None:
+        for name, keys, mode in (("a", there, there_mode), ("b", here, here_mode)):
+            worker_file(tmp_path, name, **({} if keys is None else {"keys": keys, "mode": mode}))
+
+    sides(key_text(7, 8), key_text(9))
+    path = planned(tmp_path, tmp_path / "a.properties", tmp_path / "b.properties")
+    run = MigrationRun.load(path)
+    assert run.source_sealing(0).keys == run.workers[0].sealing_keys
+    assert run.destination_sealing(0).keys == run.destinations[0].sealing_keys
+    shown = "\n".join([path.read_text(), *plan_lines(run.plan)])
+    assert "  values  sealed with key 7 -> sealed with key 9" in shown
+    assert not [each for each in (7, 8, 9) if key_text(each).partition(":")[2] in shown]
+    for changed in ((key_text(8, 7, 6), key_text(6, 9)), (key_text(7, 8), key_text(9), "required", "accept")):
+        sides(*changed)
+        MigrationRun.load(path)
+    another = key_text(6).replace("6:", "9:")
+    for name, refused in (
+        ("a", (key_text(7), key_text(9))),
+        ("a", (None, key_text(9))),
+        ("a", (key_text(7, 8), key_text(9), "accept")),
+        ("b", (key_text(7, 8), another)),
+        ("b", (key_text(7, 8), key_text(9), "required", "off")),
+    ):
+        sides(*refused)
+        with pytest.raises(PlanRejectedError, match=rf"{name}\.properties was changed .*\.encryption"):
+            MigrationRun.load(path)
+    sides(None, None)
+    path = planned(tmp_path, tmp_path / "a.properties", tmp_path / "b.properties")
+    assert "values" not in "\n".join(plan_lines(MigrationRun.load(path).plan))
+    sides(None, key_text(9))
+    with pytest.raises(PlanRejectedError, match=r"b\.properties was changed .*\.encryption\.keys"):
+        MigrationRun.load(path)
