@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from connect_share import checks
-from connect_share.checks.finding import Finding, counted, exit_code, finding_lines, of_group, wanted
+from connect_share.checks.finding import Finding, findings_result, of_group, wanted
 from connect_share.checks.sources import CheckSources, GroupState
 from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Parser, Result
 from connect_share.console.options import TOPIC_FLAGS, add_groups, add_ignore, add_topics
@@ -89,11 +89,7 @@ class Check:
         topics = sources.topic_set.topics
         more = {name: member(sources) for name, member in self.members.items()} if out.is_json else {}
         named = {topic_type.value: topic for topic_type, topic in topics.items()}
-        return Result(
-            {"findings": [finding.to_dict() for finding in findings], "topics": named, **more},
-            [*finding_lines(findings), f"{', '.join(topics.values())}: {counted(findings)}"],
-            exit_code(findings),
-        )
+        return findings_result(findings, ", ".join(topics.values()), {"topics": named, **more})
 
 
 def in_each_group(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from connect_share.console import Group, plural, shown_group
+from connect_share.console import Group, Result, Table, plural, shown_group
 from connect_share.errors import listed
 
 MOST_FINDINGS: Final = 100
@@ -118,6 +118,17 @@ def counted(findings: Iterable[Finding]) -> str:
     counts = Counter(finding.severity for finding in findings)
     found = ", ".join(plural(counts[severity], severity.value) for severity in Severity if counts[severity])
     return found or "nothing found"
+
+
+def findings_result(
+    findings: Sequence[Finding], where: str, members: Mapping[str, Any], *, between: Iterable[str | Table] = ()
+) -> Result:
+    """Return findings as what a command prints, with further members, and lines before the verdict."""
+    return Result(
+        {"findings": [finding.to_dict() for finding in findings], **members},
+        [*finding_lines(findings), *between, f"{where}: {counted(findings)}"],
+        exit_code(findings),
+    )
 
 
 def wanted(findings: Sequence[Finding], ignored: Collection[str]) -> list[Finding]:

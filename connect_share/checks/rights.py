@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from connect_share.checks.check import Check
-from connect_share.checks.finding import Finding, Severity, counted, exit_code, finding_lines, wanted
+from connect_share.checks.finding import Finding, Severity, findings_result, wanted
 from connect_share.checks.sources import CheckSources
 from connect_share.console import Output, Parser, Result, Table
 from connect_share.console.options import add_topics, topic_set_of
@@ -230,15 +230,8 @@ def _check_rights(arguments: argparse.Namespace, out: Output) -> Result:
     uses, topics = list(dict.fromkeys(arguments.uses or _DEFAULT)), topic_set.topics.values()
     findings, lacking = findings_of(topic_set, uses, arguments.timeout)
     members = {use: _members(found) for use, found in lacking.items()}
-    return Result(
-        {"findings": [finding.to_dict() for finding in findings], "uses": members, "checked": uses},
-        [
-            *finding_lines(findings),
-            Table(("USE", "CHECKED", "MISSING"), [_row(use, found, uses) for use, found in lacking.items()]),
-            f"{', '.join(topics)}: {counted(findings)}",
-        ],
-        exit_code(findings),
-    )
+    table = Table(("USE", "CHECKED", "MISSING"), [_row(use, found, uses) for use, found in lacking.items()])
+    return findings_result(findings, ", ".join(topics), {"uses": members, "checked": uses}, between=[table])
 
 
 def findings_of(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.checks.check import Check
-from connect_share.checks.finding import Finding, Severity, counted, errors_first, exit_code, finding_lines, of_group
+from connect_share.checks.finding import Finding, Severity, errors_first, findings_result, of_group
 from connect_share.checks.worker_file import CheckedFile, worker_finding
 from connect_share.console import Group, Output, Parser, Result, group_order, plural, shown_group
 from connect_share.console.options import add_topics, topic_set_of
@@ -171,11 +171,7 @@ def _check_sealing(arguments: argparse.Namespace, out: Output) -> Result:
         for note in topic.notes:
             out.note(note)
     findings = find(contents, worker, arguments.worker_config, all_groups_sealed=arguments.all_groups_sealed)
-    return Result(
-        {"findings": [finding.to_dict() for finding in findings], "values_at_most": _values_at_most(contents)},
-        [*finding_lines(findings), f"{_names(contents)}: {counted(findings)}"],
-        exit_code(findings),
-    )
+    return findings_result(findings, _names(contents), {"values_at_most": _values_at_most(contents)})
 
 
 def find(

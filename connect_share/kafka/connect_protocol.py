@@ -51,11 +51,7 @@ class ConnectorsAndTasks:
 
     def __and__(self, others: ConnectorsAndTasks) -> ConnectorsAndTasks:
         """Return those of these that others have, too."""
-        connectors, tasks = set(others.connectors), set(others.tasks)
-        return ConnectorsAndTasks(
-            tuple(name for name in self.connectors if name in connectors),
-            tuple(task for task in self.tasks if task in tasks),
-        )
+        return self - (self - others)
 
     def __sub__(self, others: ConnectorsAndTasks) -> ConnectorsAndTasks:
         """Return those of these that others do not have."""

@@ -7,6 +7,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
+from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from connect_share.errors import ConnectShareError, LogFailedError, NotStartedError, StoreClosedError
@@ -125,14 +126,14 @@ class _Nothing:
         raise AssertionError(len(records))
 
 
+@dataclass(frozen=True)
 class TopicHub:
     """One topic, its log and its router; ``settings`` and ``isolation`` are those of the log's consumer."""
 
-    def __init__(self, log: KafkaBasedLog, router: Router, settings: ClientSettings, isolation: Isolation) -> None:
-        self.log = log
-        self.router = router
-        self.settings = settings
-        self.isolation = isolation
+    log: KafkaBasedLog
+    router: Router
+    settings: ClientSettings
+    isolation: Isolation
 
     @property
     def is_read(self) -> bool:

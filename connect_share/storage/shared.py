@@ -1,7 +1,4 @@
-"""The storage of one of many groups, over topics that are read for all of them.
-
-Many groups in one process, over one reader of the topics that they share.
-"""
+"""Many groups in one process, over one reader of the topics that they share."""
 
 from __future__ import annotations
 
@@ -80,10 +77,10 @@ class GroupStorage(ConnectStorage):
         """Take note of what ended the reader of all groups."""
         self._life.fail(error)
 
-    def prepare(self, topics: ReadTopics) -> None:
-        """Make the stores; they get records from now on."""
+    def prepare(self, topics: ReadTopics) -> Stores:
+        """Make the stores, unless they are there; they get records from now on."""
         if self._stores is not None:
-            return
+            return self._stores
         options = self._options
         if options.update_listener is not None:
             self._listener_thread = ListenerThread(options.update_listener, self._worker_config.group_id)
@@ -91,16 +88,6 @@ class GroupStorage(ConnectStorage):
         self._stores = Stores.over(partial(self._log_of, topics), options, topics.admin, self._write_guard(topics))
         for store in self._stores.by_topic().values():
             store.prepare()
-
-    @property
-    def stores(self) -> Stores:
-        """The stores that were made, started or not.
-
-        Raises:
-            NotStartedError: none were made.
-        """
-        if self._stores is None:
-            raise NotStartedError(f"the storage of group {self._worker_config.group_id} has no stores; call start()")
         return self._stores
 
     def _write_guard(self, topics: ReadTopics) -> WriteGuard:
@@ -114,8 +101,7 @@ class GroupStorage(ConnectStorage):
         began = time.monotonic()
         stack.callback(self.let_go)
         topics = self._topics.read(self)
-        self.prepare(topics)
-        stores = self.stores
+        stores = self.prepare(topics)
         for store in stores.by_topic().values():
             stack.callback(lambda store: store.stop(life.left_s()), store)
         if self._listener_thread is not None:

@@ -159,20 +159,15 @@ class ConfigHistory:
         return fold.snapshot()
 
 
+@dataclass
 class _Ordering:
-    def __init__(
-        self,
-        transform: KeyTransform,
-        state: ClusterConfigState,
-        latest: Mapping[bytes, Record],
-        removed: Mapping[str, int],
-    ) -> None:
-        self._removed = removed
-        self._group = transform.source
-        self._prefix = transform.prefix
-        self._state = state
-        self._latest = latest
-        self._result = CanonicalConfig(state=state)
+    _transform: KeyTransform
+    _state: ClusterConfigState
+    _latest: Mapping[bytes, Record]
+    _removed: Mapping[str, int]
+
+    def __post_init__(self) -> None:
+        self._result = CanonicalConfig(state=self._state)
 
     def run(self) -> CanonicalConfig:
         state = self._state
@@ -198,7 +193,7 @@ class _Ordering:
 
     def _emit(self, original: bytes, record: Record, value: bytes | None = None) -> None:
         self._result.records.append(
-            replace(record, key=self._prefix + original, value=record.value if value is None else value)
+            replace(record, key=self._transform.prefix + original, value=record.value if value is None else value)
         )
 
     def _emit_made(self, made: tuple[bytes, bytes | None], like: bytes) -> None:
@@ -229,7 +224,7 @@ class _Ordering:
 
     def _alone(self, record: Record) -> ClusterConfigState:
         """Return the state that one record alone amounts to."""
-        fold = ConfigFold(self._group)
+        fold = ConfigFold(self._transform.source)
         fold.apply(record, started=False)
         return fold.snapshot()
 

@@ -59,7 +59,11 @@ _IN_A_VALUE: Final = re.compile(
 
 def clear_text_secrets(config: Mapping[str, object]) -> list[str]:
     """Name the properties whose value is a secret that every reader of the topic can read."""
-    return sorted(name for name, value in config.items() if _is_clear(name, value))
+    return sorted(
+        name
+        for name, value in config.items()
+        if isinstance(value, str) and not has_reference(value) and is_to_be_hidden(name, value)
+    )
 
 
 def is_to_be_hidden(name: str, value: object) -> bool:
@@ -72,16 +76,6 @@ def is_to_be_hidden(name: str, value: object) -> bool:
         return isinstance(value, (dict, list))
     if value.strip().lower() in _HARMLESS_VALUES or is_reference(value):
         return False
-    return _looks_secret(name, value)
-
-
-def _is_clear(name: str, value: object) -> bool:
-    if not isinstance(value, str) or value.strip().lower() in _HARMLESS_VALUES or has_reference(value):
-        return False
-    return _looks_secret(name, value)
-
-
-def _looks_secret(name: str, value: str) -> bool:
     return _names_a_secret(name.lower()) or _IN_A_VALUE.search(value) is not None
 
 

@@ -29,6 +29,7 @@ from connect_share import (
     WorkerConfig,
 )
 from connect_share.storage.shared import GroupStorage
+from connect_share.storage.start import Stores as StoresOfGroup
 from tests.support.kafka import TestBroker
 from tests.support.sealed import key_text
 
@@ -96,20 +97,19 @@ def of_many_groups(servers: str, name: str, stack: ExitStack) -> Stores:
     worker = shared_worker(servers, name, "many groups")
     group = str(worker.cluster_group_id)
 
-    def prepared() -> GroupStorage:
+    def prepared() -> StoresOfGroup:
         topics = stack.enter_context(SharedTopics(worker))
         storages = [topics.storage(each) for each in (f"{group}.more", group, f"{group}-2")]
         storage = storages[1]
         assert isinstance(storage, GroupStorage)
-        storage.prepare(topics.read(storage))
-        return storage
+        return storage.prepare(topics.read(storage))
 
     def config(listener: ConfigUpdateListener | None = None) -> ConfigBackingStore:
-        store = prepared().stores.config
+        store = prepared().config
         store.set_update_listener(listener)
         return store
 
-    return Stores(config, lambda: prepared().stores.status, lambda: prepared().stores.offsets)
+    return Stores(config, lambda: prepared().status, lambda: prepared().offsets)
 
 
 class Blocking:

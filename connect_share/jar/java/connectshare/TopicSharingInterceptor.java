@@ -43,10 +43,6 @@ public final class TopicSharingInterceptor
     // Null where sharing is off: no topic is known then.
     private SealedTopics.Reader reader;
 
-    /** For Kafka, which makes one instance for each client. */
-    public TopicSharingInterceptor() {
-    }
-
     /** Version of this jar. */
     static String version() {
         Properties properties = new Properties();

@@ -35,10 +35,6 @@ public final class TopicSharingOverridePolicy implements ConnectorClientConfigOv
     private boolean enabled;
     private final Map<ClientType, String> lines = new HashMap<>();
 
-    /** For Kafka, which makes one instance for each worker. */
-    public TopicSharingOverridePolicy() {
-    }
-
     /**
      * Reads the worker's properties.
      *
