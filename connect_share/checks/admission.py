@@ -21,8 +21,6 @@ class NewGroup:
 
     Attributes:
         members: live workers of that Connect group now.
-        exactly_once: its workers write transactions.
-        sealed: its workers seal values.
         moves: the group that it is now, elsewhere, if that is known.
     """
 

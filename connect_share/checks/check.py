@@ -34,9 +34,6 @@ class Check:
     """One check.
 
     Attributes:
-        name: as it is typed behind ``check``.
-        question: that it answers.
-        about: for its help.
         find: returns what it finds, in ``check all`` too.
         needs: topics without which it cannot be run.
         needs_file: nor without a worker file.

@@ -20,10 +20,7 @@ class JarSearch:
     """The jars that were found, and the places that were searched.
 
     Attributes:
-        looked_in: folders and class paths, for people.
         complete: the caller named the folders, so nothing else is on the worker's class path.
-        class_path: jars with the interceptor on the class path.
-        plugin_path: those under ``plugin.path``.
     """
 
     looked_in: tuple[str, ...]

@@ -82,7 +82,6 @@ class GroupState:
 
     Attributes:
         sealed: topics whose values of this group cannot be opened; its state is empty there.
-        records: how many it has, by type of the topic.
     """
 
     group: Group
@@ -99,8 +98,6 @@ class TopicsState:
     """The topics that were read.
 
     Attributes:
-        topics: their names; those that were not read are absent.
-        groups: all that have a record in any of them.
         two_clusters: if plain keys seem to be those of two clusters: that, and what to do.
     """
 

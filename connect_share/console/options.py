@@ -208,9 +208,6 @@ def topic_set_of(arguments: argparse.Namespace, needed: Sequence[TopicType] = ()
     """Return where the topics are.
 
     Without the topics in ``needed`` the command has nothing to show; none: any will do.
-
-    Raises:
-        ConfigError: nothing says where, or a setting is wrong.
     """
     client = client_settings_of(arguments.client_settings)
     topics = {

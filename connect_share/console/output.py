@@ -169,7 +169,6 @@ class Result:
     Attributes:
         members: of the JSON object.
         lines: the same for people; they are not asked for if JSON is printed.
-        code: the exit code.
         bare: the JSON is what another program takes, without members that say where it comes from.
         title: how much there is, for people.
         notes: what else is to be said on stderr.

@@ -148,10 +148,6 @@ class Program:
     """A program.
 
     Attributes:
-        name: as it is typed.
-        about: the first lines of its ``--help``.
-        examples: the last lines.
-        verbs: by name, in the order of ``--help``.
         metavar: stands for a verb.
         loggers: whose lines are shown.
         level: of these lines without ``--verbose``.

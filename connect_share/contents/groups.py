@@ -348,12 +348,7 @@ class TopicReading:
         self._is_first = True
 
     def read_on(self, admin: Admin) -> Contents | None:
-        """Read what was not read before; return the contents if there was anything, and the first time.
-
-        Raises:
-            TopicRecreatedError: a topic is no longer the one that was read.
-            TopicMissingError, BrokerError, ReadToEndTimeoutError: as of :func:`read_topics`.
-        """
+        """Read what was not read before; return the contents if there was anything, and the first time."""
         found = topic_ranges(admin, self._topic_set, self._wanted)
         for topic_type, topic in found.items():
             if self._ids.setdefault(topic_type, topic.topic_id) != topic.topic_id:

@@ -45,8 +45,6 @@ class Count:
         superseded_records, superseded_bytes: a later record of the same key lies in the same partition.
         tombstones, tombstone_bytes: without a value; those superseded included.
         json_nulls: whose value is JSON null, how removals on shared config topics are written; those superseded included.
-        largest_record_at: partition and offset.
-        oldest_ms, newest_ms: timestamps; ``None`` if no record has one.
     """
 
     records: int = 0
@@ -151,7 +149,6 @@ class PartitionProfile:
     """One partition, counted; small but for its keys, and made to be sent between processes.
 
     Attributes:
-        chunks: the partition from its first record to its last.
         bytes_before_superseding: of the records before the first one that supersedes another; ``None`` if none does.
             The cleaned part of the log ends there at the latest.
         ends_in_tombstone: groups whose newest record here is a tombstone.
@@ -297,7 +294,6 @@ class TopicProfile:
     """One topic, all partitions together.
 
     Attributes:
-        partitions: by number, without their digests.
         keys_in_several_partitions: distinct keys that have records in more than one partition: records were placed with
             another partitioner than Java's, and what lies in the wrong partition is never superseded.
     """

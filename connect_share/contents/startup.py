@@ -41,7 +41,6 @@ class PredictedStart:
     """The records of one group, and the predicted start of its stores.
 
     Attributes:
-        kinds: figures by topic type and kind.
         seconds, between: predicted, and the shortest and longest the model's error allows.
         alone_seconds: predicted for topics that hold only this group's records.
     """

@@ -163,8 +163,6 @@ class Usage:
     """All groups of a set of topics.
 
     Attributes:
-        groups: the largest first.
-        projections: with more groups.
         most_groups: that stay within the limits; ``None``: there is no group to judge by.
         limited_by: ``start`` or ``egress``.
         workers: all live ones; ``None``: not known.

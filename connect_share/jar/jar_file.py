@@ -69,11 +69,7 @@ def _version_in(archive: zipfile.ZipFile) -> str:
 
 
 def own_jar() -> JarFile:
-    """Return the jar of this installation.
-
-    Raises:
-        WorkerPluginError: it is not there.
-    """
+    """Return the jar of this installation."""
     path = jar_path()
     found = read_jar(path)
     if found is None:

@@ -70,11 +70,7 @@ def _wheel_home() -> Path | None:
 
 
 def java_command() -> Path:
-    """Return the ``java`` program for brokers, workers and tools.
-
-    Raises:
-        JavaMissingError: there is none; says how to get one.
-    """
+    """Return the ``java`` program for brokers, workers and tools."""
     found = system_java()
     if found is not None:
         return found

@@ -212,9 +212,6 @@ def cleanup_policy(configs: Mapping[str, str]) -> frozenset[str]:
 def check_partition_count(spec: TopicSpec, partitions: int) -> None:
     """Refuse a config topic with more than one partition.
 
-    Raises:
-        PartitionCountError: names topic, property and count.
-
     Source: ``KafkaConfigBackingStore.start``.
     """
     if spec.topic_type is TopicType.CONFIG and partitions > 1:
@@ -227,10 +224,6 @@ def check_partition_count(spec: TopicSpec, partitions: int) -> None:
 
 def check_cleanup_policy(admin: Admin, spec: TopicSpec) -> None:
     """Refuse a topic that is not compacted; one whose policy cannot be seen is accepted, as Connect does.
-
-    Raises:
-        TopicNotCompactedError: names topic, property, required and actual policy.
-        BrokerError: the broker did not answer.
 
     Source: ``TopicAdmin.verifyTopicCleanupPolicyOnlyCompact``.
     """

@@ -179,9 +179,6 @@ class CatchUp:
     """What a read to the end found in one topic.
 
     Attributes:
-        positions: next offset of each partition.
-        own: records whose key has the sink's prefix.
-        foreign: all others.
         first_record_s: seconds from the start until the first record was there; 0 if there was none.
         wait_s: seconds in which the client was asked for records; of all topics that are read together.
         apply_s: seconds in which the sink applied records.
@@ -200,7 +197,6 @@ class TopicRead:
     """One topic's part of a read.
 
     Attributes:
-        end_offsets: of all partitions.
         starts: where to begin, for partitions that do not begin at 0.
         check: called once a round, also while no record comes; what it raises ends the read.
     """
@@ -249,12 +245,7 @@ class CatchUpRead:
         self._wait_s = 0.0
 
     def run(self, timeout_s: float, isolation: Isolation) -> dict[str, CatchUp]:
-        """Read to the ends; return what was found, by topic. ``isolation``: for the message of a time-out.
-
-        Raises:
-            ReadToEndTimeoutError: an end was not reached in time, with read_committed perhaps because a transaction is open.
-            BrokerError: a partition cannot be read.
-        """
+        """Read to the ends; return what was found, by topic. ``isolation``: for the message of a time-out."""
         began = time.monotonic()
         budget = sum(end - self._positions[at] for at, end in self._waiting.items())
         small_until = budget - _FIRST

@@ -137,13 +137,7 @@ class KafkaBasedLog:
         return self._feed.foreign
 
     def start(self) -> None:
-        """Make sure of the topic, read it to the end known now, then follow it in a thread.
-
-        Raises:
-            TopicError: missing, or not as Connect demands.
-            ReadToEndTimeoutError: the end was not reached in time.
-            BrokerError: the cluster refused.
-        """
+        """Make sure of the topic, read it to the end known now, then follow it in a thread."""
         if self._tail is not None or self._state.stopping.is_set():
             raise StoreClosedError(f"the log of topic {self.topic} was started before; make a new one")
         began = time.monotonic()
@@ -265,11 +259,7 @@ class KafkaBasedLog:
         return self._writer.send(key, value, self._state.positions())
 
     def flush(self, timeout_s: float) -> None:
-        """Wait until every record sent so far is acknowledged or failed.
-
-        Raises:
-            BrokerTimeoutError: not within ``timeout_s``.
-        """
+        """Wait until every record sent so far is acknowledged or failed."""
         if self._writer is None:
             return
         self.check_may_wait()

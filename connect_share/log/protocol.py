@@ -58,8 +58,6 @@ class RecordFeed:
     ``key_watch`` sees all keys, own and foreign, until it has seen enough.
 
     Attributes:
-        own: records whose key has the sink's prefix.
-        foreign: all others.
         first_at_s: when the first record came, by the monotonic clock.
         apply_s: seconds in which the sink applied records.
     """

@@ -157,11 +157,7 @@ class LogWriter:
             write.future.set_exception(error)
 
     def flush(self, timeout_s: float) -> None:
-        """Wait until everything sent is acknowledged or failed.
-
-        Raises:
-            BrokerTimeoutError: not within ``timeout_s``.
-        """
+        """Wait until everything sent is acknowledged or failed."""
         sender = self._producer
         if sender is not None and self._flush(sender, timeout_s) > 0:
             raise BrokerTimeoutError(

@@ -174,8 +174,6 @@ class OffsetFold(_SourcePartitions):
     does not matter (Java forgets it at the tombstone of any of its keys; decision 3).
 
     Attributes:
-        skipped: how many records were passed over, by reason.
-        own_records: how many own records were taken.
         values: value bytes by original key bytes.
 
     Source: ``KafkaOffsetBackingStore`` and ``OffsetUtils``.

@@ -311,8 +311,6 @@ class StatusFold(_Statuses):
     timestamp is not later than its own, whichever is read first.
 
     Attributes:
-        skipped: how many records were passed over, by reason.
-        own_records: how many own records were understood.
         clusters: with plain keys: whether they seem to be those of two clusters.
 
     Source: ``KafkaStatusBackingStore.read``; the rule on order is ours (decision 3).

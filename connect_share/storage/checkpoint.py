@@ -45,10 +45,7 @@ class TopicCheckpoint(BaseModel):
     """One topic as it was when the checkpoint was taken.
 
     Attributes:
-        topic_id: as Kafka prints it.
         isolation: with which it was read, as the client's setting: aborted records may be in the state without it.
-        log_starts: first offset of each partition.
-        positions: next offset to be read of each partition.
         leader_epochs: of the leaders when the positions were the ends; -1 where they do not say.
         state: what the store's fold gives as saved; never shown, it holds secrets.
     """

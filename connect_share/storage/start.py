@@ -51,7 +51,6 @@ class StorageLife:
     ``on_failed`` is called once, in a thread of its own, when the log of a store has failed.
 
     Attributes:
-        process: the one that made the storage.
         ended: everything that ran was stopped: another start has a life of its own.
     """
 
@@ -82,12 +81,7 @@ class StorageLife:
 
     @contextmanager
     def starting(self) -> Iterator[None]:
-        """Guard the start: there is one, and it fails if the storage is closed meanwhile.
-
-        Raises:
-            NotStartedError: there was one before.
-            StoreClosedError: it was closed meanwhile.
-        """
+        """Guard the start: there is one, and it fails if the storage is closed meanwhile."""
         self.process.check()
         with self._lock:
             if self._starter is not None:

@@ -549,9 +549,6 @@ def common_settings(java: Mapping[str, str], own: Mapping[str, str] | None = Non
 
     Settings in ``own``, under librdkafka's names, win; ``sasl.username`` and the like there replace
     ``sasl.jaas.config``.
-
-    Raises:
-        ConfigError: names the property that is missing, wrong or has no equivalent.
     """
     for name, value in java.items():
         if name.startswith(("sasl.", "ssl.", "security.", "bootstrap.")) and has_reference(value):

@@ -67,9 +67,6 @@ def parse_properties(text: str) -> dict[str, str]:
     r"""Parse properties; the last of several values for a name wins.
 
     Comments (``#``, ``!``), separators ``=``, ``:`` or white space, continued lines, ``\t \n \r \f \uXXXX``.
-
-    Raises:
-        ConfigError: malformed ``\uXXXX``.
     """
     found: dict[str, str] = {}
     for number, line in _logical_lines(text):

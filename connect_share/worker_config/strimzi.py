@@ -31,9 +31,6 @@ def load_kafka_connect(path: str | Path) -> dict[str, str]:
     ``tls`` and ``authentication`` give ``security.protocol`` and ``sasl.mechanism``. Certificates and passwords are in
     Kubernetes secrets, not in the resource; a profile gives them.
 
-    Raises:
-        ConfigError: the file cannot be read, has no or several such resources, or says what only Kubernetes can resolve.
-
     Source: Strimzi's ``KafkaConnect``, API ``kafka.strimzi.io/v1`` and ``v1beta2``.
     """
     data = read_whole(path, "; give a worker's properties file or a KafkaConnect resource")

@@ -393,22 +393,14 @@ def connection_settings() -> dict[str, str]:
 
 
 def load_worker_file(path: str | Path) -> dict[str, str]:
-    """Return a worker's properties: of a properties file, or of a Strimzi ``KafkaConnect`` resource (``.yaml``, ``.yml``).
-
-    Raises:
-        ConfigError: the file cannot be read, or is something else.
-    """
+    """Return a worker's properties: of a properties file, or of a Strimzi ``KafkaConnect`` resource (``.yaml``, ``.yml``)."""
     found = load_kafka_connect(path) if Path(path).suffix.lower() in _YAML else load_properties(path)
     # Two files of one command may be of two clusters.
     return found | {name: value for name, value in _connection.items() if name != _SERVERS or name not in found}
 
 
 def worker_files_in(folder: Path) -> dict[Path, dict[str, str]]:
-    """Return the worker files of a folder with their properties, by name; files of connectors are not among them.
-
-    Raises:
-        ConfigError: the folder cannot be read, has no worker file, or more than 1,000 files.
-    """
+    """Return the worker files of a folder with their properties, by name; files of connectors are not among them."""
     try:
         files = sorted(path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES and path.is_file())
     except OSError as error:
@@ -459,11 +451,7 @@ def choose_worker_file(folder: Path, group: str | None, *, any_of_one_set: bool)
 
 
 def files_in_folders(sources: Sequence[Path], destinations: Sequence[Path]) -> tuple[list[Path], list[Path]]:
-    """Return worker files of a move; a folder of sources stands for its files, one of destinations for those of their groups.
-
-    Raises:
-        ConfigError: a folder cannot be read, or has no file, or several, for the group of a source.
-    """
+    """Return worker files of a move; a folder of sources stands for its files, of destinations for those of their groups."""
     files = [each for path in sources for each in (worker_files_in(path) if path.is_dir() else [path])]
     if len(destinations) != 1 or not destinations[0].is_dir():
         return files, list(destinations)
