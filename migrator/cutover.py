@@ -32,7 +32,6 @@ from migrator.copy.existing_records import identity
 from migrator.moved_source import (
     How,
     MovedSource,
-    SealPreview,
     Way,
     default_how,
     end_cutover,
@@ -60,14 +59,16 @@ class CutoverPreview:
     Attributes:
         live_workers: per source group how many are alive; all have to be stopped first.
         how: of sealing.
-        seal: what sealing would write.
+        seal_records: that sealing would write to each source topic.
+        connectors: that it concerns.
         transactional_ids: that would be fenced.
         same_members: source groups whose live workers may be new ones; only for a seal alone.
     """
 
     live_workers: dict[str, int]
     how: How
-    seal: SealPreview
+    seal_records: dict[str, int]
+    connectors: tuple[str, ...]
     transactional_ids: tuple[str, ...]
     same_members: frozenset[str] = frozenset()
 
@@ -89,7 +90,7 @@ def preview_cutover(run: MigrationRun, how: How | None = None, progress: Progres
     how, sources = how or default_how(run.plan), moved_sources(run)
     live = {source.plan.group_id: source.live_workers() for source in sources}
     ids = tuple(id_ for source in sources for id_ in source.transactional_ids())
-    return CutoverPreview(live, how, preview(run, how), ids)
+    return CutoverPreview(live, how, *preview(run, how), ids)
 
 
 def cut_over(
@@ -208,7 +209,7 @@ def preview_seal(run: MigrationRun, how: Way | None = None, progress: Progress |
     same = frozenset(source.plan.group_id for source in sources if source.has_members_of_destination)
     live = {source.plan.group_id: source.live_workers() for source in sources}
     ids = tuple(id_ for source in _unfenced(run) for id_ in source.transactional_ids())
-    return CutoverPreview(live, how, preview(run, how), ids, same)
+    return CutoverPreview(live, how, *preview(run, how), ids, same)
 
 
 def seal_plan(run: MigrationRun, how: Way | None = None, progress: Progress | None = None) -> CutoverResult:

@@ -224,14 +224,6 @@ How = Way | Literal["none"]
 _LEFT_BEHIND: Final = (SkipReason.SESSION_KEY, SkipReason.RESTART_REQUEST)
 
 
-@dataclass(frozen=True)
-class SealPreview:
-    """The effect of a seal: per source topic how many records are written, and the connectors concerned."""
-
-    topics: dict[str, int]
-    connectors: tuple[str, ...]
-
-
 def default_how(plan: MigrationPlan) -> Way:
     """Return ``remove`` for originals that lie beside their copies, ``stop`` for a source with topics of its own."""
     in_place = any(plan.in_place(source, topic_type) for source in plan.sources for topic_type in TopicType)
@@ -263,15 +255,15 @@ def how_to_restore(run: MigrationRun) -> str:
     return f"put them back first: {', then '.join(commands)}"
 
 
-def preview(run: MigrationRun, how: How) -> SealPreview:
-    """Count what :func:`seal` would write."""
+def preview(run: MigrationRun, how: How) -> tuple[dict[str, int], tuple[str, ...]]:
+    """Return how many records :func:`seal` would write to each source topic, and the connectors concerned."""
     sources = moved_sources(run)
     topics: Counter[str] = Counter()
     for source in sources:
         for record in _seal_records(source, how):
             topics[record.topic] += 2 if record.value is None and source.leaves_tombstones else 1
     names = {name for source in sources for name in source.target_states()}
-    return SealPreview(dict(topics), tuple(sorted(names)))
+    return dict(topics), tuple(sorted(names))
 
 
 def seal(run: MigrationRun, how: Way, progress: Progress) -> Manifest:

@@ -162,12 +162,15 @@ def _write(
         write_plan_file(verified, kept.model_dump_json(indent=2) + "\n")
     last = load_model(KeptVerification, verified, "verification") if verified.exists() else None
     before = load_model(CommandRuns, known, "list of runs").runs if known.exists() else ()
+    operator = "unknown"  # a container may run as a number without a name
+    with contextlib.suppress(KeyError, OSError, ImportError):
+        operator = getpass.getuser()
     ended = CommandRun(
         command=command,
         began_ms=began_ms,
         ended_ms=ended_ms,
         outcome=outcome,
-        operator=_user(),
+        operator=operator,
         host=platform.node(),
         version=version("connect-share"),
     )
@@ -189,13 +192,6 @@ def _refuse_another(folder: Path, run_id: str) -> None:
     path = folder / PLAN
     if path.exists() and MigrationPlan.load(path).run_id != run_id:
         raise PlanFileError(f"{folder} holds the evidence of another plan: choose another folder with --evidence")
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError, ImportError):  # a container may run as a number without a name
-        return "unknown"
 
 
 def _page(

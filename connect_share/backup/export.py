@@ -253,7 +253,6 @@ class _View:
     ranges: dict[TopicType, list[OffsetRange]]
     at_ms: int
     tombstones_ms: int
-    notes: list[str]
 
 
 class _Counted(Silent):
@@ -312,15 +311,10 @@ class Follower:
             last = self._files[-1]
             self._last = read_contents(RecordFile(last.path))
             self._require_same(segment_of(self._last, last.path))
-            self._base_due = self._is_broken()
-
-    def _is_broken(self) -> bool:
-        """Return whether files are missing, so that an increment would be of no use."""
-        try:
-            point_at(self._files, None)
-        except RestoreRejectedError:
-            return True
-        return False
+            try:
+                point_at(self._files, None)
+            except RestoreRejectedError:  # files are missing: an increment would be of no use
+                self._base_due = True
 
     @property
     def _scope(self) -> tuple[tuple[str | None, ...] | None, tuple[str, ...] | None]:
@@ -360,13 +354,11 @@ class Follower:
             if not self._base_due and (whole or not left):
                 self._make_point()
                 break
-        written = [replace(each, file=self._by_number(each.file.sequence)) for each in written]
+        by_number = {each.sequence: each for each in self._files}
+        written = [replace(each, file=by_number[each.file.sequence]) for each in written]
         if written:
             written[-1] = replace(written[-1], removed=self._remove_old())
         return written
-
-    def _by_number(self, sequence: int) -> SegmentFile:
-        return next(each for each in reversed(self._files) if each.sequence == sequence)
 
     def _look(self) -> _View:
         topic_set = self._export.topic_set
@@ -381,7 +373,7 @@ class Follower:
                 self._note(note)
         self._noted = notes
         ids = {kind: described[name].topic_id for kind, name in topic_set.topics.items()}
-        return _View(cluster, ids, ranges, at_ms, min(map(int, kept)), notes)
+        return _View(cluster, ids, ranges, at_ms, min(map(int, kept)))
 
     def _needs_base(self, view: _View) -> bool:
         """Return whether nothing is there that an increment could follow, or a base is due."""

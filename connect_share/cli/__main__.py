@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import sys
 from typing import Final
@@ -88,11 +87,8 @@ PROGRAM: Final = Program(
 )
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of all command lines, for the manual."""
-    return PROGRAM.parser()
-
-
+build_parser: Final = PROGRAM.parser
+"""Makes the parser of all command lines, for the manual."""
 main: Final = PROGRAM.main
 
 

@@ -216,7 +216,9 @@ def members_of(discovered: Discovered) -> Row:
         prefixes = {str(group) for other in clusters if other is not cluster for group in other.groups if group}
         rows.append(
             {
-                "topics": {kind.value: _topic_of(cluster, kind) for kind in TopicType},
+                "topics": {
+                    kind.value: cluster.topics[kind].topic if kind in cluster.topics else None for kind in TopicType
+                },
                 "connector_offset_topics": cluster.own_offsets,
                 "groups": [_group_row(cluster, group, ids[group], kafka, elsewhere=bool(elsewhere)) for group in ids],
                 "shared": cluster.is_shared,
@@ -242,10 +244,6 @@ def members_of(discovered: Discovered) -> Row:
         "topics_looked_at": discovered.candidates,
         "notes": discovered.notes,
     }
-
-
-def _topic_of(cluster: Cluster, kind: TopicType) -> str | None:
-    return cluster.topics[kind].topic if kind in cluster.topics else None
 
 
 def _names(cluster: Cluster) -> list[str]:

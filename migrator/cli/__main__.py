@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import sys
-from collections.abc import Sequence
 from typing import Final
 
 from connect_share.console import Program, Verb
@@ -52,14 +50,9 @@ PROGRAM: Final = Program(
 )
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of all command lines, for the manual."""
-    return PROGRAM.parser()
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; return the exit code, see ``--help``."""
-    return PROGRAM.main(argv)
+build_parser: Final = PROGRAM.parser
+"""Makes the parser of all command lines, for the manual."""
+main: Final = PROGRAM.main
 
 
 if __name__ == "__main__":

@@ -180,7 +180,7 @@ def _cutover_lines(shown: CutoverPreview) -> list[str]:
         "none": "seal nothing: a worker started at the source by mistake runs everything a second time",
     }[shown.how]
     lines.append(what)
-    lines += [f"  {topic}: {count:,} record(s)" for topic, count in sorted(shown.seal.topics.items())]
+    lines += [f"  {topic}: {count:,} record(s)" for topic, count in sorted(shown.seal_records.items())]
     return lines
 
 
@@ -195,8 +195,8 @@ def _preview_json(shown: CutoverPreview) -> dict[str, object]:
     return {
         "live_workers": shown.live_workers,
         "seal": shown.how,
-        "seal_records": shown.seal.topics,
-        "connectors": list(shown.seal.connectors),
+        "seal_records": shown.seal_records,
+        "connectors": list(shown.connectors),
         "transactional_ids": list(shown.transactional_ids),
     }
 
