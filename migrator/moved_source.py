@@ -45,20 +45,18 @@ _FENCED_AT_ONCE: Final = 8
 
 @dataclass(frozen=True)
 class MovedSource:
-    """A source of a plan that was copied; ``index`` is its place in the plan."""
+    """A source of a plan that was copied.
+
+    Attributes:
+        index: its place in the plan.
+        plan: what that says of it.
+        worker: the configuration of its workers.
+    """
 
     run: MigrationRun
     index: int
-
-    @property
-    def plan(self) -> SourceCluster:
-        """What the plan says of it."""
-        return self.run.plan.sources[self.index]
-
-    @property
-    def worker(self) -> WorkerConfig:
-        """The configuration of its workers."""
-        return self.run.workers[self.index]
+    plan: SourceCluster
+    worker: WorkerConfig
 
     @property
     def prefix(self) -> bytes:
@@ -195,7 +193,7 @@ def moved_sources(run: MigrationRun) -> list[MovedSource]:
             "the values of the source are sealed, and its worker file has no keys: nobody can see its connectors, or stop "
             "them there. Stop its workers, copy what is left with apply --follow, and run verify; or make a plan with keys"
         )
-    return [MovedSource(run, index) for index in range(len(run.plan.sources))]
+    return [MovedSource(run, index, source, run.workers[index]) for index, source in enumerate(run.plan.sources)]
 
 
 def fence(sources: Sequence[MovedSource], progress: Progress) -> int:

@@ -178,12 +178,9 @@ def _reported(context: SparkContext, total: int, progress: Progress, what: str) 
 
     def finished() -> int:
         tracker: Any = context.statusTracker()
-        stages = [
-            tracker.getStageInfo(stage)
-            for job in tracker.getJobIdsForGroup(group)
-            for stage in (tracker.getJobInfo(job) or _NoJob).stageIds
-        ]
-        return sum(stage.numCompletedTasks for stage in stages if stage is not None)
+        jobs = filter(None, map(tracker.getJobInfo, tracker.getJobIdsForGroup(group)))
+        stages = filter(None, (tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds))
+        return sum(stage.numCompletedTasks for stage in stages)
 
     def tick() -> None:
         nonlocal seen
@@ -203,7 +200,3 @@ def _reported(context: SparkContext, total: int, progress: Progress, what: str) 
     finally:
         ended.set()
         thread.join()
-
-
-class _NoJob:
-    stageIds: tuple[int, ...] = ()  # noqa: N815 - Spark's name

@@ -83,49 +83,36 @@ class _Comparison:
         self, kind: str, connector: str | None, source: object, destination: object, *, item: str | None = None
     ) -> None:
         """Compare one thing that may be absent (``None``); mappings field by field, of which only names are reported."""
+        sides: dict[str | None, tuple[object, object]] = {None: (source, destination)}
         if isinstance(source, Mapping) and isinstance(destination, Mapping):
-            for name in sorted(source.keys() | destination.keys()):
-                self._compare(
-                    kind, connector, source.get(name, _ABSENT), destination.get(name, _ABSENT), item=item, field=name
+            names = sorted(source.keys() | destination.keys())
+            sides = {name: (source.get(name, _ABSENT), destination.get(name, _ABSENT)) for name in names}
+        for field, (there, here) in sides.items():
+            absent = _ABSENT if field is not None else None
+            if same(there, here) and type(there) is type(here):
+                continue
+            problem = Mismatch.DIFFERENT
+            if here is absent:
+                problem = Mismatch.MISSING
+            elif there is absent:
+                problem = Mismatch.UNEXPECTED
+            self.differences.append(
+                StateDifference(
+                    cluster_group_id=self._group,
+                    topic_type=self._topic_type,
+                    kind=kind,
+                    connector=connector,
+                    item=item,
+                    field=field,
+                    problem=problem,
                 )
-        else:
-            sides = (_ABSENT if side is None else side for side in (source, destination))
-            self._compare(kind, connector, *sides, item=item, field=None)
+            )
 
     def compare_items(
         self, kind: str, connector: str, source: Mapping[Any, object], destination: Mapping[Any, object]
     ) -> None:
         for item in sorted(source.keys() | destination.keys()):
             self.compare(kind, connector, source.get(item), destination.get(item), item=str(item))
-
-    def _compare(
-        self,
-        kind: str,
-        connector: str | None,
-        source: object,
-        destination: object,
-        *,
-        item: str | None,
-        field: str | None,
-    ) -> None:
-        if same(source, destination) and type(source) is type(destination):
-            return
-        problem = Mismatch.DIFFERENT
-        if destination is _ABSENT:
-            problem = Mismatch.MISSING
-        elif source is _ABSENT:
-            problem = Mismatch.UNEXPECTED
-        self.differences.append(
-            StateDifference(
-                cluster_group_id=self._group,
-                topic_type=self._topic_type,
-                kind=kind,
-                connector=connector,
-                item=item,
-                field=field,
-                problem=problem,
-            )
-        )
 
 
 def compare_config_states(

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -35,19 +35,6 @@ AT_ONCE: Final = 2
 """Of the session's ``local[2,3]``."""
 
 
-@dataclass(frozen=True)
-class StormStart:
-    """One start, to be made by a task.
-
-    Attributes:
-        properties: of the worker file; they may hold secrets.
-        turn: a file whose lock is held during the start; ``None``: side by side.
-    """
-
-    properties: dict[str, str] = field(repr=False)
-    turn: Path | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class StormEnd:
     """The cost of one start. Begin and end are seconds since the epoch, because processes are compared."""
@@ -59,12 +46,15 @@ class StormEnd:
     failed: bool
 
 
-def start_in_task(job: StormStart) -> StormEnd:
-    """Start the stores of one group. They are stopped while the next start runs: real workers stay up."""
-    worker = WorkerConfig.from_properties(job.properties)
+def start_in_task(turn: Path | None, properties: dict[str, str]) -> StormEnd:
+    """Start the stores of one group. They are stopped while the next start runs: real workers stay up.
+
+    The lock of the file ``turn`` is held during the start; without one starts run side by side.
+    """
+    worker = WorkerConfig.from_properties(properties)
     with ExitStack() as stack:
-        if job.turn is not None:
-            fcntl.flock(stack.enter_context(job.turn.open("w")), fcntl.LOCK_EX)
+        if turn is not None:
+            fcntl.flock(stack.enter_context(turn.open("w")), fcntl.LOCK_EX)
         began_s, began, cpu = time.time(), time.perf_counter(), time.process_time()
         storage = ConnectStorage(worker, allow_live_members=True)
         failed = False
@@ -94,8 +84,8 @@ def measure_storms(
 
     def run(starts: int, at_once: int, reported: Progress, what: str) -> list[StormEnd]:
         turn = folder / "turn.lock" if at_once == 1 else None
-        jobs = [StormStart(groups[number % len(groups)], turn) for number in range(starts)]
-        return run_as_tasks(spark, jobs, start_in_task, progress=reported, what=what)
+        jobs = [groups[number % len(groups)] for number in range(starts)]
+        return run_as_tasks(spark, jobs, partial(start_in_task, turn), progress=reported, what=what)
 
     if wanted:
         # The session's first tasks import everything: a few that nobody counts go before.

@@ -411,19 +411,15 @@ def filled(
         if CHECKPOINT in contenders:
             with ConnectStorage(worker, allow_live_members=True, checkpoint=files.checkpoint) as storage:
                 storage.save_checkpoint()
-            generate(spark, worker, _newer(plan.size), progress=progress)
+            numbers = ("config_records", "status_records", "offset_records", "config_bytes", "status_bytes")
+            newer = {name: max(1, getattr(plan.size, name) // NEW_SHARE) for name in numbers}
+            generate(spark, worker, replace(plan.size, **newer), progress=progress)
         if PLAIN_COPY in contenders and scenario.shared:
             generate(spark, plain, workload(scenario, prefixed=False), progress=progress)
         yield
     finally:
         with Admin(worker.admin_settings(), client_id="benchmark") as admin:
             admin.delete_topics([each.topic(topic_type) for each in (worker, plain) for topic_type in TopicType])
-
-
-def _newer(size: WorkloadSize) -> WorkloadSize:
-    """Return the size of the records that come after the checkpoint."""
-    numbers = ("config_records", "status_records", "offset_records", "config_bytes", "status_bytes")
-    return replace(size, **{name: max(1, getattr(size, name) // NEW_SHARE) for name in numbers})
 
 
 def _await_cleaner(worker: WorkerConfig, written: int, settle_s: float, progress: Progress) -> None:
