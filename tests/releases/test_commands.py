@@ -11,7 +11,7 @@ from tests.lab.embedded.broker import LocalBroker
 from tests.lab.release_fixtures.commands import command_lines, played, set_the_stage
 from tests.lab.release_fixtures.scenes import Scene
 from tests.lab.release_fixtures.topics import Cluster
-from tests.unit.cli.test_help_examples import COMMANDS
+from tests.unit.cli.test_cli_arguments import COMMANDS
 
 
 @pytest.mark.broker

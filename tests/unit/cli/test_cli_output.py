@@ -103,16 +103,9 @@ def test_columns_line_up_and_the_widest_is_cut() -> None:
 def test_a_narrow_terminal_gets_a_list_with_nothing_cut() -> None:
     headers = ("GROUP", "CONNECTOR", "TARGET", "STATE", "TASKS", "WORKER")
     rows = [("team.orders.production", f"orders.source.{n}", "STARTED", "RUNNING", 3, "10.0.0.1:8083") for n in (1, 2)]
-    assert table(headers, rows, 60).split("\n")[:8] == [
-        "GROUP      team.orders.production",
-        "CONNECTOR  orders.source.1",
-        "TARGET     STARTED",
-        "STATE      RUNNING",
-        "TASKS      3",
-        "WORKER     10.0.0.1:8083",
-        "",
-        "GROUP      team.orders.production",
-    ]
+    shown = [line.split() for line in table(headers, rows, 60).split("\n")]
+    cells = [[list(pair) for pair in zip(headers, map(str, row), strict=True)] for row in rows]
+    assert shown == [*cells[0], [], *cells[1]]
     assert table(headers, rows, 90).startswith("GROUP  ")
     assert table(("GROUP", "NAME"), [("abcdefghijklmn", "klmnopqrstuvwx")], 1) == (
         "GROUP  abcdefghijklmn\nNAME   klmnopqrstuvwx"

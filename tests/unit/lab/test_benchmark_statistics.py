@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from connect_share.errors import ConfigError
 from spark_jobs.benchmark.results import Scenario, Starts, StartupResult
+from tests.lab.benchmarks.migration_audit import _without
 from tests.lab.benchmarks.migration_report import migration_report, size_report
 from tests.lab.benchmarks.sealing import sealing_report
 from tests.lab.benchmarks.startup import comparison
@@ -165,3 +167,11 @@ def test_the_exit_code_is_that_of_diff(tmp_path: Path, capsys: pytest.CaptureFix
     Path(files[1]).write_text("{}")
     assert comparison.main(files) == 2
     assert comparison.main([files[0], str(tmp_path / "none.json")]) == 2
+
+
+def test_only_what_a_later_record_of_its_key_supersedes_may_be_gone() -> None:
+    expected = [(1, 10), (2, 20), (1, 11), (1, 10), (3, 30)]
+    found = Counter({10: 1, 30: 1, 99: 1})
+    assert _without(found, expected) == 1  # of key 2; the cleaner may take the first two of key 1
+    assert +found == Counter({99: 1})  # was not expected
+    assert _without(Counter({11: 1, 20: 1, 30: 1}), expected) == 1  # the newest of key 1

@@ -21,8 +21,6 @@ PLAN = ["plan", "--source-worker-config", "s", "--destination-worker-config", "d
         (PLAN[:-2], "plan needs -o PLAN"),
         (["restore", "x.avro"], "--destination-worker-config"),
         ([], "required: COMMAND; connect-share-migrate --help shows"),
-        (["nonsense"], "invalid choice"),
-        (["apply"], "PLAN"),
         (["apply", "plan.json", "--engine", "flink"], "invalid choice"),
         ([*PLAN[:1], "--timeout", "1"], "required: -w/--source-worker-config"),
         (["survey", *PLAN[1:5], "--timeout", "abc"], "--timeout: has to be 0.1 to 3600 seconds"),
