@@ -1,7 +1,7 @@
 """One group in both languages one after the other: each goes on with exactly what the other has left.
 
 With exactly-once also at the same time, which nobody should do: whoever claims last is the leader, and the other is told.
-Plain keys and the newest worker; in ``make soak`` also 3.9.2, and workers with the jar on shared topics.
+Plain keys and the newest worker; in ``make soak`` also 3.9.2.
 """
 
 from __future__ import annotations
@@ -9,26 +9,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from connect_share.errors import FencedError, LiveMembersError, PrivilegedWriteError, UsageError
-from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.config_state import TargetState
-from connect_share.model.keys import prefix_key
 from connect_share.model.records import ConnectorTaskId, TopicType
 from connect_share.model.status import ConnectorStatus, State, TaskStatus
 from connect_share.storage import ConnectStorage
-from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
+from connect_share.worker_config import Isolation, WorkerConfig
 from tests.lab.embedded.rest import RestError
 from tests.lab.embedded.worker import ConnectWorker, worker_properties
 from tests.lab.waiting import when_possible
 from tests.support.flushes import flush_offsets
-from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, put
+from tests.support.java_groups import LogLines, put
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.topics import create_known, in_transaction, pairs_of, read_topic
@@ -87,15 +86,6 @@ class Group:
     def exactly_once(self) -> bool:
         return self.properties["exactly.once.source.support"] == "enabled"
 
-    @property
-    def shares(self) -> bool:
-        return self.config.cluster_group_id is not None
-
-    def wire(self, key: str) -> bytes:
-        """A key as it is in the topic."""
-        prefix = b"" if self.config.cluster_group_id is None else prefix_key(self.config.cluster_group_id, b"")
-        return prefix + key.encode()
-
     def position(self, name: str, position: int) -> list[dict[str, Any]]:
         """A source's only offset, as REST gives it."""
         return [{"partition": {"filename": self.configs[name]["file"]}, "offset": {"position": position}}]
@@ -120,26 +110,13 @@ class Group:
             )
 
 
-_LONG = [
-    ("4.3.1", "disabled", True),
-    ("4.3.1", "enabled", True),
-    ("3.9.2", "disabled", False),
-    ("3.9.2", "enabled", False),
-]
-_FORMS = [
-    ("4.3.1", "disabled", False),
-    ("4.3.1", "enabled", False),
-    *(_LONG if LONG else []),
-]
+_VERSIONS = ["4.3.1", *(["3.9.2"] if LONG else [])]
 
 
-@pytest.fixture(params=_FORMS, ids=lambda form: "-".join([form[0], form[1], "shared" if form[2] else "plain"]))
+@pytest.fixture(params=product(_VERSIONS, ["disabled", "enabled"]), ids="-".join)
 def group(request: pytest.FixtureRequest, broker: TestBroker, unique: str, tmp_path: Path) -> Group:
-    version, exactly_once, shares = request.param
+    version, exactly_once = request.param
     properties = {**worker_properties(broker.bootstrap_servers, unique), "exactly.once.source.support": exactly_once}
-    if shares:
-        properties |= {SHARING_PROPERTY: "enabled", "interceptor.classes": INTERCEPTOR_CLASS}
-        properties |= EXACTLY_ONCE if exactly_once == "enabled" else {}
     group = Group(properties, tmp_path, f"{unique}-lines", f"{unique}-second", version)
     with broker.admin() as admin:
         for topic in (group.topic, group.second_topic):
@@ -178,7 +155,7 @@ def python_begins(group: Group) -> None:
         write_offset(storage, group, STOPPED, 4)
         # What a cluster group that shares topics writes as a removal, seen by an unmodified worker.
         for key in (f"connector-{REMOVED_BY_JSON_NULL}", f"target-state-{REMOVED_BY_JSON_NULL}"):
-            storage.config._send(group.wire(key), b"null").result(30)
+            storage.config._send(key.encode(), b"null").result(30)
 
 
 def java_goes_on(group: Group, worker: ConnectWorker) -> None:
@@ -232,7 +209,7 @@ def abort(group: Group) -> None:
     records = [
         record
         for topic_type, name, value in written
-        for record in pairs_of(group.config.topic(topic_type), [(group.wire(name), value.encode())])
+        for record in pairs_of(group.config.topic(topic_type), [(name.encode(), value.encode())])
     ]
     producer = in_transaction(group.config.producer_settings(), f"{group.config.group_id}-somebody", records)
     producer.abort_transaction(30)
@@ -334,7 +311,7 @@ def a_running_task_is_fenced(storage: ConnectStorage, group: Group, worker: Conn
 
 def test_each_goes_on_with_what_the_other_left(group: Group, worker_factory: Callable[..., ConnectWorker]) -> None:
     python_begins(group)
-    worker = worker_factory(group.properties, version=group.version, class_path=JAR if group.shares else ())
+    worker = worker_factory(group.properties, version=group.version)
     java_goes_on(group, worker)
     python_believes_java(group, worker)
     worker.stop()

@@ -16,12 +16,10 @@ from tests.lab.embedded.worker import ConnectWorker, write_properties
 from tests.support.console import console
 from tests.support.java_groups import EXACTLY_ONCE, JAR, SharedTopics, put
 from tests.support.kafka import TestBroker
-from tests.support.long_forms import LONG
 from tests.support.waiting import await_that
 
 NAME = "files.1"
 LINES = [f"line-{number}" for number in range(6)]
-_FORMS = [True, *([False] if LONG else [])]
 
 
 def size(lines: int) -> int:
@@ -29,19 +27,17 @@ def size(lines: int) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("exactly_once", _FORMS, ids=["exactly-once", "at-least-once"][: len(_FORMS)])
 def test_console_and_worker_change_offsets_for_each_other(
     broker: TestBroker,
     unique: str,
     tmp_path: Path,
     worker_factory: Callable[..., ConnectWorker],
     capsys: pytest.CaptureFixture[str],
-    exactly_once: bool,
 ) -> None:
     topics = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
     topics.create()
     group = topics.group("orders")
-    properties = topics.properties(group) | (EXACTLY_ONCE if exactly_once else {})
+    properties = topics.properties(group) | EXACTLY_ONCE
     worker_file = write_properties(tmp_path / "worker.properties", properties)
     source = tmp_path / "in.txt"
     source.write_text("".join(f"{line}\n" for line in LINES))

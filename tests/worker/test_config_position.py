@@ -113,7 +113,7 @@ def own(topics: SharedTopics, name: str) -> bytes:
 )
 def test_a_late_worker_and_a_killed_leader_after_compaction(
     topics: SharedTopics, sink: dict[str, str], worker_factory: Start, version: str, protocol: str
-) -> None:  # cases 19 to 21
+) -> None:  # cases 19 to 22
     # Joins are counted: who is only slow stays in the group.
     patient = {"session_timeout_ms": "10000", "rebalance_timeout_ms": "60000"}
     properties = topics.properties(group_of(topics), connect_protocol=protocol, **patient)
@@ -163,36 +163,6 @@ def test_a_late_worker_and_a_killed_leader_after_compaction(
         await_settled(rest)
     assert [log.mismatches for log in after] == [0, 0]
     assert [log.about_foreign() for log in (*logs, *after)] == [[]] * 5
-
-
-@pytest.mark.skipif(not LONG, reason="more versions and workers under foreign writes: make soak")
-@pytest.mark.parametrize(
-    ("version", "number", "per_second"),
-    [("2.8.2", 2, 500), ("4.3.1", 5, 200)],
-)
-def test_foreign_writes_disturb_no_rebalance(
-    topics: SharedTopics, sink: dict[str, str], worker_factory: Start, version: str, number: int, per_second: int
-) -> None:  # cases 21 and 22
-    # Joins are counted, and nobody is killed: a member that is slow is not put out of its group, to join once more.
-    patient = {"session_timeout_ms": "60000", "rebalance_timeout_ms": "60000"}
-    properties = topics.properties(group_of(topics), **patient)
-    workers = start_all(worker_factory, properties, version, number)
-    with foreign_records(topics.settings, topics.topic(TopicType.CONFIG), per_second):
-        logs = [LogLines(worker) for worker in workers]
-        for name in ("one", "two"):
-            put(workers[0], name, sink)
-            workers[-1].rest.await_state(name, "RUNNING", tasks=1)
-            await_settled(workers)
-        delete(workers[-1], "one")
-        await_that(workers[0].rest.connectors, lambda names: names == ["two"], what="gone everywhere")
-        await_settled(workers)
-        late = worker_factory(properties, version=version, class_path=JAR)
-        logs.append(LogLines(late, from_start=True))
-        await_settled([*workers, late])
-        assert [log.mismatches for log in logs] == [0] * len(logs)
-        assert logs[-1].joins <= 3
-        assert logs[-1].catch_ups <= 1
-        assert [log.about_foreign() for log in logs] == [[]] * len(logs)
 
 
 @pytest.mark.slow

@@ -1,19 +1,12 @@
-"""The migration benchmark, with as little as shows that every figure is there."""
+"""What a program costs, with all that it starts."""
 
 from __future__ import annotations
 
 import fcntl
-import os
 import sys
 from pathlib import Path
 
-import pytest
-
-from tests.lab.benchmarks import process_cost
 from tests.lab.benchmarks.process_cost import measured
-
-pytestmark = pytest.mark.broker
-
 
 _GRANDCHILD = """
 import fcntl, sys, time
@@ -37,18 +30,3 @@ def test_costs_are_those_of_the_whole_family(tmp_path: Path) -> None:
     assert cost.cpu_s > 0.4
     assert cost.peak_bytes > 60_000_000
     assert cost.wall_s > 0.4
-
-
-def test_a_program_that_is_measured_ends_with_the_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As after Ctrl-C, which only the measurement may have got."""
-    begun: list[int] = []
-
-    def interrupted(pid: int) -> None:
-        begun.append(pid)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(process_cost, "watched", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        measured(["sleep", "300"])
-    with pytest.raises(ProcessLookupError):
-        os.kill(begun[0], 0)
