@@ -32,6 +32,7 @@ from connect_share.storage.shared import GroupStorage
 from connect_share.storage.start import Stores as StoresOfGroup
 from tests.support.kafka import TestBroker
 from tests.support.sealed import key_text
+from tests.support.worker_files import properties_of
 
 T = TypeVar("T")
 
@@ -71,10 +72,8 @@ def in_memory(group: str | None, stack: ExitStack) -> Stores:
 
 
 def shared_worker(servers: str, name: str, kind: str) -> WorkerConfig:
-    properties = {"bootstrap.servers": servers, "group.id": f"{name}-group"}
-    for each in ("config", "offset", "status"):
-        properties |= {f"{each}.storage.topic": f"{name}-{each}s", f"{each}.storage.replication.factor": "1"}
-    properties |= {"offset.storage.partitions": "3", "status.storage.partitions": "2"}
+    more = {"offset_storage_partitions": "3", "status_storage_partitions": "2"}
+    properties = properties_of(servers, f"{name}-group", f"{name}-", **more)
     if kind != "kafka":
         properties["connect.management.topic.sharing.support"] = "enabled"
     if kind == "kafka sealed":

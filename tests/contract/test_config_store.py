@@ -17,7 +17,6 @@ from connect_share import (
     StoreClosedError,
     TargetState,
     UsageError,
-    ValueFormatError,
 )
 from tests.broker.stores.conftest import Listener
 from tests.contract.conftest import KINDS, Stores
@@ -159,15 +158,6 @@ def test_a_listener_that_would_wait_for_itself_or_exits_does_not_end_the_log(sto
     assert store.listener_failures == 1
     with pytest.raises(UsageError, match="cannot be removed on their own"):
         store.remove_task_configs("c.1")
-
-
-def test_what_java_could_not_read_back_is_not_written(stores: Stores) -> None:
-    store = stores.config()
-    store.start()
-    with pytest.raises(ValueFormatError):
-        store.put_connector_config("c.1", {"password": 7})  # type: ignore[dict-item]
-    store.refresh()
-    assert store.snapshot().connectors() == frozenset()
 
 
 def test_it_serves_from_its_start_to_its_stop(stores: Stores) -> None:

@@ -12,7 +12,6 @@ from connect_share import (
     StoreClosedError,
     TaskStatus,
     TopicStatus,
-    ValueFormatError,
 )
 from tests.contract.conftest import Stores
 
@@ -79,15 +78,6 @@ def test_an_older_worker_does_not_write_over_a_newer_one(stores: Stores) -> None
             store.flush()
             store.refresh()
         assert new.get("c.1" if isinstance(status, ConnectorStatus) else TASK) == status
-
-
-def test_what_java_could_not_read_back_is_not_written(stores: Stores) -> None:
-    store = stores.status()
-    store.start()
-    with pytest.raises(ValueFormatError):
-        store.put(ConnectorStatus("c.1", State.RUNNING, "a:1", "one"))  # type: ignore[arg-type]
-    store.refresh()
-    assert store.connectors() == frozenset()
 
 
 def test_it_serves_from_its_start_to_its_stop(stores: Stores) -> None:

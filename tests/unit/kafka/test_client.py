@@ -17,7 +17,7 @@ from connect_share.errors import (
     FencedError,
 )
 from connect_share.kafka import client
-from connect_share.kafka.admin import Admin, wrong_protocol
+from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import AdminClient, KafkaError
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.worker_config import ClientSettings, Isolation
@@ -214,16 +214,3 @@ def test_closed_while_the_broker_answers(
     asking.join(30)
     assert not asking.is_alive()
     assert len(raised) == 1
-
-
-@pytest.mark.parametrize(
-    ("servers", "protocol"),
-    [
-        ("127.0.0.1:1", "ssl"),
-        ("no-such-host.invalid:9092", "plaintext"),
-        ("x:port", "ssl"),
-        ("[::1]:1,127.0.0.1:1", "ssl"),
-    ],
-)
-def test_at_a_closed_port_nothing_is_said_of_the_protocol(servers: str, protocol: str) -> None:
-    assert wrong_protocol(ClientSettings({"bootstrap.servers": servers, "security.protocol": protocol})) is None

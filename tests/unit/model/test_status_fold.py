@@ -56,16 +56,6 @@ def test_case_40_unassigned_of_an_older_generation_is_stale() -> None:
     assert fold.skipped[SkipKind.STALE] == 1
 
 
-def test_connector_statuses_are_replaced_whatever_their_generation() -> None:
-    log = [
-        record("status-connector-foo", status("RUNNING", 9)),
-        record("status-connector-foo", status("UNASSIGNED", 3)),
-    ]
-    seen = replay_status(log).connector_status("foo")
-    assert seen is not None
-    assert (seen.state, seen.generation) == (State.UNASSIGNED, 3)
-
-
 @pytest.mark.parametrize(
     "key",
     [

@@ -15,8 +15,6 @@ from connect_share.model.config import ConfigFold, task_commit_record
 from connect_share.model.config_state import RestartRequest, SessionKey, TargetState
 from connect_share.model.records import ConnectorTaskId, Record
 from connect_share.model.status import ConnectorStatus, State, StatusFold, TaskStatus, TopicStatus
-from connect_share.stores.config import KafkaConfigBackingStore
-from connect_share.stores.status import KafkaStatusBackingStore
 from tests.unit.stores.test_stores_scripted import ScriptedLog, config_store, status_store
 
 SECRET = "hunter2"
@@ -99,26 +97,19 @@ STATUS_CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", CONFIG_CALLS)
-def test_a_config_store_sends_nothing_of_what_java_could_not_read(case: str) -> None:
-    call, named = CONFIG_CALLS[case]
-    log = ScriptedLog()
-    refused(log, config_store(log), call, named)
-
-
-@pytest.mark.parametrize("case", STATUS_CALLS)
-def test_a_status_store_sends_nothing_of_what_java_could_not_read(case: str) -> None:
-    call, named = STATUS_CALLS[case]
-    log = ScriptedLog()
-    refused(log, status_store(log), call, named)
-
-
-def refused(
-    log: ScriptedLog,
-    store: KafkaConfigBackingStore | KafkaStatusBackingStore,
-    call: Callable[[Any], object],
-    named: str,
+@pytest.mark.parametrize(
+    ("made", "call", "named"),
+    [
+        *((config_store, *case) for case in CONFIG_CALLS.values()),
+        *((status_store, *case) for case in STATUS_CALLS.values()),
+    ],
+    ids=[*CONFIG_CALLS, *STATUS_CALLS],
+)
+def test_a_store_sends_nothing_of_what_java_could_not_read(
+    made: Callable[[ScriptedLog], Any], call: Callable[[Any], object], named: str
 ) -> None:
+    log = ScriptedLog()
+    store = made(log)
     with pytest.raises(ValueFormatError, match=named) as caught:
         call(store)
     assert SECRET not in str(caught.value)

@@ -169,13 +169,14 @@ def store() -> MemoryOffsetBackingStore:
     return made
 
 
-def held_flush() -> tuple[Any, OffsetStorageWriter, Any]:
+def held_flush(*more: dict[str, str], then: Any = None) -> tuple[Any, OffsetStorageWriter, Any]:
     """Begin a flush whose writes are held back."""
     target = HeldBack(store())
     writer = OffsetStorageWriter(target, "foo")
-    writer.offset(FILE, {"position": 1})
+    for partition in (FILE, *more):
+        writer.offset(partition, {"position": 1})
     assert writer.begin_flush()
-    return target, writer, writer.do_flush()
+    return target, writer, writer.do_flush(then)
 
 
 def test_only_one_flush_at_a_time() -> None:  # case 50
@@ -195,13 +196,8 @@ def test_only_one_flush_at_a_time() -> None:  # case 50
 
 
 def test_cancelled_flush_does_not_call_back_and_keeps_its_offsets() -> None:  # case 51
-    target = HeldBack(store())
-    writer = OffsetStorageWriter(target, "foo")
-    writer.offset(FILE, {"position": 1})
-    writer.offset({"filename": "y"}, {"position": 1})
-    assert writer.begin_flush()
     outcomes: list[object] = []
-    outcome = writer.do_flush(outcomes.append)
+    target, writer, outcome = held_flush({"filename": "y"}, then=outcomes.append)
     writer.offset(FILE, {"position": 2})
     writer.cancel_flush()
     target.let_go()

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -22,7 +22,6 @@ from tests.support import worker_files
 
 PLAIN = WorkerConfig.from_properties(worker_files.WORKER)
 SHARING = WorkerConfig.from_properties(worker_files.WORKER | worker_files.SHARING)
-T = TypeVar("T")
 NO_RIGHT = AuthorizationError("no WRITE on topic scripted", code=29, name="TOPIC_AUTHORIZATION_FAILED")
 
 
@@ -57,23 +56,11 @@ class ScriptedLog:
     def check_may_wait(self) -> None:
         pass
 
-    def flush(self, timeout_s: float) -> None:
-        pass
-
     def check_topic(self) -> None:
         pass
 
-    def between_batches(self, read: Callable[[Mapping[int, int]], T], timeout_s: float) -> T:
-        self.read_to_end(timeout_s)
-        return read(self.positions())
-
     def positions(self) -> Mapping[int, int]:
         return {0: len(self.sent) if self.position is None else self.position}
-
-    def read_to_end(self, timeout_s: float) -> None:
-        self.waits.append(timeout_s)
-        if timeout_s <= 0:
-            raise ReadToEndTimeoutError("no time", topic="scripted", partition=0, position=0, end_offset=1)
 
     def reading_past(self, written: RecordMetadata, timeout_s: float) -> Steps[None]:
         self.waits.append(timeout_s)

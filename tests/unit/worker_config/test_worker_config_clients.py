@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Mapping
+from itertools import permutations
 from pathlib import Path
 from ssl import PROTOCOL_TLS_SERVER, SSLContext, SSLError, TLSVersion
 
@@ -212,6 +213,10 @@ PLAIN = {
         ),
         ({**PLAIN, "ssl.engine.factory.class": "com.x.F"}, "ssl.engine.factory.class", "use ssl.truststore"),
         ({**PLAIN, "ssl.protocol": "SSLv3"}, "ssl.protocol", "TLS 1.2 and 1.3"),
+        *(
+            ({**PLAIN, one: "-----BEGIN X-----\nAAAA\n-----END X-----"}, missing, "chain and key are given together")
+            for one, missing in permutations(("ssl.keystore.key", "ssl.keystore.certificate.chain"))
+        ),
         (
             {**PLAIN, "ssl.truststore.password": "p", "ssl.truststore.locaton": "x"},
             "ssl.truststore.password",
@@ -402,13 +407,6 @@ def test_a_jks_key_store_is_refused_with_the_remedy(stores: Path) -> None:
     with pytest.raises(ConfigError, match=r"keytool -importkeystore -srckeystore .*k\.jks") as caught:
         translated(ssl(keystore_location=stores / "k.jks"))
     assert caught.value.property_name == "ssl.keystore.location"
-
-
-@pytest.mark.parametrize("given", ["ssl.keystore.key", "ssl.keystore.certificate.chain"])
-def test_chain_and_key_are_given_together(given: str) -> None:
-    text = "-----BEGIN X-----\nAAAA\n-----END X-----"
-    with pytest.raises(ConfigError, match="chain and key are given together"):
-        translated({"security.protocol": "SSL", given: text})
 
 
 def test_a_store_of_another_kind_is_refused(tmp_path: Path) -> None:

@@ -92,14 +92,6 @@ def test_a_worker_file_is_latin_1_and_a_file_providers_file_utf_8(tmp_path: Path
     assert resolved["b"] == "<ü>"
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"cannot read .*gone\.properties: No such file"):
-        load_properties(tmp_path / "gone.properties")
-    (tmp_path / "bad.properties").write_text("a=1\n\nb=\\u12\n")
-    with pytest.raises(ConfigError, match=r"bad\.properties: line 3: malformed"):
-        load_properties(tmp_path / "bad.properties")
-
-
 FILE_PROVIDER = providers(f="File")
 
 
