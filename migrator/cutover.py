@@ -401,25 +401,22 @@ def _find(run: MigrationRun, progress: Progress, *, dry_run: bool) -> Rollback:
         with admin_of(run.destination) as admin:
             ranges = ranges_since(topic.topic, starts[topic_type], read_facts(admin, {topic.topic})[topic.topic].ends)
             stamped = admin.topic_configs(topic.topic).get("message.timestamp.type") == "LogAppendTime"
-        copies = {_identity(record, stamped=stamped) for job in jobs for record in _copies(run, job)}
+        copies = {identity(record, stamped=stamped) for job in jobs for record in _copies(run, job)}
         progress.phase(f"reading {topic.topic}", sum(part.end - part.start for part in ranges))
         found.removals[topic_type], found.times[topic_type] = [], {}
         for part in ranges:
             for record, original in _newest(run, part, jobs, found.times[topic_type]).values():
                 key = (topic_type, connector_of(topic_type, original))
-                if original == MARKER[0] or record.value is None or _is_of_rollback(topic_type, record):
+                # An earlier rollback has removed a key of a sealed config topic; workers write no such timestamp.
+                removed = record.timestamp_ms == OLDEST_MS and is_removal(topic_type, record.value)
+                if original == MARKER[0] or record.value is None or removed:
                     continue
-                if _identity(record, stamped=stamped) in copies:
+                if identity(record, stamped=stamped) in copies:
                     found.removals[topic_type].append(record.key or b"")
                     found.by_connector[key] += 1
                 else:
                     found.newer[key] += 1
     return found
-
-
-def _identity(record: Record, *, stamped: bool) -> bytes:
-    """Return what recognises a record; ``stamped``: the destination has replaced its timestamp."""
-    return identity(replace(record, timestamp_ms=0) if stamped else record)
 
 
 def _copies(run: MigrationRun, job: CopyJob) -> Iterator[Record]:
@@ -470,11 +467,6 @@ def _newest(
             opener.require_opened()
             times.update(opener.newest())
     return newest
-
-
-def _is_of_rollback(topic_type: TopicType, record: Record) -> bool:
-    """Return whether an earlier rollback has removed a key of a sealed config topic; workers write no such timestamp."""
-    return record.timestamp_ms == OLDEST_MS and is_removal(topic_type, record.value)
 
 
 def _removals(run: MigrationRun, found: Rollback) -> Iterator[tuple[int, Record]]:

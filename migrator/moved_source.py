@@ -280,7 +280,10 @@ def seal(run: MigrationRun, how: Way, progress: Progress) -> Manifest:
             mirrored_backup = back_up_mirrored(run, manifest, progress)
     progress.phase("sealing the source", 0)
     if manifest.sealed is None:
-        states = tuple(_current_target_states(source) for source in sources)
+        states = tuple(
+            {name: now.target_state(name) or TargetState.STARTED for name in source.target_states()}
+            for source, now in ((source, source.config_now()) for source in sources)
+        )
     else:  # the states of now are those of an earlier seal
         states = manifest.sealed.target_states or tuple(source.target_states() for source in sources)
     sealed = Sealed(how=how, records=0, at_ms=now_ms(), target_states=states)
@@ -315,11 +318,6 @@ def unseal_records(run: MigrationRun, source: MovedSource) -> list[Record]:
 def _target_state(source: MovedSource, connector: str, state: TargetState) -> Record:
     key, value = target_state_record(connector, state)
     return Record(source.plan.topics[TopicType.CONFIG].topic, 0, 0, now_ms(), source.prefix + key, value)
-
-
-def _current_target_states(source: MovedSource) -> dict[str, TargetState]:
-    now = source.config_now()
-    return {name: now.target_state(name) or TargetState.STARTED for name in source.target_states()}
 
 
 def _seal_records(source: MovedSource, how: How) -> Iterator[Record]:

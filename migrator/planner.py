@@ -357,7 +357,12 @@ def _plan_source(
         # On a busy topic a transaction is often open; that of a healthy worker ends soon.
         busy = move.source.sharing_enabled or intent.follow
         require_no_open_transaction(admin, found, wait_s=BUSY_TOPIC_WAIT_S if busy else 0.0)
-        planned = _planned(found, move.source.isolation(topic_type))
+        partitions = tuple(
+            PlannedPartition(partition=number, start=found.starts[number], end=end, last_stable_offset=end)
+            for number, end in sorted(found.ends.items())
+        )
+        isolation = move.source.isolation(topic_type)
+        planned = SourceTopic(topic=found.topic, topic_id=found.topic_id, isolation=isolation, partitions=partitions)
         transform = move.transform(topic_type)
         openers.append(Opener(sealing, transform))
         counter = RecordCounter(transform, limits[topic_type], openers[-1], added)
@@ -381,14 +386,6 @@ def _plan_source(
     for opener in openers:
         opener.require_opened()
     return warnings
-
-
-def _planned(found: TopicFacts, isolation: Isolation) -> SourceTopic:
-    partitions = tuple(
-        PlannedPartition(partition=number, start=found.starts[number], end=end, last_stable_offset=end)
-        for number, end in sorted(found.ends.items())
-    )
-    return SourceTopic(topic=found.topic, topic_id=found.topic_id, isolation=isolation, partitions=partitions)
 
 
 def _warnings_of(topic: str, counter: RecordCounter, *, is_shared: bool) -> Iterator[str]:

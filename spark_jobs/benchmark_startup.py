@@ -25,7 +25,7 @@ from connect_share.console.options import add_profile
 from connect_share.errors import ConfigError
 from connect_share.jar.cache import run_folder
 from spark_jobs import command_line
-from spark_jobs.benchmark.results import StartupResult, Storm, describe_machine, load, median, versions
+from spark_jobs.benchmark.results import StartupResult, describe_machine, load, median, versions
 from spark_jobs.benchmark.starts import RUNS, Run
 from spark_jobs.benchmark.suite import Suite
 from spark_jobs.benchmark.topics import PLANS, SUITES, Connection, announcement, chosen, connection_from, look_at
@@ -120,16 +120,13 @@ def startup_table(result: StartupResult) -> Iterator[str]:
             cells = "".join(f"{_ms(median(values)):>14}" for values in parts)
             yield printable(f"  {each.contender + ', ' + each.warmth:<32}{spread:>24}{times:>9}{cells}").rstrip()
         yield ""
-    yield from map(_storm_line, result.storms)
+    for storm in result.storms:
+        how = "one after another" if storm.at_once == 1 else f"{storm.at_once:,} at once"
+        yield f"storm of {storm.starts:,}, {how}: {storm.wall_seconds:,.1f} s, {storm.failed:,} failed"
 
 
 def _ms(seconds: float | None) -> str:
     return "" if seconds is None else f"{seconds * 1e3:,.0f}" if seconds >= 0.01 else f"{seconds * 1e3:.2g}"
-
-
-def _storm_line(storm: Storm) -> str:
-    how = "one after another" if storm.at_once == 1 else f"{storm.at_once:,} at once"
-    return f"storm of {storm.starts:,}, {how}: {storm.wall_seconds:,.1f} s, {storm.failed:,} failed"
 
 
 def _body(options: argparse.Namespace) -> int:

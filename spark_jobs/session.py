@@ -71,11 +71,6 @@ def warn_of_missing_protection(session: SparkSession) -> None:
         )
 
 
-def under_spark_submit() -> bool:
-    """Return whether ``spark-submit`` started this process: then it decides on master and resources."""
-    return "PYSPARK_GATEWAY_PORT" in os.environ
-
-
 def _embedded_settings(folder: Path) -> dict[str, str]:
     log_settings = folder / "log4j2.properties"
     log_settings.write_text(_LOG4J)
@@ -120,7 +115,7 @@ def spark_session(app_name: str, *, master: str = MASTER) -> Iterator[SparkSessi
     builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.sql.shuffle.partitions", "2")
     folder = run_folder("spark")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    if not under_spark_submit():
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has started this process, and decides
         home = java_home_for_spark()
         if home is not None:
             os.environ["JAVA_HOME"] = str(home)

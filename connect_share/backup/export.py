@@ -310,7 +310,13 @@ class Follower:
         if self._files:
             last = self._files[-1]
             self._last = read_contents(RecordFile(last.path))
-            self._require_same(segment_of(self._last, last.path))
+            segment = segment_of(self._last, last.path)
+            topics = {each.topic_type: each.topic for each in self._last.topics}
+            if (segment.groups, segment.connectors) != self._scope or topics != dict(export.topic_set.topics):
+                raise RecordFileError(
+                    f"{folder} is the backup of other topics, groups or connectors: give another folder",
+                    path=str(folder),
+                )
             try:
                 point_at(self._files, None)
             except RestoreRejectedError:  # files are missing: an increment would be of no use
@@ -323,14 +329,6 @@ class Follower:
             None if groups is None else tuple(sorted(groups, key=group_order)),
             None if connectors is None else tuple(sorted(connectors)),
         )
-
-    def _require_same(self, segment: Segment) -> None:
-        topics = {} if self._last is None else {each.topic_type: each.topic for each in self._last.topics}
-        if (segment.groups, segment.connectors) != self._scope or topics != dict(self._export.topic_set.topics):
-            raise RecordFileError(
-                f"{self._folder} is the backup of other topics, groups or connectors: give another folder",
-                path=str(self._folder),
-            )
 
     def round(self) -> list[Written]:
         """Write what is new, and remove what is not needed any more. Returns the files, the oldest first.

@@ -549,7 +549,11 @@ def _by_state(
     every = sorted(rows, key=failures_first)
     states = _counted(Counter(map(state_of, every)))
     wanted = arguments.states
-    shown = every if wanted is None else [row for row in every if _states_in(row).intersection(wanted)]
+    shown = (
+        every
+        if wanted is None
+        else [row for row in every if not {state_of(row), *(row.get("task_states") or ())}.isdisjoint(wanted)]
+    )
     title = f"{len(every):,} {what if len(every) != 1 else _SINGULAR[what]}"
     if states:
         title += f": {_counts_text(states)}"
@@ -565,10 +569,6 @@ def _by_state(
 
 
 _SINGULAR: Final = {"connectors": "connector", "tasks": "task", "statuses": "status"}
-
-
-def _states_in(row: Row) -> set[str]:
-    return {state_of(row), *(row.get("task_states") or ())}
 
 
 def _counted(states: Counter[str]) -> dict[str, int]:

@@ -123,13 +123,6 @@ class Worker:
                 )
         return self.storage.stored_offsets(connector)
 
-    def keeps_offsets_with(self, other: Worker) -> bool:
-        """Return whether offsets of the same connector are the same here and there."""
-        return self is other or all(
-            getattr(self.config, name) == getattr(other.config, name)
-            for name in ("bootstrap_servers", "cluster_group_id", "offset_storage_topic", "config_storage_topic")
-        )
-
     def refusals(self, connectors: Collection[str], *, force: bool) -> list[ConnectShareError]:
         """Return why these connectors may not be changed now, worst first; ``force``: whatever is configured.
 
@@ -162,6 +155,11 @@ class Worker:
                     )
                 )
         return found
+
+
+def _place(config: WorkerConfig) -> tuple[object, ...]:
+    """Return what is the same for workers that keep the offsets of a connector in the same place."""
+    return config.bootstrap_servers, config.cluster_group_id, config.offset_storage_topic, config.config_storage_topic
 
 
 def _require_topics(admin: Admin, topics: dict[str, str]) -> None:
@@ -302,7 +300,7 @@ def _copy(arguments: argparse.Namespace, out: Output) -> Result | int:
         plans = []
         for name in _connectors_of(arguments, source):
             to = arguments.to or name
-            if to == name and destination.keeps_offsets_with(source):
+            if to == name and (destination is source or _place(destination.config) == _place(source.config)):
                 raise UsageError(f"connector {shown(name)} would be copied to itself")
             stored = source.stored_offsets(name)
             if not stored and not arguments.matching:

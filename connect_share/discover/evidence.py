@@ -53,8 +53,11 @@ def fit_of(key: Key, value: bytes | None, *, of_group: bool) -> tuple[Fit, Membe
 
     ``of_group``: the key had a cluster group id before it; only there a value may be sealed.
     """
-    if isinstance(key.kind, OffsetKey) and not _is_offset_key(key):
-        return Fit.OTHER, {}
+    if isinstance(key.kind, OffsetKey):
+        try:
+            parse_offset_key(key.original)
+        except ValueFormatError:
+            return Fit.OTHER, {}
     if value is None or value == JSON_NULL or len(value) > _MOST_BYTES:
         return Fit.UNKNOWN, {}
     if is_sealed(value):
@@ -66,14 +69,6 @@ def fit_of(key: Key, value: bytes | None, *, of_group: bool) -> tuple[Fit, Membe
         return Fit.OTHER, {}
     fit = _of_members(key.kind, found)
     return fit, {} if fit is Fit.OTHER else found
-
-
-def _is_offset_key(key: Key) -> bool:
-    try:
-        parse_offset_key(key.original)
-    except ValueFormatError:
-        return False
-    return True
 
 
 def _of_members(kind: KeyKind, found: Members) -> Fit:

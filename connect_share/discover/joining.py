@@ -98,12 +98,6 @@ def _likeness(items: set[int], groups: set[Group], role: TypeEvidence) -> float:
     return alike + len(groups & role.groups.keys()) / len(groups | role.groups.keys())
 
 
-def _text_likeness(cluster: Cluster, role: TypeEvidence) -> float:
-    """Return how many values in source partitions are those of properties of their connectors: tables, files, names."""
-    texts = role.texts
-    return max(len(each.texts & texts) / max(1, len(texts)) for each in cluster.topics.values())
-
-
 def _time_likeness(cluster: Cluster, role: TypeEvidence) -> float:
     """Return whether the same things were written at the same time, in tenths: a worker writes to all its topics."""
     best = 0.0
@@ -112,10 +106,6 @@ def _time_likeness(cluster: Cluster, role: TypeEvidence) -> float:
         near = sum(1_000 / (1_000 + abs(each.items[item] - role.items[item])) for item in both)
         best = max(best, near / len(both) if both else 0.0)
     return round(best, 1)
-
-
-def _name_likeness(cluster: Cluster, role: TypeEvidence) -> float:
-    return max(SequenceMatcher(None, each.topic, role.topic).ratio() for each in cluster.topics.values())
 
 
 def _attach(clusters: Sequence[Cluster], topic_type: TopicType, roles: Sequence[TypeEvidence]) -> list[TypeEvidence]:
@@ -127,8 +117,12 @@ def _attach(clusters: Sequence[Cluster], topic_type: TopicType, roles: Sequence[
         for role in roles:
             likeness = _likeness(items, groups, role)
             if likeness:
-                content = (round(likeness, 6), round(_text_likeness(cluster, role), 6))
-                pairs.append(((*content, _time_likeness(cluster, role), _name_likeness(cluster, role)), cluster, role))
+                known = cluster.topics.values()
+                # How many values in source partitions are those of properties of their connectors: tables, files, names.
+                texts = max(len(each.texts & role.texts) / max(1, len(role.texts)) for each in known)
+                names = max(SequenceMatcher(None, each.topic, role.topic).ratio() for each in known)
+                content = (round(likeness, 6), round(texts, 6))
+                pairs.append(((*content, _time_likeness(cluster, role), names), cluster, role))
     pairs.sort(key=lambda pair: ([-each for each in pair[0]], pair[1].name, pair[2].topic))
     taken: set[str] = set()
     for rank, cluster, role in pairs:

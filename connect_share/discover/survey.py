@@ -214,6 +214,7 @@ def members_of(discovered: Discovered) -> Row:
     rows = []
     for cluster, ids in zip(clusters, group_ids, strict=True):
         prefixes = {str(group) for other in clusters if other is not cluster for group in other.groups if group}
+        unsure = any(discovered.found[topic].confidence != "certain" for topic in _names(cluster))
         rows.append(
             {
                 "topics": {
@@ -222,7 +223,7 @@ def members_of(discovered: Discovered) -> Row:
                 "connector_offset_topics": cluster.own_offsets,
                 "groups": [_group_row(cluster, group, ids[group], kafka, elsewhere=bool(elsewhere)) for group in ids],
                 "shared": cluster.is_shared,
-                "confidence": _confidence(cluster, discovered),
+                "confidence": "likely" if unsure or cluster.guessed else "certain",
                 "why": {topic: discovered.found[topic].why for topic in _names(cluster)},
                 "complete": not set(_names(cluster)) & set(discovered.not_whole),
                 **_sizes(cluster, kafka),
@@ -248,11 +249,6 @@ def members_of(discovered: Discovered) -> Row:
 
 def _names(cluster: Cluster) -> list[str]:
     return list(dict.fromkeys(role.topic for role in cluster.topics.values()))
-
-
-def _confidence(cluster: Cluster, discovered: Discovered) -> str:
-    found = {discovered.found[topic].confidence for topic in _names(cluster)}
-    return "certain" if found == {"certain"} and not cluster.guessed else "likely"
 
 
 def _group_ids(cluster: Cluster, clusters: Sequence[Cluster], kafka: KafkaFacts) -> dict[Group, str | None]:

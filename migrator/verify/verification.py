@@ -92,7 +92,7 @@ def written_since(run: MigrationRun) -> Written:
                 continue
             if mirrored is None:  # the sources' ends are read later than the destination's
                 mirrored = _identities(run, slices_behind(run))
-            if _identity(record) not in mirrored:
+            if identity(record, stamped=True) not in mirrored:
                 written.add((topic_type, parts[0], connector_of(topic_type, parts[1])))
     return written
 
@@ -100,16 +100,14 @@ def written_since(run: MigrationRun) -> Written:
 def _identities(run: MigrationRun, slices: Sequence[CopySlice]) -> set[bytes]:
     found: set[bytes] = set()
     for slice_ in slices:
+        # The destination may stamp records with the time of the write.
         index = slice_.source_index
         records = read_records(run.workers[index], [slice_.offset_range], slice_.isolation, with_headers=True)
         resealer = Resealer(slice_.transform, run.source_sealing(index), run.destination_sealing(index), SealTimes())
-        found.update(_identity(record) for record in rewritten(slice_, records, Tally(), resealer=resealer))
+        found.update(
+            identity(record, stamped=True) for record in rewritten(slice_, records, Tally(), resealer=resealer)
+        )
     return found
-
-
-def _identity(record: Record) -> bytes:
-    # The destination may stamp records with the time of the write.
-    return identity(replace(record, timestamp_ms=0))
 
 
 def require_unused(run: MigrationRun) -> None:

@@ -285,11 +285,6 @@ def has_starts(result: StartupResult, scenario: Scenario, contenders: Sequence[s
     )
 
 
-def has_storm(result: StartupResult, scenario: str, starts: int, at_once: int) -> bool:
-    """Return whether this storm was measured."""
-    return any((storm.scenario, storm.starts, storm.at_once) == (scenario, starts, at_once) for storm in result.storms)
-
-
 def with_starts(result: StartupResult, scenario: Scenario, starts: Sequence[Starts]) -> StartupResult:
     """Return the result with these starts in place of all earlier ones of the scenario: ratios are of one run."""
     others = [each for each in result.scenarios if each.name != scenario.name]

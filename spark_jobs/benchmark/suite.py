@@ -162,10 +162,11 @@ class Suite:
         scenario = plan.scenario
         runs = {contender: self.runs[contender] for contender in plan.contenders if contender in self.runs}
         has_starts = results.has_starts(self.result, scenario, list(runs), self.rounds)
+        known = {(storm.scenario, storm.starts, storm.at_once) for storm in self.result.storms}
         storms = [
             (starts, at_once)
             for starts, at_once in itertools.product(starts_at_once, (1, AT_ONCE))
-            if not has_starts or not results.has_storm(self.result, scenario.name, starts, at_once)
+            if not has_starts or (scenario.name, starts, at_once) not in known
         ]
         if has_starts and not storms:
             self.say(f"{scenario.name}: was measured before")
