@@ -109,11 +109,7 @@ def _add_connector(parser: Parser) -> None:
 
 
 def _describe_connector(arguments: argparse.Namespace, out: Output) -> Result:
-    """Describe the connector in every group asked for that has it.
-
-    Raises:
-        ConnectShareError: no group has it.
-    """
+    """Describe the connector in every group asked for that has it."""
     contents = Reading(arguments, (TopicType.CONFIG,), (TopicType.STATUS, TopicType.OFFSET)).once(out)
     found = [
         _connector_members(contents, group, connector, state, show_values=arguments.show_values)

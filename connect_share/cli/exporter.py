@@ -42,13 +42,7 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def _export_metrics(arguments: argparse.Namespace, out: Output) -> int:
-    """Answer scrapes until SIGTERM or Ctrl-C.
-
-    Raises:
-        ConfigError: the library is missing, or nothing says where the topics are.
-        TopicMissingError: a topic is missing.
-        UsageError: the address cannot be listened on.
-    """
+    """Answer scrapes until SIGTERM or Ctrl-C."""
     try:
         from connect_share.exporter.followed_topic import CLIENT_ID, FollowedTopic
         from connect_share.exporter.metrics import TopicMetrics

@@ -267,9 +267,6 @@ class Reading:
             also: others of use.
             every_group: is the default.
             unshown: kinds of records that are not shown.
-
-        Raises:
-            ConfigError, InvalidClusterGroupIdError: the arguments are wrong.
         """
         self.topic_set = topic_set_of(arguments, needed)
         self._timeout_s: float = arguments.timeout
@@ -400,9 +397,6 @@ def _watch(reading: Reading, listed: Callable[[Contents], Result], out: Output, 
     """Show a list, and show it again after each change until Ctrl-C; return the exit code.
 
     A broker that does not answer for a while is asked again.
-
-    Raises:
-        ConnectShareError: the topics cannot be read the first time, or will not be readable later either.
     """
     shown = trouble = None
     try:

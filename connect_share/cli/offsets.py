@@ -233,11 +233,7 @@ class ConnectorPlan:
 
 
 def _connectors_of(arguments: argparse.Namespace, worker: Worker) -> list[str]:
-    """Return the connectors that were named or match, each once.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """Return the connectors that were named or match, each once."""
     matching = sorted(
         name for name in worker.state.connectors() if any(fnmatchcase(name, each) for each in arguments.matching)
     )
@@ -252,11 +248,7 @@ def _connectors_of(arguments: argparse.Namespace, worker: Worker) -> list[str]:
 
 
 def _check_usage(arguments: argparse.Namespace) -> None:
-    """Refuse what can never work, before a cluster is asked.
-
-    Raises:
-        UsageError: there is no such folder for backups, or it cannot be written to.
-    """
+    """Refuse what can never work, before a cluster is asked."""
     if not arguments.backup_dir.is_dir() or not os.access(arguments.backup_dir, os.W_OK):
         raise UsageError(f"--backup-dir: {arguments.backup_dir} is not a folder that can be written to")
 
@@ -390,11 +382,7 @@ def _shown(offset: Any) -> str:
 
 
 def _backup(folder: Path, plan: ConnectorPlan) -> Path:
-    """Write the old offsets of what will change, in the form of ``alter offsets --file``; return where.
-
-    Raises:
-        ConnectShareError: it cannot be written.
-    """
+    """Write the old offsets of what will change, in the form of ``alter offsets --file``; return where."""
     name = f"{plan.worker.group or 'plain'}-{urllib.parse.quote(plan.connector, safe='')}"[:_LONGEST_NAME]
     now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     path = folder / f"offsets-{name}-{now}.json"

@@ -53,12 +53,7 @@ def _add_options(parser: Parser) -> None:
 
 
 def _usage(arguments: argparse.Namespace, out: Output) -> Result:
-    """Return the usage of all groups.
-
-    Raises:
-        TopicMissingError: names the topic and the property.
-        BrokerError: not reachable, or not allowed.
-    """
+    """Return the usage of all groups."""
     topic_set = topic_set_of(arguments, tuple(TopicType))
     plan = CountPlan.of(topic_set, timeout_s=arguments.timeout)
     for note in plan.notes:
