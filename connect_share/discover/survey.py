@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from connect_share.console import Group
+from connect_share.discover.clusters import Cluster, JoinedTopics, KafkaFacts, Place, join, obstacles, problems_of
 from connect_share.discover.evidence import TopicEvidence
-from connect_share.discover.findings import KafkaFacts, Place, obstacles, problems_of
-from connect_share.discover.joining import Cluster, JoinedTopics, join
 from connect_share.errors import AuthorizationError, BrokerError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import cleanup_policy

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from connect_share.discover.clusters import JoinedTopics, join
 from connect_share.discover.evidence import Fit, TopicEvidence
-from connect_share.discover.joining import JoinedTopics, join
 from connect_share.model.config import connector_config_record
 from connect_share.model.connect_json import dumps
 from connect_share.model.offsets import offset_key
