@@ -31,7 +31,7 @@ from tests.lab.secure_broker import SecureBroker
 from tests.support.flushes import flush_offsets
 from tests.support.java_groups import EXACTLY_ONCE, JAR
 from tests.support.long_forms import LONG
-from tests.support.rights import Acl, Row, allow, rows
+from tests.support.rights import Acl, Row, allow, login, rows
 from tests.support.topics import create_known
 from tests.support.waiting import await_that
 
@@ -80,12 +80,8 @@ class Scene:
 
     def properties(self, prefix: str, user: str = "user", **more: str) -> dict[str, str]:
         converter = "org.apache.kafka.connect.storage.StringConverter"
-        login = self.broker.worker_properties(user, mechanism="PLAIN")
-        login.pop("ssl.truststore.password")
         return {
-            **login,
-            "ssl.truststore.type": "PEM",  # any other takes a keytool for each client
-            "ssl.truststore.location": str(self.broker.certificate),
+            **login(self.broker, user),
             "group.id": GROUP,
             "key.converter": converter,
             "value.converter": converter,
@@ -193,8 +189,8 @@ def run_worker(scene: Scene, **more: str) -> None:
     properties = scene.properties(
         scene.shared, **{SHARING_PROPERTY: "enabled", "interceptor.classes": INTERCEPTOR_CLASS}, **more
     )
-    login = {name: value for name, value in properties.items() if name.startswith(("security.", "sasl.", "ssl."))}
-    properties |= {f"{client}.{name}": login[name] for client in ("producer", "consumer", "admin") for name in login}
+    lines = {name: value for name, value in properties.items() if name.startswith(("security.", "sasl.", "ssl."))}
+    properties |= {f"{client}.{name}": lines[name] for client in ("producer", "consumer", "admin") for name in lines}
     file = scene.folder / f"{scene.shared}.txt"
     file.write_text("a line\n")
     with closing(ConnectWorker(properties, class_path=JAR)) as worker:

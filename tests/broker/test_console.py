@@ -29,7 +29,6 @@ from connect_share.model.records import TopicType
 from connect_share.model.status import ConnectorStatus, State, connector_status_record
 from connect_share.worker_config import TopicSet
 from tests.support.captures import FLAGS, TOPICS, captured, captured_state, fill
-from tests.support.console import console
 from tests.support.kafka import TOPIC_PREFIX, TestBroker
 from tests.support.topics import create_known, in_transaction, ordered_producer, pairs_of, send
 from tests.support.waiting import await_that
@@ -92,13 +91,8 @@ def write_what_strangers_may(broker: TestBroker, topics: Filled) -> None:
     send(producer(broker.client_settings, client_id="tests"), records)
 
 
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Any:
-    return console(capsys)
-
-
-def test_groups(filled: Filled, run: Any) -> None:
-    ran = run("get", "groups", *filled.flags(), "--output", "json")
+def test_groups(filled: Filled, call: Any) -> None:
+    ran = call("get", "groups", *filled.flags(), "--output", "json")
     assert ran.code == 0
     rows = {row["group"]: row for row in ran.json["groups"]}
     assert list(rows) == [None, "evil", "gone", "team-b", "team.a"]
@@ -118,10 +112,10 @@ def test_groups(filled: Filled, run: Any) -> None:
 
 
 @pytest.mark.parametrize("group", list(CLUSTERS))
-def test_connectors_and_tasks_are_what_the_worker_said(filled: Filled, run: Any, group: str | None) -> None:
+def test_connectors_and_tasks_are_what_the_worker_said(filled: Filled, call: Any, group: str | None) -> None:
     expanded = believed(CLUSTERS[group])["connectors_expanded"]
     flags = [*filled.flags(), "--group", group or "(plain)", "--output", "json"]
-    connectors = run("get", "connectors", *flags).json["connectors"]
+    connectors = call("get", "connectors", *flags).json["connectors"]
     assert {row["connector"]: (row["state"], row["worker_id"], row["task_count"]) for row in connectors} == {
         name: (
             one["status"]["connector"]["state"],
@@ -131,7 +125,7 @@ def test_connectors_and_tasks_are_what_the_worker_said(filled: Filled, run: Any,
         for name, one in expanded.items()
     }
     assert {row["group"] for row in connectors} == {group}
-    tasks = run("get", "tasks", *flags).json["tasks"]
+    tasks = call("get", "tasks", *flags).json["tasks"]
     assert {(row["connector"], row["task"]): (row["state"], row["has_trace"]) for row in tasks} == {
         (name, task["id"]): (task["state"], "trace" in task)
         for name, one in expanded.items()
@@ -139,9 +133,9 @@ def test_connectors_and_tasks_are_what_the_worker_said(filled: Filled, run: Any,
     }
 
 
-def test_statuses_of_one_connector(filled: Filled, run: Any) -> None:
+def test_statuses_of_one_connector(filled: Filled, call: Any) -> None:
     words = ["get", "statuses", *filled.flags(), "--connector", "fail-task", "--output", "json"]
-    rows = run(*words).json["statuses"]
+    rows = call(*words).json["statuses"]
     assert [(row["group"], row["task"], row["state"]) for row in rows] == [
         (group, task, state)
         for task, state in ((0, "FAILED"), (None, "RUNNING"))
@@ -149,45 +143,45 @@ def test_statuses_of_one_connector(filled: Filled, run: Any) -> None:
     ]
     assert not any("trace" in row for row in rows)
     assert all(
-        "ConnectException" in row["trace"] for row in run(*words, "--show-values").json["statuses"] if row["task"] == 0
+        "ConnectException" in row["trace"] for row in call(*words, "--show-values").json["statuses"] if row["task"] == 0
     )
 
 
-def test_a_group_that_is_not_there_is_no_empty_answer(filled: Filled, run: Any) -> None:
+def test_a_group_that_is_not_there_is_no_empty_answer(filled: Filled, call: Any) -> None:
     for words in (["get", "connectors"], ["get", "groups"], ["get", "offsets"], ["describe", "connector", "x"]):
-        ran = run(*words, *filled.flags(), "--group", "nope")
+        ran = call(*words, *filled.flags(), "--group", "nope")
         assert (ran.code, ran.out) == (1, "")
         assert "error: there is no group nope in " in ran.err
         assert "; there are: (plain), evil, gone, team-b, team.a\n" in ran.err
     # It is there, and has none.
-    ran = run("get", "offsets", *filled.flags(), "--group", "evil")
+    ran = call("get", "offsets", *filled.flags(), "--group", "evil")
     assert (ran.code, ran.out) == (0, "GROUP  CONNECTOR  PARTITION  OFFSET  LAST WRITTEN\n")
     assert f"no offsets were found in {filled.topic('offsets')}: evil has no records there" in ran.err
 
 
-def test_a_connector_is_described_without_secrets(filled: Filled, run: Any) -> None:
+def test_a_connector_is_described_without_secrets(filled: Filled, call: Any) -> None:
     words = ["describe", "connector", "my.conn", *filled.flags(), "--group", "team-b", "--output", "json"]
-    (described,) = run(*words).json["connectors"]
+    (described,) = call(*words).json["connectors"]
     expected = believed("4.3.1")["connectors_expanded"]["my.conn"]["info"]["config"]
     assert set(described["config"]) == set(expected)
     assert described["config"]["connector.class"] == expected["connector.class"]
     assert all(value in (expected[name], "[hidden]") for name, value in described["config"].items())
     assert all(task["config"] for task in described["tasks"])
     assert [row["offset"] for row in described["offsets"]] == ["[hidden]"]
-    (shown,) = run(*words, "--show-values").json["connectors"]
+    (shown,) = call(*words, "--show-values").json["connectors"]
     assert shown["config"] == expected
     assert shown["offsets"][0]["offset"] == {"position": 42}
     assert shown["active_topics"] == ["server1.inventory.customers"]
 
 
-def test_text_holds_no_secret_unless_asked_for(filled: Filled, run: Any) -> None:
+def test_text_holds_no_secret_unless_asked_for(filled: Filled, call: Any) -> None:
     words = ["describe", "connector", "fail-task", *filled.flags(), "--group", "(plain)"]
-    hidden = run(*words).out
+    hidden = call(*words).out
     assert "file = no-such-dir/out.txt" in hidden
     assert "trace:\n" not in hidden
     assert "--show-values shows it" in hidden
     evil = ["describe", "connector", "secretive", *filled.flags(), "--group", "evil"]
-    lines = run(*evil).out.splitlines()
+    lines = call(*evil).out.splitlines()
     assert [line.strip() for line in lines if " = " in line] == [
         "connection.url = [hidden]",
         "connector.class = X",
@@ -195,13 +189,13 @@ def test_text_holds_no_secret_unless_asked_for(filled: Filled, run: Any) -> None
         "db.token = ${file:/etc/secrets:token}",
     ]
     assert "hunter2" not in "".join(lines)
-    assert run(*evil, "--show-values").out.count("hunter2") == 2
-    shown = run(*words, "--show-values").out
+    assert call(*evil, "--show-values").out.count("hunter2") == 2
+    shown = call(*words, "--show-values").out
     assert "file = no-such-dir/out.txt" in shown
     assert "trace:\n" in shown
 
 
-def test_session_keys_are_never_shown(filled: Filled, run: Any) -> None:
+def test_session_keys_are_never_shown(filled: Filled, call: Any) -> None:
     keys = {
         json.loads(record.value or b"")["key"]
         for version in ("4.3.1", "3.9.2")
@@ -211,20 +205,20 @@ def test_session_keys_are_never_shown(filled: Filled, run: Any) -> None:
     assert keys
     for words in (["get", "groups"], ["get", "connectors"], ["describe", "connector", "my.conn", "--show-values"]):
         for form in ("text", "json"):
-            ran = run(*words, *filled.flags(), "--output", form)
+            ran = call(*words, *filled.flags(), "--output", form)
             assert not any(key in ran.out + ran.err for key in keys)
 
 
-def test_hostile_names_are_escaped(filled: Filled, run: Any) -> None:
-    ran = run("get", "connectors", *filled.flags(), "--group", "evil")
+def test_hostile_names_are_escaped(filled: Filled, call: Any) -> None:
+    ran = call("get", "connectors", *filled.flags(), "--group", "evil")
     assert "\\u202eevil\\x1b[2J\\x1b]0;gotcha\\x07" in ran.out
-    ran = run("describe", "connector", "\u202eevil\x1b[2J\x1b]0;gotcha\x07", *filled.flags(), "--show-values")
+    ran = call("describe", "connector", "\u202eevil\x1b[2J\x1b]0;gotcha\x07", *filled.flags(), "--show-values")
     assert ran.code == 0
     assert "n\\x1b = v" in ran.out
 
 
-def test_an_unknown_connector_fails(filled: Filled, run: Any) -> None:
-    ran = run("describe", "connector", "nobody", *filled.flags())
+def test_an_unknown_connector_fails(filled: Filled, call: Any) -> None:
+    ran = call("describe", "connector", "nobody", *filled.flags())
     assert (ran.code, ran.out) == (1, "")
     assert "no connector 'nobody' (groups checked: (plain), evil, gone, team-b, team.a)" in ran.err
 
@@ -242,38 +236,38 @@ def worker_file(folder: Path, filled: Filled, group: str, *, sharing: bool) -> P
 
 @pytest.mark.parametrize(("sharing", "group"), [(True, "team-b"), (False, None)])
 def test_a_worker_file_shows_its_own_group(
-    filled: Filled, run: Any, tmp_path: Path, sharing: bool, group: str | None
+    filled: Filled, call: Any, tmp_path: Path, sharing: bool, group: str | None
 ) -> None:
     path = str(worker_file(tmp_path, filled, "team-b", sharing=sharing))
-    rows = run("get", "connectors", "-w", path, "--output", "json").json["connectors"]
+    rows = call("get", "connectors", "-w", path, "--output", "json").json["connectors"]
     assert {row["group"] for row in rows} == {group}
-    rows = run("get", "connectors", "-w", path, "--all-groups", "--output", "json").json["connectors"]
+    rows = call("get", "connectors", "-w", path, "--all-groups", "--output", "json").json["connectors"]
     assert {row["group"] for row in rows} == {None, "evil", "team-b", "team.a"}
-    groups = run("get", "groups", "-w", path, "--output", "json").json["groups"]
+    groups = call("get", "groups", "-w", path, "--output", "json").json["groups"]
     assert len(groups) == 5
 
 
-def test_one_topic_is_enough_for_what_it_holds(filled: Filled, run: Any) -> None:
+def test_one_topic_is_enough_for_what_it_holds(filled: Filled, call: Any) -> None:
     flags = ["-B", filled.bootstrap_servers, "--offset-storage-topic", filled.topic("offsets"), "--output", "json"]
-    rows = run("get", "groups", *flags).json["groups"]
+    rows = call("get", "groups", *flags).json["groups"]
     assert [row["group"] for row in rows] == [None, "team-b", "team.a"]
     assert all("connectors" not in row and row["source_partitions"] > 0 for row in rows)
-    connectors = run(
+    connectors = call(
         "get", "connectors", "-B", filled.bootstrap_servers, "--config-storage-topic", filled.topic("configs"),
         "--group", "team.a", "--output", "json",
     ).json["connectors"]  # fmt: skip
     assert {row["state"] for row in connectors} == {None}
 
 
-def test_output_is_stable(filled: Filled, run: Any) -> None:
+def test_output_is_stable(filled: Filled, call: Any) -> None:
     for words in (["get", "tasks"], ["get", "offsets"], ["get", "statuses"], ["describe", "connector", "my.conn"]):
-        first, second = (run(*words, *filled.flags(), "--output", "json").out for _ in range(2))
+        first, second = (call(*words, *filled.flags(), "--output", "json").out for _ in range(2))
         assert first == second
 
 
-def test_a_missing_topic_is_named(filled: Filled, run: Any) -> None:
+def test_a_missing_topic_is_named(filled: Filled, call: Any) -> None:
     flags = ["-B", filled.bootstrap_servers, "--config-storage-topic", f"{filled.prefix}-nowhere"]
-    ran = run("get", "groups", *flags, "--output", "json")
+    ran = call("get", "groups", *flags, "--output", "json")
     assert (ran.code, ran.out) == (1, "")
     error = json.loads(ran.err)["error"]
     assert error["type"] == "TopicMissingError"
@@ -281,28 +275,28 @@ def test_a_missing_topic_is_named(filled: Filled, run: Any) -> None:
     assert "config.storage.topic" in error["message"]
 
 
-def test_an_open_transaction_is_shown(filled: Filled, broker: TestBroker, run: Any, unique: str) -> None:
+def test_an_open_transaction_is_shown(filled: Filled, broker: TestBroker, call: Any, unique: str) -> None:
     topic = f"{unique}-configs"
     with broker.admin() as admin:
         create_known(admin, NewTopicRequest(topic, 1, 1, {"cleanup.policy": "compact"}))
         records = pairs_of(topic, [(b"connector-a", b'{"properties":{"name":"a"}}')])
         writer = in_transaction(broker.client_settings, unique, records)
         flags = ["-B", broker.bootstrap_servers, "--config-storage-topic", topic, "--output", "json"]
-        held = run("get", "connectors", *flags, "-X", "isolation.level=read_committed")
+        held = call("get", "connectors", *flags, "-X", "isolation.level=read_committed")
         assert held.json["connectors"] == []
         assert "an open transaction holds back the end" in held.err
         assert "of a cluster with plain keys, transactional id unknown" in held.err
-        seen = run("get", "connectors", *flags)
+        seen = call("get", "connectors", *flags)
         assert [row["connector"] for row in seen.json["connectors"]] == ["a"]
         writer.abort_transaction(30)
         admin.delete_topics([topic])
 
 
-def test_a_config_topic_with_several_partitions_is_doubted(broker: TestBroker, run: Any, unique: str) -> None:
+def test_a_config_topic_with_several_partitions_is_doubted(broker: TestBroker, call: Any, unique: str) -> None:
     topic = f"{unique}-configs"
     with broker.admin() as admin:
         create_known(admin, NewTopicRequest(topic, 3, 1))
-        ran = run("get", "groups", "-B", broker.bootstrap_servers, "--config-storage-topic", topic)
+        ran = call("get", "groups", "-B", broker.bootstrap_servers, "--config-storage-topic", topic)
         admin.delete_topics([topic])
     assert ran.code == 0
     assert "has 3 partitions" in ran.err
@@ -313,47 +307,47 @@ def newest_ms(name: str, key: bytes) -> int:
     return [record.timestamp_ms for record in captured("4.3.1", name) if record.key == key][-1]
 
 
-def test_only_those_in_a_state(filled: Filled, run: Any) -> None:
+def test_only_those_in_a_state(filled: Filled, call: Any) -> None:
     flags = [*filled.flags(), "--output", "json"]
-    tasks = run("get", "tasks", *flags).json
-    failed = run("get", "tasks", *flags, "--state", "failed").json
+    tasks = call("get", "tasks", *flags).json
+    failed = call("get", "tasks", *flags, "--state", "failed").json
     assert failed["tasks"] == [task for task in tasks["tasks"] if task["state"] == "FAILED"]
     assert failed["states"] == tasks["states"]
-    connectors = run("get", "connectors", *flags, "--state", "FAILED").json["connectors"]
+    connectors = call("get", "connectors", *flags, "--state", "FAILED").json["connectors"]
     assert {row["connector"] for row in connectors} >= {task["connector"] for task in failed["tasks"]}
-    ran = run("get", "statuses", *filled.flags(), "--state", "DESTROYED,RESTARTING", "--group", GROUP)
+    ran = call("get", "statuses", *filled.flags(), "--state", "DESTROYED,RESTARTING", "--group", GROUP)
     assert (ran.code, len(ran.out.splitlines())) == (0, 1)
     assert f"no statuses were found in state DESTROYED or RESTARTING in {GROUP}" in ran.err
-    ran = run("get", "tasks", *filled.flags(), "--state", "BROKEN")
+    ran = call("get", "tasks", *filled.flags(), "--state", "BROKEN")
     assert ran.code == 2
     assert "states are UNASSIGNED, RUNNING, " in ran.err
 
 
 @pytest.mark.parametrize("group", [GROUP, "team.a"])
-def test_offsets_of_a_connector_are_what_rest_gives(filled: Filled, run: Any, group: str) -> None:
+def test_offsets_of_a_connector_are_what_rest_gives(filled: Filled, call: Any, group: str) -> None:
     version = {GROUP: "4.3.1", "team.a": "3.9.2"}[group]
     words = ["get", "offsets", *filled.flags(), "--group", group, "--output", "json"]
-    with_offsets = {row["connector"] for row in run(*words).json["offsets"]}
+    with_offsets = {row["connector"] for row in call(*words).json["offsets"]}
     compared = 0
     for name, one in believed(version)["connectors"].items():
         body = one["offsets"]["body"]
         if name in with_offsets and body.get("offsets") and "kafka_topic" not in body["offsets"][0]["partition"]:
-            shown = run(*words, "--connector", name).json
+            shown = call(*words, "--connector", name).json
             assert sorted(shown["offsets"], key=str) == sorted(body["offsets"], key=str)
             assert shown.keys() == body.keys()
             compared += 1
     assert compared >= 3
 
 
-def test_offsets_of_a_name_in_several_groups_name_the_group(filled: Filled, run: Any) -> None:
-    ran = run("get", "offsets", *filled.flags(), "--connector", "my.conn", "--output", "json")
+def test_offsets_of_a_name_in_several_groups_name_the_group(filled: Filled, call: Any) -> None:
+    ran = call("get", "offsets", *filled.flags(), "--connector", "my.conn", "--output", "json")
     assert (
         "my.conn is a connector of (plain), team-b, team.a: --group names one, for JSON that a worker takes" in ran.err
     )
     assert {row["group"] for row in ran.json["offsets"]} == {None, "team-b", "team.a"}
 
 
-def test_which_connectors_use_a_topic(filled: Filled, run: Any) -> None:
+def test_which_connectors_use_a_topic(filled: Filled, call: Any) -> None:
     rest = believed("4.3.1")
     users: dict[str, set[str]] = {}
     for name, one in rest["connectors"].items():
@@ -362,29 +356,29 @@ def test_which_connectors_use_a_topic(filled: Filled, run: Any) -> None:
             users.setdefault(topic, set()).add(name)
     words = ["get", "connectors", *filled.flags(), "--group", GROUP, "--topic"]
     for topic in ("server1.inventory.customers", "server1.inventory.orders", "digits.42"):
-        rows = run(*words, topic, "--output", "json").json["connectors"]
+        rows = call(*words, topic, "--output", "json").json["connectors"]
         assert {row["connector"] for row in rows} == users[topic]
-    assert f"no connectors were found that use topic 'nowhere' in {GROUP}" in run(*words, "nowhere").err
+    assert f"no connectors were found that use topic 'nowhere' in {GROUP}" in call(*words, "nowhere").err
 
 
-def test_when_things_were_written(filled: Filled, run: Any) -> None:
+def test_when_things_were_written(filled: Filled, call: Any) -> None:
     words = ["describe", "connector", "my.conn", *filled.flags(), "--group", GROUP]
-    (described,) = run(*words, "--output", "json").json["connectors"]
+    (described,) = call(*words, "--output", "json").json["connectors"]
     assert described["config_written_ms"] == newest_ms("configs", ConfigKey.CONNECTOR.key("my.conn"))
     assert described["status_written_ms"] == newest_ms("status", StatusKey.CONNECTOR.key("my.conn"))
     assert described["tasks"][0]["status_written_ms"] == newest_ms("status", StatusKey.TASK.key("my.conn-0"))
     (offset,) = described["offsets"]
     assert offset["written_ms"] == newest_ms("offsets", offset_key("my.conn", offset["partition"]))
-    assert "last written:  configuration  20" in run(*words).out
-    group = run("describe", "group", GROUP, *filled.flags(), "--output", "json").json
+    assert "last written:  configuration  20" in call(*words).out
+    group = call("describe", "group", GROUP, *filled.flags(), "--output", "json").json
     assert {each["type"]: each["last_written_ms"] for each in group["topics"]} == {
         kind: max(record.timestamp_ms for record in captured("4.3.1", name))
         for kind, name in (("config", "configs"), ("offset", "offsets"), ("status", "status"))
     }
 
 
-def test_a_group_without_records_beside_others(filled: Filled, run: Any, tmp_path: Path) -> None:
-    ran = run("get", "connectors", "-w", worker_file(tmp_path, filled, "new-team", sharing=True))
+def test_a_group_without_records_beside_others(filled: Filled, call: Any, tmp_path: Path) -> None:
+    ran = call("get", "connectors", "-w", worker_file(tmp_path, filled, "new-team", sharing=True))
     assert ran.code == 0
     assert "records there of other groups: --all-groups shows them" in ran.err
 

@@ -16,17 +16,11 @@ from connect_share.model.keys import ClusterGroupId, prefix_key
 from connect_share.model.records import Record, TopicType
 from tests.broker.test_console import Filled, believed, worker_file
 from tests.support.captures import TOPICS, captured, prefixed
-from tests.support.console import console
 from tests.support.kafka import TOPIC_PREFIX, TestBroker
 from tests.support.sealed import all_sealed, key_text, keys_by_provider
 from tests.support.topics import UNTOUCHED, create_known, pairs_of, send
 
 SEALED_GROUP = ClusterGroupId("team.sealed")
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Any:
-    return console(capsys)
 
 
 @pytest.fixture(scope="module")
@@ -60,41 +54,41 @@ def keyed_worker_file(folder: Path, topics: Filled, keys: str) -> list[str]:
     return ["-w", str(path)]
 
 
-def test_a_sealed_group_without_its_keys(sealed: Filled, run: Any) -> None:
+def test_a_sealed_group_without_its_keys(sealed: Filled, call: Any) -> None:
     flags = [*sealed.flags(), "--output", "json"]
-    rows = {row["group"]: row for row in run("get", "groups", *flags).json["groups"]}
+    rows = {row["group"]: row for row in call("get", "groups", *flags).json["groups"]}
     written = sum(len(captured("4.3.1", name)) for name in TOPICS)
     plain, mine = rows["team-plain"], rows[SEALED_GROUP]
     assert (plain["sealed"], plain["plain"], plain["refused"]) == ({}, written, 0)
     assert (mine["sealed"]["7"], mine["plain"], mine["refused"]) == (written, 1, 1)
     assert (len(mine["sealed"]), sum(mine["sealed"].values()) + mine["sealed_more"]) == (16, written + 3_000)
     assert (mine["connectors"], mine["tasks"], mine["source_partitions"]) == (None, None, None)
-    table = {line.split()[0]: line.split() for line in run("get", "groups", *sealed.flags()).out.splitlines()}
+    table = {line.split()[0]: line.split() for line in call("get", "groups", *sealed.flags()).out.splitlines()}
     assert table["team-plain"][-1] == "-"
     assert table[SEALED_GROUP][1:4] == ["[sealed]"] * 3
     assert table[SEALED_GROUP][5:7] == ["7,", "1000,"]
     assert table[SEALED_GROUP][-3:] == ["more,", "plain,", "refused"]
 
     group = ["--group", SEALED_GROUP]
-    connectors = run("get", "connectors", *flags, *group).json["connectors"]
+    connectors = call("get", "connectors", *flags, *group).json["connectors"]
     expected = believed("4.3.1")["connectors_expanded"]
     assert {row["connector"] for row in connectors} >= {*expected, "\x1b[2Jevil"}
     assert {(row["state"], row["target_state"], row["worker_id"]) for row in connectors} == {
         ("[sealed]", "[sealed]", None)
     }
-    users = run("get", "connectors", *flags, *group, "--topic", "server1.inventory.customers").json["connectors"]
+    users = call("get", "connectors", *flags, *group, "--topic", "server1.inventory.customers").json["connectors"]
     assert {row["connector"] for row in users} == {"a.b-c-1", "my.conn"}  # active ones are named by keys
-    assert {row["state"] for row in run("get", "tasks", *flags, *group).json["tasks"]} == {"[sealed]"}
-    assert {row["state"] for row in run("get", "statuses", *flags, *group).json["statuses"]} == {"[sealed]"}
-    ran = run("get", "offsets", *flags, *group)
+    assert {row["state"] for row in call("get", "tasks", *flags, *group).json["tasks"]} == {"[sealed]"}
+    assert {row["state"] for row in call("get", "statuses", *flags, *group).json["statuses"]} == {"[sealed]"}
+    ran = call("get", "offsets", *flags, *group)
     assert {row["offset"] for row in ran.json["offsets"]} == {"[sealed]"}
     assert f"has sealed values of {SEALED_GROUP}: only what the keys of such records say is shown" in ran.err
 
 
-def test_what_would_open_a_sealed_group_is_named(sealed: Filled, run: Any) -> None:
+def test_what_would_open_a_sealed_group_is_named(sealed: Filled, call: Any) -> None:
     property_name = "connect.management.topic.sharing.encryption.keys"
     words = ["describe", "connector", "my.conn", *sealed.flags(), "--group", SEALED_GROUP, "--show-values"]
-    (described,) = run(*words, "--output", "json").json["connectors"]
+    (described,) = call(*words, "--output", "json").json["connectors"]
     assert (described["config"], described["active_topics"], described["opens_with"]) == ("[sealed]",) * 2 + (
         property_name,
     )
@@ -107,52 +101,52 @@ def test_what_would_open_a_sealed_group_is_named(sealed: Filled, run: Any) -> No
     assert described["config_written_ms"] == max(
         row["timestamp_ms"] for row in described["newest_records"] if row["kind"] == "connector"
     )
-    shown = run(*words).out
+    shown = call(*words).out
     assert f"{property_name} in the worker file of the group; give it with -w FILE" in shown
     assert "configuration: [sealed]" in shown
     assert "evil" not in shown
     words = ["describe", "group", SEALED_GROUP, *sealed.flags()]
-    shown = run(*words).out
+    shown = call(*words).out
     assert f"{property_name} in the worker file of the group; give it with -w FILE" in shown
     assert "the ids are what the records claim" in shown
     assert "  my.conn: [sealed]\n" in shown
     assert "  \\x1b[2Jevil: [sealed]\n" in shown
-    assert run(*words, "--output", "json").json["opens_with"] == property_name
-    plain = run("describe", "group", "team-plain", *sealed.flags())
+    assert call(*words, "--output", "json").json["opens_with"] == property_name
+    plain = call("describe", "group", "team-plain", *sealed.flags())
     assert "my.conn: RUNNING" in plain.out
     assert "opens" not in plain.out
-    assert run("describe", "group", "nope", *sealed.flags()).code == 1
+    assert call("describe", "group", "nope", *sealed.flags()).code == 1
 
 
-def test_with_its_keys_a_sealed_group_is_as_a_plain_one(sealed: Filled, run: Any, tmp_path: Path) -> None:
+def test_with_its_keys_a_sealed_group_is_as_a_plain_one(sealed: Filled, call: Any, tmp_path: Path) -> None:
     mine = [*keyed_worker_file(tmp_path, sealed, key_text(8, 7)), "--output", "json", "--group"]
     for words, what in (
         (["get", "connectors"], "connectors"),
         (["get", "tasks"], "tasks"),
         (["get", "offsets"], "offsets"),
     ):
-        opened, plain = (run(*words, *mine, group).json[what] for group in (SEALED_GROUP, "team-plain"))
+        opened, plain = (call(*words, *mine, group).json[what] for group in (SEALED_GROUP, "team-plain"))
         assert opened
         assert [{**row, "group": ""} for row in opened] == [{**row, "group": ""} for row in plain]
     words = ["describe", "connector", "my.conn", "--show-values", *mine]
-    opened, plain = (run(*words, group).json["connectors"][0] for group in (SEALED_GROUP, "team-plain"))
+    opened, plain = (call(*words, group).json["connectors"][0] for group in (SEALED_GROUP, "team-plain"))
     assert {**opened, "group": ""} == {**plain, "group": ""}
-    (row,) = run("get", "groups", *mine, SEALED_GROUP).json["groups"]
+    (row,) = call("get", "groups", *mine, SEALED_GROUP).json["groups"]
     assert (list(row["sealed"]), row["plain"], row["refused"]) == (["7"], 1, 3_001)
 
 
-def test_check_sealing_with_and_without_keys(sealed: Filled, run: Any, tmp_path: Path) -> None:
+def test_check_sealing_with_and_without_keys(sealed: Filled, call: Any, tmp_path: Path) -> None:
     words = ["check", "sealing"]
-    without = run(*words, *sealed.flags(), "--output", "json")
+    without = call(*words, *sealed.flags(), "--output", "json")
     found = [(each["id"], each["severity"], each["where"]) for each in without.json["findings"]]
     assert (without.code, found) == (0, [("sealing-plain-beside-sealed", "warning", sealed.topic("configs"))])
     records = 3_002 + 2 * sum(len(captured("4.3.1", name)) for name in TOPICS)
     assert without.json["values_at_most"] == records
-    strict = run(*words, *sealed.flags(), "--all-groups-sealed")
+    strict = call(*words, *sealed.flags(), "--all-groups-sealed")
     assert strict.code == 1
     assert "nothing of 1 group is sealed: team-plain\n" in strict.out
     mine = keyed_worker_file(tmp_path, sealed, key_text(7, 8))
-    ran = run(*words, *mine, "--output", "json")
+    ran = call(*words, *mine, "--output", "json")
     assert ran.code == 1
     assert [(each["id"], each["severity"]) for each in ran.json["findings"]] == [
         ("sealing-plain-values", "error"),
@@ -161,6 +155,6 @@ def test_check_sealing_with_and_without_keys(sealed: Filled, run: Any, tmp_path:
         ("sealing-unused-keys", "note"),
     ]
     assert "sealed with key 8" in ran.json["findings"][-1]["what"]
-    shown = run(*words, *mine)
+    shown = call(*words, *mine)
     assert "and more (2,984)" in shown.out
     assert "evil" not in shown.out

@@ -1,19 +1,24 @@
-"""``exporter`` on a real broker: what it says is what the workers said, and Prometheus can ask it."""
+"""``exporter`` and ``usage`` on a real broker: what they say is what the workers said, and Prometheus can ask."""
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import producer
@@ -21,8 +26,8 @@ from connect_share.model.keys import prefix_key
 from connect_share.worker_config import ClientSettings
 from tests.lab.embedded.broker import LocalBroker
 from tests.lab.embedded.ports import free_ports
-from tests.support.captures import captured_state, fill
-from tests.support.exporter import Exporter, exporter, labelled
+from tests.support.captures import captured, captured_state, fill
+from tests.support.console import console
 from tests.support.kafka import TestBroker
 from tests.support.topics import ordered_producer, pairs_of, send
 from tests.support.waiting import await_that
@@ -39,6 +44,72 @@ STRIMZI = [
     'sum(kafka_connect_connector_status{status="failed"}) by (namespace, pod) > 0',
     "sum(kafka_connect_worker_connector_failed_task_count) by (namespace, pod) > 0",
 ]
+
+
+@dataclass(frozen=True)
+class Exporter:
+    """A process that answers scrapes."""
+
+    process: subprocess.Popen[str]
+    address: str
+
+    def get(self, path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(f"http://{self.address}{path}", timeout=30) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def samples(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+        """Return the values by name and labels."""
+        return {
+            (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+            for family in text_string_to_metric_families(self.get("/metrics")[1])
+            for sample in family.samples
+        }
+
+    def value(self, name: str, **labels: str) -> float | None:
+        return self.samples().get((name, tuple(sorted(labels.items()))))
+
+    def is_up(self) -> bool:
+        return self.get("/-/healthy")[0] == 200
+
+
+@contextmanager
+def exporter(servers: str, flags: Sequence[str], *more: str) -> Iterator[Exporter]:
+    command = [
+        sys.executable,
+        "-m",
+        "connect_share",
+        "exporter",
+        "-B",
+        servers,
+        *flags,
+        "--listen",
+        "127.0.0.1:0",
+        *more,
+    ]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            line = process.stderr.readline()
+            found = re.search(r"http://(\S+)/metrics", line)
+            assert found, line + (process.stderr.read() if process.poll() is not None else "")
+            yield Exporter(process, found[1])
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def labelled(
+    samples: dict[tuple[str, tuple[tuple[str, str], ...]], float], name: str, **labels: str
+) -> list[dict[str, Any]]:
+    """Return the labels of a metric's samples that have these labels too."""
+    return [
+        dict(found) | {"value": value}
+        for (metric, found), value in samples.items()
+        if metric == name and labels.items() <= dict(found).items()
+    ]
 
 
 def rest_of(version: str) -> dict[str, Any]:
@@ -170,3 +241,39 @@ def test_prometheus_answers_every_query_of_the_dashboard_and_of_strimzi(
             what="alerts are pending",
         )
         assert "ConnectShareExporterDown" not in alerts
+
+
+def test_groups_their_cost_and_how_many_fit(
+    broker: TestBroker, unique: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with broker.admin() as admin:
+        flags = ["-B", broker.bootstrap_servers, *fill(broker.client_settings, admin, unique, GROUPS)]
+        run = console(capsys)
+        found: dict[str, Any] = run("usage", *flags, "--output", "json").json
+        groups = {row["group"]: row for row in found["groups"]}
+        assert groups.keys() == GROUPS.keys()
+        for group, version in GROUPS.items():
+            written = [record for name in ("configs", "offsets", "status") for record in captured(version, name)]
+            assert groups[group]["records"] == len(written)
+            assert groups[group]["bytes"] == sum(
+                len(group) + 1 + len(record.key or b"") + len(record.value or b"") for record in written
+            )
+            # The captures are older than an hour.
+            assert groups[group]["records_per_second"] == 0
+        assert sum(row["share"] for row in groups.values()) == pytest.approx(1, abs=1e-3)
+        assert found["most_groups"] > 100
+        assert found["limited_by"] == "start"
+        rows = list(csv.DictReader(run("usage", *flags, "--output", "csv").out.splitlines()))
+        assert {row["group"]: int(row["records"]) for row in rows} == {
+            group: row["records"] for group, row in groups.items()
+        }
+        text = run("usage", *flags, "--start-limit", "0.1").out
+        assert "use a second set" in text
+        assert text.splitlines()[0].startswith("GROUP")
+    lately = [(prefix_key("billing", b'["c",{"n":%d}]' % number), b"{}") for number in range(36)]
+    send(producer(broker.client_settings, client_id="tests"), pairs_of(f"{unique}-offsets", lately))
+    found = run("usage", *flags, "--output", "json").json
+    assert {row["group"]: row["records_per_second"] for row in found["groups"]} == {
+        "billing": 0.01,
+        "com.acme.orders": 0,
+    }

@@ -16,7 +16,7 @@ from connect_share.model.records import TopicType
 from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES
 from migrator.cli.__main__ import main as migrate
 from tests.lab.secure_broker import LOST, SecureBroker
-from tests.support.rights import USERS
+from tests.support.rights import USERS, login
 
 # One broker with TLS and rights, not one for each process.
 pytestmark = pytest.mark.xdist_group("secure-broker")
@@ -105,14 +105,11 @@ def no_kafka() -> Iterator[str]:
 
 def worker_file(folder: Path, broker: SecureBroker, changes: dict[str, str], without: tuple[str, ...] = ()) -> Path:
     properties = {
-        **broker.worker_properties("reader", mechanism="PLAIN"),
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(broker.certificate),
+        **login(broker, "reader"),
         "group.id": "orders",
         SHARING_PROPERTY: "enabled",
         **{TOPIC_PROPERTIES[kind]: f"shared-{kind.value}" for kind in TopicType},
     }
-    del properties["ssl.truststore.password"]
     if changes.get("sasl.jaas.config") == "wrong":
         changes = {"sasl.jaas.config": properties["sasl.jaas.config"].replace(USERS["reader"], "an0ther-pw")}
     elif changes.get("sasl.mechanism", "").startswith("SCRAM"):

@@ -57,28 +57,26 @@ def test_offsets_are_read_changed_and_removed_unless_the_sink_runs(
     assert sink_offsets(admin, group) == []
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        ({"kafka_topic": "t"}, {"kafka_offset": 1}),
-        ({"kafka_topic": "", "kafka_partition": 0}, {"kafka_offset": 1}),
-        ({"kafka_topic": "t", "kafka_partition": 0, "more": 1}, {"kafka_offset": 1}),
-        (None, {"kafka_offset": 1}),
-        pair("t", -1, 1),
-        pair("t", 2**31, 1),
-        pair("t", True, 1),
-        pair("t", 0, -1),
-        pair("t", 0, 2**63),
-        pair("t", 0, "1" * 5_000),
-        pair("t", 0, "0" * 20 + "7"),  # not the number of its first digits
-        pair("t", 0, None),
-        ({"kafka_topic": "t", "kafka_partition": 0}, None),
-        ({"kafka_topic": "t", "kafka_partition": 0}, [1]),
-    ],
-)
-def test_what_is_no_offset_of_a_sink_changes_nothing(
-    broker: TestBroker, admin: ConsumerGroupsAdmin, unique: str, wrong: object
-) -> None:
-    with pytest.raises(ValueFormatError):
-        alter_sink_offsets(admin, unique, [pair(unique, 0, 1), wrong])  # type: ignore[list-item]
+WRONG: list[object] = [
+    ({"kafka_topic": "t"}, {"kafka_offset": 1}),
+    ({"kafka_topic": "", "kafka_partition": 0}, {"kafka_offset": 1}),
+    ({"kafka_topic": "t", "kafka_partition": 0, "more": 1}, {"kafka_offset": 1}),
+    (None, {"kafka_offset": 1}),
+    pair("t", -1, 1),
+    pair("t", 2**31, 1),
+    pair("t", True, 1),
+    pair("t", 0, -1),
+    pair("t", 0, 2**63),
+    pair("t", 0, "1" * 5_000),
+    pair("t", 0, "0" * 20 + "7"),  # not the number of its first digits
+    pair("t", 0, None),
+    ({"kafka_topic": "t", "kafka_partition": 0}, None),
+    ({"kafka_topic": "t", "kafka_partition": 0}, [1]),
+]
+
+
+def test_what_is_no_offset_of_a_sink_changes_nothing(admin: ConsumerGroupsAdmin, unique: str) -> None:
+    for wrong in WRONG:
+        with pytest.raises(ValueFormatError):
+            alter_sink_offsets(admin, unique, [pair(unique, 0, 1), wrong])  # type: ignore[list-item]
     assert sink_offsets(admin, unique) == []

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from connect_share.model.keys import KINDS
 from connect_share.model.records import Record, TopicType
+from connect_share.model.status import State
 from tests.support.long_forms import LONG
 from tests.support.raw_records import RawRecord, write_raw
 
@@ -29,36 +30,11 @@ NAMES: Final = (
     "{0}", "${file:/etc/passwd:root}", "../../etc/passwd", "con", "a" * 255, "٣", "+1", "x" * 3_000, "\u0661-\u0660",
 )  # fmt: skip
 NUMBERS: Final = (
-    0,
-    1,
-    2,
-    3,
-    -1,
-    7,
-    255,
-    10_000,
-    10_001,
-    2**31 - 1,
-    2**31,
-    -(2**31),
-    2**32 + 1,
-    2**63 - 1,
-    2**63,
-    -(2**63),
+    *(*range(4), -1, 7, 255, 10_000, 10_001, 2**32 + 1),
+    *(sign * 2**bits + more for bits in (31, 63) for sign, more in ((1, -1), (1, 0), (-1, 0))),
 )
 TIMES: Final = (-1, 0, 1, 1_000, 1_700_000_000_000, 2**41, 2**62, -(2**40))
-STATES: Final = (
-    "RUNNING",
-    "FAILED",
-    "UNASSIGNED",
-    "PAUSED",
-    "STOPPED",
-    "DESTROYED",
-    "RESTARTING",
-    "running",
-    "DANCING",
-    "",
-)
+STATES: Final = (*(state.value for state in State), "running", "DANCING", "")
 LEAVES: Final = (
     b"null", b"true", b"false", b"0", b"-0", b"-0.0", b"1.0", b"1e400", b"-1e400", b"1e-400", b"00012", b"NaN",
     b"Infinity", b"0x1",

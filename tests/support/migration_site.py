@@ -103,12 +103,17 @@ class Site:
         self.produce(records)
         return records
 
+    def lay_group(self, who: str, prefix: str = "", name: str = "a.b") -> None:
+        """Produce what a group with one connector has written, under keys with this prefix."""
+        for topic_type, pairs in SMALL.items():
+            renamed = [(prefix + key.replace("a.b", name), value.replace("a.b", name), None) for key, value, _ in pairs]
+            self.lay_down(who, topic_type, renamed)
+
     def small_source(
         self, who: str = "own", group: str = "orders", *, configs: dict[str, str] | None = None, **extra: str
     ) -> Path:
         self.create(who, configs=configs)
-        for topic_type, pairs in SMALL.items():
-            self.lay_down(who, topic_type, pairs)
+        self.lay_group(who)
         return self.worker_file(who, group, sharing=False, **extra)
 
     def shared(self, group: str = GROUP) -> Path:

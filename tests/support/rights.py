@@ -94,11 +94,19 @@ def rights_of(user: str, denied: Sequence[str] = ()) -> list[Acl]:
     ]
 
 
+def login(broker: SecureBroker, user: str, mechanism: Any = "PLAIN") -> dict[str, str]:
+    """Return the lines of a worker file with which a user logs in; another trust store takes a keytool for each client."""
+    trust = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(broker.certificate)}
+    properties = broker.worker_properties(user, mechanism=mechanism) | trust
+    del properties["ssl.truststore.password"]
+    return properties
+
+
 def worker_file(
     folder: Path, broker: SecureBroker, user: str, mechanism: Any = "SCRAM-SHA-512", **changes: str
 ) -> Path:
     properties = {
-        **broker.worker_properties(user, mechanism=mechanism),
+        **login(broker, user, mechanism),
         "group.id": f"shared-{user}",
         "connect.management.topic.sharing.support": "enabled",
         **{f"{kind}.storage.topic": f"shared-{kind}" for kind in KINDS},

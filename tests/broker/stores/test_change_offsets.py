@@ -20,7 +20,7 @@ from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfi
 from tests.lab.embedded.broker import LocalBroker
 from tests.lab.embedded.worker import write_properties
 from tests.support.connect_member import ConnectMember
-from tests.support.console import Ran, console
+from tests.support.console import Ran
 from tests.support.long_forms import LONG
 from tests.support.waiting import await_that
 
@@ -32,11 +32,11 @@ OTHER = {"filename": "b.txt"}
 class Side:
     """A group with its worker file, and the console on it."""
 
-    def __init__(self, shared: Any, run: Any, folder: Path, name: str, **more: str) -> None:
+    def __init__(self, shared: Any, call: Any, folder: Path, name: str, **more: str) -> None:
         self.group = f"{shared.unique}-{name}"
         properties = shared.properties(self.group, **more) | {SHARING_PROPERTY: "enabled"}
         self.config = WorkerConfig.from_properties(properties)
-        self.shared, self._run, self._folder = shared, run, folder
+        self.shared, self._call, self._folder = shared, call, folder
         self.file = write_properties(folder / f"{name}.properties", properties)
         self.backups = folder / f"{name}-backups"
         self.backups.mkdir()
@@ -49,7 +49,7 @@ class Side:
 
     def change(self, verb: str, *words: str | Path, yes: bool = True) -> Ran:
         more = ["--yes"] if yes else []
-        ran: Ran = self._run(verb, "offsets", *words, "-w", self.file, "--backup-dir", self.backups, *more)
+        ran: Ran = self._call(verb, "offsets", *words, "-w", self.file, "--backup-dir", self.backups, *more)
         return ran
 
     def alter(self, connector: str, offsets: list[Any], *words: str, yes: bool = True) -> Ran:
@@ -59,12 +59,12 @@ class Side:
 
     def offsets(self, connector: str) -> list[dict[str, Any]]:
         """What ``get offsets`` says."""
-        ran = self._run("get", "offsets", "-w", self.file, "--connector", connector, "--output", "json")
+        ran = self._call("get", "offsets", "-w", self.file, "--connector", connector, "--output", "json")
         return [{"partition": row["partition"], "offset": row["offset"]} for row in ran.json["offsets"]]
 
     def owners(self) -> list[str]:
         """The connector of each offset there is."""
-        ran = self._run("get", "offsets", "-w", self.file, "--output", "json")
+        ran = self._call("get", "offsets", "-w", self.file, "--output", "json")
         return sorted(row["connector"] for row in ran.json["offsets"])
 
     def backed_up(self) -> list[Path]:
@@ -75,13 +75,8 @@ def at(partition: Any, offset: Any) -> dict[str, Any]:
     return {"partition": partition, "offset": offset}
 
 
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Any:
-    return console(capsys)
-
-
-def test_offsets_are_altered_shown_and_undone(shared: Any, run: Any, tmp_path: Path) -> None:
-    side = Side(shared, run, tmp_path, "a")
+def test_offsets_are_altered_shown_and_undone(shared: Any, call: Any, tmp_path: Path) -> None:
+    side = Side(shared, call, tmp_path, "a")
     side.put({"foo": {}})
     ran = side.alter("foo", [(FILE, {"position": CANARY})], yes=False)
     assert ran.code == 1
@@ -127,8 +122,8 @@ def test_offsets_are_altered_shown_and_undone(shared: Any, run: Any, tmp_path: P
     assert side.offsets("foo") == [at({"b": 1}, {"n": 2})]
 
 
-def test_what_may_not_be_changed_is_refused(shared: Any, run: Any, tmp_path: Path) -> None:
-    side = Side(shared, run, tmp_path, "a")
+def test_what_may_not_be_changed_is_refused(shared: Any, call: Any, tmp_path: Path) -> None:
+    side = Side(shared, call, tmp_path, "a")
     missing = side.alter("foo", [(FILE, {"position": 1})])
     assert missing.code == 1
     assert f"topic {shared.topics['config']} does not exist" in missing.err
@@ -157,9 +152,9 @@ def test_what_may_not_be_changed_is_refused(shared: Any, run: Any, tmp_path: Pat
     assert side.offsets("nope") == [at(FILE, {"position": 1})]
 
 
-def test_offsets_are_copied_between_groups_by_pattern(shared: Any, run: Any, tmp_path: Path) -> None:
+def test_offsets_are_copied_between_groups_by_pattern(shared: Any, call: Any, tmp_path: Path) -> None:
     sealed = {KEYS_PROPERTY.replace(".", "_"): new_key()}
-    here, there = Side(shared, run, tmp_path, "a"), Side(shared, run, tmp_path, "b", **sealed)
+    here, there = Side(shared, call, tmp_path, "a"), Side(shared, call, tmp_path, "b", **sealed)
     own = f"{shared.unique}-own"
     shared.create(own, partitions=2, cleanup_policy="compact")
     here.put({"x-1": {}, "x-2": {}, "y": {}})
@@ -194,11 +189,11 @@ def test_offsets_are_copied_between_groups_by_pattern(shared: Any, run: Any, tmp
 
 
 @pytest.mark.skipif(not LONG, reason="starts a second broker: a part of make soak")
-def test_offsets_are_copied_between_clusters(shared: Any, run: Any, tmp_path: Path, own_broker: LocalBroker) -> None:
+def test_offsets_are_copied_between_clusters(shared: Any, call: Any, tmp_path: Path, own_broker: LocalBroker) -> None:
     with ExitStack() as stack:
         elsewhere = type(shared)(own_broker.bootstrap_servers, shared.unique, stack)
-        here = Side(shared, run, tmp_path, "a")
-        there = Side(elsewhere, run, tmp_path, "b", group_id=here.group, exactly_once_source_support="enabled")
+        here = Side(shared, call, tmp_path, "a")
+        there = Side(elsewhere, call, tmp_path, "b", group_id=here.group, exactly_once_source_support="enabled")
         here.put({"foo": {}})
         there.put({"foo": {}})
         assert here.alter("foo", [(FILE, {"position": 7})]).code == 0
@@ -223,9 +218,9 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def test_a_killed_change_is_completed_by_the_same_command(shared: Any, run: Any, tmp_path: Path) -> None:
+def test_a_killed_change_is_completed_by_the_same_command(shared: Any, call: Any, tmp_path: Path) -> None:
     names = [f"c-{number}" for number in range(4)]
-    side = Side(shared, run, tmp_path, "a", exactly_once_source_support="enabled")
+    side = Side(shared, call, tmp_path, "a", exactly_once_source_support="enabled")
     side.put({name: {} for name in names})
     with ConnectStorage(side.config) as storage:
         for name in names:

@@ -135,15 +135,6 @@ def test_closed_while_no_broker_answers(shared: Any) -> None:
     storage.close()
 
 
-def test_closing_what_was_never_started(shared: Any) -> None:
-    storage = ConnectStorage(shared.sharing())
-    storage.close()
-    with storage:
-        fill(storage)
-        storage.close(-1.0)  # a deadline that has passed, not one without end
-    storage.close()
-
-
 def test_after_a_fork_every_call_says_so(shared: Any) -> None:
     with ConnectStorage(shared.sharing()) as storage:
         fill(storage)
@@ -261,8 +252,11 @@ def test_started_again_after_a_stop_a_failed_start_and_a_failure(shared: Any) ->
 
     storage = ConnectStorage(shared.sharing(), on_failed=start_again)
     storage.stop()
+    storage.close()
+    with storage:
+        fill(storage)
+        storage.close(-1.0)  # a deadline that has passed, not one without end
     assert storage.start() is storage
-    fill(storage)
     with pytest.raises(NotStartedError, match="not stopped since"):
         storage.start()
     before = storage.config
