@@ -26,7 +26,7 @@ from connect_share.model.status import ConnectorStatus, State
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, WorkerConfig
 from migrator.cli.__main__ import main as migrate
-from tests.lab.embedded.worker import ConnectWorker
+from tests.lab.embedded.worker import ConnectWorker, write_properties
 from tests.lab.secure_broker import SecureBroker
 from tests.support.flushes import flush_offsets
 from tests.support.java_groups import EXACTLY_ONCE, JAR
@@ -93,10 +93,7 @@ class Scene:
         }
 
     def file(self, prefix: str, user: str = "user", **more: str) -> Path:
-        path = self.folder / f"{user}-{prefix}.properties"
-        lines = (f"{name}={value}\n" for name, value in self.properties(prefix, user, **more).items())
-        path.write_text("".join(lines), "ascii")
-        return path
+        return write_properties(self.folder / f"{user}-{prefix}.properties", self.properties(prefix, user, **more))
 
     def shared_file(self, **more: str) -> Path:
         return self.file(self.shared, **{SHARING_PROPERTY: "enabled", "interceptor.classes": INTERCEPTOR_CLASS}, **more)

@@ -14,6 +14,7 @@ from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.sealing.cipher import Cipher
+from tests.lab.embedded.worker import write_properties
 from tests.support.captures import captured, prefixed
 from tests.support.checked import CAPTURED, CONFIG, OFFSET, STATUS, records
 from tests.support.connect_member import ConnectMember
@@ -51,9 +52,7 @@ class Site:
             **(more or {}),
         }
         path = self._folder / f"{group.replace('/', '-')}{'-own' if dedicated else ''}.properties"
-        path.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
-        path.chmod(0o600)
-        return path
+        return write_properties(path, lines)
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,10 @@ import pytest
 from connect_share.kafka.client import producer
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.keys import ClusterGroupId, prefix_key
-from connect_share.model.records import Record, TopicType
+from connect_share.model.records import Record
 from tests.broker.test_console import Filled, believed, worker_file
 from tests.support.captures import TOPICS, captured, prefixed
+from tests.support.checked import CAPTURED
 from tests.support.kafka import TOPIC_PREFIX, TestBroker
 from tests.support.sealed import all_sealed, key_text, keys_by_provider
 from tests.support.topics import UNTOUCHED, create_known, pairs_of, send
@@ -27,9 +28,8 @@ SEALED_GROUP = ClusterGroupId("team.sealed")
 def sealed(broker: TestBroker) -> Iterator[Filled]:
     """What a worker wrote, sealed; the same as a plain group; and what strangers wrote under keys of the sealed one."""
     topics = Filled(broker.bootstrap_servers, f"{TOPIC_PREFIX}-sealed-{uuid.uuid4().hex[:6]}")
-    kinds = {"configs": TopicType.CONFIG, "offsets": TopicType.OFFSET, "status": TopicType.STATUS}
     records: list[Record] = []
-    for name, kind in kinds.items():
+    for kind, name in CAPTURED.items():
         for group in ("team-plain", SEALED_GROUP):
             written = prefixed(captured("4.3.1", name), group)
             sealed = all_sealed(written, kind, SEALED_GROUP)
@@ -133,28 +133,3 @@ def test_with_its_keys_a_sealed_group_is_as_a_plain_one(sealed: Filled, call: An
     assert {**opened, "group": ""} == {**plain, "group": ""}
     (row,) = call("get", "groups", *mine, SEALED_GROUP).json["groups"]
     assert (list(row["sealed"]), row["plain"], row["refused"]) == (["7"], 1, 3_001)
-
-
-def test_check_sealing_with_and_without_keys(sealed: Filled, call: Any, tmp_path: Path) -> None:
-    words = ["check", "sealing"]
-    without = call(*words, *sealed.flags(), "--output", "json")
-    found = [(each["id"], each["severity"], each["where"]) for each in without.json["findings"]]
-    assert (without.code, found) == (0, [("sealing-plain-beside-sealed", "warning", sealed.topic("configs"))])
-    records = 3_002 + 2 * sum(len(captured("4.3.1", name)) for name in TOPICS)
-    assert without.json["values_at_most"] == records
-    strict = call(*words, *sealed.flags(), "--all-groups-sealed")
-    assert strict.code == 1
-    assert "nothing of 1 group is sealed: team-plain\n" in strict.out
-    mine = keyed_worker_file(tmp_path, sealed, key_text(7, 8))
-    ran = call(*words, *mine, "--output", "json")
-    assert ran.code == 1
-    assert [(each["id"], each["severity"]) for each in ran.json["findings"]] == [
-        ("sealing-plain-values", "error"),
-        ("sealing-refused-values", "error"),
-        ("sealing-unknown-keys", "error"),
-        ("sealing-unused-keys", "note"),
-    ]
-    assert "sealed with key 8" in ran.json["findings"][-1]["what"]
-    shown = call(*words, *mine)
-    assert "and more (2,984)" in shown.out
-    assert "evil" not in shown.out

@@ -31,8 +31,6 @@ from tests.support.migration_runs import apply_plan, resume_plan, verify_plan
 from tests.support.migration_site import SHARED_PARTITIONS, Site, run
 from tests.support.sealed import key_text, sealed
 
-pytestmark = pytest.mark.broker
-
 SECRET = "hunter2-zebra"
 MODE = KEYS_PROPERTY.removesuffix(".keys")
 NOW_MS = 1_700_000_000_000

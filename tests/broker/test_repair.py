@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from connect_share.kafka.descriptions import NewTopicRequest
-from connect_share.kafka.read import read_ranges
 from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import own_key
-from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.model.records import Record, TopicType
 from connect_share.replay import replay_config, replay_status
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.sealing.cipher import is_sealed
-from connect_share.worker_config import Isolation, WorkerConfig
+from connect_share.worker_config import WorkerConfig
+from tests.lab.embedded.worker import write_properties
 from tests.support.captures import captured, prefixed
 from tests.support.checked import CAPTURED, CONFIG, OFFSET, STATUS, records
 from tests.support.console import Ran, console
 from tests.support.kafka import TestBroker
 from tests.support.sealed import key_text
-from tests.support.topics import UNTOUCHED, create_known, write_records
+from tests.support.topics import UNTOUCHED, create_known, read_topic, write_records
 
 CONNECTOR = '{"properties":{"connector.class":"C"}}'
 TASK = '{"properties":{"task.class":"T","n":"%d"}}'
@@ -64,12 +64,8 @@ class Site:
         return self.worker.topic(topic_type)
 
     def read(self, topic_type: TopicType) -> list[Record]:
-        topic = self.topic(topic_type)
         with self.broker.admin() as admin:
-            ends = admin.end_offsets([(topic, 0)])
-        ranges = [OffsetRange(topic, 0, 0, ends[topic, 0])]
-        settings = self.broker.client_settings
-        return list(read_ranges(settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id="tests"))
+            return read_topic(admin, self.broker.client_settings, self.topic(topic_type))
 
     def of_other(self) -> list[Record]:
         return [
@@ -88,7 +84,6 @@ class Site:
 
 @pytest.fixture(params=["prefixed", "sealed", "plain"])
 def site(request: pytest.FixtureRequest, broker: TestBroker, unique: str, tmp_path: Path) -> Site:
-    file = tmp_path / "worker.properties"
     lines = {
         "bootstrap.servers": broker.bootstrap_servers,
         "group.id": unique,
@@ -98,8 +93,7 @@ def site(request: pytest.FixtureRequest, broker: TestBroker, unique: str, tmp_pa
         lines["connect.management.topic.sharing.support"] = "enabled"
     if request.param == "sealed":
         lines[KEYS_PROPERTY] = key_text(7)
-    file.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
-    file.chmod(0o600)
+    file = write_properties(tmp_path / "worker.properties", lines)
     made = Site(broker, file, WorkerConfig.from_file(file), f"other-{unique}")
     with broker.admin() as admin:
         for kind in TopicType:
@@ -109,12 +103,8 @@ def site(request: pytest.FixtureRequest, broker: TestBroker, unique: str, tmp_pa
             seals = made.worker.seals(kind)
             own = records(kind, *RECORDS[kind], group=made.worker.cluster_group_id)
             values = [r.value if seals is None else seals.seal(r.key or b"", r.value) for r in own]
-            write(made, kind, [changed(r, value) for r, value in zip(own, values, strict=True)])
+            write(made, kind, [replace(r, value=value) for r, value in zip(own, values, strict=True)])
     return made
-
-
-def changed(record: Record, value: bytes | None) -> Record:
-    return Record(record.topic, 0, record.offset, record.timestamp_ms, record.key, value)
 
 
 def write(site: Site, topic_type: TopicType, written: list[Record]) -> None:

@@ -26,8 +26,6 @@ from tests.support.sealed import key_text, sealed
 from tests.support.sealed_sites import done, left, life, newest, planned, targets, worker
 from tests.support.sealed_stores import SECRET, believed, refused
 
-pytestmark = pytest.mark.broker
-
 LATER_MS = 600_000
 
 

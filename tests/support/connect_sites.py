@@ -14,12 +14,11 @@ from connect_share.model.records import Record, TopicType
 from connect_share.model.status import ConnectorStatus, State, connector_status_record
 from connect_share.worker_config import ClientSettings
 from tests.support.captures import captured, prefixed
+from tests.support.checked import CAPTURED, CONFIG, OFFSET, STATUS
 from tests.support.topics import ONE_SEGMENT, ordered_producer, send
 from tests.support.waiting import await_that
 
 Pairs = list[tuple[bytes | None, bytes | None]]
-CONFIG, STATUS, OFFSET = TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET
-_FILES = {CONFIG: "configs", STATUS: "status", OFFSET: "offsets"}
 
 
 @dataclass
@@ -55,8 +54,8 @@ def captured_set(
     version: str, names: tuple[str, str, str], groups: Sequence[str | None] = (None,), *, tag: str = ""
 ) -> ConnectSet:
     """A set with what a real worker wrote, for each group."""
-    records: dict[TopicType, list[Record]] = {kind: [] for kind in _FILES}
-    for kind, file in _FILES.items():
+    records: dict[TopicType, list[Record]] = {kind: [] for kind in CAPTURED}
+    for kind, file in CAPTURED.items():
         for group in groups:
             own = renamed(captured(version, file), tag)
             records[kind] += own if group is None else prefixed(own, group)

@@ -28,8 +28,6 @@ from tests.support.python_group_model import PythonModel
 from tests.support.sealed import ATTACKS, OLD, Attacked, Late, key_text
 from tests.support.soak import Faults, Soak
 
-pytestmark = pytest.mark.broker
-
 _MINUTES = float(os.environ.get("CONNECT_SHARE_SOAK_MINUTES", "0.3"))
 # Only what leaves a reader with everything: nothing is cleaned meanwhile, and after an unknown key nobody starts.
 _ROWS = {name: attack for name, attack in ATTACKS.items() if attack.late is not Late.NO_START}

@@ -157,25 +157,6 @@ def test_foreign_garbage_null_and_empty_keys(bench: Any, collected: Any) -> None
     assert unprefixed.foreign_records == 0
 
 
-def test_records_read_beyond_the_end_are_not_read_again(bench: Any, collected: Any) -> None:
-    """Partition 0 goes on after its end was reached, while partition 1 is held up by a transaction."""
-    bench.create(2)
-    bench.write([(b"k", b"%d" % i) for i in range(3)], partition=0)
-    sink = collected()
-    log = bench.log(sink, isolation=Isolation.READ_COMMITTED)
-    starting = threading.Thread(target=log.start)
-    with bench.transaction([(b"k", b"held up")], partition=1):
-        starting.start()
-        await_that(lambda: len(sink.records) == 3, what="the first three records")
-        bench.write([(b"k", b"%d" % i) for i in range(3, 6)], partition=0)
-        await_that(lambda: len(sink.records) == 6, what="the next three records")
-        assert starting.is_alive()
-    starting.join(30)
-    log.read_to_end(30)
-    assert [record.offset for record in sink.records if record.partition == 0] == list(range(6))
-    assert dict(log.positions()) == {0: 6, 1: 2}
-
-
 def test_ends_handed_in_may_be_old(bench: Any, collected: Any) -> None:
     bench.create(2)
     for partition in (0, 1):

@@ -119,19 +119,6 @@ def test_new_records_do_not_move_the_end(bench: Any, collected: Any) -> None:
         writing.join(30)
 
 
-def test_read_to_end_from_many_threads(bench: Any, collected: Any) -> None:
-    sink = collected()
-    log = bench.started(sink)
-
-    def write_and_read(i: int) -> bool:
-        log.send(b"k%d" % i, b"v").result(30)
-        log.read_to_end(30)
-        return any(record.key == b"k%d" % i for record in sink.records)
-
-    with ThreadPoolExecutor(8) as threads:
-        assert all(threads.map(write_and_read, range(40)))
-
-
 def test_oversized_record_fails_its_future_only(bench: Any, collected: Any) -> None:
     sink = collected()
     log = bench.started(sink)
@@ -158,26 +145,6 @@ def test_read_only_log_refuses_to_send(bench: Any, collected: Any) -> None:
         log.send(b"k", b"v")
     log.flush(1)
     log.read_to_end(30)
-
-
-def test_nothing_works_before_the_start_or_after_the_stop(bench: Any, collected: Any) -> None:
-    log = bench.log(collected())
-    for call in both(log):
-        with pytest.raises(NotStartedError):
-            call()
-    log.start()
-    last = log.send(b"k", b"v")
-    log.stop()
-    assert last.result(0).offset == 0
-    log.stop()
-    for call in both(log):
-        with pytest.raises(StoreClosedError):
-            call()
-    await_that(
-        lambda: [thread for thread in threading.enumerate() if bench.topic in thread.name],
-        lambda left: not left,
-        what="no thread left",
-    )
 
 
 def test_stop_ends_a_read_to_end_that_waits(bench: Any, collected: Any) -> None:
@@ -279,25 +246,6 @@ def test_sink_that_raises_at_start(bench: Any) -> None:
         log.start()
     with pytest.raises(NotStartedError):
         log.read_to_end(1)
-
-
-def test_topic_deleted_under_a_running_log(bench: Any, collected: Any) -> None:
-    log = bench.started(collected())
-    log.send(b"k", b"v").result(30)
-    log.read_to_end(30)
-    bench.admin.delete_topics([bench.topic])
-
-    def refused() -> str:
-        try:
-            log.read_to_end(30)  # the broker may still have it when the controller has deleted it
-        except TopicRecreatedError as error:
-            return str(error)
-        return ""
-
-    assert bench.topic in await_that(refused, what="noticed")
-    for call in both(log):
-        with pytest.raises(TopicRecreatedError, match=bench.topic):
-            call()
 
 
 def test_ends_that_cannot_be_learnt_fail_one_call_only(bench: Any, collected: Any) -> None:  # case 58

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from connect_share import AsyncConnectStorage, replay_config, replay_offsets, replay_status
-from connect_share.errors import BrokerUnavailableError, ConnectShareError
+from connect_share.errors import BrokerError, BrokerUnavailableError, ConnectShareError, ReadToEndTimeoutError
 from connect_share.kafka.admin import Admin
 from connect_share.model.config_state import ClusterConfigState, SessionKey, TargetState
 from connect_share.model.offsets import OffsetSnapshot
@@ -27,6 +27,7 @@ from connect_share.stores import config as config_stores
 from connect_share.stores import offsets
 from connect_share.stores.alter_offsets import alter_offsets
 from connect_share.worker_config import WorkerConfig
+from tests.broker.log.conftest import Bench, Collected
 from tests.lab.embedded.broker import LocalBroker
 from tests.support.flushes import flush_offsets
 from tests.support.kafka import ONE_SEGMENT_EACH, skip_where_brokers_stay
@@ -165,6 +166,38 @@ def test_reads_outlast_an_outage_shorter_than_their_deadline(
             storage.close(0.1)
         finally:
             mortal.start()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("crash", [True, *([False] if LONG else [])])
+def test_log_goes_on_after_the_broker_is_back(mortal: LocalBroker, unique: str, crash: bool) -> None:
+    with ExitStack() as stack:
+        bench = Bench(mortal.bootstrap_servers, unique, stack)
+        sink = Collected()
+        log = bench.started(sink, spec=bench.spec(partitions=3))
+        for i in range(10):
+            log.send(b"k%d" % i, b"before").result(30)
+        log.read_to_end(30)
+        assert len(sink.records) == 10
+        reader = bench.started(Collected(), producer_settings=None)
+        (mortal.kill if crash else mortal.stop)()
+        meanwhile = log.send(b"meanwhile", b"1")
+        began = time.monotonic()
+        with pytest.raises((BrokerError, ReadToEndTimeoutError)):
+            log.read_to_end(0.5)
+        with pytest.raises((BrokerError, ReadToEndTimeoutError)):
+            reader.read_to_end(0.5)
+        assert time.monotonic() - began < 29  # the deadline holds; other limits are 30 s
+        mortal.start()
+        meanwhile.result(60)
+        log.send(b"after", b"1").result(60)
+        log.read_to_end(25)  # leaders and their epochs are new; nobody waits half a minute until the old ones expire
+        keys = [record.key or b"" for record in sink.records]
+        assert sorted(set(keys)) == sorted([b"k%d" % i for i in range(10)] + [b"meanwhile", b"after"])
+        assert keys.count(b"k0") == 1
+        assert sum(log.positions().values()) == sum(
+            bench.admin.end_offsets((bench.topic, partition) for partition in range(3)).values()
+        )
 
 
 class Held:

@@ -7,21 +7,18 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from connect_share.model.config_state import SessionKey, TargetState
 from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.sealing.cipher import is_sealed, key_id
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
+from tests.lab.embedded.worker import write_properties
 from tests.support.flushes import flush_offsets
 from tests.support.killed_rewrite import kill_in_the_rewrite
 from tests.support.migration_site import run
 from tests.support.sealed import key_text
 from tests.support.worker_files import SHARING
-
-pytestmark = pytest.mark.broker
 
 SECRET = "hunter2-zebra"
 FILE = {"filename": "x.txt"}
@@ -31,9 +28,7 @@ def worker_file(shared: Any, folder: Path, keys: str | None, mode: str = "requir
     lines = shared.properties(shared.unique) | SHARING
     if keys is not None:
         lines |= {KEYS_PROPERTY: keys, KEYS_PROPERTY.removesuffix(".keys"): mode}
-    path = folder / "worker.properties"
-    path.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
-    return path
+    return write_properties(folder / "worker.properties", lines)
 
 
 def put(path: Path) -> None:

@@ -47,8 +47,6 @@ from tests.support.sealed_stores import (
 from tests.support.topics import COMPACT_NOW
 from tests.support.waiting import await_that
 
-pytestmark = pytest.mark.broker
-
 
 def test_everything_written_is_sealed_and_read_again(shared: Any) -> None:
     options = {"exactly_once_source_support": "enabled"}

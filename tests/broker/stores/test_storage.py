@@ -6,7 +6,6 @@ import contextlib
 import json
 import threading
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -263,28 +262,6 @@ def test_closed_while_it_is_used(shared: Any) -> None:
         assert storage.config is not None
         with pytest.raises(NotStartedError):
             _ = storage.config
-
-
-def test_everything_is_closed_after_an_exception(shared: Any) -> None:
-    threads = threading.active_count()
-    storage = ConnectStorage(shared.sharing())
-    stores: list[Any] = []
-
-    def use_and_fail() -> None:
-        with storage:
-            fill(storage)
-            stores.extend([storage.config, storage.status, storage.offsets, storage.offset_reader("foo")])
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        use_and_fail()
-    config, status, offsets, reader = stores
-    for refused in (config.refresh, status.refresh, offsets.refresh, partial(reader.offset, FILE)):
-        with pytest.raises(StoreClosedError):
-            refused()
-    with pytest.raises(NotStartedError):
-        _ = storage.config
-    await_that(threading.active_count, lambda now: now <= threads, what="no thread left")
 
 
 def test_two_megabytes(shared: Any) -> None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -247,49 +243,3 @@ def test_nothing_is_sent_for_what_cannot_be(shared: Any, data: str) -> None:
             with pytest.raises(UsageError, match=r"exactly\.once\.source\.support is not enabled"):
                 call()
     assert values(shared, data) == [b"good"]
-
-
-# Copies numbers from where its offsets are; if it is to die, it waits for that in the middle of a transaction.
-TASK = """
-import json, sys
-from connect_share import ConnectStorage, WorkerConfig
-properties, topic, last, dies = json.loads(sys.stdin.readline())
-with ConnectStorage(WorkerConfig.from_properties(properties)) as storage, storage.task_offset_writer("foo", 0) as writer:
-    position = (storage.offset_reader("foo").offset({"filename": "x.txt"}) or {"position": 0})["position"]
-    for number in range(position + 1, last + 1):
-        writer.send(topic, b"%d" % number)
-        writer.offset({"filename": "x.txt"}, {"position": number})
-        if number % 10 == 0:
-            writer.commit()
-    if dies:
-        writer._producer._producer.flush()
-        print("in a transaction", flush=True)
-        sys.stdin.read()
-    writer.commit()
-"""
-
-
-def test_a_task_that_is_killed_in_a_transaction_loses_and_repeats_nothing(shared: Any, data: str) -> None:
-    properties = exactly_once(shared).originals
-
-    def started(last: int, *, dies: bool) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, "-c", TASK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        assert process.stdin is not None
-        process.stdin.write(json.dumps([properties, data, last, dies]) + "\n")
-        process.stdin.flush()
-        return process
-
-    for last in (15, 27):
-        with started(last, dies=True) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "in a transaction\n"
-            process.kill()
-        assert process.returncode == -signal.SIGKILL
-        # What was sent is in the topic, and readers of committed records wait behind it.
-        assert shared.read("data", topic=data)[-1] == (b"", b"%d" % last)
-    with started(33, dies=False) as process:
-        process.communicate(timeout=60)
-    assert process.returncode == 0
-    assert values(shared, data) == [b"%d" % number for number in range(1, 34)]
