@@ -110,11 +110,7 @@ def add_worker_file(parser: Container, text: str, *names: str, required: bool = 
 
 
 def choose_worker_files(parser: Parser, arguments: argparse.Namespace) -> None:
-    """Put a worker file in the place of a folder of them, where it is clear which one is meant; of several all files.
-
-    Raises:
-        ConfigError: it is not clear; the message lists what there is.
-    """
+    """Put a worker file in the place of a folder of them, where it is clear which one is meant; of several all files."""
     named = getattr(arguments, "groups", None) or [getattr(arguments, "group", None)]
     group = named[0] if len(named) == 1 else None
     # What shows all groups, or none in particular, needs the topics only.

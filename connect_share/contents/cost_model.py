@@ -90,11 +90,7 @@ class FittedModel(BaseModel):
 
 
 def load_model(path: Path | None = None) -> FittedModel:
-    """Read the model of a result of ``spark_jobs.benchmark_startup``; without a path the one of this package.
-
-    Raises:
-        ConfigError: the file cannot be read, or has no model.
-    """
+    """Read the model of a result of ``spark_jobs.benchmark_startup``; without a path the one of this package."""
     try:
         text = (files(__package__) / "model.json" if path is None else path).read_text(encoding="utf-8")
         return FittedModel.model_validate(json.loads(text))

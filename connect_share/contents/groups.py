@@ -295,11 +295,6 @@ def read_topics(
 
     Read only ``groups``, if they are given. ``timeout_s`` is the longest wait for an answer, and without progress; ``look``
     is shown each record of the groups. Records of kinds that are ``unshown`` are counted, but may be left out of the state.
-
-    Raises:
-        TopicMissingError: names the topic and the property.
-        BrokerError: not reachable, or not allowed.
-        ReadToEndTimeoutError: no progress for so long.
     """
     reading = TopicReading(topic_set, wanted, groups=groups, timeout_s=timeout_s, look=look, unshown=unshown)
     with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=timeout_s) as admin:

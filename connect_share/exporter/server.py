@@ -38,9 +38,6 @@ class MetricsServer:
     """Answers scrapes in threads of its own until it is closed.
 
     Port 0 is any free one; ``is_healthy``: whether the metrics are of now.
-
-    Raises:
-        UsageError: the address cannot be listened on.
     """
 
     def __init__(self, host: str, port: int, metrics: Collector, is_healthy: Callable[[], bool]) -> None:

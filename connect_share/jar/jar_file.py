@@ -115,12 +115,7 @@ def plugin_path_jars(folders: Sequence[Path]) -> tuple[Path, ...]:
 
 
 def hand_out(folder: Path) -> HandedOut:
-    """Copy the jar of this installation into a folder, readable by all, in one step.
-
-    Raises:
-        ConfigError: the folder does not exist, or is none.
-        WorkerPluginError: it cannot be written there.
-    """
+    """Copy the jar of this installation into a folder, readable by all, in one step."""
     if not folder.is_dir():
         raise ConfigError(f"{folder} is not a folder; give one that is there, such as the libs folder of Kafka")
     ours, target = own_jar(), folder / JAR_NAME

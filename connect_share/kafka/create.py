@@ -117,11 +117,7 @@ def vetted_settings(
 
 
 def refuse_illegal(spec: TopicSpec, settings: Mapping[str, str], replicas: int | None) -> None:
-    """Refuse settings, all that a topic would get, that Kafka accepts and that fail later.
-
-    Raises:
-        ConfigError: names the property of the worker file.
-    """
+    """Refuse settings, all that a topic would get, that Kafka accepts and that fail later."""
     in_sync = number_of(settings, MIN_ISR)
     if in_sync is not None and replicas is not None and in_sync > safe_min_isr(replicas):
         effect = "every write would stop as soon as one broker is down"

@@ -169,11 +169,7 @@ def read_messages(worker: WorkerConfig, ranges: Sequence[OffsetRange], isolation
 
 
 def require_topic(facts: dict[str, TopicFacts], topic: str, *, remedy: str) -> TopicFacts:
-    """Return the facts of a topic that has to exist.
-
-    Raises:
-        TopicMissingError: it does not.
-    """
+    """Return the facts of a topic that has to exist."""
     if topic not in facts:
         raise TopicMissingError(f"topic {topic} does not exist; {remedy}", topic=topic)
     return facts[topic]
@@ -191,11 +187,7 @@ def ranges_since(topic: str, starts: Mapping[int, int], ends: Mapping[int, int])
 def destination_settings(
     admin: Admin, worker: WorkerConfig, topic_type: TopicType, found: TopicFacts | None
 ) -> Mapping[str, str]:
-    """Check a destination topic that exists. Returns its settings, or those with which it will be created.
-
-    Raises:
-        TopicError: it is not compacted, or has too many partitions.
-    """
+    """Check a destination topic that exists. Returns its settings, or those with which it will be created."""
     if found is None:
         return worker.topic_settings(topic_type)
     spec = topic_spec(worker, topic_type)
@@ -238,11 +230,7 @@ def require_no_open_transaction(admin: Admin, facts: TopicFacts, *, wait_s: floa
 
 
 def require_no_live_workers(admin: Admin, group_id: str, *, side: str) -> None:
-    """Refuse while workers of a Connect group are alive.
-
-    Raises:
-        LiveMembersError: the group has members.
-    """
+    """Refuse while workers of a Connect group are alive."""
     members = admin.connect_groups().get(group_id, 0)
     if members:
         raise LiveMembersError(

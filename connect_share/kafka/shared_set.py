@@ -90,12 +90,7 @@ class PlannedTopic:
 
 
 def plan_topics(admin: Admin, specs: Sequence[TopicSpec]) -> tuple[PlannedTopic, ...]:
-    """Find out what there is, and what would be made; changes nothing.
-
-    Raises:
-        ConfigError: a set-up that cannot work, or one the brokers refuse; names the property.
-        BrokerError: not reachable, or not allowed.
-    """
+    """Find out what there is, and what would be made; changes nothing."""
     described = admin.describe_topics(spec.topic for spec in specs)
     default, largest = broker_defaults(admin)
     planned = []

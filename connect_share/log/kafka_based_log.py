@@ -247,12 +247,7 @@ class KafkaBasedLog:
             )
 
     def send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
-        """Write one record; the future ends with the acknowledgement or a ``ConnectShareError``.
-
-        Raises:
-            WriteError: the log was opened for reading only.
-            LogFailedError, StoreClosedError, NotStartedError: the log does not run.
-        """
+        """Write one record; the future ends with the acknowledgement or a ``ConnectShareError``."""
         self._check_running()
         if self._writer is None:
             raise WriteError(f"the log of topic {self.topic} was opened for reading only")

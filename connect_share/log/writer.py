@@ -255,12 +255,7 @@ class TopicIdentity:
         return self.topic_id is None or time.monotonic() - self.seen_s <= FRESH_S
 
     def confirm(self, timeout_s: float, *, at_once: bool = False) -> None:
-        """Make sure that the topic is the same, unless that was seen a moment ago (and ``at_once`` is not set).
-
-        Raises:
-            TopicRecreatedError: it is gone, or another one.
-            BrokerError: that could not be learnt.
-        """
+        """Make sure that the topic is the same, unless that was seen a moment ago (and ``at_once`` is not set)."""
         deadline = Deadline.after(timeout_s)
         if self.topic_id is None or (not at_once and self.is_fresh()):
             return

@@ -190,11 +190,7 @@ class ConfigFold:
         return self._tables.saved()
 
     def restore(self, saved: Mapping[str, Any]) -> None:
-        """Replace the whole state by what :meth:`saved` returned.
-
-        Raises:
-            KeyError, TypeError, ValueError: it is something else.
-        """
+        """Replace the whole state by what :meth:`saved` returned."""
         self._tables = ConfigTables.read(saved)
 
     def apply(self, record: Record, *, started: bool = True) -> list[ConfigEvent]:

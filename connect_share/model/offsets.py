@@ -220,11 +220,7 @@ class OffsetFold(_SourcePartitions):
         return [[b64encode(key).decode(), b64encode(value).decode()] for key, value in self.values.items()]
 
     def restore(self, saved: Sequence[Sequence[str]]) -> None:
-        """Replace the whole state by what :meth:`saved` returned.
-
-        Raises:
-            TypeError, ValueError: it is something else.
-        """
+        """Replace the whole state by what :meth:`saved` returned."""
         self.values, self._keys, self._partitions, self._homes = {}, {}, {}, {}
         self._unread.clear()
         for key, value in saved:

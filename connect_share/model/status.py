@@ -354,11 +354,7 @@ class StatusFold(_Statuses):
         }
 
     def restore(self, saved: Mapping[str, Any]) -> None:
-        """Replace the whole state by what :meth:`saved` returned.
-
-        Raises:
-            KeyError, TypeError, ValueError: it is something else.
-        """
+        """Replace the whole state by what :meth:`saved` returned."""
         self._connectors = {name: ConnectorStatus(name, *_fields(plain)) for name, plain in saved["connectors"].items()}
         self._tasks, self._topics, self._stale = {}, {}, {}
         for name, task, timestamp_ms, plain in saved["tasks"]:

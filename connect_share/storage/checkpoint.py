@@ -221,7 +221,6 @@ def proven(
 
     Raises:
         CheckpointRejected: it does not, or it cannot be known.
-        BrokerError: the cluster did not answer.
     """
     names = {topic_type: worker.topic(topic_type) for topic_type in TopicType}
     missing = [topic for topic in names.values() if topic not in facts]

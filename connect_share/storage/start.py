@@ -368,7 +368,6 @@ class TopicsStart:
 
         Raises:
             CheckpointRejected: it is not.
-            BrokerError: not reachable, or not allowed to describe a topic.
         """
         starts = {self._worker.topic(topic_type): checkpoint.of(topic_type).positions for topic_type in TopicType}
         reader = self._reader(starts, from_the_beginning=False)
@@ -524,7 +523,6 @@ class StorageStart(TopicsStart):
 
         Raises:
             CheckpointRejected: it is not, or going on from it failed: reading everything does without it, or says why not.
-            BrokerError: not reachable, or not allowed to describe a topic.
         """
         checkpoint = own_checkpoint(path, self._worker)
         self.find_since(checkpoint)

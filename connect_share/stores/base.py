@@ -190,13 +190,6 @@ class Fold(Protocol):
 class KafkaTopicBasedBackingStore(ABC):
     """A store over one compacted internal topic; the three stores derive from it.
 
-    Args:
-        worker_config: topic names, settings, exactly-once mode.
-        topic_type: which of the three topics.
-        cluster_group_id: only keys with this prefix are read and written, ``None``: plain keys, as unmodified workers. Left
-            out, the worker file decides; what contradicts it is a ``ConfigError``.
-        options: see ``StoreOptions``.
-
     Source: ``KafkaTopicBasedBackingStore``.
     """
 

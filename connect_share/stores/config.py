@@ -148,11 +148,7 @@ _METHODS: Final = tuple(name for name in vars(ConfigUpdateListener) if name.star
 
 
 def check_listener(listener: object) -> None:
-    """Refuse a listener of which an event could not be given to.
-
-    Raises:
-        UsageError: names the method that it does not have.
-    """
+    """Refuse a listener of which an event could not be given to."""
     for name in _METHODS:
         if not callable(getattr(listener, name, None)):
             raise UsageError(

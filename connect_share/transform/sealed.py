@@ -146,11 +146,7 @@ class Opener:
         return min(max(timestamp_ms, 0), int(time.time() * 1000)) if known_ms is None else known_ms
 
     def require_opened(self) -> None:
-        """Check that everything was opened that nothing newer has replaced.
-
-        Raises:
-            ConfigError: a key is missing; without it the group looks as if it had less than it has.
-        """
+        """Check that everything was opened that nothing newer has replaced."""
         if self.unopened:
             has = f"only {_named(self._ids)}" if self._ids else "no keys"
             raise ConfigError(

@@ -35,11 +35,7 @@ _LARGEST_BYTES: Final = 65_536
 
 
 def command_line(text: str) -> list[str]:
-    """Return the program and its arguments, parted and quoted as in a shell, which expands nothing.
-
-    Raises:
-        ConfigError: a quotation is not closed, or there is nothing.
-    """
+    """Return the program and its arguments, parted and quoted as in a shell, which expands nothing."""
     try:
         found = shlex.split(text)
     except ValueError:

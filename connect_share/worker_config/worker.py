@@ -434,9 +434,6 @@ def choose_worker_file(folder: Path, group: str | None, *, any_of_one_set: bool)
         folder: with worker files.
         group: ``group.id`` of the one that is meant, if a command says it.
         any_of_one_set: any file will do if all name the same topics on the same brokers.
-
-    Raises:
-        ConfigError: it is not clear; the message lists the files and their groups.
     """
     found = worker_files_in(folder)
     wanted = [path for path, properties in found.items() if properties.get("group.id", "").strip() == group]
@@ -589,9 +586,6 @@ class TopicSet:
         """Return the topics that a command line names.
 
         ``bootstrap_servers`` wins over ``bootstrap.servers`` in ``client``, which has Java's or librdkafka's names.
-
-        Raises:
-            ConfigError: names the setting that is missing or wrong.
         """
         for topic_type, topic in topics.items():
             check_topic_name(TOPIC_PROPERTIES[topic_type], topic)
@@ -620,12 +614,7 @@ class TopicSet:
         topics: Mapping[TopicType, str] | None = None,
         client: Mapping[str, str] | None = None,
     ) -> TopicSet:
-        """Return the topics of a worker file; options of a command line win over it.
-
-        Raises:
-            ConfigError: names the file and the property that is missing or wrong.
-            InvalidClusterGroupIdError: sharing is on and ``group.id`` cannot be a cluster group id.
-        """
+        """Return the topics of a worker file; options of a command line win over it."""
         java, own = split_client_settings(client or {})
         properties = {**load_worker_file(path), **java}
         if bootstrap_servers is not None:
