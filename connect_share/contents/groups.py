@@ -289,14 +289,13 @@ def read_topics(
     groups: Collection[Group] | None = None,
     timeout_s: float,
     look: Look | None = None,
-    unshown: Collection[KeyKind] = (),
 ) -> Contents:
     """Read topics to the end they have now.
 
     Read only ``groups``, if they are given. ``timeout_s`` is the longest wait for an answer, and without progress; ``look``
-    is shown each record of the groups. Records of kinds that are ``unshown`` are counted, but may be left out of the state.
+    is shown each record of the groups.
     """
-    reading = TopicReading(topic_set, wanted, groups=groups, timeout_s=timeout_s, look=look, unshown=unshown)
+    reading = TopicReading(topic_set, wanted, groups=groups, timeout_s=timeout_s, look=look)
     with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=timeout_s) as admin:
         contents = reading.read_on(admin)
     assert contents is not None  # noqa: S101 - the first time
@@ -308,7 +307,8 @@ def read_topics(
 class TopicReading:
     """Topics that are read to their end, and later on from there; arguments as of :func:`read_topics`.
 
-    With ``timed`` the contents say when the records in the state were written.
+    With ``timed`` the contents say when the records in the state were written. Records of kinds that are ``unshown`` are
+    counted, but may be left out of the state.
     """
 
     def __init__(
