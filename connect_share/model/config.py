@@ -6,7 +6,7 @@ import base64
 import binascii
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
@@ -194,12 +194,9 @@ class ConfigFold:
         self._tables = ConfigTables.read(saved)
 
     def apply(self, record: Record, *, started: bool = True) -> list[ConfigEvent]:
-        """Apply the next record.
+        """Apply the next record, and return the events for listeners, in order.
 
         ``started`` is ``False`` while the log is read for the first time: there are no events then.
-
-        Returns:
-            The events for listeners, in order.
         """
         key = record.key
         if key is None:
@@ -220,7 +217,26 @@ class ConfigFold:
         self._tables.newest_own_is_tombstone = record.value is None
         events: list[ConfigEvent] = []
         try:
-            _HANDLERS[kind](self, key_text(key[len(prefix) + len(kind.prefix) :]), value, events)
+            rest = key_text(key[len(prefix) + len(kind.prefix) :])
+            match kind:
+                case ConfigKey.TASK:
+                    self._task(rest, value)
+                case ConfigKey.CONNECTOR:
+                    self._connector(rest, value, events)
+                case ConfigKey.COMMIT:
+                    self._commit(rest, value, events)
+                case ConfigKey.TARGET_STATE:
+                    self._target_state(rest, value, events)
+                case ConfigKey.TASK_COUNT:
+                    self._task_count(rest, value)
+                case ConfigKey.SESSION_KEY:
+                    self._distributed_key(value, events)
+                case ConfigKey.RESTART:
+                    self._restart(rest, value, events)
+                case ConfigKey.LOGGER_LEVEL:
+                    self._logger(rest, value, events)
+                case _:
+                    assert_never(kind)
         except _BadValueError as error:
             self._bad(record, key[len(prefix) :], str(error))
         return events if started else []
@@ -267,7 +283,7 @@ class ConfigFold:
         self._tables.target_states.setdefault(connector, TargetState.STARTED)
         events.append(ConnectorConfigUpdated(connector))
 
-    def _task(self, rest: str, value: Any, _events: list[ConfigEvent]) -> None:
+    def _task(self, rest: str, value: Any) -> None:
         task = task_id_of(rest)
         if task is None:
             raise _BadValueError("the key holds no task number")
@@ -334,7 +350,7 @@ class ConfigFold:
         request = RestartRequest(connector, flags["only-failed"], flags["include-tasks"])
         events.append(RestartRequested(request))
 
-    def _task_count(self, connector: str, value: Any, _events: list[ConfigEvent]) -> None:
+    def _task_count(self, connector: str, value: Any) -> None:
         self._tables.task_count_records[connector] = _integer_member(value, "task-count")
         self._tables.pending_fencing.discard(connector)
 
@@ -344,7 +360,7 @@ class ConfigFold:
             raise _BadValueError("'level' is not a string")
         events.append(LoggerLevelUpdated(namespace, level))
 
-    def _distributed_key(self, _rest: str, value: Any, events: list[ConfigEvent]) -> None:
+    def _distributed_key(self, value: Any, events: list[ConfigEvent]) -> None:
         key, algorithm, created = (_member(value, name) for name in ("key", "algorithm", "creation-timestamp"))
         if not isinstance(key, str) or not isinstance(algorithm, str) or not is_integer(created):
             raise _BadValueError("'key', 'algorithm' or 'creation-timestamp' is missing or of the wrong type")
@@ -353,32 +369,6 @@ class ConfigFold:
             raise _BadValueError("'key' is empty")
         self._tables.session_key = SessionKey(secret, algorithm, created)
         events.append(SessionKeyUpdated(self._tables.session_key))
-
-    @staticmethod
-    def handler_of(kind: ConfigKey) -> _Handler:
-        """Return the method that takes an own record of this kind: rest of the key, parsed value, list for events."""
-        match kind:
-            case ConfigKey.TARGET_STATE:
-                return ConfigFold._target_state
-            case ConfigKey.CONNECTOR:
-                return ConfigFold._connector
-            case ConfigKey.TASK:
-                return ConfigFold._task
-            case ConfigKey.COMMIT:
-                return ConfigFold._commit
-            case ConfigKey.RESTART:
-                return ConfigFold._restart
-            case ConfigKey.TASK_COUNT:
-                return ConfigFold._task_count
-            case ConfigKey.LOGGER_LEVEL:
-                return ConfigFold._logger
-            case ConfigKey.SESSION_KEY:
-                return ConfigFold._distributed_key
-        assert_never(kind)
-
-
-_Handler = Callable[[ConfigFold, str, Any, list[ConfigEvent]], None]
-_HANDLERS: Final[Mapping[ConfigKey, _Handler]] = {kind: ConfigFold.handler_of(kind) for kind in ConfigKey}
 
 
 def _member(value: Any, name: str) -> Any:

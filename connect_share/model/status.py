@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, TypeVar, assert_never
@@ -383,7 +383,16 @@ class StatusFold(_Statuses):
                 _log.warning("Discarding record with an unknown key at %s", _where(record))
             return
         try:
-            _HANDLERS[kind](self, key_text(key[len(prefix) + len(kind.prefix) :]), record)
+            rest = key_text(key[len(prefix) + len(kind.prefix) :])
+            match kind:
+                case StatusKey.TASK:
+                    self._task(rest, record)
+                case StatusKey.CONNECTOR:
+                    self._connector(rest, record)
+                case StatusKey.TOPIC:
+                    self._topic(rest, record)
+                case _:
+                    assert_never(kind)
         except (_BadRecordError, ValueFormatError) as error:
             why = error.kind if isinstance(error, _BadRecordError) else SkipKind.BAD_VALUE
             self.skipped[why] += 1
@@ -458,22 +467,6 @@ class StatusFold(_Statuses):
             _drop(self._topics, connector, topic)
         else:
             self._topics.setdefault(connector, {})[topic] = _topic_status(loads(record.value))
-
-    @staticmethod
-    def handler_of(kind: StatusKey) -> _Handler:
-        """Return the method that takes an own record of this kind: rest of the key, record."""
-        match kind:
-            case StatusKey.TASK:
-                return StatusFold._task
-            case StatusKey.CONNECTOR:
-                return StatusFold._connector
-            case StatusKey.TOPIC:
-                return StatusFold._topic
-        assert_never(kind)
-
-
-_Handler = Callable[[StatusFold, str, Record], None]
-_HANDLERS: Final[Mapping[StatusKey, _Handler]] = {kind: StatusFold.handler_of(kind) for kind in StatusKey}
 
 
 def _drop(table: dict[str, dict[K, V]], name: str, key: K) -> None:
