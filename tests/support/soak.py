@@ -17,7 +17,7 @@ from tests.lab.embedded.worker import ConnectWorker
 T = TypeVar("T")
 
 FAULTS_A_MINUTE = 2
-LEAST_STEPS = 3
+LEAST_STEPS = 6
 _BETWEEN_S = (8.0, 30.0)
 _AWAY_S = (0.0, 4.0)
 _QUIET_S = 12.0
