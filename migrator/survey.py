@@ -101,27 +101,22 @@ class TopicCount:
                     transform = KeyTransform.between(self.topic_type, group, None)
                     self._openers[group] = Opener(self.sealings.get(group, NO_SEALING), transform)
             opened = record if group is None else self._openers[group].open(record)
-            self._count_size(count, record)
+            size = len(record.key or b"") + len(record.value or b"")
+            count.records += 1
+            count.bytes += size
+            if record.headers is None:
+                count.unreadable_headers += 1
+                count.first_unreadable = count.first_unreadable or f"{record.topic}[{record.partition}]@{record.offset}"
+            else:
+                size += record.headers_size()
+            count.largest_bytes = max(count.largest_bytes, size)
+            count.tombstones += record.value is None
             if opened is None:
                 count.refused += 1
             else:
                 self._count(count, group, original, opened)
         for group, opener in self._openers.items():
             self.groups[group].unopened = len(opener.unopened)
-
-    @staticmethod
-    def _count_size(count: GroupCount, record: Record) -> None:
-        value = record.value
-        size = len(record.key or b"") + len(value or b"")
-        count.records += 1
-        count.bytes += size
-        if record.headers is None:
-            count.unreadable_headers += 1
-            count.first_unreadable = count.first_unreadable or f"{record.topic}[{record.partition}]@{record.offset}"
-        else:
-            size += record.headers_size()
-        count.largest_bytes = max(count.largest_bytes, size)
-        count.tombstones += value is None
 
     def _count(self, count: GroupCount, group: ClusterGroupId | None, original: bytes, record: Record) -> None:
         connector = connector_of(self.topic_type, original)

@@ -186,11 +186,6 @@ class Place:
     description: TopicDescription
     policy: frozenset[str]
 
-    @property
-    def replicas(self) -> int:
-        """Return the replicas of the partition with the fewest."""
-        return min((len(partition.replicas) for partition in self.description.partitions), default=0)
-
 
 @dataclass(frozen=True)
 class KafkaFacts:
@@ -258,7 +253,11 @@ def _of_settings(cluster: Cluster, kafka: KafkaFacts) -> Iterator[Finding]:
 
 
 def _one_replica(cluster: Cluster, kafka: KafkaFacts) -> Iterator[Finding]:
-    topics = [role.topic for role in cluster.topics.values() if kafka.places[role.topic].replicas == 1]
+    fewest = {
+        role.topic: min((len(each.replicas) for each in kafka.places[role.topic].description.partitions), default=0)
+        for role in cluster.topics.values()
+    }
+    topics = [topic for topic, replicas in fewest.items() if replicas == 1]
     if not topics:
         return
     several = kafka.brokers > 1
@@ -266,7 +265,7 @@ def _one_replica(cluster: Cluster, kafka: KafkaFacts) -> Iterator[Finding]:
         "discover-one-replica",
         _WARNING if several else _NOTE,
         cluster.name,
-        f"replication factor 1: {named(list(dict.fromkeys(topics)))}",
+        f"replication factor 1: {named(topics)}",
         "when its broker is lost, so is the topic" + ("" if several else "; there is one broker only"),
         "give it more replicas: connect-share check topics plans it" if several else "add brokers",
     )

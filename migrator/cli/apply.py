@@ -75,10 +75,25 @@ def _applied(run: MigrationRun) -> Result:
 
 
 def _follow(run: MigrationRun) -> Result:
-    """Mirror until Ctrl-C, SIGTERM or a cut-over."""
+    """Mirror until Ctrl-C, SIGTERM or a cut-over; say how far behind it is, on one line of a terminal, else in JSON lines."""
+    shown_s, terminal = 0.0, sys.stderr.isatty()
+
+    def report(lag: Lag) -> None:
+        nonlocal shown_s
+        now_s = time.monotonic()
+        if now_s - shown_s < (_REPORT_EVERY_ON_TERMINAL_S if terminal else _REPORT_EVERY_S):
+            return
+        shown_s = now_s
+        if terminal:
+            text = f"following: {lag.offsets:,} offsets behind, {lag.written:,} records mirrored; Ctrl-C ends it"
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+        else:
+            line = {"phase": "following", "offsets_behind": lag.offsets, "records": lag.written}
+            print(json.dumps(line), file=sys.stderr, flush=True)
+
     with stopped_by(signal.SIGINT, signal.SIGTERM) as stopped, ProgressLine(sys.stderr) as progress:
-        manifest = follow_plan(run, stopped=stopped.is_set, report=_LagLine(), progress=progress)
-    if sys.stderr.isatty():
+        manifest = follow_plan(run, stopped=stopped.is_set, report=report, progress=progress)
+    if terminal:
         print(file=sys.stderr)
     written = 0 if manifest.followed is None else manifest.followed.written
     return Result(
@@ -88,26 +103,6 @@ def _follow(run: MigrationRun) -> Result:
             f"next: stop the source's workers, then connect-share-migrate cutover {run.plan_path} (apply --follow continues)",
         ],
     )
-
-
-class _LagLine:
-    """How far the mirror is behind: one line on a terminal, JSON lines otherwise."""
-
-    def __init__(self) -> None:
-        self._shown_s = 0.0
-
-    def __call__(self, lag: Lag) -> None:
-        now_s = time.monotonic()
-        terminal = sys.stderr.isatty()
-        if now_s - self._shown_s < (_REPORT_EVERY_ON_TERMINAL_S if terminal else _REPORT_EVERY_S):
-            return
-        self._shown_s = now_s
-        if terminal:
-            text = f"following: {lag.offsets:,} offsets behind, {lag.written:,} records mirrored; Ctrl-C ends it"
-            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
-        else:
-            line = {"phase": "following", "offsets_behind": lag.offsets, "records": lag.written}
-            print(json.dumps(line), file=sys.stderr, flush=True)
 
 
 def _add_apply(parser: Parser) -> None:

@@ -516,9 +516,9 @@ Engine = Callable[[Sequence[CopyJob]], Iterable[SliceEvidence]]
 _Space = tuple[TopicType, KeyTransform]
 
 
-def local_engine(progress: Progress, producers: Producers | None = None, early: RangeReader | None = None) -> Engine:
+def local_engine(progress: Progress, producers: Producers | None = None) -> Engine:
     """Return the engine that copies in this process; ``producers`` are made with ``once``."""
-    return partial(copy_all, producers=producers or Producers(once=True), progress=progress, early=early)
+    return partial(copy_all, producers=producers or Producers(once=True), progress=progress)
 
 
 @contextmanager
@@ -526,7 +526,7 @@ def early_engine(jobs: Sequence[CopyJob], producers: Producers, progress: Progre
     """Give the engine of this process; its producer gets its id, and its reader fetches what a copy of all reads first."""
     producers.get(jobs[0].producer_settings, jobs[0].client_id)
     with open_slices(_groups(jobs, {})[0]) as early:
-        yield local_engine(progress, producers, early)
+        yield partial(copy_all, producers=producers, progress=progress, early=early)
 
 
 def producers_for(plan: MigrationPlan) -> Producers:

@@ -58,7 +58,10 @@ class Measurement:
 
     def __init__(self) -> None:
         gc.collect()
-        self._memory = _memory("VmRSS") if _reset_peak() else None
+        self._memory: int | None = None
+        with contextlib.suppress(OSError):
+            _RESET_PEAK.write_text("5", encoding="ascii")
+            self._memory = _memory("VmRSS")
         self._cpu = time.process_time()
         self._began = time.perf_counter()
 
@@ -142,14 +145,6 @@ def _memory(name: str) -> int | None:
     except OSError:
         pass
     return None
-
-
-def _reset_peak() -> bool:
-    try:
-        _RESET_PEAK.write_text("5", encoding="ascii")
-    except OSError:
-        return False
-    return True
 
 
 def plain_client_read(worker: WorkerConfig) -> int:
