@@ -43,14 +43,16 @@ from migrator.copy.existing_records import identity
 from migrator.plan import CopySlice
 from migrator.run import Manifest, MigrationRun, MigrationStatus, only_one
 from migrator.verify.equality import (
+    KeySpaceDigest,
+    KeySpaces,
     Mismatch,
     StateDifference,
     Verification,
     compare_config_states,
     compare_newest,
     compare_states,
+    digest_of,
 )
-from migrator.verify.quick_compare import KeySpaceDigest, KeySpaces, digest_of
 
 _NAMED: Final = 3
 Written = set[tuple[TopicType, str | None, str | None]]

@@ -34,8 +34,7 @@ from connect_share.transform.counter import RecordCounter
 from connect_share.transform.rules import KeyTransform, Skipped
 from connect_share.worker_config.secret_values import clear_text_secrets
 from migrator.survey import SecretPlace, TopicCount
-from migrator.verify.equality import compare_states
-from migrator.verify.quick_compare import KeySpaces, digest_of
+from migrator.verify.equality import KeySpaces, compare_states, digest_of
 from tests.support.checked import folded
 from tests.support.hostile_records import SECRET, SEED, HostileRecords
 from tests.support.long_forms import LONG

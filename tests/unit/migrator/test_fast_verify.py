@@ -18,8 +18,7 @@ from connect_share.transform.rules import KeyTransform
 from connect_share.worker_config import ClientSettings, Isolation
 from migrator import KafkaConnectTopicMigrator
 from migrator.bystanders import portions
-from migrator.verify.equality import Mismatch, compare_newest, compare_states
-from migrator.verify.quick_compare import KeySpaceDigest, KeySpaces, OffsetDigest
+from migrator.verify.equality import KeySpaceDigest, KeySpaces, Mismatch, OffsetDigest, compare_newest, compare_states
 from migrator.verify.verification import VerifyJob, run_together
 from tests.support.sides import Held, Message
 
