@@ -8,7 +8,6 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -55,13 +54,3 @@ def _remove_abandoned(parent: Path) -> None:
         with contextlib.suppress(OSError), owner_file.open("rb") as owner:
             fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while its process lives
             shutil.rmtree(owner_file.parent, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def locked(name: str) -> Iterator[None]:
-    """Hold a lock that other processes of this user respect."""
-    folder = cache_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{name}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -6,6 +6,8 @@ with its own defaults and the user's settings. Every file has to have the checks
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import importlib.util
 import json
@@ -15,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -24,7 +26,7 @@ from typing import Final, TypeAlias
 from xml.sax.saxutils import escape, quoteattr
 
 from connect_share.errors import ConnectShareError
-from connect_share.jar.cache import cache_folder, locked
+from connect_share.jar.cache import cache_folder
 from connect_share.jar.java_runtime import java_command
 from tests.lab.embedded.errors import EmbeddedError
 
@@ -36,6 +38,17 @@ _PAUSE_S: Final = 2.0
 _IVY_AT_ONCE: Final = 4  # Ivy fetches one file after another
 _ALONE: Final = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 DEPENDENCY_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
+
+
+@contextlib.contextmanager
+def locked(name: str) -> Iterator[None]:
+    """Hold a lock that other processes of this user respect."""
+    folder = cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
 
 Parts: TypeAlias = tuple[str, str, str, str]
 """Group, artifact, version, classifier (empty if none)."""

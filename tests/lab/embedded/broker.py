@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final, Literal
 
 from connect_share.errors import BrokerError
-from connect_share.jar.cache import cache_folder, locked, run_folder
+from connect_share.jar.cache import cache_folder, run_folder
 from connect_share.kafka.admin import Admin
 from connect_share.worker_config import ClientSettings
-from tests.lab.embedded.artifacts import ensure_artifacts
+from tests.lab.embedded.artifacts import ensure_artifacts, locked
 from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.embedded.jvm import QUICK, STEADY, java_arguments, write_log_settings
 from tests.lab.embedded.ports import free_ports

@@ -16,10 +16,9 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-from connect_share.jar.cache import locked
 from spark_jobs import command_line
 from tests.lab.compatibility.course import machine
-from tests.lab.embedded.artifacts import locked_sets
+from tests.lab.embedded.artifacts import locked, locked_sets
 from tests.lab.peers.page import page
 from tests.lab.peers.result import Mode, Run, load_result, save_result
 from tests.lab.peers.suite import LOCK_FILE, Suite, test_classes
