@@ -45,27 +45,6 @@ def command_line(text: str) -> list[str]:
     return found
 
 
-def from_command(path: str, key: str, parameters: Mapping[str, str]) -> str | None:
-    """Return what the command under the parameter of that name prints, without one newline at its end.
-
-    Raises:
-        ConfigError: it cannot be run, fails, takes more than ten seconds, prints nothing, too much, or no text.
-    """
-    text = parameters.get(key)
-    if path or text is None:
-        return None
-    try:
-        printed = _printed(command_line(text)).decode()
-    except ConfigError as exc:
-        raise ConfigError(f"{key}: {exc}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{key}: what the command printed is not UTF-8 text") from None
-    printed = printed.removesuffix("\n")
-    if not printed:  # without keys a worker would write plain values
-        raise ConfigError(f"{key}: the command printed nothing")
-    return printed
-
-
 def _printed(arguments: list[str]) -> bytes:
     deadline_s = time.monotonic() + _TIMEOUT_S
     try:
@@ -279,7 +258,20 @@ class CommandConfigProvider(_Provider):
     """What commands print; the worker file names them. See :mod:`connect_share.worker_config.config_providers`."""
 
     def _text(self, path: str, key: str) -> str | None:
-        return from_command(path, key, self._parameters)
+        """Return what the command under the parameter of that name prints, without one newline at its end."""
+        text = self._parameters.get(key)
+        if path or text is None:
+            return None
+        try:
+            printed = _printed(command_line(text)).decode()
+        except ConfigError as exc:
+            raise ConfigError(f"{key}: {exc}") from None
+        except UnicodeDecodeError:
+            raise ConfigError(f"{key}: what the command printed is not UTF-8 text") from None
+        printed = printed.removesuffix("\n")
+        if not printed:  # without keys a worker would write plain values
+            raise ConfigError(f"{key}: the command printed nothing")
+        return printed
 
 
 class _UnknownProvider(_Provider):
