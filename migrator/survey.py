@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Final
 
@@ -40,18 +40,21 @@ MOST_WORKER_IDS: Final = 20
 
 
 @dataclass
-class GroupCount:
-    """The figures of one group in one topic.
+class GroupInTopic:
+    """The records of one group in one topic.
 
     Attributes:
-        refused: records that its workers refuse.
-        unopened: keys whose newest value is sealed with a key that is not here.
-        config: its records of the config topic, opened, in order.
-        offsets: offset records by connector.
-        workers: worker ids by connector, from statuses of plain keys.
-        clusters: whether plain statuses seem to be those of two clusters.
+        group: cluster group id, ``None`` for plain keys.
+        bytes: keys and values.
+        largest_bytes: of the largest record, with the key it has; an upper bound for its batch.
+        unparseable: records whose key or value Connect cannot read.
+        refused: sealed records without their key among them, and what the workers of a sealed group refuse.
+        unopened: keys whose newest value is sealed with a key that is in no worker file here.
+        unreadable_headers: records that cannot be carried whole, for the name of a header is not UTF-8.
+        first_unreadable: where the first of them is.
     """
 
+    group: str | None = None
     records: int = 0
     tombstones: int = 0
     bytes: int = 0
@@ -61,15 +64,27 @@ class GroupCount:
     unopened: int = 0
     unreadable_headers: int = 0
     first_unreadable: str | None = None
-    config: list[Record] = field(default_factory=list)
+
+
+@dataclass
+class GroupCount(GroupInTopic):
+    """The same while they are counted.
+
+    Attributes:
+        config: its records of the config topic, opened, in order.
+        offsets: offset records by connector.
+        workers: worker ids by connector, from statuses of plain keys.
+        clusters: whether plain statuses seem to be those of two clusters.
+    """
+
+    config: list[Record] = field(default_factory=list, repr=False)
     offsets: Counter[str] = field(default_factory=Counter)
     workers: dict[str, set[str]] = field(default_factory=dict)
     clusters: PlainClusterWatch = field(default_factory=PlainClusterWatch)
 
-    def figures(self, group: ClusterGroupId | None) -> GroupInTopic:
-        """Return the figures as data."""
-        figures = {name: getattr(self, name) for name in GroupInTopic.model_fields if name != "group"}
-        return GroupInTopic(group=group, **figures)
+    def figures(self) -> GroupInTopic:
+        """Return the figures alone."""
+        return GroupInTopic(**{each.name: getattr(self, each.name) for each in fields(GroupInTopic)})
 
 
 @dataclass
@@ -96,7 +111,7 @@ class TopicCount:
             group, original = parts
             count = self.groups.get(group)
             if count is None:
-                count = self.groups[group] = GroupCount()
+                count = self.groups[group] = GroupCount(group)
                 if group is not None:
                     transform = KeyTransform.between(self.topic_type, group, None)
                     self._openers[group] = Opener(self.sealings.get(group, NO_SEALING), transform)
@@ -176,32 +191,6 @@ class PartitionFacts(_Fact):
     end: int
     last_stable_offset: int
     transaction_open: bool
-
-
-class GroupInTopic(_Fact):
-    """The records of one group in one topic.
-
-    Attributes:
-        group: cluster group id, ``None`` for plain keys.
-        bytes: keys and values.
-        largest_bytes: of the largest record, with the key it has; an upper bound for its batch.
-        unparseable: records whose key or value Connect cannot read.
-        refused: sealed records without their key among them, and what the workers of a sealed group refuse.
-        unopened: keys whose newest value is sealed with a key that is in no worker file here.
-        unreadable_headers: records that cannot be carried whole, for the name of a header is not UTF-8.
-        first_unreadable: where the first of them is.
-    """
-
-    group: str | None
-    records: int
-    tombstones: int
-    bytes: int
-    largest_bytes: int
-    unparseable: int
-    refused: int = 0
-    unopened: int = 0
-    unreadable_headers: int = 0
-    first_unreadable: str | None = None
 
 
 class TopicSurvey(_Fact):
@@ -454,7 +443,7 @@ class _Surveyor:
         records = read_records(file.worker, ranges, isolation, with_headers=True)
         count.read(counted(records, self.progress.advance))
         self.counts[place] = count
-        groups = tuple(count.groups[group].figures(group) for group in sorted(count.groups, key=group_order))
+        groups = tuple(count.groups[group].figures() for group in sorted(count.groups, key=group_order))
         self.topics[place] = facts.model_copy(update={"illegal_keys": count.illegal_keys, "groups": groups})
 
     def fold_groups(self) -> None:
