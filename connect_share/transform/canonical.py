@@ -163,8 +163,8 @@ class ConfigHistory:
 class _Ordering:
     _transform: KeyTransform
     _state: ClusterConfigState
-    _latest: Mapping[bytes, Record]
-    _removed: Mapping[str, int]
+    _latest: Mapping[bytes, Record] = field(repr=False)
+    _removed: Mapping[str, int] = field(repr=False)
 
     def __post_init__(self) -> None:
         self._result = CanonicalConfig(state=self._state)
