@@ -9,7 +9,7 @@ import argparse
 import re
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -111,27 +111,25 @@ REQUEST_SIZE: Final = 1_048_576
 """Default of a producer's ``max.request.size``."""
 
 
+@dataclass(eq=False, repr=False)
 class CheckSources:
-    """What one run of checks has read so far; notes go to stderr once."""
+    """What one run of checks has read so far; notes go to stderr once.
 
-    def __init__(
-        self,
-        topic_set: TopicSet,
-        out: Output,
-        *,
-        timeout_s: float,
-        worker_file: Path | None = None,
-        groups: Collection[Group] | None = None,
-        reads: Collection[TopicType] = tuple(TopicType),
-    ) -> None:
-        """Read nothing yet, and later of the contents only some topics; ``groups`` are wanted, ``None``: all."""
-        self.topic_set = topic_set
-        self.timeout_s = timeout_s
-        self.worker_file = worker_file
+    Attributes:
+        only: the groups that are wanted; ``None``: all.
+        reads: the topics whose contents are read.
+    """
+
+    topic_set: TopicSet
+    out: Output
+    _: KW_ONLY
+    timeout_s: float
+    worker_file: Path | None = None
+    only: Collection[Group] | None = None
+    reads: Collection[TopicType] = tuple(TopicType)
+
+    def __post_init__(self) -> None:
         self.now_ms = time.time_ns() // 1_000_000
-        self._groups = groups
-        self._out = out
-        self._reads = reads
         self._noted: set[str] = set()
 
     @classmethod
@@ -144,7 +142,7 @@ class CheckSources:
             out,
             timeout_s=arguments.timeout,
             worker_file=arguments.worker_config,
-            groups=groups_of(arguments.groups),
+            only=groups_of(arguments.groups),
             reads=reads,
         )
 
@@ -158,7 +156,7 @@ class CheckSources:
         for text in texts:
             if text not in self._noted:
                 self._noted.add(text)
-                self._out.note(text)
+                self.out.note(text)
 
     def admin(self) -> Admin:
         """Return an admin client; the caller closes it."""
@@ -173,7 +171,7 @@ class CheckSources:
                 kept[group] = GroupRecords(group)
             kept[group].add(topic_type, original, applied)
 
-        wanted = [topic_type for topic_type in self.topic_set.topics if topic_type in self._reads]
+        wanted = [topic_type for topic_type in self.topic_set.topics if topic_type in self.reads]
         contents = read_topics(self.topic_set, wanted, timeout_s=self.timeout_s, look=look)
         for topic in contents.topics.values():
             self.note(topic.notes)
@@ -192,7 +190,7 @@ class CheckSources:
     @cached_property
     def groups(self) -> list[GroupState]:
         """The groups that are wanted: those that were named, or all."""
-        return [each for each in self.state.groups if self._groups is None or each.group in self._groups]
+        return [each for each in self.state.groups if self.only is None or each.group in self.only]
 
     @cached_property
     def profile(self) -> StartupProfile:
@@ -202,7 +200,7 @@ class CheckSources:
             raise ConfigError(f"this needs all three topics; name the {' and the '.join(missing)} topic too")
         plan = CountPlan.of(self.topic_set, timeout_s=self.timeout_s)
         self.note(plan.notes)
-        return startup_profile(count_topics(plan, self._out), load_model(), now_ms=plan.now_ms)
+        return startup_profile(count_topics(plan, self.out), load_model(), now_ms=plan.now_ms)
 
     @cached_property
     def members(self) -> Mapping[str, tuple[str | None, ...]]:

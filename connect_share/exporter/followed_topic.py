@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import dataclass
 from typing import Final
 
 from connect_share.errors import ConnectShareError, TopicMissingError, safe_text
@@ -22,6 +23,7 @@ _AGAIN_S: Final = 5.0
 _LOOK_S: Final = 5.0
 
 
+@dataclass(eq=False, repr=False)
 class FollowedTopic:
     """Reads a topic to its end and follows it, in a thread of its own. Nothing is written or created.
 
@@ -30,24 +32,18 @@ class FollowedTopic:
         lag: records behind the end when that was asked last; ``None``: it is not known.
     """
 
-    def __init__(
-        self,
-        spec: TopicSpec,
-        settings: ClientSettings,
-        isolation: Isolation,
-        admin: Admin,
-        worker: WorkerConfig | None = None,
-    ) -> None:
-        self.spec = spec
-        self.states = TopicStates(spec.topic_type, worker)
+    spec: TopicSpec
+    settings: ClientSettings
+    isolation: Isolation
+    admin: Admin
+    worker: WorkerConfig | None = None
+
+    def __post_init__(self) -> None:
+        self.states = TopicStates(self.spec.topic_type, self.worker)
         self.lag: int | None = None
-        self._settings = settings
-        self._isolation = isolation
-        self._admin = admin
-        self._worker = worker
         self._stopping = threading.Event()
         self._kafka_based_log: KafkaBasedLog | None = None
-        self._thread = threading.Thread(target=self._run, name=f"exporter-{spec.topic_type.value}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"exporter-{self.spec.topic_type.value}", daemon=True)
 
     @property
     def is_up(self) -> bool:
@@ -79,16 +75,16 @@ class FollowedTopic:
     def _follow(self) -> None:
         """Follow the topic until its log fails."""
         topic = self.spec.topic
-        facts = gather_facts(self._admin, [topic])
+        facts = gather_facts(self.admin, [topic])
         if topic not in facts:
             raise TopicMissingError(f"topic {topic} does not exist", topic=topic)
-        states = TopicStates(self.spec.topic_type, self._worker)
+        states = TopicStates(self.spec.topic_type, self.worker)
         log = self._kafka_based_log = KafkaBasedLog(
             self.spec,
             sink=states,
-            admin=self._admin,
-            consumer_settings=self._settings,
-            isolation=self._isolation,
+            admin=self.admin,
+            consumer_settings=self.settings,
+            isolation=self.isolation,
             client_id=CLIENT_ID,
             context=StartContext(facts=facts),
         )
@@ -106,7 +102,7 @@ class FollowedTopic:
         log.check_topic()
         positions = log.positions()
         try:
-            ends = self._admin.end_offsets([(self.spec.topic, partition) for partition in positions], self._isolation)
+            ends = self.admin.end_offsets([(self.spec.topic, partition) for partition in positions], self.isolation)
         except ConnectShareError as error:
             _log.warning("The end of topic %s is not known: %s", self.spec.topic, error)
             return None

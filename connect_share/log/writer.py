@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from itertools import chain
 from typing import Any, Final
@@ -52,6 +52,7 @@ class _Write:
     future: Future[RecordMetadata] = field(default_factory=Future)
 
 
+@dataclass(eq=False, repr=False)
 class LogWriter:
     """Sends records and completes their futures; thread-safe. Records of one key get into the topic in their order.
 
@@ -65,18 +66,13 @@ class LogWriter:
         thread: hands out acknowledgements; ``None`` before the first record.
     """
 
-    def __init__(
-        self,
-        topic: str,
-        settings: ClientSettings,
-        *,
-        client_id: str,
-        acknowledged: Callable[[Future[RecordMetadata], RecordMetadata, Mapping[int, int]], None],
-    ) -> None:
-        self._acknowledged = acknowledged
-        self._topic = topic
-        self._settings = settings
-        self._client_id = client_id
+    topic: str
+    settings: ClientSettings
+    _: KW_ONLY
+    client_id: str
+    acknowledged: Callable[[Future[RecordMetadata], RecordMetadata, Mapping[int, int]], None]
+
+    def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._producer: Any = None
         self.thread: threading.Thread | None = None
@@ -118,10 +114,10 @@ class LogWriter:
         """
         try:
             sender.produce(
-                self._topic, value=write.value, key=write.key, on_delivery=partial(self._delivered, sender, write)
+                self.topic, value=write.value, key=write.key, on_delivery=partial(self._delivered, sender, write)
             )
         except KafkaException as exc:
-            return translate(exc, f"writing to topic {self._topic}", TopicRight.WRITE)
+            return translate(exc, f"writing to topic {self.topic}", TopicRight.WRITE)
         self._behind.setdefault(write.key, deque())
         return None
 
@@ -130,9 +126,9 @@ class LogWriter:
         self._send_due(sender)
         if error is None:
             record = RecordMetadata(message.topic(), message.partition(), message.offset())
-            self._acknowledged(write.future, record, write.before)
+            self.acknowledged(write.future, record, write.before)
         else:
-            write.future.set_exception(translate(error, f"writing to topic {self._topic}", TopicRight.WRITE))
+            write.future.set_exception(translate(error, f"writing to topic {self.topic}", TopicRight.WRITE))
 
     def _end(self, write: _Write) -> None:
         with self._lock:
@@ -161,7 +157,7 @@ class LogWriter:
         sender = self._producer
         if sender is not None and self._flush(sender, timeout_s) > 0:
             raise BrokerTimeoutError(
-                f"writes to topic {self._topic} were not acknowledged within {timeout_s:g} s; check the brokers",
+                f"writes to topic {self.topic} were not acknowledged within {timeout_s:g} s; check the brokers",
                 retriable=True,
             )
 
@@ -186,7 +182,7 @@ class LogWriter:
             left = self._flush(sender, timeout_s)
             if left:
                 _log.warning(
-                    "%d records for topic %s were not acknowledged before the log was stopped", left, self._topic
+                    "%d records for topic %s were not acknowledged before the log was stopped", left, self.topic
                 )
                 self._give_up(sender)
         if thread is not None and thread is not threading.current_thread():
@@ -203,17 +199,17 @@ class LogWriter:
             write.future.set_exception(self._stopped())
 
     def _stopped(self) -> StoreClosedError:
-        return StoreClosedError(f"the log of topic {self._topic} was stopped")
+        return StoreClosedError(f"the log of topic {self.topic} was stopped")
 
     def _ready(self) -> Any:
         if self._stopping.is_set():
             raise self._stopped()
         if self._producer is None:
             try:
-                sender = producer(self._settings, client_id=self._client_id)
+                sender = producer(self.settings, client_id=self.client_id)
             except KafkaException as exc:
-                raise WriteError(f"no producer for topic {self._topic}: {translate(exc, 'creating it')}") from exc
-            name = f"log-writer-{self._topic}"
+                raise WriteError(f"no producer for topic {self.topic}: {translate(exc, 'creating it')}") from exc
+            name = f"log-writer-{self.topic}"
             thread = threading.Thread(target=self._serve, args=(sender,), name=name, daemon=True)
             thread.start()  # there may be no more threads: its acknowledgements would never be handed out
             self._producer, self.thread = sender, thread

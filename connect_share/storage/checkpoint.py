@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -266,28 +266,21 @@ def _now_ms() -> int:
     return int(time.time() * 1000)
 
 
+@dataclass(eq=False, repr=False)
 class CheckpointWriter:
     """Writes the checkpoint of running stores: when asked, every few minutes, and once more at the end.
 
     ``topic_ids`` are those that the topics had when the stores started.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        worker: WorkerConfig,
-        admin: Admin,
-        stores: Mapping[TopicType, KafkaTopicBasedBackingStore],
-        topic_ids: Mapping[TopicType, str | None],
-        *,
-        every_s: float = SAVE_EVERY_S,
-    ) -> None:
-        self._path = path
-        self._worker = worker
-        self._admin = admin
-        self._stores = dict(stores)
-        self._topic_ids = dict(topic_ids)
-        self._every_s = every_s
+    path: Path
+    worker: WorkerConfig
+    admin: Admin
+    stores: Mapping[TopicType, KafkaTopicBasedBackingStore]
+    topic_ids: Mapping[TopicType, str | None]
+    every_s: float
+
+    def __post_init__(self) -> None:
         self._one_at_a_time = threading.Lock()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="connect-storage-checkpoint", daemon=True)
@@ -302,7 +295,7 @@ class CheckpointWriter:
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
             if self._thread.is_alive():
-                _logger.warning("Checkpoint %s was not written again: no time was left", self._path)
+                _logger.warning("Checkpoint %s was not written again: no time was left", self.path)
 
     def save(self) -> None:
         """Write a version of all that is in the topics now.
@@ -314,36 +307,36 @@ class CheckpointWriter:
         with self._one_at_a_time:
             # Before anything else: what is true of this moment is true of the positions, which are not behind it.
             taken_at_ms = _now_ms()
-            names = {topic_type: self._worker.topic(topic_type) for topic_type in TopicType}
-            facts = gather_facts(self._admin, names.values())
-            starts = self._admin.start_offsets((name, number) for name in facts for number in facts[name].ends)
+            names = {topic_type: self.worker.topic(topic_type) for topic_type in TopicType}
+            facts = gather_facts(self.admin, names.values())
+            starts = self.admin.start_offsets((name, number) for name in facts for number in facts[name].ends)
             parts: dict[str, TopicCheckpoint] = {}
             for topic_type, topic in names.items():
                 topic_id = self._topic_id(topic_type, facts.get(topic))
-                positions, state = self._stores[topic_type].save(_SAVE_TIMEOUT_S)
+                positions, state = self.stores[topic_type].save(_SAVE_TIMEOUT_S)
                 parts[topic_type.value] = TopicCheckpoint(
                     topic=topic,
                     topic_id=topic_id,
-                    isolation=self._worker.isolation(topic_type).value,
+                    isolation=self.worker.isolation(topic_type).value,
                     log_starts={number: starts[topic, number] for number in facts[topic].ends},
                     positions=positions,
                     leader_epochs=dict(facts[topic].leader_epochs),
                     state=state,
                 )
-            group: ClusterGroupId | None = self._worker.cluster_group_id
+            group: ClusterGroupId | None = self.worker.cluster_group_id
             checkpoint = Checkpoint(
                 cluster_group_id=None if group is None else str(group), taken_at_ms=taken_at_ms, **parts
             )
             try:
-                write_checkpoint(self._path, checkpoint)
+                write_checkpoint(self.path, checkpoint)
             except OSError as error:
                 raise RecordFileError(
-                    f"checkpoint {self._path} cannot be written ({error.strerror}): make room or choose another place",
-                    path=str(self._path),
+                    f"checkpoint {self.path} cannot be written ({error.strerror}): make room or choose another place",
+                    path=str(self.path),
                 ) from error
 
     def _topic_id(self, topic_type: TopicType, facts: TopicFacts | None) -> str:
-        topic, old_id = self._worker.topic(topic_type), self._topic_ids[topic_type]
+        topic, old_id = self.worker.topic(topic_type), self.topic_ids[topic_type]
         if facts is None or (old_id is not None and facts.description.topic_id != old_id):
             raise TopicRecreatedError(
                 f"topic {topic} is not the one that was read; no checkpoint is written",
@@ -353,14 +346,14 @@ class CheckpointWriter:
             )
         if old_id is None:
             raise RecordFileError(
-                f"no checkpoint is written to {self._path}: the brokers are too old to give the id of topic {topic}",
-                path=str(self._path),
+                f"no checkpoint is written to {self.path}: the brokers are too old to give the id of topic {topic}",
+                path=str(self.path),
             )
         return old_id
 
     def _run(self) -> None:
         self._try_to_save()
-        while not self._stopping.wait(self._every_s):
+        while not self._stopping.wait(self.every_s):
             self._try_to_save()
         self._try_to_save()
 
@@ -368,4 +361,4 @@ class CheckpointWriter:
         try:
             self.save()
         except Exception as error:  # noqa: BLE001 - the next one may be written
-            _logger.warning("Checkpoint %s was not written: %s", self._path, safe_text(error))
+            _logger.warning("Checkpoint %s was not written: %s", self.path, safe_text(error))

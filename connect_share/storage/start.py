@@ -593,9 +593,7 @@ class StorageStart(TopicsStart):
         if path is None:
             return None
         ids = {topic_type: log.topic_id for topic_type, log in self._logs.items()}
-        writer = CheckpointWriter(
-            path, self._worker, self._admin, stores, ids, every_s=self._options.checkpoint_every_s
-        )
+        writer = CheckpointWriter(path, self._worker, self._admin, stores, ids, self._options.checkpoint_every_s)
         self._stack.callback(lambda: writer.stop(self._life.left_s()))
         writer.start()
         return writer
