@@ -152,7 +152,7 @@ def _apply(arguments: argparse.Namespace, found: StartupProfile, admin: Admin, o
     for change in found.advice.changes:
         changes.setdefault(change.topic, []).append(change)
     # The old values; None where the topic had no value of its own.
-    own = {topic: admin.topic_configs(topic, own=True) for topic in changes}
+    own = {topic: admin.own_topic_configs(topic) for topic in changes}
     before = {topic: {each.setting: own[topic].get(each.setting) for each in changes[topic]} for topic in changes}
     undo_commands = [alter_command(admin.bootstrap_servers, topic, settings) for topic, settings in before.items()]
     undo_lines = [f"  {command}" for command in undo_commands]

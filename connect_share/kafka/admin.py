@@ -361,9 +361,15 @@ class Admin:
         """Return the end of each partition: the high watermark, or with read_committed the last stable offset."""
         return {at: end.offset for at, end in self._offsets(partitions, _LATEST, isolation, "end", timeout_s).items()}
 
-    def log_ends(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], LogEnd]:
-        """Return the high watermark of each partition, with the epoch of its leader."""
-        return self._offsets(partitions, _LATEST, Isolation.READ_UNCOMMITTED, "end")
+    def log_ends(
+        self,
+        partitions: Iterable[tuple[str, int]],
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+        *,
+        timeout_s: float | None = None,
+    ) -> dict[tuple[str, int], LogEnd]:
+        """Return what :meth:`end_offsets` returns, with the epochs of the leaders."""
+        return self._offsets(partitions, _LATEST, isolation, "end", timeout_s)
 
     def start_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Return the first offset kept of each partition."""
@@ -429,11 +435,15 @@ class Admin:
         return BrokerError(str(error), code=error.code, name="LEADER_NOT_AVAILABLE", retriable=True)
 
     def topic_configs(self, topic: str, *, own: bool = False) -> dict[str, str]:
-        """Return the effective settings of a topic; ``own``: those made for it, all others are the brokers' defaults."""
+        """Return the effective settings of a topic; ``own``: as :meth:`own_topic_configs`."""
         found = self.settings_of_topics([topic], own=own)[topic]
         if isinstance(found, BrokerError):
             raise found
         return found
+
+    def own_topic_configs(self, topic: str) -> dict[str, str]:
+        """Return the settings that were made for this topic; all others are the brokers' defaults."""
+        return self.topic_configs(topic, own=True)
 
     def settings_of_topics(
         self, topics: Iterable[str], *, own: bool = False

@@ -228,13 +228,18 @@ _Tasks = dict[str, dict[int, tuple[int, TaskStatus]]]
 """Connector, task number, time in milliseconds and status."""
 
 
-@dataclass(eq=False, repr=False)
 class _Statuses:
     """Statuses of one cluster group."""
 
-    _connectors: dict[str, ConnectorStatus]
-    _tasks: _Tasks
-    _topics: dict[str, dict[str, TopicStatus]]
+    def __init__(
+        self,
+        connectors: dict[str, ConnectorStatus],
+        tasks: _Tasks,
+        topics: dict[str, dict[str, TopicStatus]],
+    ) -> None:
+        self._connectors = connectors
+        self._tasks = tasks
+        self._topics = topics
 
     def connectors(self) -> frozenset[str]:
         """Names of connectors that have a status of their own."""

@@ -79,7 +79,7 @@ def test_what_is_shown(topics: ProfiledTopics, check: Any) -> None:
 def test_settings_are_changed_and_can_be_taken_back(topics: ProfiledTopics, check: Any) -> None:
     topic = topics.topic("offsets")
     with topics.broker.admin() as admin:
-        before = admin.topic_configs(topic, own=True)
+        before = admin.own_topic_configs(topic)
         assert before == {"cleanup.policy": "compact", **ONE_SEGMENT}
         ran = check("--apply", "--dry-run")
         assert ran.code == 1
@@ -92,7 +92,7 @@ def test_settings_are_changed_and_can_be_taken_back(topics: ProfiledTopics, chec
         assert undo in refused.err
         assert check("--apply", "--dry-run", "--output", "json").json["applied"] is False
         assert check("--yes").code == 2
-        assert admin.topic_configs(topic, own=True) == before
+        assert admin.own_topic_configs(topic) == before
 
         ran = check("--apply", "--yes", "--output", "json")
         assert ran.code == 0
@@ -101,9 +101,7 @@ def test_settings_are_changed_and_can_be_taken_back(topics: ProfiledTopics, chec
         assert changed["segment.ms"] == "3600000"
         assert result["applied"] is True
         assert "to undo it:" in ran.err
-        await_that(
-            lambda: admin.topic_configs(topic, own=True), lambda own: own == {**before, **changed}, what="changed"
-        )
+        await_that(lambda: admin.own_topic_configs(topic), lambda own: own == {**before, **changed}, what="changed")
 
         # The next record closes the segment, and the cleaner takes what was promised.
         now_ms = int(time.time() * 1000)
@@ -123,7 +121,7 @@ def test_settings_are_changed_and_can_be_taken_back(topics: ProfiledTopics, chec
 
         for one in result["undo"]:
             admin.alter_topic_configs(one["topic"], {one["setting"]: one["value"]})
-        await_that(lambda: admin.topic_configs(topic, own=True), lambda own: own == before, what="as before")
+        await_that(lambda: admin.own_topic_configs(topic), lambda own: own == before, what="as before")
 
 
 def _superseded(result: Any) -> int:
