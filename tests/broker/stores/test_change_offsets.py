@@ -218,9 +218,10 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def test_a_killed_change_is_completed_by_the_same_command(shared: Any, call: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+def test_a_killed_change_is_completed_by_the_same_command(shared: Any, call: Any, tmp_path: Path, mode: str) -> None:
     names = [f"c-{number}" for number in range(4)]
-    side = Side(shared, call, tmp_path, "a", exactly_once_source_support="enabled")
+    side = Side(shared, call, tmp_path, "a", exactly_once_source_support=mode)
     side.put({name: {} for name in names})
     with ConnectStorage(side.config) as storage:
         for name in names:
