@@ -320,21 +320,13 @@ def follow_plan(
 
 
 def require_made_to_follow(run: MigrationRun) -> None:
-    """Refuse a plan that was made for stopped workers.
-
-    Raises:
-        PlanRejectedError: it says what to do.
-    """
+    """Refuse a plan that was made for stopped workers: ``PlanRejectedError``."""
     if not run.plan.follow:
         raise PlanRejectedError(f"{run.plan_path} was made for stopped workers: make a plan with --follow")
 
 
 def require_may_follow(manifest: Manifest) -> None:
-    """Refuse a plan that was not copied to its end, or whose cut-over or rollback has been.
-
-    Raises:
-        AlreadyAppliedError: it says what to do.
-    """
+    """Refuse a plan that was not copied to its end, or whose cut-over or rollback has been: ``AlreadyAppliedError``."""
     if manifest.status not in _MAY_FOLLOW:
         remedy = {
             MigrationStatus.PLANNED: "resume it first",

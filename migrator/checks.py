@@ -45,11 +45,7 @@ Spaces = dict[tuple[str | None, TopicType], dict[bytes, int]]
 
 
 def require_same_cluster(admin: Admin, expected_id: str | None, path: str) -> None:
-    """Refuse a worker file that leads to another Kafka cluster than expected.
-
-    Raises:
-        PlanRejectedError: it does.
-    """
+    """Refuse a worker file that leads to another Kafka cluster than expected: ``PlanRejectedError``."""
     found = admin.cluster_id()
     if expected_id is not None and found != expected_id:
         raise PlanRejectedError(
@@ -59,11 +55,7 @@ def require_same_cluster(admin: Admin, expected_id: str | None, path: str) -> No
 
 
 def require_same_topic(facts: TopicFacts, planned_id: str | None) -> None:
-    """Refuse a topic that was deleted and created since the plan (KIP-516).
-
-    Raises:
-        TopicRecreatedError: its id is another one.
-    """
+    """Refuse a topic that was deleted and created since the plan (KIP-516): ``TopicRecreatedError``."""
     if planned_id is not None and facts.topic_id != planned_id:
         raise TopicRecreatedError(
             f"topic {facts.topic} has id {facts.topic_id}, the plan was made for id {planned_id}: it was "

@@ -74,11 +74,7 @@ class MovedSource:
             return admin.connect_groups().get(self.plan.group_id, 0)
 
     def require_stopped(self) -> None:
-        """Check that no worker is alive.
-
-        Raises:
-            LiveMembersError: one is.
-        """
+        """Check that no worker is alive; else ``LiveMembersError``."""
         with admin_of(self.worker) as admin:
             require_no_live_workers(admin, self.plan.group_id, side="source")
 
@@ -229,11 +225,7 @@ def default_how(plan: MigrationPlan) -> Way:
 
 
 def require_backed_up(manifest: Manifest) -> None:
-    """Check that there is a backup of the originals that would be removed.
-
-    Raises:
-        PlanRejectedError: there is none.
-    """
+    """Check that there is a backup of the originals that would be removed; else ``PlanRejectedError``."""
     if manifest.backup is None:
         raise PlanRejectedError(
             "the originals would be removed without a backup (--no-backup): use --seal stop or none"

@@ -220,11 +220,7 @@ def _refuse_contradictions(moves: Sequence[PlannedMove], intent: Intent) -> None
 
 
 def refuse_same_topics(moves: Sequence[PlannedMove], destination_cluster: str | None) -> None:
-    """Refuse moves without an effect, and sources whose records cannot be distinguished.
-
-    Raises:
-        ConfigError: it says which topic.
-    """
+    """Refuse moves without an effect, and sources whose records cannot be distinguished: ``ConfigError``."""
     taken: dict[tuple[str | None, str, str | None], PlannedMove] = {}
     for move in moves:
         own, same_cluster = move.source.cluster_group_id, move.kafka_cluster_id == destination_cluster

@@ -190,11 +190,7 @@ def _warn_about_one(move: PlannedMove, destination_cluster: str | None, mode: st
 
 
 def refuse_unclear(moves: Sequence[PlannedMove], intent: Intent) -> list[str]:
-    """Refuse a job or an assignment that names no connector, or one of two. Returns warnings.
-
-    Raises:
-        PlanRejectedError: it says which connectors.
-    """
+    """Refuse a job or an assignment that names no connector, or one of two (``PlanRejectedError``). Returns warnings."""
     if intent.job is not None:
         return _refuse_unclear_job(moves, intent.job)
     warnings: list[str] = []

@@ -300,11 +300,7 @@ class MigrationRun:
         return self.applied()
 
     def require_plan_unchanged(self) -> None:
-        """Refuse to write if the plan file is no longer what was read.
-
-        Raises:
-            PlanFileError: it was changed meanwhile.
-        """
+        """Refuse to write if the plan file is no longer what was read: ``PlanFileError``."""
         if read_plan_file(self.plan_path, "plan") != self.plan_text:
             raise PlanFileError(
                 f"{self.plan_path} was changed while this command was running, and nothing was written: look at the plan, "

@@ -253,11 +253,7 @@ class Rewrite(ABC, Generic[Found]):
 
     @abstractmethod
     def _compare(self, done: Rewritten[Found]) -> None:
-        """Check that all is as it should be after the writing.
-
-        Raises:
-            CopyError: it is not.
-        """
+        """Check that all is as it should be after the writing; else ``CopyError``."""
 
     def look(self, progress: Progress | None = None) -> Found:
         """Return what there is, and what would be written; writes nothing.

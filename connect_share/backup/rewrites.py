@@ -545,11 +545,7 @@ def _only_one(worker_file: Path) -> Iterator[None]:
 
 
 def _check(topic_type: TopicType, before: ResealTopic, now: ResealTopic) -> None:
-    """Check that all is written, and that the values are the same.
-
-    Raises:
-        CopyError: they are not.
-    """
+    """Check that all is written, and that the values are the same; else ``CopyError``."""
     expected = {key: record.value for key, record in before.believed.items()}
     expected |= {record.key or b"": record.value for record in before.outgoing}
     values = {key: record.value for key, record in now.believed.items()}
