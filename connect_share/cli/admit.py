@@ -44,7 +44,10 @@ def _admit(arguments: argparse.Namespace, out: Output) -> Result:
     if worker is None or worker.cluster_group_id is None:
         return _result(arguments, [_not_shared(arguments.worker_config)], {})
     source = None if arguments.source is None else CheckSources.of_file(arguments.source, arguments.timeout, out)
-    moves = None if source is None else _own_state(source)
+    moves: GroupState | None = None  # nor if it has no records yet
+    if source is not None:
+        (group,) = source.topic_set.worker_group or (None,)
+        moves = next((each for each in source.state.groups if each.group == group), None)
     new = NewGroup(
         group=worker.cluster_group_id,
         members=len(sources.members.get(worker.group_id, ())),
@@ -70,12 +73,6 @@ def _admit(arguments: argparse.Namespace, out: Output) -> Result:
         "startup": asdict(effect),
     }
     return _result(arguments, findings, members)
-
-
-def _own_state(source: CheckSources) -> GroupState | None:
-    """Return the state of the group of a worker file, ``None`` if it has no records yet."""
-    (group,) = source.topic_set.worker_group or (None,)
-    return next((each for each in source.state.groups if each.group == group), None)
 
 
 def _effect(sources: CheckSources, source: CheckSources | None, added: int) -> StartupEffect:

@@ -269,16 +269,6 @@ class VerifyJob:
             source_cluster_group_id=self.transform.source,
         )
 
-    def compare_suspects(self, suspects: Set[str | None]) -> list[StateDifference]:
-        """Read the records of these connectors once more, and fold them."""
-        if not suspects:
-            return []
-        back = self.transform.at_destination()
-        return self.fold_and_compare(
-            _of_connectors(self.source.opened(self.transform), self.transform, suspects),
-            _of_connectors(self.destination.opened(back), back, suspects),
-        )
-
     def _compare_canonical(self, there: Iterator[Record], here: Iterator[Record]) -> list[StateDifference]:
         """Compare the destination with what was written, and that with the source, repaired connectors excepted."""
         expected = canonical_config(self.transform, there)
@@ -331,7 +321,13 @@ def run_together(
             continue
         while closer := one.closer(other):
             ((one, other),) = _both_digests([job], closer, None)
-        found.append(job.compare_suspects(one.suspects(other)))
+        suspects, back = one.suspects(other), job.transform.at_destination()
+        if not suspects:
+            found.append([])
+            continue
+        # The records of these connectors are read once more, and folded.
+        there = _of_connectors(job.source.opened(job.transform), job.transform, suspects)
+        found.append(job.fold_and_compare(there, _of_connectors(job.destination.opened(back), back, suspects)))
     return found
 
 

@@ -292,13 +292,6 @@ def with_starts(result: StartupResult, scenario: Scenario, starts: Sequence[Star
     return result.model_copy(update={"scenarios": [*others, scenario], "starts": [*kept, *starts]})
 
 
-def with_storm(result: StartupResult, storm: Storm) -> StartupResult:
-    """Return the result with this storm in place of an earlier one."""
-    name = (storm.scenario, storm.starts, storm.at_once)
-    others = [each for each in result.storms if (each.scenario, each.starts, each.at_once) != name]
-    return result.model_copy(update={"storms": [*others, storm]})
-
-
 def describe_machine() -> dict[str, Any]:
     """Return processors, memory, system, Python and Java; no host name."""
     try:

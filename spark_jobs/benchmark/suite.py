@@ -190,7 +190,9 @@ class Suite:
             for storm in measure_storms(
                 spark(), groups, storms, self.folder, scenario=scenario.name, progress=self.progress
             ):
-                self.keep(results.with_storm(self.result, storm))
+                place = (storm.scenario, storm.starts, storm.at_once)
+                others = [each for each in self.result.storms if (each.scenario, each.starts, each.at_once) != place]
+                self.keep(self.result.model_copy(update={"storms": [*others, storm]}))
 
     @contextmanager
     def timed(self, what: str) -> Iterator[None]:
