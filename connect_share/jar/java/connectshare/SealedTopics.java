@@ -4,6 +4,7 @@ import connectshare.GroupKeys.TopicType;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -27,6 +28,7 @@ final class SealedTopics {
     private final Seal seal;
     // Times of the newest value of each key that was read or sealed here, for the times of the next ones.
     private final Map<ByteBuffer, Long> latest = new ConcurrentHashMap<>();
+    private final SealedConfigs configs = new SealedConfigs();
 
     /**
      * Takes a worker's settings.
@@ -43,10 +45,18 @@ final class SealedTopics {
         }
     }
 
-    /** Returns a value as it goes to a topic: without keys as it is, else sealed, a removal too. */
-    Object outgoing(TopicType type, Object wireKey, Object value) throws GeneralSecurityException {
+    /**
+     * Returns a value as it goes to a topic: without keys as it is, else sealed, a removal too.
+     *
+     * @throws KeysMissing the group looks sealed, and this worker has no keys
+     */
+    Object outgoing(TopicType type, Object wireKey, Object value) throws GeneralSecurityException, KeysMissing {
         Object written = value == null && type == TopicType.CONFIG ? JSON_NULL.clone() : value;
         if (seal == null) {
+            String objection = settings.saysPlain ? null : configs.objection();
+            if (objection != null) {
+                throw new KeysMissing(objection);
+            }
             return written;
         }
         if (written != null && !(written instanceof byte[])) {
@@ -84,12 +94,16 @@ final class SealedTopics {
          * Returns an own record as the store has to see it, null: it is refused.
          *
          * @param original its key without the prefix
-         * @throws UnknownKeyAtStart a key is missing: the group would look as if it had no connectors
+         * @throws KeysMissing a key is missing: the group would look as if it had no connectors
          */
         ConsumerRecord<Object, Object> believed(
                 TopicType type, ConsumerRecord<Object, Object> record, Object original, int shorter, TopicCounters counters)
-                throws GeneralSecurityException, ReflectiveOperationException, UnknownKeyAtStart {
+                throws GeneralSecurityException, ReflectiveOperationException, KeysMissing {
             boolean sealed = record.value() instanceof byte[] && Seal.isSealed((byte[]) record.value());
+            if (seal == null && type == TopicType.CONFIG) {
+                byte[] value = record.value() instanceof byte[] ? (byte[]) record.value() : null;
+                configs.see(original, Arrays.equals(value, JSON_NULL) ? null : value, place(record));
+            }
             if (seal == null && sealed) {
                 return refused(record, Refusal.NO_KEYS, counters);
             }
@@ -103,7 +117,7 @@ final class SealedTopics {
             byte[] key = bytes(record.key());
             Seal.Opened opened = seal.open(type, key, value);
             if (opened.refusal == Refusal.UNKNOWN_KEY && Thread.currentThread().getId() == starter) {
-                throw new UnknownKeyAtStart(place(record) + " is sealed with key " + Seal.keyId(value) + ", but " + Settings.SEALING_KEYS
+                throw new KeysMissing(place(record) + " is sealed with key " + Seal.keyId(value) + ", but " + Settings.SEALING_KEYS
                     + " has only " + settings.sealingKeys.ids() + ": put the missing key behind those that are there");
             }
             if (opened.refusal != null) {
@@ -143,11 +157,11 @@ final class SealedTopics {
         return record.topic() + "[" + record.partition() + "]@" + record.offset();
     }
 
-    /** A record is sealed with a key that is not there, and the worker has just begun. */
-    static final class UnknownKeyAtStart extends Exception {
+    /** The worker has just begun, and the keys of its group, or one of them, are not in its file. */
+    static final class KeysMissing extends Exception {
         private static final long serialVersionUID = 1L;
 
-        UnknownKeyAtStart(String message) {
+        KeysMissing(String message) {
             super(message);
         }
     }

@@ -34,12 +34,14 @@ final class Settings {
     /** No connector can take it out of its clients. */
     final boolean staysInConnectors;
     final SealingMode sealing;
+    /** The file says itself that nothing is sealed. */
+    final boolean saysPlain;
     /** Null where nothing is sealed. */
     final KeyRing sealingKeys;
 
     private Settings(
             boolean enabled, String group, Map<String, TopicType> topics, boolean exactlyOnce, boolean reachesConnectors,
-            boolean staysInConnectors, SealingMode sealing, KeyRing sealingKeys) {
+            boolean staysInConnectors, SealingMode sealing, boolean saysPlain, KeyRing sealingKeys) {
         this.enabled = enabled;
         this.group = group;
         this.topics = topics;
@@ -47,6 +49,7 @@ final class Settings {
         this.reachesConnectors = reachesConnectors;
         this.staysInConnectors = staysInConnectors;
         this.sealing = sealing;
+        this.saysPlain = saysPlain;
         this.sealingKeys = sealingKeys;
     }
 
@@ -73,7 +76,7 @@ final class Settings {
         KeyRing keys = keys(properties);
         SealingMode sealing = sealing(properties, keys);
         if (!flag(properties)) {
-            return new Settings(false, "", new LinkedHashMap<>(), false, false, false, SealingMode.OFF, null);
+            return new Settings(false, "", new LinkedHashMap<>(), false, false, false, SealingMode.OFF, false, null);
         }
         String group = text(properties, "group.id");
         if (group.isEmpty()) {
@@ -110,7 +113,9 @@ final class Settings {
             }
             reachesConnectors &= times == 1 || byPolicy;
         }
-        return new Settings(true, group, topics, exactlyOnce, reachesConnectors, byPolicy, sealing, sealing == SealingMode.OFF ? null : keys);
+        boolean saysPlain = sealing == SealingMode.OFF && !text(properties, SEALING).isEmpty();
+        return new Settings(true, group, topics, exactlyOnce, reachesConnectors, byPolicy, sealing, saysPlain,
+            sealing == SealingMode.OFF ? null : keys);
     }
 
     private static KeyRing keys(Map<String, ?> properties) {
@@ -203,6 +208,6 @@ final class Settings {
     }
 
     private List<Object> all() {
-        return Arrays.asList(enabled, group, topics, exactlyOnce, reachesConnectors, staysInConnectors, sealing, sealingKeys);
+        return Arrays.asList(enabled, group, topics, exactlyOnce, reachesConnectors, staysInConnectors, sealing, saysPlain, sealingKeys);
     }
 }

@@ -25,7 +25,7 @@ final class Sharing {
 
     final Settings settings;
     final GroupKeys keys;
-    final Latch latch = new Latch("this worker");
+    final Latch latch = Latch.ofWorker();
     final ConnectorWatch watch;
     /** Null when sharing is off. */
     final SealedTopics sealed;
@@ -49,17 +49,31 @@ final class Sharing {
         synchronized (WORKERS) {
             Sharing sharing = WORKERS.get(settings);
             if (sharing == null) {
-                if (!settings.enabled && WORKERS.keySet().stream().anyMatch(other -> other.enabled)) {
-                    throw new ConfigException("this client's properties say that topic sharing is off, the worker's own say that it "
-                        + "is on; remove " + Settings.SHARING + " and the names of the internal topics from the worker file's "
-                        + "producer. and consumer. lines and from the connector's overrides");
-                }
+                requireAlone(settings);
                 sharing = new Sharing(settings);
                 sharing.announce();
                 WORKERS.put(settings, sharing);
             }
             sharing.clients++;
             return sharing;
+        }
+    }
+
+    /** Refuses the client that disagrees with the worker of this JVM, and not the worker. */
+    private static void requireAlone(Settings settings) {
+        for (Settings worker : WORKERS.keySet()) {
+            if (!worker.enabled) {
+                continue;
+            }
+            String message = "this client's properties say that " + (settings.enabled
+                ? "it is of cluster group '" + settings.group + "' with topics " + settings.topics.keySet()
+                    + ", the worker of this JVM is of '" + worker.group + "' with topics " + worker.topics.keySet()
+                    + "; run another worker in a JVM of its own, or "
+                : "topic sharing is off, the worker's own say that it is on; ") + "remove " + Settings.SHARING
+                + " and the names of the internal topics from the worker file's producer. and consumer. lines and from the "
+                + "connector's overrides";
+            LOG.error("Refused a client: {}", message);
+            throw new ConfigException(message);
         }
     }
 

@@ -39,7 +39,7 @@ public final class TopicSharingInterceptor
     // Stays when the client is closed: not even then does a plain key pass.
     private boolean ofWorker;
     private boolean acquired;
-    private Latch latch = new Latch("this client");
+    private Latch latch = Latch.ofClient("this client");
     // Null where sharing is off: no topic is known then.
     private SealedTopics.Reader reader;
 
@@ -72,8 +72,7 @@ public final class TopicSharingInterceptor
             latch = sharing.latch;
         } else {
             sharing = Sharing.ofOnlyWorker();
-            // What a connector's client does must not stop the worker.
-            latch = new Latch("this client of a connector");
+            latch = Latch.ofClient("this client of a connector");
         }
         reader = sharing.sealed == null ? null : sharing.sealed.new Reader();
     }
@@ -109,6 +108,8 @@ public final class TopicSharingInterceptor
     private Object sealed(TopicType type, Object key, Object value) {
         try {
             return sharing.sealed.outgoing(type, key, value);
+        } catch (SealedTopics.KeysMissing missing) {
+            throw latch.close(missing.getMessage(), null);
         } catch (GeneralSecurityException | IllegalStateException trouble) {
             throw latch.close("a value could not be sealed", trouble);
         }
@@ -136,7 +137,7 @@ public final class TopicSharingInterceptor
     public ConsumerRecords<Object, Object> onConsume(ConsumerRecords<Object, Object> records) {
         try {
             return incoming(records);
-        } catch (SealedTopics.UnknownKeyAtStart missing) {
+        } catch (SealedTopics.KeysMissing missing) {
             throw latch.close(missing.getMessage(), null);
         } catch (Throwable unexpected) {
             throw latch.close("records could not be told apart by group", unexpected);
@@ -144,7 +145,7 @@ public final class TopicSharingInterceptor
     }
 
     private ConsumerRecords<Object, Object> incoming(ConsumerRecords<Object, Object> polled)
-            throws GeneralSecurityException, ReflectiveOperationException, SealedTopics.UnknownKeyAtStart {
+            throws GeneralSecurityException, ReflectiveOperationException, SealedTopics.KeysMissing {
         // Partitions stay in the order in which they were fetched.
         Map<TopicPartition, List<ConsumerRecord<Object, Object>>> kept = new LinkedHashMap<>();
         boolean changed = false;
@@ -164,7 +165,7 @@ public final class TopicSharingInterceptor
 
     private List<ConsumerRecord<Object, Object>> own(
             TopicType type, List<ConsumerRecord<Object, Object>> records, TopicCounters counters)
-            throws GeneralSecurityException, ReflectiveOperationException, SealedTopics.UnknownKeyAtStart {
+            throws GeneralSecurityException, ReflectiveOperationException, SealedTopics.KeysMissing {
         List<ConsumerRecord<Object, Object>> kept = new ArrayList<>();
         if (latch.closed() || sharing.latch.closed()) {
             (latch.closed() ? latch : sharing.latch).remind();

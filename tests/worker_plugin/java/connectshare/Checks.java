@@ -7,6 +7,8 @@ import java.util.Arrays;
 import java.util.Comparator;
 import java.util.Objects;
 import java.util.Random;
+import java.util.concurrent.LinkedBlockingQueue;
+import org.apache.kafka.common.utils.Exit;
 
 /** Runs every check of every class here and prints one line for each: {@code ok <name>} or {@code FAILED <name> <why>}. */
 final class Checks {
@@ -14,6 +16,8 @@ final class Checks {
         SendChecks.class, ConsumeChecks.class, SettingsChecks.class, LifeChecks.class, ChainChecks.class,
         PolicyChecks.class, SealChecks.class,
     };
+    // Codes with which the process would have ended.
+    private static final LinkedBlockingQueue<Integer> EXITS = new LinkedBlockingQueue<>();
     private static long seed;
 
     private Checks() {
@@ -21,6 +25,8 @@ final class Checks {
 
     public static void main(String[] arguments) throws Exception {
         seed = Long.parseLong(arguments[0]);
+        Exit.setExitProcedure((code, message) -> EXITS.add(code));
+        Exit.setHaltProcedure((code, message) -> { });
         int failed = 0;
         for (Class<?> type : ALL) {
             Method[] methods = type.getDeclaredMethods();
@@ -34,9 +40,11 @@ final class Checks {
         System.exit(failed == 0 ? 0 : 1);
     }
 
-    private static int run(String name, Method check) throws IllegalAccessException {
+    private static int run(String name, Method check) throws IllegalAccessException, InterruptedException {
         CapturedLog.clear();
         CapturedLog.setBroken(false);
+        awaitExits();
+        EXITS.clear();
         try {
             check.invoke(null);
             // Whatever a check does, it closes what it opened: the next one has to find no worker.
@@ -59,6 +67,25 @@ final class Checks {
             }
         }
         return lines.toString();
+    }
+
+    private static void awaitExits() throws InterruptedException {
+        for (Thread thread : Thread.getAllStackTraces().keySet()) {
+            if (thread.getName().equals("topic-sharing-exit")) {
+                thread.join();
+            }
+        }
+    }
+
+    /** The process ends with code 1. */
+    static void exits(Object about) throws InterruptedException {
+        awaitExits();
+        equal(EXITS.poll(), 1, about);
+    }
+
+    static void goesOn(Object about) throws InterruptedException {
+        awaitExits();
+        equal(EXITS.peek(), null, about);
     }
 
     static Random random() {

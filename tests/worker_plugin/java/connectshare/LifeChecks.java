@@ -1,6 +1,9 @@
 package connectshare;
 
 import static connectshare.Checks.equal;
+import static connectshare.Checks.exits;
+import static connectshare.Checks.goesOn;
+import static connectshare.Checks.refused;
 import static connectshare.Checks.same;
 import static connectshare.Checks.stops;
 import static connectshare.Checks.that;
@@ -69,11 +72,19 @@ final class LifeChecks {
         Worker.alive(worker.first, "closed");
     }
 
-    /** A second worker of the same group in a JVM leaves the counters of the first alone. */
-    public static void countersOfTheSameName() throws Exception {
+    /** A second worker in a JVM, of another group or with other topics, is refused; the first goes on, and so do its connectors. */
+    public static void aSecondWorker() throws Exception {
         try (Worker worker = new Worker()) {
-            TopicSharingInterceptor other = Worker.client(Worker.properties("offset.storage.topic", "x"));
-            other.close();
+            for (String[] other : new String[][] {{"group.id", "victim"}, {"offset.storage.topic", "x"}}) {
+                String said = refused(() -> Worker.client(Worker.properties(other)), "the worker of this JVM is of 'com.acme'");
+                that(CapturedLog.lines("ERROR Refused a client").get(0).contains(said), CapturedLog.lines(""));
+                CapturedLog.clear();
+            }
+            refused(() -> Worker.connectorClient(
+                "connect.management.topic.sharing.support", "enabled", "group.id", "victim", "config.storage.topic", Worker.CONFIG,
+                "status.storage.topic", Worker.STATUS, "offset.storage.topic", Worker.OFFSET), "it is of cluster group 'victim'");
+            Object key = Worker.goodKey(Worker.OFFSET, "x");
+            equal(Worker.connectorClient().onSend(Worker.toSend(Worker.OFFSET, key, null)).key(), Worker.prefixed("com.acme", key), "good");
             equal(beans().size(), 3, beans());
             equal(counter(Worker.CONFIG, "Stopped"), false, "first");
         }
@@ -81,18 +92,20 @@ final class LifeChecks {
     }
 
     /** The first reason stays, and is said once however many threads meet trouble at a time. */
-    public static void aLatchClosesOnce() {
-        Latch latch = new Latch("this worker");
+    public static void aLatchClosesOnce() throws Exception {
+        Latch latch = Latch.ofWorker();
         that(!latch.closed(), "open");
         that(latch.close("first trouble", null).getMessage().startsWith("first trouble; nothing is read"), "first");
+        exits("first");
         latch.close("second trouble", new IllegalStateException());
         latch.remind();
         that(latch.closed() && latch.refusal().getMessage().contains("first trouble"), latch.refusal().getMessage());
         equal(CapturedLog.lines("ERROR").size(), 1, CapturedLog.lines(""));
+        goesOn("second");
     }
 
     /** What stops a connector's client does not stop the worker; what stops the worker stops them all. */
-    public static void latches() {
+    public static void latches() throws Exception {
         try (Worker worker = new Worker()) {
             TopicSharingInterceptor bad = Worker.connectorClient();
             TopicSharingInterceptor good = Worker.connectorClient();
@@ -104,7 +117,9 @@ final class LifeChecks {
             Worker.alive(worker.first, "worker");
             that(CapturedLog.lines("ERROR").get(0).contains("by this client of a connector"), CapturedLog.lines("ERROR"));
 
+            goesOn("connector");
             stops(() -> worker.first.onSend(Worker.toSend(Worker.CONFIG, 7, null)), "worker");
+            exits("worker");
             stops(() -> good.onSend(Worker.toSend(Worker.OFFSET, key, null)), "good");
             equal(good.onConsume(Worker.poll(Worker.read(Worker.OFFSET, 0, 0, Worker.prefixed("com.acme", key), null))).count(), 0, "good");
             var other = Worker.toSend(Worker.OTHER, 7, 7);

@@ -1,6 +1,8 @@
 package connectshare;
 
 import static connectshare.Checks.equal;
+import static connectshare.Checks.exits;
+import static connectshare.Checks.goesOn;
 import static connectshare.Checks.refused;
 import static connectshare.Checks.same;
 import static connectshare.Checks.stops;
@@ -238,6 +240,34 @@ final class SealChecks {
                     // At the start, too: a worker without keys may be beside sealed groups for good.
                     equal(worker.first.onConsume(poll(read(Worker.TOPICS[type], 0, 1, ownKey(type, "x"),
                         sealed(keys(9), type, ownKey(type, "x"), VALUE, 1)))).count(), 0, "start");
+                }
+            }
+        }
+    }
+
+    /** A group most of whose configurations look sealed is not written to without keys, unless the file says that it is plain. */
+    public static void theKeysLineIsMissing() throws Exception {
+        for (int sealed = 0; sealed <= 3; sealed++) {
+            for (String word : new String[] {null, "off"}) {
+                try (Worker worker = new Worker(MODE, word)) {
+                    for (int n = 0; n < 5; n++) {
+                        // A removed one counts for nothing, and neither do records of others.
+                        byte[] value = n == 4 ? NULL : n < sealed ? sealed(SEVEN, 0, ownKey(0, "" + n), VALUE, 1) : VALUE;
+                        worker.first.onConsume(poll(read(Worker.CONFIG, 0, 2 * n, ownKey(0, "" + n), VALUE)));
+                        worker.first.onConsume(poll(read(Worker.CONFIG, 0, 2 * n + 1, ownKey(0, "" + n), value)));
+                        worker.first.onConsume(poll(read(Worker.CONFIG, 0, 99, "other." + ownKey(0, "" + n), sealed(SEVEN, 0, "x", VALUE, 1))));
+                    }
+                    ProducerRecord<Object, Object> record = toSend(Worker.STATUS, Worker.goodKey(Worker.STATUS, "x"), VALUE);
+                    if (sealed < 3 || word != null) {
+                        worker.first.onSend(record);
+                        goesOn(sealed);
+                    } else {
+                        String said = stops(() -> worker.first.onSend(record), sealed).getMessage();
+                        that(said.startsWith("3 of 4 values of this group on the config topic look sealed, such as shared-configs[0]@5"), said);
+                        exits(sealed);
+                    }
+                    // What comes after the first write is refused record by record.
+                    worker.first.onConsume(poll(read(Worker.CONFIG, 0, 100, ownKey(0, "late"), sealed(SEVEN, 0, ownKey(0, "late"), VALUE, 1))));
                 }
             }
         }
