@@ -17,7 +17,7 @@ _NAMES = {
         FencedError FlushInProgressError GroupMembershipError GroupProtocolError InvalidClusterGroupIdError
         KeyFormatError LiveMembersError LogFailedError NotStartedError OpenTransactionError
         PartitionCountError PlainTopicsError PrivilegedWriteError ReadToEndTimeoutError RecordError
-        RecordFileError ReplicationFactorError StoreClosedError StoreError TaskCountError TopicError
+        RecordFileError ReplicationFactorError SealedGroupError StoreClosedError StoreError TaskCountError TopicError
         TopicMissingError TopicNotCompactedError TopicRecreatedError UnreadableHeadersError UsageError
         ValueFormatError WorkerPluginError WriteError
     """,

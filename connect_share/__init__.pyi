@@ -22,6 +22,7 @@ from connect_share.errors import ReadToEndTimeoutError as ReadToEndTimeoutError
 from connect_share.errors import RecordError as RecordError
 from connect_share.errors import RecordFileError as RecordFileError
 from connect_share.errors import ReplicationFactorError as ReplicationFactorError
+from connect_share.errors import SealedGroupError as SealedGroupError
 from connect_share.errors import StoreClosedError as StoreClosedError
 from connect_share.errors import StoreError as StoreError
 from connect_share.errors import TaskCountError as TaskCountError

@@ -217,6 +217,10 @@ class PlainTopicsError(StoreError):
     """Sharing is enabled, but the topics hold plain records only: this group was never migrated."""
 
 
+class SealedGroupError(StoreError):
+    """The worker file says nothing about sealing, but most of the group's configurations look sealed; nothing was written."""
+
+
 class LiveMembersError(StoreError):
     """Java workers of the same Connect group are alive: two writers would overwrite each other."""
 

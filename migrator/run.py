@@ -23,10 +23,9 @@ from connect_share.backup.record_file import half_written
 from connect_share.errors import AlreadyAppliedError, PlanFileError, PlanRejectedError
 from connect_share.model.config_state import TargetState
 from connect_share.model.records import OffsetRange, TopicType
-from connect_share.sealing import KEYS_PROPERTY
+from connect_share.sealing import KEYS_PROPERTY, SEALING_PROPERTY
 from connect_share.transform.sealed import Sealing
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
-from connect_share.worker_config.worker import SEALING_PROPERTY
 from migrator.copy.copy_job import SliceEvidence
 from migrator.plan import MigrationPlan, PlannedSealing, PlanPart, load_model, read_plan_file
 

@@ -55,12 +55,11 @@ from connect_share.model.keys import (
 from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import is_removal, removal, removal_value
 from connect_share.model.status import StatusFold
-from connect_share.sealing import KEYS_PROPERTY, KeyRing, Refusal, SealingMode, TopicSeals
+from connect_share.sealing import KEYS_PROPERTY, SEALING_PROPERTY, KeyRing, Refusal, SealingMode, TopicSeals
 from connect_share.sealing.cipher import is_sealed, key_id
 from connect_share.transform.canonical import canonical_config
 from connect_share.transform.rules import KeyTransform
 from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.worker import SEALING_PROPERTY
 
 
 @dataclass

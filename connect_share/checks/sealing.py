@@ -22,10 +22,9 @@ from connect_share.console.options import add_topics, topic_set_of
 from connect_share.contents.groups import Contents, Newest, SealCount, SealKind, TopicContents, ids_text, read_topics
 from connect_share.errors import listed
 from connect_share.model.records import TopicType
-from connect_share.sealing import KEYS_PROPERTY, Refusal, SealingMode
+from connect_share.sealing import KEYS_PROPERTY, SEALING_PROPERTY, Refusal, SealingMode
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.config_providers import references
-from connect_share.worker_config.worker import SEALING_PROPERTY
 
 _PROVIDERS: Final = "org.apache.kafka.common.config.provider."
 _BY_OTHERS, _BY_GROUP = stat.S_IROTH | stat.S_IWOTH, stat.S_IRGRP | stat.S_IWGRP

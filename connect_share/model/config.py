@@ -6,7 +6,7 @@ import base64
 import binascii
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
@@ -192,6 +192,22 @@ class ConfigFold:
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Replace the whole state by what :meth:`saved` returned."""
         self._tables = ConfigTables.read(saved)
+
+    def living_keys(self) -> Iterator[bytes]:
+        """Yield the keys, without the prefix, whose values are in the state; no target state that may be a default."""
+        tables = self._tables
+        yield from map(ConfigKey.CONNECTOR.key, tables.connectors)
+        yield from map(ConfigKey.COMMIT.key, tables.task_counts)
+        yield from map(ConfigKey.TASK_COUNT.key, tables.task_count_records)
+        for connector, state in tables.target_states.items():
+            if state is not TargetState.STARTED:
+                yield ConfigKey.TARGET_STATE.key(connector)
+        for table in (tables.committed, tables.deferred):
+            for connector, tasks in table.items():
+                for task in tasks:
+                    yield ConfigKey.TASK.key(ConnectorTaskId(connector, task))
+        if tables.session_key is not None:
+            yield ConfigKey.SESSION_KEY.key("")
 
     def apply(self, record: Record, *, started: bool = True) -> list[ConfigEvent]:
         """Apply the next record, and return the events for listeners, in order.

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any, Final
 
-from connect_share.errors import ConfigError
+from connect_share.errors import ConfigError, SealedGroupError
+from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import MARKER, ClusterGroupId, is_original_key
 from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import removal_value
@@ -24,7 +25,8 @@ from connect_share.sealing.key_ring import KeyRing
 
 _log = logging.getLogger(__name__)
 
-KEYS_PROPERTY: Final = "connect.management.topic.sharing.encryption.keys"
+SEALING_PROPERTY: Final = "connect.management.topic.sharing.encryption"
+KEYS_PROPERTY: Final = f"{SEALING_PROPERTY}.keys"
 # NIST SP 800-38D: a key with random IVs seals 2^32 values at most.
 ROTATE_AFTER: Final = 2**31
 _LOGGED_AT_FIRST: Final = 100
@@ -53,6 +55,7 @@ class TopicSeals:
         cluster_group_id: whose records.
         keys: of the group; ``None``: nothing is sealed, and what is sealed is refused.
         mode: see there.
+        says_sealing: the worker file says whether the group is sealed. Where it does not, :meth:`end_start` looks.
 
     Attributes:
         refused: how many own records were refused, by reason.
@@ -67,6 +70,8 @@ class TopicSeals:
         cluster_group_id: ClusterGroupId,
         keys: KeyRing | None,
         mode: SealingMode = SealingMode.REQUIRED,
+        *,
+        says_sealing: bool = True,
     ) -> None:
         self.refused: Counter[Refusal] = Counter()
         self._topic_type = topic_type
@@ -79,6 +84,9 @@ class TopicSeals:
         self._numbers = count(1)
         self._freshness = Freshness()
         self._unknown: dict[bytes, str] = {}
+        # Where the newest living value of each key looks sealed, ``None``: it is plain. Not asked for otherwise, nor later.
+        looks = topic_type is TopicType.CONFIG and keys is None and not says_sealing
+        self._looks: dict[bytes, str | None] | None = {} if looks else None
         self._logged_s = -_LOGGED_EVERY_S
 
     @property
@@ -108,13 +116,17 @@ class TopicSeals:
         To be called in log order per partition. Never raises for a record's content.
         """
         key, value = record.key, record.value
-        if self._cipher is None and not is_sealed(value):
+        if self._cipher is None and self._looks is None and not is_sealed(value):
             return record
         if key is None or not key.startswith(self._prefix):
             return record
         if not is_original_key(self._topic_type, key, len(self._prefix)):
             return record
+        if self._looks is not None:
+            self._look(record, key)
         if not is_sealed(value):
+            if self._cipher is None:
+                return record
             if self._mode is SealingMode.REQUIRED:
                 self._refuse(record, Refusal.TOMBSTONE if value is None else Refusal.PLAIN)
                 return None
@@ -126,9 +138,7 @@ class TopicSeals:
         opened = self._cipher.open(key, value)
         if not isinstance(opened, Opened):  # of an enum's member it would take longer than all other questions here
             if opened is Refusal.UNKNOWN_KEY:
-                self._unknown[key] = (
-                    f"{record.topic}[{record.partition}]@{record.offset} is sealed with key {key_id(value)}"
-                )
+                self._unknown[key] = f"{_place(record)} is sealed with key {key_id(value)}"
             self._refuse(record, opened)
             return None
         if self._unknown:
@@ -145,7 +155,7 @@ class TopicSeals:
 
     def open_all(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield what the fold has to see of these records."""
-        sealing = self._cipher is not None
+        sealing = self._cipher is not None or self._looks is not None
         for record in records:
             opened = self.open(record) if sealing or is_sealed(record.value) else record
             if opened is not None:
@@ -157,7 +167,18 @@ class TopicSeals:
         Raises:
             ConfigError: a record that nothing newer has replaced is sealed with a key that is not here: the group would look
                 as if it had no connectors.
+            SealedGroupError: the worker file says nothing about sealing, and more of the group's configurations look sealed
+                than plain.
         """
+        looks, self._looks = self._looks or {}, None
+        sealed = [place for place in looks.values() if place is not None]
+        if 2 * len(sealed) > len(looks):
+            raise SealedGroupError(
+                f"{len(sealed):,} of {len(looks):,} values of this group on the config topic look sealed, such as "
+                f"{sealed[-1]}, but the worker file has no line {KEYS_PROPERTY}: put it back. If this group was never "
+                "sealed, somebody else may have written them to stop it: find out who, and set "
+                f"{SEALING_PROPERTY}=off to start as a plain group"
+            )
         if self._unknown and self._keys is not None:
             place = next(iter(self._unknown.values()))
             raise ConfigError(
@@ -165,6 +186,17 @@ class TopicSeals:
                 "group's records cannot be opened): put the missing key behind those that are there",
                 property_name=KEYS_PROPERTY,
             )
+
+    def _look(self, record: Record, key: bytes) -> None:
+        assert self._looks is not None  # noqa: S101 - asked by the caller
+        self._looks.pop(key, None)
+        if record.value not in {None, JSON_NULL}:
+            self._looks[key] = _place(record) if is_sealed(record.value) else None
+
+    def restored(self, plain_keys: Iterable[bytes]) -> None:
+        """Take note of keys, without the prefix, whose plain values a checkpoint has: they are not read again."""
+        if self._looks is not None:
+            self._looks |= dict.fromkeys(self._prefix + key for key in plain_keys)
 
     def _in_place_of_replay(self, record: Record) -> Record | None:
         """Return what moves the position and nothing else: a reader that remembers less applies the record, and moves."""
@@ -183,8 +215,7 @@ class TopicSeals:
         now_s = time.monotonic()
         if self.refused.total() <= _LOGGED_AT_FIRST or now_s - self._logged_s >= _LOGGED_EVERY_S:
             self._logged_s = now_s
-            place = (record.topic, record.partition, record.offset)
-            _log.error("Refused the record at %s[%d]@%d: %s", *place, reason.value)
+            _log.error("Refused the record at %s: %s", _place(record), reason.value)
 
     def saved(self, state: Any) -> Any:
         """Return the state of a fold, with what has to be remembered beside it, as plain values for JSON."""
@@ -215,6 +246,10 @@ class TopicSeals:
 
     def _made_with(self) -> dict[str, str]:
         return {"sealing": self._mode.value, "keys": "" if self._keys is None else self._keys.fingerprint()}
+
+
+def _place(record: Record) -> str:
+    return f"{record.topic}[{record.partition}]@{record.offset}"
 
 
 LEEWAY_MS: Final = 60_000

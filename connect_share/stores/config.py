@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Final, Protocol, Unpack, assert_never
+from typing import Any, Final, Protocol, Unpack, assert_never
 
 from connect_share.errors import (
     BrokerError,
@@ -257,6 +257,12 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
                 transactional_id=worker_config.transactional_id,
                 topic=self.topic,
             )
+
+    def restore(self, saved: Any) -> None:
+        """Replace the state by a saved one, as :meth:`KafkaTopicBasedBackingStore.restore`."""
+        super().restore(saved)
+        if self._seals is not None:
+            self._seals.restored(self._fold.living_keys())
 
     def start(self) -> None:
         """Make sure of the topic and read it to its end; from then on the listener is called.

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 from connect_share.errors import ConfigError, InvalidClusterGroupIdError, listed, refusal
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import TopicType
-from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode, TopicSeals
+from connect_share.sealing import KEYS_PROPERTY, SEALING_PROPERTY, KeyRing, SealingMode, TopicSeals
 from connect_share.worker_config.client_translation import (
     CONSUMER_SETTINGS,
     PRODUCER_SETTINGS,
@@ -38,7 +38,6 @@ from connect_share.worker_config.secret_values import clear_text_secrets
 from connect_share.worker_config.strimzi import load_kafka_connect
 
 SHARING_PROPERTY: Final = "connect.management.topic.sharing.support"
-SEALING_PROPERTY: Final = "connect.management.topic.sharing.encryption"
 TOPIC_PROPERTIES: Final[Mapping[TopicType, str]] = {
     TopicType.CONFIG: "config.storage.topic",
     TopicType.OFFSET: "offset.storage.topic",
@@ -135,6 +134,7 @@ class WorkerConfig(BaseModel):
     Attributes:
         sharing_enabled: ``connect.management.topic.sharing.support`` is ``enabled`` (KIP-1173).
         sealing_mode, sealing_keys: ``connect.management.topic.sharing.encryption`` and its ``.keys``.
+        says_sealing: one of the two is there. Where neither is, a group that looks sealed is not started, nor written to.
         worker_sync_timeout_ms, offset_flush_interval_ms, offset_flush_timeout_ms: milliseconds.
         config_storage_replication_factor and the like: -1 is the broker's default.
 
@@ -177,6 +177,7 @@ class WorkerConfig(BaseModel):
     sharing_enabled: bool = False
     sealing_mode: SealingMode = SealingMode.OFF
     sealing_keys: KeyRing | None = None
+    says_sealing: bool = False
     worker_sync_timeout_ms: int = 3_000
     worker_unsync_backoff_ms: int = 300_000
     offset_flush_interval_ms: int = 60_000
@@ -252,6 +253,7 @@ class WorkerConfig(BaseModel):
             )
         default, words = "off" if keys is None else "required", tuple(mode.value for mode in SealingMode)
         values["sealing_mode"] = SealingMode(_word(resolved, SEALING_PROPERTY, default, words))
+        values["says_sealing"] = keys is not None or bool(resolved.get(SEALING_PROPERTY, "").strip())
         for name, limits in _INTEGERS.items():
             if text := resolved.get(name, "").strip():
                 values[name] = _integer(name, text, limits)
@@ -305,7 +307,9 @@ class WorkerConfig(BaseModel):
             ConfigError: there are keys, and the library ``cryptography`` is not installed.
         """
         group = self.cluster_group_id
-        return None if group is None else TopicSeals(topic_type, group, self.sealing_keys, self.sealing_mode)
+        if group is None:
+            return None
+        return TopicSeals(topic_type, group, self.sealing_keys, self.sealing_mode, says_sealing=self.says_sealing)
 
     @property
     def transactional_id(self) -> str:

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from connect_share.errors import ConfigError
+from connect_share.errors import ConfigError, SealedGroupError
 from connect_share.model.config_state import RestartRequest, SessionKey
 from connect_share.model.keys import prefix_key
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
 from connect_share.model.status import ConnectorStatus, State, TaskStatus
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.sealing.cipher import key_id
-from connect_share.storage import ConnectStorage
+from connect_share.storage import ConnectStorage, SharedTopics
 from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
@@ -29,7 +29,7 @@ from tests.lab.embedded.broker import LocalBroker
 from tests.lab.embedded.worker import write_properties
 from tests.support.console import console
 from tests.support.migration_site import run as migrate
-from tests.support.sealed import ATTACKS, Attacked, Late, key_text, sealed
+from tests.support.sealed import ATTACKS, Attacked, Late, key_text, keys_by_provider, sealed
 from tests.support.sealed_stores import (
     FILE,
     KINDS,
@@ -131,6 +131,45 @@ def test_keys_are_rotated_and_a_missing_one_ends_the_start(shared: Any) -> None:
         assert refused(storage) == [1, 0, 0]
 
 
+def test_a_group_that_has_lost_its_keys_is_not_touched(shared: Any, tmp_path: Path) -> None:
+    lines = shared.properties("group-a") | SHARING
+    provided = lines | keys_by_provider(tmp_path)
+    checkpoint = tmp_path / "checkpoint"
+    with ConnectStorage(WorkerConfig.from_properties(lines), checkpoint=checkpoint) as storage:
+        put(storage)  # from before the group was sealed
+    with ConnectStorage(WorkerConfig.from_properties(provided | {MODE: "accept"})) as storage:
+        put(storage)
+        put(storage, "d")
+        before = believed(storage)
+    there = {kind: len(shared.read(kind)) for kind in KINDS}
+    for options in ({}, {"checkpoint": checkpoint}):
+        with pytest.raises(
+            SealedGroupError, match=rf"look sealed, such as {shared.topics['config']}\[0\]@\d+, but"
+        ) as lost:
+            ConnectStorage(WorkerConfig.from_properties(lines), **options).start()
+        assert f"no line {KEYS_PROPERTY}: put it back" in str(lost.value)
+    with SharedTopics(WorkerConfig.from_properties(lines)) as topics, pytest.raises(SealedGroupError):
+        topics.storage("group-a").start()
+    with pytest.raises(SealedGroupError):
+        KafkaConfigBackingStore(WorkerConfig.from_properties(lines)).start()
+    with pytest.raises(ConfigError, match="is sealed with key 7, but"):
+        fresh(shared, keys=key_text(9))
+    keys = tmp_path / "keys.properties"
+    aside = keys.rename(tmp_path / "aside")
+    with pytest.raises(ConfigError, match=KEYS_PROPERTY):
+        WorkerConfig.from_properties(provided)
+    aside.rename(keys)
+    undeclared = {name: value for name, value in provided.items() if not name.startswith("config.providers")}
+    with pytest.raises(ConfigError, match=KEYS_PROPERTY):
+        WorkerConfig.from_properties(undeclared)
+    assert {kind: len(shared.read(kind)) for kind in KINDS} == there
+    with ConnectStorage(WorkerConfig.from_properties(provided | {MODE: "accept"})) as storage:
+        assert believed(storage) == before
+    # Who says that the group is plain gets what is plain.
+    with ConnectStorage(worker(shared, keys=None, mode="off")) as storage:
+        assert storage.config.snapshot().connectors() == {"c"}
+
+
 def test_a_group_is_switched_by_accept(shared: Any) -> None:
     with ConnectStorage(worker(shared, keys=None)) as storage:
         put(storage)
@@ -146,7 +185,7 @@ def test_a_group_is_switched_by_accept(shared: Any) -> None:
         assert storage.config.skipped() == {}
     assert fresh(shared)[0].connectors() == {"c"}
     # Back again: without keys nothing sealed is read.
-    with ConnectStorage(worker(shared, keys=None)) as storage:
+    with ConnectStorage(worker(shared, keys=None, mode="off")) as storage:
         assert believed(storage)[0] == before[0]
         assert refused(storage)[0] == 4
 

@@ -23,7 +23,6 @@ from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KeyRing
 from connect_share.sealing.cipher import Cipher
 from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.worker import SEALING_PROPERTY
 from tests.support.checked import folded
 from tests.support.sealed import GROUP, KEYS, key_text, sharing_worker
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -13,10 +13,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connect_share import ConfigError, KeyRing, SealingMode, UsageError, replay_config, replay_offsets, replay_status
-from connect_share.model.config import ConfigFold
+from connect_share import (
+    ConfigError,
+    KeyRing,
+    SealedGroupError,
+    SealingMode,
+    UsageError,
+    replay_config,
+    replay_offsets,
+    replay_status,
+)
+from connect_share.model.config import (
+    ConfigFold,
+    connector_config_record,
+    target_state_record,
+    task_commit_record,
+    task_config_record,
+    task_count_record,
+)
+from connect_share.model.config_state import TargetState
 from connect_share.model.keys import ClusterGroupId
-from connect_share.model.records import Record, TopicType
+from connect_share.model.records import ConnectorTaskId, Record, TopicType
 from connect_share.sealing import Refusal, TopicSeals
 from connect_share.sealing import seals as topic_seals
 from connect_share.sealing.cipher import LATEST_MS
@@ -58,6 +75,67 @@ def test_what_a_group_writes_it_reads(topic_type: TopicType) -> None:
         removal = b"null" if topic_type is TopicType.CONFIG else None
         assert taken(step, record(key, wire)) == (key, removal if value is None else value)
     assert not step.refused
+
+
+PLAIN_FORMS = (VALUE, b'{"tasks":1}')
+FORMS = {"plain": PLAIN_FORMS[0], "sealed": b"\1" + bytes(60), "null": b"null", "tombstone": None}
+WRITTEN = st.lists(st.tuples(st.integers(0, 5), st.sampled_from([*FORMS])), max_size=40)
+
+
+def unsaid(checkpointed: Iterable[bytes] = ()) -> TopicSeals:
+    """A step of a worker whose file says nothing about sealing."""
+    step = TopicSeals(TopicType.CONFIG, GROUP, None, SealingMode.OFF, says_sealing=False)
+    step.restored(checkpointed)
+    return step
+
+
+@given(checkpointed=st.sets(st.integers(0, 5)), written=WRITTEN)
+def test_a_group_that_looks_sealed_is_not_started_without_a_word(
+    checkpointed: set[int], written: list[tuple[int, str]]
+) -> None:
+    living = dict.fromkeys(checkpointed, "plain")
+    records = []
+    for at, (number, form) in enumerate(written):
+        records += [
+            record(b"com.acme.connector-%d" % number, FORMS[form], at),
+            record(b"com.acme.x.connector-%d" % number, FORMS["sealed"], at),
+            record(b"connector-%d" % number, FORMS["sealed"], at),
+        ]
+        living[number] = form
+    looks = [form for form in living.values() if form in {"plain", "sealed"}]
+    step, stated = unsaid(b"connector-%d" % number for number in checkpointed), seals(TopicType.CONFIG, *OFF[0])
+    assert [*step.open_all(records)] == [*stated.open_all(records)]
+    stated.end_start()
+    if looks.count("sealed") * 2 > len(looks):
+        with pytest.raises(SealedGroupError, match=f"^{looks.count('sealed')} of {len(looks)} values") as caught:
+            step.end_start()
+        assert "hunter2" not in str(caught.value)
+    else:
+        step.end_start()
+        # What is sealed later is refused record by record.
+        step.open(record(CONNECTOR, FORMS["sealed"]))
+        step.end_start()
+
+
+@given(steps=st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["a", "b-1"]), st.integers(0, 2)), max_size=30))
+def test_the_keys_of_a_state_are_those_of_its_records(steps: list[tuple[int, str, int]]) -> None:
+    fold, newest = ConfigFold(GROUP), dict[bytes, bytes | None]()
+    for at, (kind, connector, number) in enumerate(steps):
+        key, value = (
+            lambda name, n: connector_config_record(name, {"n": str(n)}),
+            lambda name, n: (connector_config_record(name, {})[0], b"null"),
+            lambda name, n: task_config_record(ConnectorTaskId(name, n), {}),
+            task_commit_record,
+            lambda name, n: target_state_record(name, [*TargetState][n]),
+            task_count_record,
+        )[kind](connector, number)
+        newest[key] = value
+        fold.apply(record(GROUP.prefix + key, value, at))
+    keys = [*fold.living_keys()]
+    assert len({*keys}) == len(keys)
+    assert {*keys} <= {key for key, value in newest.items() if value != b"null"}
+    named = {key for key in newest if key.startswith(b"connector-")}
+    assert {*keys} & named == {key for key in named if newest[key] != b"null"}
 
 
 @every_topic
