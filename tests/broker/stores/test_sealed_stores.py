@@ -142,11 +142,11 @@ def test_a_group_that_has_lost_its_keys_is_not_touched(shared: Any, tmp_path: Pa
         put(storage, "d")
         before = believed(storage)
     there = {kind: len(shared.read(kind)) for kind in KINDS}
-    for options in ({}, {"checkpoint": checkpoint}):
+    for path in (None, checkpoint):
         with pytest.raises(
             SealedGroupError, match=rf"look sealed, such as {shared.topics['config']}\[0\]@\d+, but"
         ) as lost:
-            ConnectStorage(WorkerConfig.from_properties(lines), **options).start()
+            ConnectStorage(WorkerConfig.from_properties(lines), checkpoint=path).start()
         assert f"no line {KEYS_PROPERTY}: put it back" in str(lost.value)
     with SharedTopics(WorkerConfig.from_properties(lines)) as topics, pytest.raises(SealedGroupError):
         topics.storage("group-a").start()

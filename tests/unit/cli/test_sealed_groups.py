@@ -20,7 +20,7 @@ from connect_share.console import Output
 from connect_share.contents.groups import MOST_IDS, Contents, SealCount, SealKind, total
 from connect_share.model.keys import prefix_key
 from connect_share.model.records import Record, TopicType
-from connect_share.sealing import KeyRing
+from connect_share.sealing import SEALING_PROPERTY, KeyRing
 from connect_share.sealing.cipher import Cipher
 from connect_share.worker_config import WorkerConfig
 from tests.support.checked import folded
