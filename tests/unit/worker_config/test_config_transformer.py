@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from connect_share import (
@@ -220,6 +220,7 @@ configs = st.dictionaries(names, texts, max_size=5)
 KNOWN = {"p": ConfigData({"one": SECRET}), "": ConfigData({"two": "${vault:p:one}tortoise"})}
 
 
+@example({"name": "${${vault:p:one}"}, {"url": f"pre-{SECRET}"}, set())
 @given(
     configs,
     st.dictionaries(names, st.sampled_from(["${vault:p:one}", "changed", f"pre-{SECRET}", "tortoise"])),
@@ -235,7 +236,7 @@ def test_no_secret_is_written_under_a_property_that_refers_to_it(
     for name, text in written.items():
         assert text == (raw[name] if has_reference(raw.get(name, "")) else task[name])
     still_there = sorted(name for name, text in written.items() if SECRET in text)
-    if any("${vault:p:one}" in text for text in raw.values()):
+    if any(SECRET in text for text in one.transform(raw).values()):
         assert one.clear_text_secrets(raw, task) == still_there
     assert set(one.clear_text_secrets(raw, task)) <= set(changes)
 
