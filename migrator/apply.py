@@ -55,13 +55,8 @@ def apply_plan(
 ) -> Manifest:
     """Check a locked plan against the clusters once more, then copy; leaves the manifest beside the plan.
 
-    Args:
-        run: the plan, locked.
-        engine: runs the copy jobs; in this process by default.
-        engine_name: written to the manifest.
-        progress: reports how far it is.
-        isolation_proof: note first what the destination holds of others, for ``verify --isolation``.
-        backup: write first what is read and replaced into a file beside the plan.
+    ``isolation_proof`` notes first what the destination holds of others, for ``verify --isolation``; ``backup`` writes first
+    what is read and replaced into a file beside the plan.
 
     Raises:
         RecordFileError: the backup cannot be written; nothing was written to Kafka.
