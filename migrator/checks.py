@@ -26,7 +26,7 @@ from connect_share.kafka.facts import (
     require_no_open_transaction,
     require_topic,
 )
-from connect_share.kafka.shared_set import create_missing
+from connect_share.kafka.shared_set import create_planned, plan_topics
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model.keys import ConfigKey, parse, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
@@ -224,7 +224,7 @@ def _open_destination(run: MigrationRun, admin: Admin, *, create: bool) -> Opene
     """Check the shared topics; with ``create`` create those that the plan says are to be created."""
     worker, topics = run.destination, run.plan.destination.topics
     specs = [topic_spec(worker, topic_type) for topic_type, planned in topics.items() if planned.create]
-    made = create_missing(admin, specs) if create and specs else []
+    made = create_planned(admin, plan_topics(admin, specs)) if create and specs else []
     facts = read_facts(admin, {topic.topic for topic in topics.values()})
     settings = admin.settings_of_topics(facts)
     opened = {}

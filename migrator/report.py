@@ -1,7 +1,7 @@
 """The evidence folder of a plan: plan, manifest and verification as JSON, the commands that were run, an HTML page.
 
-It holds names and figures, no record and no value. Pages and Markdown are made from templates. Every value is escaped: other
-tenants wrote some names.
+It holds names and figures, no record and no value. Pages are made from templates. Every value is escaped: other tenants wrote
+some names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -334,8 +334,6 @@ def _backup(manifest: Manifest | None) -> list[Row]:
 
 
 _BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[kMG]?B|×|%)(?!\w))")
-_MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~&!$])")
-_BLANK_LINES: Final = re.compile(r"\n\s*\n")
 
 
 def render_page(template: str, *, package: str = "migrator.report", **values: object) -> str:
@@ -346,31 +344,26 @@ def render_page(template: str, *, package: str = "migrator.report", **values: ob
         package: its templates may extend and import those of this package.
         values: what the template shows; only :class:`markupsafe.Markup` is taken as HTML.
     """
-    return _environment(package, _as_html).get_template(template).render(values)
-
-
-def render_markdown(template: str, *, package: str, **values: object) -> str:
-    """Return a Markdown document; the arguments are those of :func:`render_page`."""
-    text = _environment(package, _as_markdown).get_template(template).render(values)
-    return _BLANK_LINES.sub("\n\n", text).strip() + "\n"
+    return templates_of(package).get_template(template).render(values)
 
 
 @cache
-def _environment(package: str, finalize: Callable[[object], str]) -> Environment:
+def templates_of(package: str) -> Environment:
+    """Return the templates of a package, and those of this one."""
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     loaders = [PackageLoader(each) for each in dict.fromkeys((package, "migrator.report"))]
     return Environment(
         loader=ChoiceLoader(loaders),
         autoescape=True,
-        finalize=finalize,
+        finalize=_as_html,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
 
 
-def _shown(value: object) -> str:
+def shown_value(value: object) -> str:
     """Return a value as plain text: a number with separators, and an escape for what would mislead the reader's eye."""
     return printable(f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value))
 
@@ -379,13 +372,4 @@ def _as_html(value: object) -> str:
     """Return text for autoescape; a number stays on one line with its unit."""
     from markupsafe import Markup
 
-    return value if isinstance(value, Markup) else _BEFORE_UNIT.sub("\u00a0", _shown(value))
-
-
-def _as_markdown(value: object) -> str:
-    """Return text without anything that Markdown takes as markup."""
-    from markupsafe import Markup
-
-    if isinstance(value, Markup):
-        return value
-    return Markup(_MARKDOWN.sub(r"\\\1", _shown(value)).replace("://", ":\\//"))  # noqa: S704 - escaped here
+    return value if isinstance(value, Markup) else _BEFORE_UNIT.sub("\u00a0", shown_value(value))

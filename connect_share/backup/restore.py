@@ -28,7 +28,7 @@ from connect_share.errors import CopyError, RestoreRejectedError, listed
 from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.create import ensure_topic, topic_spec
 from connect_share.kafka.facts import admin_of, destination_settings, require_no_live_workers
-from connect_share.kafka.shared_set import create_missing
+from connect_share.kafka.shared_set import create_planned, plan_topics
 from connect_share.model.keys import ClusterGroupId, StatusKey, connector_of, prefix_of
 from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import is_removal, removal_value
@@ -460,7 +460,7 @@ class Restore:
         with admin_of(self.worker) as admin:
             require_no_live_workers(admin, self.worker.group_id, side=self.stopped.side)
             specs = [topic_spec(self.worker, topic_type) for topic_type in TopicType]
-            create_missing(admin, specs)
+            create_planned(admin, plan_topics(admin, specs))
             for spec in specs:
                 ensure_topic(admin, spec)
         restored = Restored(Counter(), 0, 0.0)

@@ -203,7 +203,9 @@ class Program:
 
         ``argv`` is ``None`` for the arguments of this process, which ends then.
         """
-        _open_closed_streams()
+        for stream, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+            if getattr(sys, stream) is None:  # closed, as some schedulers do
+                setattr(sys, stream, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - until the end
         given = list(sys.argv[1:] if argv is None else argv)
         verb = given[0] if given else ""
         # Before all arguments are parsed: wrong usage is reported in that form, too.
@@ -373,9 +375,3 @@ def _flushed(out: Output, code: int) -> int:
             out.error(unwritable(error))
         return code or 1
     return code
-
-
-def _open_closed_streams() -> None:
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # closed, as some schedulers do
-            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - until the end

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from typing import Final, TextIO
 
 _BAR_WIDTH: Final = 24
@@ -12,25 +13,21 @@ _BAR_EVERY_S: Final = 0.1
 _LINE_EVERY_S: Final = 2.0
 
 
-class ProgressLine:
+@dataclass
+class ProgressLine(AbstractContextManager["ProgressLine"]):
     """The progress of phases with rate and time left. A context manager: its end closes the last phase."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._terminal = stream.isatty()
-        self._what = ""
-        self._total = 0
-        self._done = 0
-        self._started_s = 0.0
-        self._shown_s = 0.0
-
-    def __enter__(self) -> ProgressLine:
-        return self
+    stream: TextIO
+    _what: str = ""
+    _total: int = 0
+    _done: int = 0
+    _started_s: float = 0.0
+    _shown_s: float = 0.0
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self._close()
-        elif self._what and self._terminal:
+        elif self._what and self.stream.isatty():
             self._print("\n")  # an error leaves the bar where it was
 
     def phase(self, what: str, total: int) -> None:
@@ -44,7 +41,7 @@ class ProgressLine:
         """Report further records."""
         self._done += records
         now_s = time.monotonic()
-        if now_s - self._shown_s >= (_BAR_EVERY_S if self._terminal else _LINE_EVERY_S):
+        if now_s - self._shown_s >= (_BAR_EVERY_S if self.stream.isatty() else _LINE_EVERY_S):
             self._shown_s = now_s
             self._show(ended=False)
 
@@ -56,7 +53,7 @@ class ProgressLine:
     def _show(self, *, ended: bool) -> None:
         elapsed_s = max(time.monotonic() - self._started_s, 1e-6)
         rate = self._done / elapsed_s
-        if not self._terminal:
+        if not self.stream.isatty():
             line = {
                 "phase": self._what,
                 "records": self._done,
@@ -78,4 +75,4 @@ class ProgressLine:
 
     def _print(self, text: str) -> None:
         with suppress(OSError):  # a closed stderr must not end the work
-            print(text, end="", file=self._stream, flush=True)
+            print(text, end="", file=self.stream, flush=True)

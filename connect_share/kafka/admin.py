@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import math
 import re
 import socket
 import ssl
@@ -22,6 +21,7 @@ from typing import Any, Final, Self, TypeVar
 from connect_share.errors import AuthorizationError, BrokerError, BrokerTimeoutError, BrokerUnavailableError
 from connect_share.kafka.client import (
     OFFSET_INVALID,
+    UNKNOWN_TOPIC,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
@@ -165,10 +165,9 @@ def result_of(
     except TimeoutError as exc:
         raise unanswered(doing, timeout_s) from exc
     except KafkaException as exc:
-        error = translate(exc, doing, needs)
-        if missing_ok and is_unknown_topic(error):
+        if missing_ok and exc.args[0].name() in UNKNOWN_TOPIC:
             return None
-        raise error from exc
+        raise translate(exc, doing, needs) from exc
 
 
 _ISOLATION: Final = {
@@ -207,7 +206,7 @@ class Admin:
         self._timeout_s = timeout_s
         self._trouble: KafkaError | None = None
         self._answered = False
-        self._created_s: dict[str, float] = {}
+        self._new_until_s: dict[str, float] = {}
         self._open: AdminClient | None = admin_client(settings, client_id=client_id, on_error=self._note_trouble)
 
     def __enter__(self) -> Self:
@@ -344,7 +343,9 @@ class Admin:
                         for partition in ordered
                     )
                     found[name] = TopicDescription(name, topic_id_text(description.topic_id), partitions)
-            unheard = [name for name in wanted if name not in found and self._is_new(name)]
+            unheard = [
+                name for name in wanted if name not in found and self._new_until_s.get(name, 0) > time.monotonic()
+            ]
             if unheard:
                 raise BrokerError(f"a broker has not heard of the new topic {unheard[0]} yet", retriable=True)
             return found
@@ -543,10 +544,7 @@ class Admin:
             raise translate(exc, doing, TopicRight.CREATE) from exc
         result_of(futures[request.topic], doing, TopicRight.CREATE, timeout_s=limit_s)
         if not validate_only:
-            self._created_s[request.topic] = time.monotonic()
-
-    def _is_new(self, topic: str) -> bool:
-        return time.monotonic() < self._created_s.get(topic, -math.inf) + _SPREAD_S
+            self._new_until_s[request.topic] = time.monotonic() + _SPREAD_S
 
     def delete_topics(self, names: Sequence[str]) -> None:
         """Delete topics; those that do not exist are fine."""
@@ -556,14 +554,21 @@ class Admin:
                 sorted(set(names)), operation_timeout=self._timeout_s, request_timeout=self._timeout_s
             )
             for name, future in futures.items():
-                self._created_s.pop(name, None)
+                self._new_until_s.pop(name, None)
                 result_of(
                     future, f"deleting topic {name}", TopicRight.DELETE, missing_ok=True, timeout_s=self._timeout_s
                 )
 
     def topic_names(self) -> frozenset[str]:
         """Return the names of all topics one may see, Kafka's own included."""
-        return frozenset(self._metadata().topics)
+
+        def ask(timeout_s: float) -> frozenset[str]:
+            try:
+                return frozenset(self._client.list_topics(timeout=timeout_s).topics)
+            except KafkaException as exc:
+                raise translate(exc, "asking for metadata") from exc
+
+        return self._retried(ask)
 
     def connect_groups(self, group_id: str | None = None, *, timeout_s: float | None = None) -> dict[str, int]:
         """Return the Connect groups the cluster knows, or just this one, with the number of their live members.
@@ -613,7 +618,7 @@ class Admin:
 
     def broker_count(self) -> int:
         """Return the number of brokers that are up."""
-        return len(self._metadata().brokers)
+        return len(self._cluster().nodes)
 
     def brokers(self) -> tuple[BrokerDescription, ...]:
         """Return the brokers that are up, by id; one that died counts until its session with the controller has ended."""
@@ -628,15 +633,6 @@ class Admin:
         def ask(timeout_s: float) -> Any:
             future = self._client.describe_cluster(request_timeout=timeout_s)
             return result_of(future, f"asking cluster {self.bootstrap_servers}", timeout_s=timeout_s)
-
-        return self._retried(ask)
-
-    def _metadata(self) -> Any:
-        def ask(timeout_s: float) -> Any:
-            try:
-                return self._client.list_topics(timeout=timeout_s)
-            except KafkaException as exc:
-                raise translate(exc, "asking for metadata") from exc
 
         return self._retried(ask)
 

@@ -351,9 +351,13 @@ def is_unsupported(error: BrokerError) -> bool:
     return error.name in ("UNSUPPORTED_VERSION", "_UNSUPPORTED_FEATURE")
 
 
+UNKNOWN_TOPIC: Final = ("UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID", "_UNKNOWN_TOPIC")
+"""Names of the errors of a broker, or of the client library, that does not know the topic."""
+
+
 def is_unknown_topic(error: BrokerError) -> bool:
     """Return whether the broker, or the client library, does not know the topic."""
-    return error.name in ("UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID", "_UNKNOWN_TOPIC")
+    return error.name in UNKNOWN_TOPIC
 
 
 # The library gives such headers with holes and an exception beside them. A call in Python's own loop does not look for

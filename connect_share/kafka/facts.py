@@ -231,7 +231,7 @@ def require_no_open_transaction(admin: Admin, facts: TopicFacts, *, wait_s: floa
 
 def require_no_live_workers(admin: Admin, group_id: str, *, side: str) -> None:
     """Refuse while workers of a Connect group are alive."""
-    members = admin.connect_groups().get(group_id, 0)
+    members = len(admin.connect_members().get(group_id, ()))
     if members:
         raise LiveMembersError(
             f"{members} worker(s) of the {side} group {group_id} are alive: stop them all, and keep them "

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from itertools import repeat
+from functools import partial
 from typing import Any
 
 from connect_share.errors import BrokerError, ReplicationFactorError
@@ -114,7 +114,7 @@ def missing_brokers(admin: Admin, planned: Sequence[PlannedTopic]) -> tuple[int,
     return (up, needed) if up < needed else None
 
 
-def create_planned(admin: Admin, planned: Sequence[PlannedTopic], *, timeout_s: float) -> list[str]:
+def create_planned(admin: Admin, planned: Sequence[PlannedTopic], *, timeout_s: float = CREATE_TIMEOUT_S) -> list[str]:
     """Make the topics that do not exist, wait until all replicas are in sync, and return their names.
 
     Raises:
@@ -124,26 +124,18 @@ def create_planned(admin: Admin, planned: Sequence[PlannedTopic], *, timeout_s: 
     deadline = Deadline.after(timeout_s)
     missing = sorted((topic for topic in planned if not topic.exists), key=lambda topic: -(topic.replicas or 0))
     stopping = threading.Event()
-
-    def is_made(topic: PlannedTopic, left_s: float) -> bool:
-        return ensure_topic(admin, topic.spec, timeout_s=left_s, stopping=stopping)
-
     with ThreadPoolExecutor() as pool:
         try:
             # Side by side; those with the most replicas first: if brokers are missing, none is created.
-            most = [topic for topic in missing if topic.replicas == missing[0].replicas]
-            made = [*pool.map(is_made, most, repeat(timeout_s))]
+            most = sum(topic.replicas == missing[0].replicas for topic in missing)
+            specs = [topic.spec for topic in missing]
+            made = [*pool.map(partial(ensure_topic, admin, timeout_s=timeout_s, stopping=stopping), specs[:most])]
             left_s = deadline.remaining_s(1.0)
-            made += pool.map(is_made, missing[len(most) :], repeat(left_s))
+            made += pool.map(partial(ensure_topic, admin, timeout_s=left_s, stopping=stopping), specs[most:])
         except BaseException:
             stopping.set()
             raise
-    return [topic.spec.topic for topic, is_new in zip(missing, made, strict=True) if is_new]
-
-
-def create_missing(admin: Admin, specs: Sequence[TopicSpec]) -> list[str]:
-    """Make those topics that do not exist as ``create topics`` would; gives their names."""
-    return create_planned(admin, plan_topics(admin, specs), timeout_s=CREATE_TIMEOUT_S)
+    return [spec.topic for spec, is_new in zip(specs, made, strict=True) if is_new]
 
 
 def too_few_brokers(up: int, needed: int) -> ReplicationFactorError:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from connect_share.errors import BrokerError, CopyError, UnacknowledgedError
@@ -143,28 +143,24 @@ class Producers(threading.local):
         self._kept = {key: kept for key, kept in self._kept.items() if kept is not producer}
 
 
+@dataclass(eq=False, repr=False)
 class CheckedWriter:
     """A producer that notices every failed delivery; the first one ends the copy.
 
     The producer is made with the first record: most slices of a small cluster are empty.
-
-    Attributes:
-        delivered: is called with each acknowledgement, by a bulk producer with each failure only.
     """
 
-    def __init__(self, producers: Producers, settings: ClientSettings, topic: str, client_id: str) -> None:
-        self._producers = producers
-        self._settings = settings
-        self._client_id = client_id
-        self._producer: KeptProducer | None = None
-        self.topic: Final = topic
-        self._failures: list[client.KafkaError] = []
-        self._sent = 0
-        self._polled = 0
-        self._acknowledged = 0
-        self._first: dict[int, int] = {}
-        self._last: dict[int, client.Message] = {}
-        self.delivered: Final = self._listener()
+    producers: Producers
+    settings: ClientSettings
+    topic: str
+    client_id: str
+    _producer: KeptProducer | None = None
+    _failures: list[client.KafkaError] = field(default_factory=list)
+    _sent: int = 0
+    _polled: int = 0
+    _acknowledged: int = 0
+    _first: dict[int, int] = field(default_factory=dict)
+    _last: dict[int, client.Message] = field(default_factory=dict)
 
     @property
     def offsets(self) -> dict[int, tuple[int, int]]:
@@ -184,29 +180,21 @@ class CheckedWriter:
     @property
     def _unanswered(self) -> int:
         """How many records may be under way; of a bulk producer, those of all its writers."""
-        if self._producers.bulk and self._producer is not None:
+        if self.producers.bulk and self._producer is not None:
             return len(self._producer.client)
         return self._sent - self._acknowledged
 
-    def _listener(self) -> Callable[[client.KafkaError | None, client.Message], None]:
-        """Return what is called with each acknowledgement: a million times, hence local names.
-
-        An idempotent producer reports the records of each partition in their order.
-        """
-        first, last, failures = self._first, self._last, self._failures
-
-        @client.callback
-        def delivered(error: client.KafkaError | None, message: client.Message) -> None:
-            if error is not None:
-                failures.append(error)
-                return
-            self._acknowledged += 1
-            partition = message.partition() or 0
-            if partition not in last:
-                first[partition] = message.offset() or 0
-            last[partition] = message
-
-        return delivered
+    @client.callback
+    def delivered(self, error: client.KafkaError | None, message: client.Message) -> None:
+        """Note an acknowledgement, of a bulk producer a failure only; the records of a partition come in their order."""
+        if error is not None:
+            self._failures.append(error)
+            return
+        self._acknowledged += 1
+        partition = message.partition() or 0
+        if partition not in self._last:
+            self._first[partition] = message.offset() or 0
+        self._last[partition] = message
 
     def write(self, record: Record) -> None:
         """Queue one record; blocks while the queue is full."""
@@ -223,7 +211,7 @@ class CheckedWriter:
             UnacknowledgedError: acknowledgements stay away, and the producer sends nothing twice.
         """
         if self._producer is None:
-            self._producer = self._producers.get(self._settings, self._client_id)
+            self._producer = self.producers.get(self.settings, self.client_id)
         producer = self._producer
         produce = producer.client.produce
         self._raise_failure()
@@ -291,7 +279,7 @@ class CheckedWriter:
             wait.left, wait.since_s, producer.connection_lost = left, now_s, False
         limit_s = _LOST_S if producer.connection_lost else _QUIET_S
         if producer.once and now_s - wait.since_s > limit_s * producer.patience:
-            self._producers.forget(producer, lost=True)
+            self.producers.forget(producer, lost=True)
             producer.drop_queued()
             raise UnacknowledgedError(
                 f"{self.topic}: the brokers have stopped acknowledging; it is not known what the destination has"
@@ -300,7 +288,7 @@ class CheckedWriter:
     def abandon(self) -> None:
         """Drop what is still queued, and the producer: its state is not known."""
         if self._producer is not None:
-            self._producers.forget(self._producer)
+            self.producers.forget(self._producer)
             client.give_up(self._producer.client)
 
     def _raise_failure(self) -> None:

@@ -66,10 +66,10 @@ _INTEGERS: Final[Mapping[str, tuple[int, int, int | None]]] = {
 _LEGAL_TOPIC: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}")
 
 
-def _required(given: Mapping[str, str], name: str, remedy: str) -> str:
+def _required(given: Mapping[str, str], name: str, remedy: str | None = None) -> str:
     value = given.get(name, "").strip()
     if not value:
-        raise refusal(name, f"is missing; {remedy}")
+        raise refusal(name, f"is missing; {remedy or _remedy(given)}")
     return value
 
 
@@ -234,9 +234,8 @@ class WorkerConfig(BaseModel):
             InvalidClusterGroupIdError: sharing is on and ``group.id`` cannot be a cluster group id.
         """
         resolved = resolve_variables({str(name): str(value) for name, value in mapping.items()}, providers)
-        remedy = _remedy(resolved)
         values: dict[str, Any] = {
-            **{name: _required(resolved, name, remedy) for name in (*TOPIC_PROPERTIES.values(), "group.id")},
+            **{name: _required(resolved, name) for name in (*TOPIC_PROPERTIES.values(), "group.id")},
             "bootstrap.servers": _required(resolved, "bootstrap.servers", "give host:port of the brokers"),
             "exactly.once.source.support": _word(
                 resolved, "exactly.once.source.support", "disabled", ("disabled", "preparing", "enabled")
@@ -366,9 +365,7 @@ class WorkerConfig(BaseModel):
             self._common = common_settings(self.originals)
         return self._common
 
-    def admin_settings(self) -> ClientSettings:
-        """Settings of the admin client."""
-        return self.client_settings()
+    admin_settings = client_settings  # the admin client has none of its own
 
     def consumer_settings(self) -> ClientSettings:
         """Settings of the internal consumers; as in Java they carry the worker's group id, which its ACLs cover."""

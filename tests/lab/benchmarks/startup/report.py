@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from markupsafe import Markup
+
 from connect_share.console import printable
 from connect_share.contents.cost_model import EARLY_BYTES, EARLY_RECORDS, CostModel
-from migrator.report import render_markdown, render_page
+from migrator.report import render_page, shown_value, templates_of
 from spark_jobs.benchmark.results import StartupResult
 from tests.lab import units
 from tests.lab.benchmarks.startup.goals import goals
@@ -29,6 +32,8 @@ from tests.lab.benchmarks.startup.view import (
 from tests.lab.units import duration, percent, size
 
 _PHASE_PLOTS: Final = 2
+_MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~&!$])")
+_BLANK_LINES: Final = re.compile(r"\n\s*\n")
 
 
 def report_values(result: StartupResult) -> dict[str, Any]:
@@ -99,10 +104,18 @@ def _facts(result: StartupResult) -> list[tuple[str, object]]:
 
 def render_report(result: StartupResult) -> tuple[str, str]:
     """Return the report as one self-contained HTML page, and as Markdown, which has no plots."""
-    values = {"package": "tests.lab", **report_values(result)}
-    return render_page("startup_page.html.j2", **values), render_markdown(
-        "startup.j2", **values, parts="startup_parts.md.j2"
-    )
+    values = report_values(result)
+    page = render_page("startup_page.html.j2", package="tests.lab", **values)
+    markdown = templates_of("tests.lab").overlay(finalize=_as_markdown).get_template("startup.j2")
+    text = markdown.render(**values, parts="startup_parts.md.j2")
+    return page, _BLANK_LINES.sub("\n\n", text).strip() + "\n"
+
+
+def _as_markdown(value: object) -> str:
+    """Return text without anything that Markdown takes as markup."""
+    if isinstance(value, Markup):
+        return value
+    return Markup(_MARKDOWN.sub(r"\\\1", shown_value(value)).replace("://", ":\\//"))
 
 
 def write_report(result: StartupResult, folder: Path) -> tuple[Path, Path]:
