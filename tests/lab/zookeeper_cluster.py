@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -26,12 +27,30 @@ _START_S: Final = 90.0
 
 
 def start_zookeeper(folder: Path, port: int) -> ChildProcess:
-    """Start a ZooKeeper with its data in a folder; who connects has to wait until it serves."""
+    """Start a ZooKeeper with its data in a folder; returns when it serves, which is later than it takes connections."""
     config = folder / "zoo.cfg"
     config.write_text(
         f"dataDir={folder / 'zookeeper'}\nclientPort={port}\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n"
+        "4lw.commands.whitelist=srvr\n"
     )
-    return _java(folder, "zookeeper", "org.apache.zookeeper.server.ZooKeeperServerMain", config, "-Xmx128m")
+    process = _java(folder, "zookeeper", "org.apache.zookeeper.server.ZooKeeperServerMain", config, "-Xmx128m")
+
+    def serves() -> bool:
+        if not process.running:
+            raise EmbeddedError(f"ZooKeeper has ended: {process.log_tail()}")
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+                client.sendall(b"srvr")
+                return b"Mode: standalone" in client.recv(4096)
+        except OSError:
+            return False
+
+    try:
+        until(serves, bool, what="ZooKeeper to serve", timeout_s=_START_S)
+    except BaseException:
+        process.stop()
+        raise
+    return process
 
 
 def _java(folder: Path, name: str, main_class: str, settings: Path, memory: str) -> ChildProcess:
