@@ -26,10 +26,10 @@ from connect_share.kafka.client import headers_of
 from connect_share.kafka.facts import TopicFacts, admin_of, read_facts, read_messages, require_topic
 from connect_share.model.keys import connector_of, split_key
 from connect_share.model.records import OffsetRange, TopicType
+from connect_share.model.removal import BARRIER_RECORDS
 from connect_share.transform.rules import PLAIN_KEYS
 from connect_share.worker_config import Isolation, WorkerConfig
 from migrator.checks import Opened, require_same_topic
-from migrator.copy.existing_records import BARRIER_RECORDS
 from migrator.plan import SourceCluster, SourceTopic, Wanted
 from migrator.run import MIRRORED, GroupDigest, Manifest, MigrationRun, TopicBaseline, backup_path
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from connect_share.files import Progress
 from migrator.cli.apply import APPLY, RESUME
-from migrator.copy.copy_job import CopyJob, Engine, SliceEvidence
+from migrator.copy.copy_job import CopyJob, Engine, SliceEvidence, behind_barriers
 from spark_jobs import command_line
 from spark_jobs.session import copy_in_task, run_as_tasks, spark_session
 
@@ -20,7 +20,9 @@ def copy_engine(progress: Progress) -> Engine:
 
     def engine(jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
         with spark_session("connect-share apply_plan") as spark:
-            return run_as_tasks(spark, jobs, copy_in_task, progress=progress, what="copying partitions")
+            return run_as_tasks(
+                spark, behind_barriers(jobs), copy_in_task, progress=progress, what="copying partitions"
+            )
 
     return engine
 

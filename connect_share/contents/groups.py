@@ -19,8 +19,9 @@ from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.keys import KeyKind, parse, split_key
 from connect_share.model.offsets import OffsetFold, OffsetSnapshot
 from connect_share.model.records import Record, TopicType
+from connect_share.model.removal import is_removal
 from connect_share.model.status import StatusFold, StatusSnapshot
-from connect_share.sealing.cipher import Refusal, is_sealed, key_id
+from connect_share.sealing.cipher import Refusal, is_sealed, key_id, removes
 from connect_share.worker_config import TopicSet, WorkerConfig
 
 MOST_IDS: Final = 16
@@ -81,6 +82,7 @@ class SealCount:
         refused_ids: what the others claim.
         reasons: for which records were refused, plain ones among them, if the worker file of the group is known.
         newest: the newest record of each key, as on the topic.
+        living: the keys that are not removed.
     """
 
     known: Collection[int] = ()
@@ -90,6 +92,16 @@ class SealCount:
     plain: int = 0
     refused: int = 0
     newest: dict[bytes, Newest] = field(default_factory=dict, repr=False)
+    living: set[bytes] = field(default_factory=set, repr=False)
+
+    def note_life(self, record: Record, key: bytes, *, accepted: bool, removal: bool) -> None:
+        """Note whether a key lives after this record, which is not counted yet.
+
+        What is refused changes nothing. Nothing plain removes what is sealed, unless its workers are known to accept it.
+        """
+        before = self.newest.get(key)
+        if is_sealed(record.value) or (accepted and (self.known or before is None or before.kind is SealKind.PLAIN)):
+            (self.living.discard if removal else self.living.add)(key)
 
     def add(self, record: Record, key: bytes, *, accepted: bool) -> None:
         """Count the next record of the group; ``accepted`` by its workers, as far as that is known."""
@@ -231,8 +243,9 @@ class Contents:
     _names: dict[tuple[TopicType, Group], _Named] = field(default_factory=dict, repr=False)
 
     def groups(self) -> list[Group]:
-        """Return all groups in any of the topics, the plain cluster first."""
-        return sorted({group for topic in self.topics.values() for group in topic.groups}, key=group_order)
+        """Return the groups of which a key lives in any of the topics, the plain cluster first; others were removed."""
+        living = {group for topic in self.topics.values() for group, count in topic.seals.items() if count.living}
+        return sorted(living, key=group_order)
 
     def config_of(self, group: Group) -> ClusterConfigState:
         """Return a group's configurations; empty if it has none, or the config topic was not read."""
@@ -525,10 +538,12 @@ class TopicFold:
         if count is None:
             count = SealCount() if fold.seals is None else SealCount(self._known_ids, fold.seals.refused)
             self._counts[fold.group] = count
+        accepted = fold.seals is None or (opened is not None and opened.key == record.key)
+        is_gone = is_removal if fold.group is None else removes
+        count.note_life(record, original, accepted=accepted, removal=is_gone(self._topic_type, record.value))
         if fold.group is None:
             count.plain += 1
         else:
-            accepted = fold.seals is None or (opened is not None and opened.key == record.key)
             count.add(record, original, accepted=accepted)
 
     def contents(self) -> TopicContents:

@@ -20,6 +20,8 @@ from connect_share.console import Group
 from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import ClusterGroupId, parse, split_key
 from connect_share.model.records import TopicType
+from connect_share.model.removal import BARRIER_RECORDS
+from connect_share.sealing.cipher import removes
 
 MOST_CHUNKS: Final = 512
 _CHUNK_BYTES: Final = 65_536
@@ -177,6 +179,7 @@ class PartitionCounter:
         self._newest: dict[bytes, int] = {}
         self._tombstones: dict[bytes, int] = {}  # the byte position of each that is the newest record of its key
         self._last_is_tombstone: dict[Group, bool] = {}
+        self._barrier, self._barriers = BARRIER_RECORDS[topic_type][0], set[bytes]()
         self._bytes = 0
         self._chunk_bytes = _CHUNK_BYTES
         self._chunk = Chunk()
@@ -193,6 +196,8 @@ class PartitionCounter:
             found = profile.counts.get(where)
             count = profile.counts.setdefault(where, Count()) if found is None else found
             self._last_is_tombstone[group] = value is None
+            if original == self._barrier and key is not None:
+                self._barriers.add(_digest(key))
         key_size = 0 if key is None else len(key)
         size = key_size + (0 if value is None else len(value))
         count.records += 1
@@ -212,7 +217,7 @@ class PartitionCounter:
             kind = _TOMBSTONE
             count.tombstones += 1
             count.tombstone_bytes += size
-        elif value == JSON_NULL:
+        elif value == JSON_NULL or removes(profile.topic_type, value):
             kind = _NULL
             count.json_nulls += 1
         if key is not None:  # one without a key is never superseded
@@ -224,7 +229,7 @@ class PartitionCounter:
             self._end_chunk()
 
     def _supersede(self, count: Count, key: bytes, kind: int, size: int) -> None:
-        digest = blake2b(key, digest_size=_DIGEST_BYTES).digest()
+        digest = _digest(key)
         before = self._newest.get(digest)
         self._newest[digest] = size << _KIND_BITS | kind
         if before is not None:
@@ -268,7 +273,7 @@ class PartitionCounter:
         self._place_tombstones()
         profile.ends_in_tombstone = frozenset(group for group, ended in self._last_is_tombstone.items() if ended)
         if with_digests:
-            profile.digests = b"".join(sorted(self._newest))
+            profile.digests = b"".join(sorted(self._newest.keys() - self._barriers))
         self._newest.clear()
         self._tombstones.clear()
         return profile
@@ -295,7 +300,8 @@ class TopicProfile:
 
     Attributes:
         keys_in_several_partitions: distinct keys that have records in more than one partition: records were placed with
-            another partitioner than Java's, and what lies in the wrong partition is never superseded.
+            another partitioner than Java's, and what lies in the wrong partition is never superseded. What a resumed move
+            writes to every partition does not count.
     """
 
     topic: str
@@ -333,6 +339,10 @@ class TopicProfile:
         return sorted(
             {group for profile in self.partitions for group in profile.ends_in_tombstone if group is not None}
         )
+
+
+def _digest(key: bytes) -> bytes:
+    return blake2b(key, digest_size=_DIGEST_BYTES).digest()
 
 
 def _in_several(partitions: Iterable[bytes]) -> int:

@@ -194,7 +194,8 @@ def usage_of(
     for profile in topics.values():
         for (group, _), count in profile.counts().items():
             counts.setdefault(group, []).append(count)
-    by_group = {group: total(found) for group, found in counts.items()}
+    # Those that were removed are gone, though their removals are read for ever.
+    by_group = {group: count for group, found in counts.items() if (count := total(found)).live_keys}
     all_bytes = sum(count.bytes for count in by_group.values())
     workers = None if members is None else sum(members.get(group or "", 0) for group in by_group)
     found = []

@@ -87,7 +87,10 @@ class TopicMetrics(Collector):
             _topic(families, topic)
             for state in topic.states.groups():
                 groups.setdefault(state.group, {})[topic_type] = state
-                _group_on_topic(families, topic.spec.topic, state)
+        groups = {group: states for group, states in groups.items() if not _is_gone(states)}
+        for states in groups.values():
+            for topic_type, state in states.items():
+                _group_on_topic(families, self._topics[topic_type].spec.topic, state)
         members = self._members()
         room = MOST_CONNECTORS
         for group, states in groups.items():
@@ -103,6 +106,11 @@ class TopicMetrics(Collector):
             "connect_share_connectors_left_out", f"Connectors beyond {MOST_CONNECTORS}, not shown", {}, max(0, -room)
         )
         yield from families.all()
+
+
+def _is_gone(states: Mapping[TopicType, FollowedGroup]) -> bool:
+    """Return whether a group was removed: the config topic has its removals, and no configuration or status lives."""
+    return TopicType.CONFIG in states and not any(state.living for state in states.values())
 
 
 def _topic(families: _Families, topic: FollowedTopic) -> None:

@@ -15,6 +15,7 @@ from connect_share.console import Group, group_order
 from connect_share.contents.groups import GroupFold, GroupFolds
 from connect_share.model.keys import SkipKind
 from connect_share.model.records import Record, TopicType
+from connect_share.sealing.cipher import is_sealed, removes
 from connect_share.worker_config import WorkerConfig
 
 MOST_KEYS: Final = 2_000_000
@@ -29,6 +30,7 @@ class FollowedGroup(GroupFold):
         records: read since the start, those that newer ones have replaced included.
         bytes: keys and values of those.
         last_written_ms: the newest time stamp of its records; what lies in the future counts as now, ``None``: none has one.
+        living: hashes of its keys that are not removed, where it is folded.
     """
 
     def __init__(self, topic_type: TopicType, group: Group, worker: WorkerConfig | None) -> None:
@@ -37,6 +39,8 @@ class FollowedGroup(GroupFold):
         self.records = 0
         self.bytes = 0
         self.last_written_ms: int | None = None
+        self.living: set[int] = set()
+        self._topic_type = topic_type
         self._state: Any = None
 
     @property
@@ -63,6 +67,9 @@ class FollowedGroup(GroupFold):
         if record.timestamp_ms >= 0:
             self.last_written_ms = max(self.last_written_ms or 0, min(record.timestamp_ms, now_ms))
         opened = self.open(record)
+        if self.is_folded and (opened is not None or is_sealed(record.value)):
+            is_gone = removes(self._topic_type, record.value)
+            (self.living.discard if is_gone else self.living.add)(hash(record.key))
         if opened is not None and self.is_folded:
             self.fold.apply(opened)
             self._state = None

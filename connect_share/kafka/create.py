@@ -155,6 +155,7 @@ class TopicSpec:
     Attributes:
         partitions, replication_factor: used when the topic is created; -1 is the broker's default.
         configs: topic settings asked for at creation; ``cleanup.policy=compact`` always comes on top.
+        automatic: a store makes the topic if it is missing (KIP-1209); commands that are asked to make it do so in any case.
     """
 
     topic: str
@@ -162,6 +163,7 @@ class TopicSpec:
     partitions: int = 1
     replication_factor: int = 3
     configs: Mapping[str, str] = field(default_factory=dict)
+    automatic: bool = True
 
     @property
     def property_name(self) -> str:
@@ -181,7 +183,12 @@ def topic_spec(config: WorkerConfig, topic_type: TopicType) -> TopicSpec:
         TopicType.STATUS: (config.status_storage_partitions, config.status_storage_replication_factor),
     }[topic_type]
     return TopicSpec(
-        config.topic(topic_type), topic_type, partitions, replication_factor, config.topic_settings(topic_type)
+        config.topic(topic_type),
+        topic_type,
+        partitions,
+        replication_factor,
+        config.topic_settings(topic_type),
+        automatic=config.internal_topics_automatic_creation_enable,
     )
 
 

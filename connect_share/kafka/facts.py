@@ -16,7 +16,7 @@ from connect_share.kafka.descriptions import TopicDescription
 from connect_share.kafka.read import read_batches, read_ranges
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model.records import OffsetRange, Record, TopicType
-from connect_share.worker_config import Isolation, WorkerConfig
+from connect_share.worker_config import CREATION_PROPERTY, Isolation, WorkerConfig
 
 _SPREAD_S: Final = 30.0  # until every broker has heard of a new topic
 _RETRY_S: Final = 0.1
@@ -102,6 +102,12 @@ def find_or_create(
     asked_s = time.monotonic()
     # With a deadline of one's own: brokers may be away just now, as Connect's start allows for.
     known = admin.describe_topics([topic], timeout_s=create_timeout_s)
+    if topic not in known and not spec.automatic:
+        raise TopicMissingError(
+            f"topic {topic!r} of {spec.property_name} does not exist, and {CREATION_PROPERTY}=false: nothing was created; "
+            "create it first (connect-share create topics), or, if it was lost, restore it",
+            topic=topic,
+        )
     made = ensure_topic(
         admin,
         spec,

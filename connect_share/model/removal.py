@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from connect_share.model.connect_json import JSON_NULL
-from connect_share.model.keys import ClusterGroupId
+from connect_share.model.keys import MARKER, ClusterGroupId, StatusKey
+from connect_share.model.offsets import offset_key
 from connect_share.model.records import Record, TopicType
+
+BARRIER_RECORDS: Final[Mapping[TopicType, tuple[bytes, bytes | None]]] = {
+    TopicType.CONFIG: MARKER,  # the marker that closes a config topic anyway
+    # Removals for a connector " ", a name that Connect refuses: no worker has anything to remove.
+    TopicType.STATUS: (StatusKey.CONNECTOR.key(" "), None),
+    TopicType.OFFSET: (offset_key(" ", {}), None),
+}
+"""What a resumed copy writes to each partition before it reads: behind it lies nothing that an earlier producer has sent."""
 
 OLDEST_MS: Final = 1
 """The client library replaces 0 by the present time."""

@@ -21,7 +21,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
 
 from connect_share.errors import ConfigError
+from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.records import TopicType
+from connect_share.model.removal import is_removal
 from connect_share.sealing.key_ring import KeyRing
 
 if TYPE_CHECKING:
@@ -69,6 +71,14 @@ class Opened(NamedTuple):
 def is_sealed(value: bytes | None) -> TypeGuard[bytes]:
     """Return whether a value claims to be sealed: nothing that Connect writes begins so."""
     return value is not None and value[:1] == _VERSION
+
+
+def removes(topic_type: TopicType, value: bytes | None) -> bool:
+    """Return whether a value removes its key; that of a sealed one is told by its length: no other value is so short."""
+    if not is_sealed(value):
+        return is_removal(topic_type, value)
+    longest = SEALED_BYTES + (len(JSON_NULL) if topic_type is TopicType.CONFIG else 0)
+    return len(value) in (SEALED_BYTES, longest)
 
 
 def key_id(sealed: bytes) -> int | None:

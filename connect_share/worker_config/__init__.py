@@ -5,6 +5,7 @@ from connect_share.worker_config.config_providers import ConfigData, ConfigProvi
 from connect_share.worker_config.config_transformer import WorkerConfigTransformer
 from connect_share.worker_config.properties import load_properties, parse_properties
 from connect_share.worker_config.worker import (
+    CREATION_PROPERTY,
     SHARING_PROPERTY,
     TOPIC_PROPERTIES,
     TopicSet,

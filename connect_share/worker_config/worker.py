@@ -38,6 +38,7 @@ from connect_share.worker_config.secret_values import clear_text_secrets
 from connect_share.worker_config.strimzi import load_kafka_connect
 
 SHARING_PROPERTY: Final = "connect.management.topic.sharing.support"
+CREATION_PROPERTY: Final = "internal.topics.automatic.creation.enable"
 TOPIC_PROPERTIES: Final[Mapping[TopicType, str]] = {
     TopicType.CONFIG: "config.storage.topic",
     TopicType.OFFSET: "offset.storage.topic",
@@ -184,6 +185,7 @@ class WorkerConfig(BaseModel):
     offset_flush_timeout_ms: int = 5_000
     topic_tracking_enable: bool = True
     topic_tracking_allow_reset: bool = True
+    internal_topics_automatic_creation_enable: bool = True
     originals: dict[str, str] = Field(default_factory=dict, repr=False)
     _common: ClientSettings | None = PrivateAttr(default=None)
 
@@ -256,7 +258,7 @@ class WorkerConfig(BaseModel):
         for name, limits in _INTEGERS.items():
             if text := resolved.get(name, "").strip():
                 values[name] = _integer(name, text, limits)
-        for name in ("topic.tracking.enable", "topic.tracking.allow.reset"):
+        for name in ("topic.tracking.enable", "topic.tracking.allow.reset", CREATION_PROPERTY):
             values[name] = _word(resolved, name, "true", ("true", "false")) == "true"
         config = cls(**values)
         config._check()

@@ -29,12 +29,13 @@ from connect_share.kafka.read import RangeReader, read_ranges
 from connect_share.kafka.write import PROCESS_PRODUCERS, CheckedWriter, Outgoing, Producers
 from connect_share.model.keys import MARKER
 from connect_share.model.records import Record, TopicType
+from connect_share.model.removal import BARRIER_RECORDS
 from connect_share.sealing.cipher import is_sealed
 from connect_share.transform.canonical import fold_state
 from connect_share.transform.rules import KeyTransform, Skipped, SkipReason
 from connect_share.transform.sealed import NO_SEALING, Opener, Resealer, Sealing, SealTimes
 from connect_share.worker_config import ClientSettings, Isolation
-from migrator.copy.existing_records import BARRIER_RECORDS, ExistingRecords, ResumePoint
+from migrator.copy.existing_records import ExistingRecords, ResumePoint
 from migrator.plan import CopySlice, MigrationPlan, PlanPart
 
 _AT_ONCE: Final = 4_000
@@ -292,6 +293,7 @@ class CopyJob:
     Attributes:
         destination_starts: per destination partition the end offset before anything was written.
         resumed: an interrupted copy may have written a part of it.
+        behind_barrier: the barrier of its keys was written since that ended.
         source_sealing: of the source's worker file.
         sealing: of the destination's.
         times: of what the source has before the slice, and the destination before ``destination_starts``.
@@ -305,6 +307,7 @@ class CopyJob:
     destination_starts: tuple[tuple[int, int], ...]
     client_id: str
     resumed: bool = False
+    behind_barrier: bool = False
     source_sealing: Sealing = NO_SEALING
     sealing: Sealing = NO_SEALING
     times: SealTimes = field(default_factory=SealTimes)
@@ -368,7 +371,8 @@ class CopyJob:
         """Read what was written under the keys of this slice's destination since the copy began."""
         slice_, settings = self.slice_, self.destination_consumer_settings
         starts = dict(self.destination_starts)
-        self.write_barrier()
+        if not self.behind_barrier:
+            self.write_barrier()
         with Admin(settings, client_id=self.client_id) as admin:
             ends = admin.end_offsets([(slice_.destination_topic, number) for number in starts])
         records = read_ranges(
@@ -540,7 +544,9 @@ def copy_one(job: CopyJob, *, resumed: bool = False) -> SliceEvidence:
 
     With ``resumed`` an earlier attempt may have written; what is there is not written again.
     """
-    (evidence,) = copy_all([replace(job, resumed=job.resumed or resumed)], PROCESS_PRODUCERS, Silent())
+    if resumed:
+        job = replace(job, resumed=True, behind_barrier=False)
+    (evidence,) = copy_all([job], PROCESS_PRODUCERS, Silent())
     return evidence
 
 
@@ -570,7 +576,7 @@ def copy_all(
             _logger.warning(
                 "%s: reading what the destination has, then copying the remaining %d slices", lost, len(left)
             )
-            left, early = {name: replace(job, resumed=True) for name, job in left.items()}, None
+            left, early = {name: replace(job, resumed=True, behind_barrier=False) for name, job in left.items()}, None
             time.sleep(_BROKER_HANDLES_S)
             existing, count = _read_existing(list(left.values()), progress)
             before, reached = reached, (-len(left), count)
@@ -639,6 +645,13 @@ def _groups(jobs: Sequence[CopyJob], existing: Mapping[str, ExistingRecords]) ->
 def _space(job: CopyJob) -> _Space:
     """Return what slices have in common whose copies are found by one read of the destination."""
     return job.slice_.topic_type, job.slice_.transform.at_destination()
+
+
+def behind_barriers(jobs: Sequence[CopyJob]) -> list[CopyJob]:
+    """Write one barrier for all slices of a key space that were begun; return jobs that need none of their own."""
+    for job in {_space(job): job for job in jobs if job.resumed}.values():
+        job.write_barrier()
+    return [replace(job, behind_barrier=job.resumed) for job in jobs]
 
 
 def _read_existing(jobs: Sequence[CopyJob], progress: Progress) -> tuple[dict[str, ExistingRecords], int]:

@@ -15,22 +15,11 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
-from connect_share.model.keys import MARKER, StatusKey
 from connect_share.model.murmur2 import partition_for
-from connect_share.model.offsets import offset_key
-from connect_share.model.records import Record, TopicType
+from connect_share.model.records import Record
 from connect_share.transform.rules import KeyTransform
 from connect_share.transform.sealed import Opener
-
-BARRIER_RECORDS: Final[Mapping[TopicType, tuple[bytes, bytes | None]]] = {
-    TopicType.CONFIG: MARKER,  # the marker that closes a config topic anyway
-    # Removals for a connector " ", a name that Connect refuses: no worker has anything to remove.
-    TopicType.STATUS: (StatusKey.CONNECTOR.key(" "), None),
-    TopicType.OFFSET: (offset_key(" ", {}), None),
-}
-"""What is written before the destination is read: behind it lies nothing that an earlier producer has sent."""
 
 
 def identity(record: Record, *, stamped: bool = False) -> bytes:

@@ -184,6 +184,22 @@ def others(site: Site) -> list[Record]:
     return [record for kind, record in records if own_key(kind, record.key or b"", ONE) is None]
 
 
+def known(call: Any, path: Any, group: str) -> set[str]:
+    """Which commands speak of a group as of one that is there."""
+    listed = {
+        "get": [
+            each["group"]
+            for each in call("get", "groups", "-w", path, "--all-groups", "--output", "json").json["groups"]
+        ],
+        "usage": [each["group"] for each in call("usage", "-w", path, "--output", "json").json["groups"]],
+        "check": [each["group"] for each in call("check", "orphans", "-w", path, "--output", "json").json["findings"]],
+    }
+    found = {each["id"] for each in call("admit", "-w", path, "--output", "json").json["findings"]}
+    return {name for name, groups in listed.items() if group in groups} | (
+        {"admit"} if "admit-id-in-use" in found else set()
+    )
+
+
 def test_a_group_goes_by_the_rule_of_each_topic_and_comes_back(shared: Site, call: Any) -> None:
     path, backup = shared.worker_file("shared", "one", sharing=True), shared.folder / "one.avro"
     words = ("delete", "group", "one", "-w", path, "--output", "json")
@@ -204,9 +220,11 @@ def test_a_group_goes_by_the_rule_of_each_topic_and_comes_back(shared: Site, cal
         }
         assert newest(shared, topic_type) == expected
     assert others(shared) == untouched
+    assert not known(call, path, "one")
     again = call(*words, "--yes")
     assert (again.code, again.json["backup"], again.json["removed"]) == (0, None, 0)
     assert call("restore", backup, "-w", path, "--yes").code == 0
+    assert known(call, path, "one") == {"get", "usage", "admit"}
     after: Any = {t: newest(shared, t) for t in TopicType}
     secrets: dict[bytes | None, bytes | None] = {b"one.session-key": JSON_NULL, b"one.restart-connector-a.b": JSON_NULL}
     assert after == {**before, TopicType.CONFIG: {**before[TopicType.CONFIG], **secrets}}
@@ -240,6 +258,7 @@ def test_a_sealed_group_needs_its_keys_and_nothing_is_believed_of_it_afterwards(
     told = call("delete", "group", "a", "-w", path, "--yes", "--backup", backup, "--output", "json").json
     assert told["removed"] > 0
     assert not left(path)
+    assert not known(call, path, "a") | (known(call, other, "a") - {"admit"})
     assert left(other)
     assert call("delete", "group", "a", "-w", path, "--yes", "--output", "json").json["removed"] == 0
     assert call("restore", backup, "-w", path, "--yes").code == 0

@@ -14,11 +14,11 @@ from pyspark.sql import SparkSession
 from connect_share.files import Silent
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import Record, TopicType
+from connect_share.model.removal import BARRIER_RECORDS
 from connect_share.replay import replay_config, replay_offsets, replay_status
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from migrator.copy.copy_job import CopyJob, SliceEvidence, copy_one
-from migrator.copy.existing_records import BARRIER_RECORDS
 from migrator.planner import make_plan
 from migrator.report import folder_of
 from migrator.run import Manifest, MigrationStatus, manifest_path
@@ -26,6 +26,7 @@ from spark_jobs import apply_plan, verify_plan
 from spark_jobs.session import run_as_tasks
 from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.captures import captured
+from tests.support.console import console
 from tests.support.kafka import TestBroker
 from tests.support.migration_runs import apply_plan as apply_with
 from tests.support.records import at_offset
@@ -149,6 +150,29 @@ def fail_once_half_way(job: CopyJob) -> SliceEvidence:
     if attempt == 0 and evidence.written:
         raise RuntimeError("lost")
     return evidence
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_resume_leaves_one_barrier_in_each_partition_and_checks_know_it(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def engine(jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
+        for job in jobs:
+            copy_one(job)
+        raise RuntimeError("the driver is gone")
+
+    with pytest.raises(RuntimeError):
+        apply_with(scene.plan, engine=engine, engine_name="spark")
+    assert apply_plan.main([str(scene.plan), "--resume", "--output", "json"]) == 0
+    scene.check_states()
+    for topic_type in (TopicType.STATUS, TopicType.OFFSET):
+        barrier = f"{scene.shared.group_id}.".encode() + BARRIER_RECORDS[topic_type][0]
+        written = [each.partition for each in scene.shared_records(topic_type) if each.key == barrier]
+        assert sorted(written) == list(range(5))
+    capsys.readouterr()
+    found = console(capsys)("check", "startup", "-w", scene.plan.parent / "shared.properties", "--output", "json").json
+    assert [topic["keys_in_several_partitions"] for topic in found["topics"]] == [0, 0, 0]
+    assert found["problems"] == []
 
 
 @pytest.mark.slow

@@ -23,8 +23,8 @@ from connect_share.kafka import client
 from connect_share.kafka.write import CheckedWriter, Outgoing
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import Record, TopicType
+from connect_share.model.removal import BARRIER_RECORDS
 from migrator.copy.copy_job import CopyJob, Engine, SliceEvidence
-from migrator.copy.existing_records import BARRIER_RECORDS
 from migrator.run import manifest_path
 from tests.support.migration_site import PARTITIONS, SHARED_PARTITIONS, Site
 from tests.support.topics import ONE_SEGMENT

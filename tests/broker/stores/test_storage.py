@@ -12,10 +12,12 @@ import pytest
 
 from connect_share.errors import (
     ConfigError,
+    ConnectShareError,
     LiveMembersError,
     NotStartedError,
     PlainTopicsError,
     StoreClosedError,
+    TopicMissingError,
     TopicNotCompactedError,
 )
 from connect_share.log.first_read import SharedReader
@@ -23,12 +25,13 @@ from connect_share.model.config_state import TargetState
 from connect_share.model.keys import SkipKind
 from connect_share.model.records import ConnectorTaskId
 from connect_share.model.status import ConnectorStatus, State, TaskStatus
-from connect_share.storage import ConnectStorage
+from connect_share.storage import ConnectStorage, SharedTopics
 from connect_share.stores import connector_offsets as connector_offset_stores
 from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.connector_offsets import own_offsets_worker_config
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
+from connect_share.worker_config import CREATION_PROPERTY
 from tests.support.connect_member import ConnectMember
 from tests.support.flushes import flush_offsets
 from tests.support.waiting import await_that
@@ -277,6 +280,26 @@ def test_two_megabytes(shared: Any) -> None:
         assert storage.config.snapshot().connector_config("foo") == {"large": large}
         assert storage.status.get("foo") == ConnectorStatus("foo", State.FAILED, "w:1", 1, large)
         assert storage.offset_reader("foo").offset(FILE) == {"large": large}
+
+
+def test_no_topic_is_made_where_the_worker_file_says_so(shared: Any) -> None:
+    config = shared.sharing(**{CREATION_PROPERTY: "false"})
+    starts: list[Callable[[], object]] = [
+        ConnectStorage(config).start,
+        KafkaStatusBackingStore(config).start,
+        lambda: SharedTopics(config).storage("group-a").start(),
+    ]
+    for start in starts:
+        with pytest.raises(TopicMissingError, match=f"{CREATION_PROPERTY}=false: nothing was created"):
+            start()
+    assert shared.admin.describe_topics(shared.topics.values()) == {}
+    with ConnectStorage(shared.sharing()):
+        pass  # makes the topics
+    with ConnectStorage(config) as storage:
+        storage.config.put_connector_config("foo", {"offsets.storage.topic": f"{shared.unique}-own"})
+        with pytest.raises(ConnectShareError, match=CREATION_PROPERTY):
+            storage.offset_reader("foo").offset(FILE)
+    assert shared.admin.describe_topics([f"{shared.unique}-own"]) == {}
 
 
 def test_contradicting_overrides_of_an_offsets_topic_are_refused(shared: Any) -> None:

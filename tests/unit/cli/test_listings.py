@@ -107,7 +107,7 @@ def test_an_empty_list_says_why() -> None:
         "no connectors were found in config: g has no records there"
     ]
     hidden = read(config=configs("a", 1))
-    hidden.topics[TopicType.CONFIG].groups.clear()
+    hidden.topics[TopicType.CONFIG].seals.clear()
     hidden.topics[TopicType.CONFIG].others = 3
     assert list_connectors(hidden, asked()).notes == [
         "no connectors were found in config; 3 records there of other groups: --all-groups shows them"
