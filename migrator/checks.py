@@ -22,6 +22,7 @@ from connect_share.kafka.facts import (
     admin_of,
     read_facts,
     read_records,
+    require_keys_of,
     require_no_live_workers,
     require_no_open_transaction,
     require_topic,
@@ -216,7 +217,10 @@ def _check_source(run: MigrationRun, index: int, *, may_change: bool) -> None:
             require_same_topic(found, topic.topic_id)
             if not source.sharing and not may_change and not plan.in_place(source, topic_type):
                 require_no_open_transaction(admin, found)
-            opener = Opener(run.source_sealing(index), source.transform(topic_type))
+            sealing = run.source_sealing(index)
+            if topic_type is TopicType.CONFIG and sealing.keys is None and not sealing.as_is:
+                require_keys_of(worker, [worker.cluster_group_id], found)
+            opener = Opener(sealing, source.transform(topic_type))
             require_source_unchanged(worker, found, topic, opener, may_grow=may_change)
 
 
@@ -301,6 +305,9 @@ def check_all(
             if not (new_workers_may_live or (plan.follow and same_members(plan, source, worker))):
                 group_id = source.cluster_group_id or worker.group_id
                 require_no_live_workers(admin, group_id, side="destination")
+            topic = plan.destination.topics[TopicType.CONFIG].topic
+            facts = {} if source.sealed_as_is else read_facts(admin, {topic})
+            require_keys_of(worker, [source.transform(TopicType.CONFIG).destination], facts.get(topic))
     with admin_of(run.destination) as admin:
         opened = _open_destination(run, admin, create=create)
     if first:

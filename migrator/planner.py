@@ -27,6 +27,7 @@ from connect_share.kafka.facts import (
     read_facts,
     read_messages,
     read_records,
+    require_keys_of,
     require_no_live_workers,
     require_no_open_transaction,
     require_topic,
@@ -360,6 +361,8 @@ def _plan_source(
         isolation = move.source.isolation(topic_type)
         planned = SourceTopic(topic=found.topic, topic_id=found.topic_id, isolation=isolation, partitions=partitions)
         transform = move.transform(topic_type)
+        if topic_type is TopicType.CONFIG and sealing.keys is None and not sealing.as_is:
+            require_keys_of(move.source, [move.source.cluster_group_id], found)
         openers.append(Opener(sealing, transform))
         counter = RecordCounter(transform, limits[topic_type], openers[-1], added)
         ranges = planned.ranges()
@@ -467,6 +470,8 @@ def _read_clusters(
         warnings += warn_about_shared_topics(moves[0].destination_file, shared, existing.get(TopicType.CONFIG)) + notes
         for move, admin in zip(moves, admins, strict=True):
             warnings += _plan_source(admin, move, limits, progress, intent)
+            if not move.sealed_as_is:
+                require_keys_of(move.destination, [move.group], existing.get(TopicType.CONFIG))
         warnings += refuse_unclear(moves, intent)
         moved = [move for move in moves if intent.job is None or move.has_records()]
         wanted = key_spaces((move.group, move.only_connectors) for move in moved)

@@ -18,6 +18,7 @@ from connect_share.files import Progress
 from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import ensure_topic, topic_spec
+from connect_share.kafka.facts import read_facts, require_keys_of
 from connect_share.model.records import TopicType
 from connect_share.worker_config import ClientSettings, WorkerConfig
 from spark_jobs import command_line
@@ -115,11 +116,14 @@ def generate(
     """Create the topics of a worker file if needed and fill them; return the number of records written.
 
     Raises:
-        ConnectShareError: a topic cannot be used, or a record was refused.
+        ConnectShareError: a topic cannot be used, one of the groups is there and looks sealed, or a record was refused.
     """
     with Admin(worker.admin_settings(), client_id="generate-workload") as admin:
         for topic_type in TopicType:
             ensure_topic(admin, topic_spec(worker, topic_type))
+        config = read_facts(admin, {worker.config_storage_topic})[worker.config_storage_topic]
+    if size.prefixed:
+        require_keys_of(worker, [size.group_id(group) for group in range(size.groups)], config)
     topics = tuple((topic_type, worker.topic(topic_type)) for topic_type in TopicType)
     jobs = [
         GroupJob(size, group, topics, worker.producer_settings(), compression, transaction_records)

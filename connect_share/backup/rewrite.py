@@ -32,6 +32,7 @@ from connect_share.kafka.facts import (
     ranges_since,
     read_facts,
     read_records,
+    require_keys_of,
     require_no_live_workers,
     require_no_open_transaction,
     require_topic,
@@ -123,11 +124,13 @@ class StoppedGroup:
         Raises:
             LiveMembersError: workers of the group are alive.
             TopicError: a topic is missing, or a transaction is open on it.
+            SealedGroupError, ConfigError: the worker file has not the group's keys, as at a start.
         """
         with admin_of(self.worker) as admin:
             found = self._facts(admin)
             for topic in found.values():
                 require_no_open_transaction(admin, topic, wait_s=BUSY_TOPIC_WAIT_S)
+        require_keys_of(self.worker, [self.group], found.get(TopicType.CONFIG))
         return found
 
     def _facts(self, admin: Admin) -> dict[TopicType, TopicFacts]:

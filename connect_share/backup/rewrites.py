@@ -157,7 +157,7 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
 
     def _read_topic(self, topic_type: TopicType, facts: TopicFacts, progress: Progress) -> TopicContent:
         is_own_file = self.group is not None and self.group == self.worker.cluster_group_id
-        seals = self.worker.seals(topic_type) if is_own_file and self.worker.keys_in_use is not None else None
+        seals = self.worker.seals(topic_type) if is_own_file else None
         topic, believed = TopicContent(facts, seals=seals), dict[bytes, bool]()
         plain_statuses = StatusFold(None) if topic_type is TopicType.STATUS and self.group is None else None
         for record in self.stopped.read(topic_type, facts, progress):

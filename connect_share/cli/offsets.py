@@ -30,7 +30,6 @@ from connect_share.console import (
     worker_file,
 )
 from connect_share.errors import (
-    ConfigError,
     ConnectShareError,
     LiveMembersError,
     PlainTopicsError,
@@ -40,9 +39,8 @@ from connect_share.errors import (
 from connect_share.files import write_private_file
 from connect_share.kafka.admin import Admin
 from connect_share.model.config_state import ClusterConfigState
-from connect_share.model.keys import SkipKind, shown
+from connect_share.model.keys import shown
 from connect_share.model.records import TopicType
-from connect_share.sealing import KEYS_PROPERTY
 from connect_share.storage.connect_storage import ConnectStorage
 from connect_share.stores.alter_offsets import (
     MOST_BYTES,
@@ -72,7 +70,7 @@ class Worker:
     """A worker of a group, to read and change offsets as it would; creates no topic. ``stack`` closes it.
 
     Raises:
-        ConfigError: the file cannot be read, a property is wrong, or the group is sealed and there are no keys.
+        ConfigError: the file cannot be read, or a property is wrong.
         TopicMissingError: a topic does not exist.
         ConnectShareError: as entering a ``ConnectStorage``.
     """
@@ -89,14 +87,6 @@ class Worker:
                 f"group {shown_group(self.group)} shares topics by {path}, but they hold only plain records: move these "
                 "first (connect-share-migrate plan, apply), or use the worker file of the group that wrote them"
             ) from error
-        if config.keys_in_use is None and any(
-            SkipKind.REFUSED in store.skipped() for store in (self.storage.config, self.storage.offsets)
-        ):
-            raise ConfigError(
-                f"the values of group {shown_group(self.group)} are sealed, and {path} has no keys in use: its offsets "
-                f"cannot be seen here, and its workers would refuse what is written; use a file with {KEYS_PROPERTY}",
-                property_name=KEYS_PROPERTY,
-            )
 
     @property
     def group(self) -> Group:

@@ -124,6 +124,11 @@ class SealCount:
         return [each for each in self.newest.values() if each.kind is kind]
 
     @property
+    def looks_sealed(self) -> bool:
+        """Return whether more records look sealed than plain, where there are no keys."""
+        return self.refused > self.plain
+
+    @property
     def records(self) -> int:
         """Return the number of all records."""
         return self.sealed.counts.total() + self.sealed.more + self.plain + self.refused
@@ -410,6 +415,7 @@ class GroupFold:
         fold: in the type of the topic.
         seals: of the group; ``None`` with plain keys, or if the worker file is not its own.
         is_sealed: it has values that cannot be opened here.
+        is_unsaid: the worker file is its own, and does not say whether it is sealed.
     """
 
     def __init__(self, topic_type: TopicType, group: Group, worker: WorkerConfig | None) -> None:
@@ -418,6 +424,7 @@ class GroupFold:
         is_own = worker is not None and group is not None and group == worker.cluster_group_id
         self.seals = worker.seals(topic_type) if worker is not None and is_own else None
         self.is_sealed = False
+        self.is_unsaid = self.seals is not None and worker is not None and not worker.says_sealing
         self._empty = FOLDS[topic_type]
 
     def open(self, record: Record) -> Record | None:
@@ -549,6 +556,8 @@ class TopicFold:
     def contents(self) -> TopicContents:
         """Return the state after all records so far; only the counts of seals and the times change later on."""
         folds, beyond = self._folds.by_group, self._folds.beyond
+        for group, each in folds.items():
+            each.is_sealed = self._counts[group].looks_sealed if each.is_unsaid else each.is_sealed
         contents = TopicContents(
             self._topic,
             groups={group: each.snapshot() for group, each in folds.items()},
@@ -568,10 +577,11 @@ class TopicFold:
             named = map(shown_group, sorted(contents.sealed, key=group_order))
             contents.notes.append(
                 f"{self._topic} has sealed values of {listed(named, _NAMED_GROUPS)}: only what the keys of such "
-                "records say is shown, and anybody may have written it; -w with the worker file of a group opens that group"
+                "records say is shown, and anybody may have written it; -w with the worker file of a group opens "
+                "that group, if its keys are in it"
             )
         for group, each in folds.items():
-            if each.seals is not None and each.seals.refused:
+            if each.seals is not None and each.seals.refused and not each.is_sealed:
                 refused = sorted(each.seals.refused.items(), key=str)
                 reasons = ", ".join(f"{count} {reason.name}" for reason, count in refused)
                 contents.notes.append(

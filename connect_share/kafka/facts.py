@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -15,7 +15,9 @@ from connect_share.kafka.create import TopicSpec, check_cleanup_policy, check_pa
 from connect_share.kafka.descriptions import TopicDescription
 from connect_share.kafka.read import read_batches, read_ranges
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
+from connect_share.model.keys import ClusterGroupId, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.sealing import TopicSeals
 from connect_share.worker_config import CREATION_PROPERTY, Isolation, WorkerConfig
 
 _SPREAD_S: Final = 30.0  # until every broker has heard of a new topic
@@ -179,6 +181,31 @@ def require_topic(facts: dict[str, TopicFacts], topic: str, *, remedy: str) -> T
     if topic not in facts:
         raise TopicMissingError(f"topic {topic} does not exist; {remedy}", topic=topic)
     return facts[topic]
+
+
+def require_keys_of(worker: WorkerConfig, groups: Collection[ClusterGroupId | None], config: TopicFacts | None) -> None:
+    """Read a config topic as a start does, before anything is written: a worker file may have lost its group's keys.
+
+    Of other groups than its own a worker file says nothing. ``config``: ``None`` where the topic does not exist.
+
+    Raises:
+        SealedGroupError: most of what a group has there looks sealed, and the worker file does not say whether it is.
+        ConfigError: something of the worker file's group is sealed with a key that is not in the file.
+    """
+    seals = {group: TopicSeals(TopicType.CONFIG, group, None, says_sealing=False) for group in groups if group}
+    if worker.cluster_group_id in seals:
+        del seals[worker.cluster_group_id]
+        own = worker.seals(TopicType.CONFIG)
+        if own is not None and not (worker.says_sealing and worker.keys_in_use is None):
+            seals[ClusterGroupId(worker.group_id)] = own
+    if config is None or not seals:
+        return
+    for record in read_records(worker, config.ranges(), worker.isolation(TopicType.CONFIG)):
+        owner = None if record.key is None else split_key(TopicType.CONFIG, record.key)
+        if owner is not None and owner[0] in seals:
+            seals[owner[0]].open(record)
+    for each in seals.values():
+        each.end_start()
 
 
 def ranges_since(topic: str, starts: Mapping[int, int], ends: Mapping[int, int]) -> list[OffsetRange]:

@@ -75,7 +75,7 @@ class TopicSeals:
     ) -> None:
         self.refused: Counter[Refusal] = Counter()
         self._topic_type = topic_type
-        self._prefix = cluster_group_id.prefix
+        self._group, self._prefix = cluster_group_id, cluster_group_id.prefix
         # The same removal; and what was sealed cannot be cleaned away as a tombstone can.
         self._removal = removal_value(topic_type, cluster_group_id)
         self._keys = None if mode is SealingMode.OFF else keys
@@ -174,10 +174,14 @@ class TopicSeals:
         sealed = [place for place in looks.values() if place is not None]
         if 2 * len(sealed) > len(looks):
             raise SealedGroupError(
-                f"{len(sealed):,} of {len(looks):,} values of this group on the config topic look sealed, such as "
-                f"{sealed[-1]}, but the worker file has no line {KEYS_PROPERTY}: put it back. If this group was never "
+                f"{len(sealed):,} of {len(looks):,} values of group {self._group} on the config topic look sealed, such as "
+                f"{sealed[-1]}, but its worker file has no line {KEYS_PROPERTY}: put it back. If this group was never "
                 "sealed, somebody else may have written them to stop it: find out who, and set "
                 f"{SEALING_PROPERTY}=off to start as a plain group"
+            )
+        if self.refused and sealed:
+            _log.error(
+                "Refused %d record(s), such as that at %s: %s", self.refused.total(), sealed[-1], Refusal.NO_KEYS.value
             )
         if self._unknown and self._keys is not None:
             place = next(iter(self._unknown.values()))
@@ -213,6 +217,8 @@ class TopicSeals:
     def _refuse(self, record: Record, reason: Refusal) -> None:
         self.refused[reason] += 1
         now_s = time.monotonic()
+        if self._looks is not None:
+            return  # :meth:`end_start` says more
         if self.refused.total() <= _LOGGED_AT_FIRST or now_s - self._logged_s >= _LOGGED_EVERY_S:
             self._logged_s = now_s
             _log.error("Refused the record at %s: %s", _place(record), reason.value)

@@ -64,7 +64,8 @@ LIFE: dict[TopicType, list[tuple[str, str | None]]] = {
 
 
 def worker(site: Site, who: str, group: str | None, keys: str | None = None, mode: str = "required") -> Path:
-    lines = {} if keys is None else {KEYS_PROPERTY: keys, MODE: mode}
+    lines = {} if keys is None else {KEYS_PROPERTY: keys}
+    lines |= {MODE: mode} if keys is not None or mode == "off" else {}
     path = site.worker_file(who, group or "orders", sharing=group is not None, **lines)
     named = path.with_name(f"{who}-{group}-{'plain' if keys is None else keys.partition(':')[0]}.properties")
     return path.rename(named)
@@ -204,7 +205,7 @@ def test_without_keys_values_are_carried_as_they_are(site: Site) -> None:
     site.create("own", SHARED_PARTITIONS)
     site.create("shared", SHARED_PARTITIONS)
     lay_down(site, "own", "a", key_text(7))
-    source, destination = worker(site, "own", "a"), worker(site, "shared", "a")
+    source, destination = worker(site, "own", "a", mode="off"), worker(site, "shared", "a", mode="off")
     plan_path, told = moved(site, source, destination)
     assert "sealed values are copied as they are; they open with the same keys only" in told
     assert MigrationPlan.load(plan_path).sources[0].connectors == 3
@@ -214,6 +215,13 @@ def test_without_keys_values_are_carried_as_they_are(site: Site) -> None:
     site.produce([forged])
     [difference] = verify_plan(plan_path).differences
     assert (difference.kind, difference.connector) == ("sealed_value", "c")
+    # Plans of 0.3 were made of files that say nothing.
+    third = worker(site, "third", "a", mode="off")
+    plan_path = site.plan(source, third, name="older.json")
+    for path in (source, third):
+        path.write_text(path.read_text().replace(f"{MODE}=off", ""))
+    assert run("apply", plan_path, "--yes")[0] == 0
+    assert believed(worker(site, "third", "a", key_text(7))) == believed(worker(site, "own", "a", key_text(7)))
 
 
 def test_what_cannot_be_opened_is_refused_before_anything_is_written(site: Site) -> None:
@@ -221,9 +229,9 @@ def test_what_cannot_be_opened_is_refused_before_anything_is_written(site: Site)
     lay_down(site, "own", "a", key_text(7))
     plan = site.folder / "plan.json"
     for source, destination, has in (
-        (worker(site, "own", "a"), worker(site, "shared", "b"), "no keys"),
-        (worker(site, "own", "a"), worker(site, "shared", "a", key_text(7)), "no keys"),
-        (worker(site, "own", "a"), worker(site, "shared", None), "no keys"),
+        (worker(site, "own", "a", mode="off"), worker(site, "shared", "b"), "no keys"),
+        (worker(site, "own", "a", mode="off"), worker(site, "shared", "a", key_text(7)), "no keys"),
+        (worker(site, "own", "a", mode="off"), worker(site, "shared", None), "no keys"),
         (worker(site, "own", "a", key_text(9)), worker(site, "shared", "a", key_text(7)), "only key 9"),
     ):
         code, said, errors = run(

@@ -89,7 +89,7 @@ def test_running_and_late_stores_believe_what_is_put_back(site: Site, backed_up:
 
 def test_without_keys_bytes_are_put_back_as_they_are(site: Site, backed_up: tuple[Path, Path]) -> None:
     path, file = backed_up
-    fresh = worker(site, "fresh", "a")
+    fresh = worker(site, "fresh", "a", mode="off")
     shown = run("restore", file, "--destination-worker-config", fresh, "--dry-run")[1]
     assert "without these keys nobody can read them" in shown
     assert "the worker file has no keys: sealed values are put back as they are" in shown
@@ -97,7 +97,7 @@ def test_without_keys_bytes_are_put_back_as_they_are(site: Site, backed_up: tupl
     old = newest(site, "shared", "a")
     assert newest(site, "fresh", "a") == {key: value for key, value in old.items() if key != b"a.session-key"}
     assert life(worker(site, "fresh", "a", 7))[1:] == life(path)[1:]
-    keyless = worker(site, "shared", "a")
+    keyless = worker(site, "shared", "a", mode="off")
     assert restore(file, keyless, "--dry-run")["changes"][0]["same"] == 4  # what is there is in the backup
     write(site, TopicType.STATUS, b"a.status-connector-c", b"{}", int(time.time() * 1000) + LATER_MS)
     ends = {topic_type: len(site.read(site.topic("shared", topic_type))) for topic_type in TopicType}
@@ -106,7 +106,7 @@ def test_without_keys_bytes_are_put_back_as_they_are(site: Site, backed_up: tupl
     assert "14 value(s) of the backup are sealed with key 7, which the worker file" in refusal(
         file, other, "--from-group", "a"
     )
-    wrong = worker(site, "shared", "a", 9)
+    wrong = worker(site, "new", "a", 9)
     assert "14 value(s) of the backup are sealed with key 7, which the worker file" in refusal(file, wrong)
     assert ends == {topic_type: len(site.read(site.topic("shared", topic_type))) for topic_type in TopicType}
 
@@ -236,7 +236,7 @@ def test_a_source_that_nobody_can_look_into_is_not_sealed(site: Site) -> None:
     site.create("own", SHARED_PARTITIONS)
     site.create("shared", SHARED_PARTITIONS)
     life(worker(site, "own", "a", 7), "c")
-    plan = planned(site, worker(site, "own", "a"), worker(site, "shared", "a"))
+    plan = planned(site, worker(site, "own", "a", mode="off"), worker(site, "shared", "a", mode="off"))
     for command, says in (("cutover", "nobody can see its connectors"), ("rollback", "new workers would believe no")):
         code, _, errors = run(command, plan, "--yes")
         assert (code, says in errors) == (1, True), errors

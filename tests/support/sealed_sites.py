@@ -18,8 +18,9 @@ from tests.support.sealed_stores import MODE, SECRET, believed, put
 
 
 def worker(site: Site, who: str, group: str, *keys: int, mode: str = "required") -> Path:
-    """The worker file of a group with these keys, and without any."""
-    lines = {KEYS_PROPERTY: key_text(*keys), MODE: mode} if keys else {}
+    """The worker file of a group with these keys; without any it says nothing, unless the mode is ``off``."""
+    lines = {KEYS_PROPERTY: key_text(*keys)} if keys else {}
+    lines |= {MODE: mode} if keys or mode == "off" else {}
     path = site.worker_file(who, group, sharing=True, **lines)
     return path.rename(path.with_name(f"{who}-{group}-{'-'.join(map(str, keys))}-{mode}.properties"))
 

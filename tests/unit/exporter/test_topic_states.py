@@ -18,6 +18,7 @@ from connect_share.exporter.metrics import TopicMetrics, label
 from connect_share.exporter.topic_states import TopicStates
 from connect_share.kafka.create import TopicSpec
 from connect_share.model.records import Record, TopicType
+from connect_share.sealing import SEALING_PROPERTY
 from connect_share.worker_config import WorkerConfig
 from tests.support.checked import folded
 from tests.support.hostile_records import HostileRecords
@@ -99,10 +100,10 @@ SEALED_KEYS = {
 
 
 @pytest.mark.parametrize("topic_type", TopicType)
-@pytest.mark.parametrize("keys", [None, key_text(8)], ids=["no keys", "other keys"])
+@pytest.mark.parametrize("keys", [None, key_text(8)], ids=["off", "other keys"])
 def test_what_the_workers_of_a_file_refuse_is_counted_as_refused(topic_type: TopicType, keys: str | None) -> None:
     """As the console counts it: the alert is for records that look sealed and were not written by the group."""
-    worker = sharing_worker(GROUP, keys=keys)
+    worker = sharing_worker(GROUP, keys=keys, **({SEALING_PROPERTY: "off"} if keys is None else {}))
     sealed = record(SEALED_KEYS[topic_type], bytes([1, 0, 0, 0, 7]) + bytes(60))
     text = answer(followed((topic_type, [sealed]), worker=worker))
     topic = f'topic="{topic_type.value}"'
