@@ -36,7 +36,7 @@ from connect_share.transform.rules import PLAIN_KEYS, RULES, KeyTransform
 from connect_share.transform.sealed import Opener, Sealing, SealTimes
 from connect_share.worker_config import Isolation, WorkerConfig
 from migrator.copy.copy_job import CopyJob
-from migrator.plan import CopySlice, MigrationPlan, SourceCluster, SourceTopic, Wanted
+from migrator.plan import CopySlice, MigrationPlan, SourceCluster, SourceTopic, Wanted, read_plan_file
 from migrator.run import MigrationRun, MigrationStatus
 
 Sealings = Mapping[str | None, Sealing]
@@ -293,7 +293,11 @@ def check_all(
     Raises:
         ConnectShareError: something is not as planned; nothing was written.
     """
-    run.require_plan_unchanged()
+    if read_plan_file(run.plan_path, "plan") != run.plan_text:
+        raise PlanFileError(
+            f"{run.plan_path} was changed while this command was running, and nothing was written: look at the plan, then "
+            "run the command again"
+        )
     if first:
         _require_not_applied(run)
     plan = run.plan

@@ -199,59 +199,62 @@ def _page(
 ) -> str:
     """Return the HTML page, fit for a change ticket; ``facts`` are the lines at its end: versions, hashes."""
     plan, manifest = run.plan, run.manifest
-    return render_page(
-        "evidence.html.j2",
-        plan=plan,
-        manifest=manifest,
-        verification=verification,
-        time=_time,
-        status="not applied" if manifest is None else _STATUS[manifest.status],
-        status_is_good=manifest is not None and manifest.status not in _BAD_NEWS,
-        moved=_moved(plan, manifest),
-        destination=_destination(plan, manifest),
-        left_behind=_left_behind(plan, manifest),
-        differences=[
-            (
-                each.cluster_group_id or "plain keys",
-                each.topic_type.value,
-                each.kind,
-                each.connector or "-",
-                each.item or "-",
-                each.field or "-",
-                each.problem.value,
-            )
-            for each in (() if verification is None else verification.differences)
-        ],
-        warnings=[*plan.warnings, *(() if verification is None else verification.warnings)],
-        steps=[(number, step.who, step.what) for number, step in enumerate(plan.steps, 1)],
-        runs=[
-            (
-                _time(each.began_ms),
-                each.command,
-                f"{(each.ended_ms - each.began_ms) / 1000:,.1f}",
-                each.outcome,
-                f"{each.operator} on {each.host}",
-                each.version,
-            )
-            for each in runs
-        ],
-        backup=_backup(manifest),
-        slices=[
-            (
-                f"{each.topic}[{each.partition}]",
-                f"{each.start:,} to {each.end:,}",
-                each.read,
-                each.written,
-                each.found_present,
-                ", ".join(
-                    f"[{at}] {first:,}-{last:,}" for at, (first, last) in sorted(each.destination_offsets.items())
+    return (
+        templates_of("migrator.report")
+        .get_template("evidence.html.j2")
+        .render(
+            plan=plan,
+            manifest=manifest,
+            verification=verification,
+            time=_time,
+            status="not applied" if manifest is None else _STATUS[manifest.status],
+            status_is_good=manifest is not None and manifest.status not in _BAD_NEWS,
+            moved=_moved(plan, manifest),
+            destination=_destination(plan, manifest),
+            left_behind=_left_behind(plan, manifest),
+            differences=[
+                (
+                    each.cluster_group_id or "plain keys",
+                    each.topic_type.value,
+                    each.kind,
+                    each.connector or "-",
+                    each.item or "-",
+                    each.field or "-",
+                    each.problem.value,
                 )
-                or "-",
-                each.digest,
-            )
-            for each in (() if manifest is None else manifest.evidence)
-        ],
-        facts=facts.items(),
+                for each in (() if verification is None else verification.differences)
+            ],
+            warnings=[*plan.warnings, *(() if verification is None else verification.warnings)],
+            steps=[(number, step.who, step.what) for number, step in enumerate(plan.steps, 1)],
+            runs=[
+                (
+                    _time(each.began_ms),
+                    each.command,
+                    f"{(each.ended_ms - each.began_ms) / 1000:,.1f}",
+                    each.outcome,
+                    f"{each.operator} on {each.host}",
+                    each.version,
+                )
+                for each in runs
+            ],
+            backup=_backup(manifest),
+            slices=[
+                (
+                    f"{each.topic}[{each.partition}]",
+                    f"{each.start:,} to {each.end:,}",
+                    each.read,
+                    each.written,
+                    each.found_present,
+                    ", ".join(
+                        f"[{at}] {first:,}-{last:,}" for at, (first, last) in sorted(each.destination_offsets.items())
+                    )
+                    or "-",
+                    each.digest,
+                )
+                for each in (() if manifest is None else manifest.evidence)
+            ],
+            facts=facts.items(),
+        )
     )
 
 
@@ -336,20 +339,12 @@ def _backup(manifest: Manifest | None) -> list[Row]:
 _BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[kMG]?B|×|%)(?!\w))")
 
 
-def render_page(template: str, *, package: str = "migrator.report", **values: object) -> str:
-    """Return an HTML page.
-
-    Args:
-        template: file name in the folder ``templates`` of the package.
-        package: its templates may extend and import those of this package.
-        values: what the template shows; only :class:`markupsafe.Markup` is taken as HTML.
-    """
-    return templates_of(package).get_template(template).render(values)
-
-
 @cache
 def templates_of(package: str) -> Environment:
-    """Return the templates of a package, and those of this one."""
+    """Return the templates in the folder ``templates`` of a package, which may extend and import those of this one.
+
+    Of the values that they show only :class:`markupsafe.Markup` is taken as HTML.
+    """
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     loaders = [PackageLoader(each) for each in dict.fromkeys((package, "migrator.report"))]

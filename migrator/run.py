@@ -298,14 +298,6 @@ class MigrationRun:
         self.manifest = Manifest.load(self.manifest_path) if self.manifest_path.exists() else None
         return self.applied()
 
-    def require_plan_unchanged(self) -> None:
-        """Refuse to write if the plan file is no longer what was read: ``PlanFileError``."""
-        if read_plan_file(self.plan_path, "plan") != self.plan_text:
-            raise PlanFileError(
-                f"{self.plan_path} was changed while this command was running, and nothing was written: look at the plan, "
-                "then run the command again"
-            )
-
 
 @contextmanager
 def locked_run(plan_path: Path | str) -> Iterator[MigrationRun]:

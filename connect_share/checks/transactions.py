@@ -9,7 +9,6 @@ from typing import Final
 
 from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity
-from connect_share.checks.sources import CheckSources
 from connect_share.kafka.read import OpenTransaction
 
 LONGEST_MS: Final = 900_000
@@ -50,15 +49,11 @@ def _since(since_ms: int, age_ms: int) -> str:
     return f"since {shown} ({max(0, age_ms) // 1000:,} s)"
 
 
-def _on_topics(sources: CheckSources) -> Iterator[Finding]:
-    return find(sources.open_transactions(), sources.topic_set.settings.bootstrap_servers, sources.now_ms)
-
-
 CHECK: Final = Check(
     "transactions",
     "is a transaction open that holds up readers?",
     "Look for transactions that are open on the topics: whose they seem to be, since when, and the command that aborts "
     "them. One that is open for longer than 15 minutes hangs, and is an error.",
-    _on_topics,
+    lambda sources: find(sources.open_transactions(), sources.topic_set.settings.bootstrap_servers, sources.now_ms),
     place=60,
 )

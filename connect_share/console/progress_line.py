@@ -25,14 +25,15 @@ class ProgressLine(AbstractContextManager["ProgressLine"]):
     _shown_s: float = 0.0
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self._close()
+        if self._what and kind is None:
+            self._show(ended=True)
         elif self._what and self.stream.isatty():
             self._print("\n")  # an error leaves the bar where it was
 
     def phase(self, what: str, total: int) -> None:
         """Begin a phase of ``total`` offsets; fewer records may come."""
-        self._close()
+        if self._what:
+            self._show(ended=True)
         self._what, self._total, self._done = what, total, 0
         self._started_s = self._shown_s = time.monotonic()
         self._show(ended=False)
@@ -44,11 +45,6 @@ class ProgressLine(AbstractContextManager["ProgressLine"]):
         if now_s - self._shown_s >= (_BAR_EVERY_S if self.stream.isatty() else _LINE_EVERY_S):
             self._shown_s = now_s
             self._show(ended=False)
-
-    def _close(self) -> None:
-        if self._what:
-            self._show(ended=True)
-            self._what = ""
 
     def _show(self, *, ended: bool) -> None:
         elapsed_s = max(time.monotonic() - self._started_s, 1e-6)

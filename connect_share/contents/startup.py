@@ -434,10 +434,6 @@ class CountPlan:
             for part in ([[each] for each in ranges] if one_for_each_partition else [ranges])
         ]
 
-    def records_at_most(self, topic_type: TopicType) -> int:
-        """Return the number of offsets to be read; fewer records may come."""
-        return sum(each.end - each.start for each in self.ranges[topic_type])
-
     def profiled(self, topic_type: TopicType, partitions: Sequence[PartitionProfile]) -> ProfiledTopic:
         """Return the profile of a topic whose partitions were counted."""
         topic = self.topic_set.topics[topic_type]
@@ -451,7 +447,8 @@ def count_topics(plan: CountPlan, out: Output) -> dict[TopicType, ProfiledTopic]
     """Read the topics in this process, one after the other."""
     topics = {}
     for topic_type in TopicType:
-        advance = _progress(out, plan.topic_set.topics[topic_type], plan.records_at_most(topic_type))
+        at_most = sum(each.end - each.start for each in plan.ranges[topic_type])
+        advance = _progress(out, plan.topic_set.topics[topic_type], at_most)
         partitions = [profile for job in plan.jobs(topic_type) for profile in job.run(advance)]
         topics[topic_type] = plan.profiled(topic_type, partitions)
     return topics

@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Final, Self, TypeVar
 
 from connect_share.errors import AuthorizationError, BrokerError, BrokerTimeoutError, BrokerUnavailableError
@@ -478,20 +479,17 @@ class Admin:
         silent: BrokerError | None = None
         for broker in self.brokers():
             try:
-                found[broker.id] = self._settings_of_broker(broker.id)
+                found[broker.id] = self._retried(partial(self._settings_of_broker, broker.id), FIRST_TRY_S)
             except (BrokerTimeoutError, BrokerUnavailableError) as exc:
                 silent = exc  # only this broker knows, and it may have died a moment ago
         if silent is not None and not found:
             raise silent
         return found
 
-    def _settings_of_broker(self, broker: int) -> dict[str, str]:
-        def ask(timeout_s: float) -> dict[str, str]:
-            resource = ConfigResource(ResourceType.BROKER, str(broker))
-            (future,) = self._client.describe_configs([resource], request_timeout=timeout_s).values()
-            return _values(result_of(future, f"describing the settings of broker {broker}", timeout_s=timeout_s))
-
-        return self._retried(ask, FIRST_TRY_S)
+    def _settings_of_broker(self, broker: int, timeout_s: float) -> dict[str, str]:
+        resource = ConfigResource(ResourceType.BROKER, str(broker))
+        (future,) = self._client.describe_configs([resource], request_timeout=timeout_s).values()
+        return _values(result_of(future, f"describing the settings of broker {broker}", timeout_s=timeout_s))
 
     def alter_topic_configs(self, topic: str, changes: Mapping[str, str | None]) -> None:
         """Change settings of a topic, all of them or none; ``None`` takes a setting back to the brokers' default.
@@ -618,23 +616,20 @@ class Admin:
 
     def broker_count(self) -> int:
         """Return the number of brokers that are up."""
-        return len(self._cluster().nodes)
+        return len(self._retried(self._cluster).nodes)
 
     def brokers(self) -> tuple[BrokerDescription, ...]:
         """Return the brokers that are up, by id; one that died counts until its session with the controller has ended."""
-        nodes = sorted(self._cluster().nodes, key=lambda node: node.id)
+        nodes = sorted(self._retried(self._cluster).nodes, key=lambda node: node.id)
         return tuple(BrokerDescription(node.id, node.rack or None, (node.host, node.port)) for node in nodes)
 
     def cluster_id(self) -> str:
         """Return the id of the cluster."""
-        return str(self._cluster().cluster_id)
+        return str(self._retried(self._cluster).cluster_id)
 
-    def _cluster(self) -> Any:
-        def ask(timeout_s: float) -> Any:
-            future = self._client.describe_cluster(request_timeout=timeout_s)
-            return result_of(future, f"asking cluster {self.bootstrap_servers}", timeout_s=timeout_s)
-
-        return self._retried(ask)
+    def _cluster(self, timeout_s: float) -> Any:
+        future = self._client.describe_cluster(request_timeout=timeout_s)
+        return result_of(future, f"asking cluster {self.bootstrap_servers}", timeout_s=timeout_s)
 
 
 def _values(entries: Mapping[str, Any], *, own: bool = False) -> dict[str, str]:

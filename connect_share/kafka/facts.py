@@ -10,10 +10,10 @@ from typing import Final
 
 from connect_share.errors import BrokerError, LiveMembersError, OpenTransactionError, TopicMissingError
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.client import Deadline, Message, is_unknown_topic
+from connect_share.kafka.client import Deadline, Message, is_unknown_topic, to_record, to_whole_record
 from connect_share.kafka.create import TopicSpec, check_cleanup_policy, check_partition_count, ensure_topic, topic_spec
 from connect_share.kafka.descriptions import TopicDescription
-from connect_share.kafka.read import read_batches, read_ranges
+from connect_share.kafka.read import read_batches
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model.keys import ClusterGroupId, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
@@ -155,14 +155,8 @@ def read_records(
     worker: WorkerConfig, ranges: Sequence[OffsetRange], isolation: Isolation, *, with_headers: bool = False
 ) -> Iterator[Record]:
     """Yield the records of offset ranges of the worker's cluster, in offset order within each partition."""
-    return read_ranges(
-        worker.consumer_settings(),
-        ranges,
-        isolation=isolation,
-        client_id=worker.client_id(MIGRATE_CLIENT_ID),
-        idle_timeout_s=IDLE_TIMEOUT_S,
-        with_headers=with_headers,
-    )
+    for batch in read_messages(worker, ranges, isolation):
+        yield from map(to_whole_record if with_headers else to_record, batch)
 
 
 def read_messages(worker: WorkerConfig, ranges: Sequence[OffsetRange], isolation: Isolation) -> Iterator[list[Message]]:

@@ -82,11 +82,9 @@ def read_ranges(
         BrokerError: a partition cannot be read, or an offset is not there any more.
     """
     taken = to_whole_record if with_headers else to_record
-    for batch in read_batches(
-        settings, ranges, isolation=isolation, client_id=client_id, idle_timeout_s=idle_timeout_s
-    ):
-        for message in batch:
-            yield taken(message)
+    with RangeReader(settings, ranges, isolation=isolation, client_id=client_id) as reader:
+        for batch in reader.batches(idle_timeout_s):
+            yield from map(taken, batch)
 
 
 def read_batches(

@@ -247,26 +247,22 @@ class CheckedWriter:
             CopyError: fewer acknowledgements than records.
             UnacknowledgedError: acknowledgements stay away, and the producer sends nothing twice.
         """
-        try:
-            self._wait_for_all()
-        except BaseException:
-            self.abandon()
-            raise
-
-    def _wait_for_all(self) -> None:
-        if self._producer is not None:
-            # Each record has a time-out of its own (message.timeout.ms), so this loop ends. What is left at its end may
-            # belong to other slices.
-            wait = _Wait(self._producer)
-            while not self.is_settled and len(self._producer.client):
-                self._raise_if_unacknowledged(wait)
-                self._producer.flush(0.5)
-        self._raise_failure()
-        if unanswered := self._unanswered:
-            raise CopyError(
-                f"{self.topic}: {self._sent} records were sent but {self._sent - unanswered} acknowledged; "
-                "the destination holds a part of them"
-            )
+        with contextlib.ExitStack() as on_error:
+            on_error.callback(self.abandon)
+            if self._producer is not None:
+                # Each record has a time-out of its own (message.timeout.ms), so this loop ends. What is left at its end
+                # may belong to other slices.
+                wait = _Wait(self._producer)
+                while not self.is_settled and len(self._producer.client):
+                    self._raise_if_unacknowledged(wait)
+                    self._producer.flush(0.5)
+            self._raise_failure()
+            if unanswered := self._unanswered:
+                raise CopyError(
+                    f"{self.topic}: {self._sent} records were sent but {self._sent - unanswered} acknowledged; "
+                    "the destination holds a part of them"
+                )
+            on_error.pop_all()
 
     def _raise_if_unacknowledged(self, wait: _Wait) -> None:
         """Raise when no acknowledgement has come for longer than a working cluster needs; nothing is under way by then.

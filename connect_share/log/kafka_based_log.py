@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, TypeVar
 
 from connect_share.errors import (
@@ -52,6 +53,7 @@ _PROBE_S: Final = 0.3
 _QUESTION_S: Final = 3.0
 
 
+@dataclass(eq=False, repr=False)
 class KafkaBasedLog:
     """A compacted topic that is followed to its end and written to.
 
@@ -73,44 +75,35 @@ class KafkaBasedLog:
     call fails (decision 3). Errors of the broker that Java's logs and survives do not end it.
     """
 
-    def __init__(
-        self,
-        spec: TopicSpec,
-        *,
-        sink: RecordSink,
-        admin: Admin,
-        consumer_settings: ClientSettings,
-        producer_settings: ClientSettings | None = None,
-        isolation: Isolation = Isolation.READ_UNCOMMITTED,
-        client_id: str = "connect-share",
-        context: StartContext | None = None,
-        key_watch: KeyWatch | None = None,
-        feed: RecordFeed | None = None,
-        on_failed: OnFailed | None = None,
-        start_timeout_s: float = START_TIMEOUT_S,
-        create_timeout_s: float = CREATE_TIMEOUT_S,
-    ) -> None:
-        topic = spec.topic
-        self._spec = spec
-        self._admin = admin
-        self._consumer_settings = consumer_settings
-        self._isolation = isolation
-        self._client_id = client_id
-        self._context = context or StartContext()
-        self._start_timeout_s = start_timeout_s
-        self._state = LogState(topic, on_failed)
+    spec: TopicSpec
+    _: KW_ONLY
+    sink: RecordSink
+    admin: Admin
+    consumer_settings: ClientSettings
+    producer_settings: ClientSettings | None = None
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
+    client_id: str = "connect-share"
+    context: StartContext = field(default_factory=StartContext)
+    key_watch: KeyWatch | None = None
+    feed: RecordFeed | None = None
+    on_failed: OnFailed | None = None
+    start_timeout_s: float = START_TIMEOUT_S
+    create_timeout_s: float = CREATE_TIMEOUT_S
+
+    def __post_init__(self) -> None:
+        topic = self.topic
+        self._state = LogState(topic, self.on_failed)
         self.check_topic, self.positions = self._state.check, self._state.positions
-        self._feed = feed or RecordFeed(sink, key_watch)
-        self._identity = TopicIdentity(admin, topic)
+        self._feed = self.feed or RecordFeed(self.sink, self.key_watch)
+        self._identity = TopicIdentity(self.admin, topic)
         self._watch = IdentityWatch(topic, self._identity, fail=self._state.fail)
         self._writer = None
-        if producer_settings is not None:
+        if self.producer_settings is not None:
             self._writer = LogWriter(
-                topic, producer_settings, client_id=client_id, acknowledged=self._watch.acknowledged
+                topic, self.producer_settings, client_id=self.client_id, acknowledged=self._watch.acknowledged
             )
-        self._create_timeout_s = create_timeout_s
         self._open_transactions = OpenTransactions(
-            topic, admin, consumer_settings, client_id=client_id, isolation=isolation
+            topic, self.admin, self.consumer_settings, client_id=self.client_id, isolation=self.isolation
         )
         self._reader: SharedReader | None = None
         self._tail: Tail | None = None
@@ -119,7 +112,7 @@ class KafkaBasedLog:
     @property
     def topic(self) -> str:
         """Name of the topic."""
-        return self._spec.topic
+        return self.spec.topic
 
     @property
     def topic_id(self) -> str | None:
@@ -141,18 +134,18 @@ class KafkaBasedLog:
         if self._tail is not None or self._state.stopping.is_set():
             raise StoreClosedError(f"the log of topic {self.topic} was started before; make a new one")
         began = time.monotonic()
-        shared = self._context.reader
-        if shared is not None and not shared.covers(self.topic, self._isolation):
+        shared = self.context.reader
+        if shared is not None and not shared.covers(self.topic, self.isolation):
             shared = None
         try:
-            facts = self._context.facts.get(self.topic) or find_or_create(
-                self._spec,
-                self._admin,
-                create_timeout_s=self._create_timeout_s,
+            facts = self.context.facts.get(self.topic) or find_or_create(
+                self.spec,
+                self.admin,
+                create_timeout_s=self.create_timeout_s,
                 stopping=self._state.stopping,
                 check=self._check_not_stopped,
             )
-            check_partition_count(self._spec, len(facts.description.partitions))
+            check_partition_count(self.spec, len(facts.description.partitions))
         except BaseException:
             if shared is not None:
                 shared.withdraw(self.topic)
@@ -160,7 +153,7 @@ class KafkaBasedLog:
         self._identity.begin(facts.description.topic_id, facts.asked_s)
         reader = shared or self._own_reader(facts)
         try:
-            found = self.caught_up = self._read(reader, facts, self._start_timeout_s - (time.monotonic() - began))
+            found = self.caught_up = self._read(reader, facts, self.start_timeout_s - (time.monotonic() - began))
             _log.info(
                 "Read topic %s to its end: %d records, %d of them own, in %.3f s",
                 self.topic,
@@ -177,9 +170,9 @@ class KafkaBasedLog:
         starts = {partition: facts.starts.get(partition, 0) for partition in facts.ends}
         self._reader = SharedReader(
             {self.topic: starts},
-            self._consumer_settings,
-            client_id=self._client_id,
-            isolation=self._isolation,
+            self.consumer_settings,
+            client_id=self.client_id,
+            isolation=self.isolation,
             from_the_beginning=not facts.starts,
         )
         return self._reader
@@ -203,12 +196,12 @@ class KafkaBasedLog:
             self.topic,
             self._state,
             self._feed,
-            self._consumer_settings,
-            client_id=self._client_id,
-            isolation=self._isolation,
+            self.consumer_settings,
+            client_id=self.client_id,
+            isolation=self.isolation,
             identity=self._identity,
             watch=self._watch,
-            may_start=self._context.all_read,
+            may_start=self.context.all_read,
         )
         tail.thread.start()
         self._tail = tail
@@ -300,7 +293,7 @@ class KafkaBasedLog:
         self._check_running()
         trouble = None if self._tail is None else self._tail.trouble
         positions, timeout_s = self._state.positions(), deadline.timeout_s
-        late = not_at_end(self.topic, behind, positions, timeout_s, self._isolation, trouble=trouble)
+        late = not_at_end(self.topic, behind, positions, timeout_s, self.isolation, trouble=trouble)
         raise (yield Call(lambda: self._explained_in_time(late)))
 
     def _explained_in_time(self, late: ReadToEndTimeoutError) -> ReadToEndTimeoutError:
@@ -319,7 +312,7 @@ class KafkaBasedLog:
                 self.flush(deadline.remaining_s(0.001))
                 # A stop is noticed between two questions.
                 self._confirm_identity(min(deadline.remaining_s(), _QUESTION_S))
-                ends = self._admin.end_offsets(places, timeout_s=min(deadline.remaining_s(), _QUESTION_S))
+                ends = self.admin.end_offsets(places, timeout_s=min(deadline.remaining_s(), _QUESTION_S))
                 return {partition: end for (_, partition), end in ends.items()}
             except BrokerError as exc:
                 passes = exc.retriable

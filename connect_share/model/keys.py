@@ -134,19 +134,6 @@ _KIND_AT: Final[Mapping[TopicType, Callable[[bytes, int], KeyKind | None]]] = {
 }
 
 
-def _objection(text: str) -> str | None:
-    """Return why ``text`` cannot be a cluster group id, ``None`` if it can."""
-    if not text:
-        return "it is empty"
-    if not _LEGAL_ID.fullmatch(text):
-        return "only the characters A-Z a-z 0-9 . _ - are allowed"
-    found = _FORBIDDEN.search(text)
-    if found is None:
-        return None
-    where = "it starts with" if found.start(1) == 0 else "after a dot it goes on with"
-    return f"{where} {found[1]!r}, which is how keys of Connect begin"
-
-
 class ClusterGroupId(str):
     """The ``group.id`` of a Connect cluster that shares topics, proven usable as a key prefix.
 
@@ -167,13 +154,17 @@ class ClusterGroupId(str):
         """Validate ``value``; an id passes as it is."""
         if isinstance(value, cls):
             return value
-        objection = _objection(value)
-        if objection is not None:
-            shown = repr(value) if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]!r}..."
-            raise InvalidClusterGroupIdError(
-                f"{shown} cannot be a cluster group id: {objection}; choose another group.id"
-            )
-        return super().__new__(cls, value)
+        if not value:
+            objection = "it is empty"
+        elif not _LEGAL_ID.fullmatch(value):
+            objection = "only the characters A-Z a-z 0-9 . _ - are allowed"
+        elif found := _FORBIDDEN.search(value):
+            where = "it starts with" if found.start(1) == 0 else "after a dot it goes on with"
+            objection = f"{where} {found[1]!r}, which is how keys of Connect begin"
+        else:
+            return super().__new__(cls, value)
+        shown = repr(value) if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]!r}..."
+        raise InvalidClusterGroupIdError(f"{shown} cannot be a cluster group id: {objection}; choose another group.id")
 
     @property
     def prefix(self) -> bytes:

@@ -142,7 +142,7 @@ def kafka_based_log(
         producer_settings=ClientSettings({**_SMALL_BATCHES, **ordinary, **delivery}),
         isolation=worker_config.isolation(topic_type),
         client_id=worker_config.client_id(_CLIENT_SUFFIXES[topic_type]),
-        context=context,
+        context=context or StartContext(),
         key_watch=key_watch,
         feed=feed,
         on_failed=on_failed,

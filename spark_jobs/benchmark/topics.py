@@ -274,11 +274,6 @@ def connection_from(worker_file: Path | None, servers: str | None, profile: str 
     return _BROKERS_DEFAULT | found
 
 
-def connection_to(servers: str) -> Connection:
-    """Return how to get to brokers that want nothing but their address."""
-    return {**_BROKERS_DEFAULT, SERVERS: servers}
-
-
 def is_secured(connection: Connection) -> bool:
     """Return whether a client needs more than the address of the brokers."""
     return any(_SECURITY.fullmatch(name) for name in connection)

@@ -18,7 +18,7 @@ from connect_share.sealing.key_ring import new_key
 from spark_jobs import command_line
 from spark_jobs.benchmark.results import Start
 from spark_jobs.benchmark.starts import run_python
-from spark_jobs.benchmark.topics import PLANS, connection_to, worker_of, worker_properties_of, write_worker
+from spark_jobs.benchmark.topics import PLANS, connection_from, worker_of, worker_properties_of, write_worker
 from tests.lab.benchmarks.frame import Site, new_prefix, parser, run, topics_of, write_groups
 
 SCENARIOS: Final = ("kip", "groups-1000")
@@ -53,7 +53,7 @@ def _scenario(scenario: str, site: Site, rounds: int, puts: int) -> Found:
     with ExitStack() as stack:
         for form in FORMS:
             prefix = new_prefix(f"{scenario}-{form}")
-            properties = worker_properties_of(plan, connection_to(site.servers), prefix, _GROUP)
+            properties = worker_properties_of(plan, connection_from(None, site.servers, None), prefix, _GROUP)
             if form == "sealed":
                 properties[KEYS_PROPERTY] = new_key()
             files[form] = write_worker(site.folder / f"{prefix}.json", properties)

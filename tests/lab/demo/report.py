@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from migrator.report import render_page
+from migrator.report import templates_of
 from tests.lab.demo.result import DemoResult, GroupAgain, SealedGroup, SharedTopic
 from tests.lab.demo.views import GroupComparison
 
 
 def render_report(result: DemoResult) -> str:
     """Return the page."""
-    return render_page("demo.html.j2", package="tests.lab", result=result)
+    return templates_of("tests.lab").get_template("demo.html.j2").render(result=result)
 
 
 def summary_lines(

@@ -20,7 +20,7 @@ from connect_share.console import Output
 from connect_share.errors import ConfigError
 from spark_jobs import command_line
 from spark_jobs.benchmark.suite import Suite
-from spark_jobs.benchmark.topics import Connection, connection_from, connection_to, is_secured
+from spark_jobs.benchmark.topics import Connection, connection_from, is_secured
 from spark_jobs.benchmark_startup import add_options, measure, startup_table, terminated_as_interrupted
 from tests.lab.benchmarks.startup.contenders import ALL_RUNS, missing_contenders
 from tests.lab.benchmarks.startup.goals import Goal, goals
@@ -36,7 +36,7 @@ _SETTLE_S: Final = 4.0
 
 
 def _own_broker(stack: ExitStack) -> Connection:
-    return connection_to(stack.enter_context(LocalBroker("bench", properties=_BROKER)).bootstrap_servers)
+    return connection_from(None, stack.enter_context(LocalBroker("bench", properties=_BROKER)).bootstrap_servers, None)
 
 
 def _latencies(puts: int, contenders: Sequence[str], suite: Suite) -> None:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from connect_share.console import printable
 from connect_share.contents.cost_model import EARLY_BYTES, EARLY_RECORDS, CostModel
-from migrator.report import render_page, shown_value, templates_of
+from migrator.report import shown_value, templates_of
 from spark_jobs.benchmark.results import StartupResult
 from tests.lab import units
 from tests.lab.benchmarks.startup.goals import goals
@@ -104,9 +104,9 @@ def _facts(result: StartupResult) -> list[tuple[str, object]]:
 
 def render_report(result: StartupResult) -> tuple[str, str]:
     """Return the report as one self-contained HTML page, and as Markdown, which has no plots."""
-    values = report_values(result)
-    page = render_page("startup_page.html.j2", package="tests.lab", **values)
-    markdown = templates_of("tests.lab").overlay(finalize=_as_markdown).get_template("startup.j2")
+    values, templates = report_values(result), templates_of("tests.lab")
+    page = templates.get_template("startup_page.html.j2").render(values)
+    markdown = templates.overlay(finalize=_as_markdown).get_template("startup.j2")
     text = markdown.render(**values, parts="startup_parts.md.j2")
     return page, _BLANK_LINES.sub("\n\n", text).strip() + "\n"
 
