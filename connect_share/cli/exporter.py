@@ -48,9 +48,7 @@ def _export_metrics(arguments: argparse.Namespace, out: Output) -> int:
         from connect_share.exporter.metrics import TopicMetrics
         from connect_share.exporter.server import MetricsServer
     except ImportError:
-        raise ConfigError(
-            "the exporter needs the library prometheus-client: pip install 'connect-share[exporter]'"
-        ) from None
+        raise ConfigError("the exporter needs the library prometheus-client: pip install prometheus-client") from None
     topic_set = topic_set_of(arguments)
     host, port = arguments.listen
     with ExitStack() as stack:

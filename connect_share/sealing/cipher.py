@@ -143,7 +143,5 @@ def _aes_gcm() -> tuple[type[AESGCM], type[Exception]]:
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     except ImportError:
-        raise ConfigError(
-            "sealed sharing needs the library cryptography: pip install 'connect-share[confidential]'"
-        ) from None
+        raise ConfigError("sealed sharing needs the library cryptography: pip install cryptography") from None
     return AESGCM, InvalidTag

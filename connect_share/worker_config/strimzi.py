@@ -57,7 +57,7 @@ def _documents(data: bytes) -> Iterator[Any]:
     try:
         import yaml
     except ImportError:
-        raise ConfigError("YAML is read with PyYAML; install it with: pip install 'connect-share[strimzi]'") from None
+        raise ConfigError("YAML is read with PyYAML; install it with: pip install pyyaml") from None
 
     # Every scalar is text, as in a properties file; nothing of a document makes objects.
     class Loader(yaml.BaseLoader):

@@ -37,7 +37,7 @@ def _spark_job(name: str) -> Any:
         UsageError: the extra ``spark`` is not installed.
     """
     if importlib.util.find_spec("pyspark") is None or importlib.util.find_spec("spark_jobs") is None:
-        raise UsageError("--engine spark needs Spark: pip install 'connect-share[spark]', or use --engine local")
+        raise UsageError("--engine spark needs Spark: pip install pyspark pyarrow numpy, or use --engine local")
     return importlib.import_module(f"spark_jobs.{name}")
 
 

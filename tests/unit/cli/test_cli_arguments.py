@@ -152,7 +152,7 @@ def test_without_the_library_it_says_what_to_install(tmp_path: Path) -> None:
         capture_output=True, text=True, check=False, timeout=60, env={**os.environ, "PYTHONPATH": str(tmp_path)},
     )  # fmt: skip
     assert ran.returncode == 2
-    assert "pip install 'connect-share[completion]'" in ran.stderr
+    assert "pip install shtab" in ran.stderr
 
 
 PARSERS = {"connect-share": build_parser(), "connect-share-migrate": migrator_parser()}

@@ -144,4 +144,4 @@ except connect_share.ConfigError as error:
     print(error)
 """
     ran = subprocess.run([sys.executable, "-c", program, key_text(7)], capture_output=True, text=True, check=True)
-    assert ran.stdout == "sealed sharing needs the library cryptography: pip install 'connect-share[confidential]'\n"
+    assert ran.stdout == "sealed sharing needs the library cryptography: pip install cryptography\n"
