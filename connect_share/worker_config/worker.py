@@ -367,7 +367,9 @@ class WorkerConfig(BaseModel):
             self._common = common_settings(self.originals)
         return self._common
 
-    admin_settings = client_settings  # the admin client has none of its own
+    def admin_settings(self) -> ClientSettings:
+        """Settings of the admin client."""
+        return self.client_settings()  # those of a subclass, if it has its own
 
     def consumer_settings(self) -> ClientSettings:
         """Settings of the internal consumers; as in Java they carry the worker's group id, which its ACLs cover."""
