@@ -14,8 +14,8 @@ _old_modules.install()
 _NAMES = {
     "errors": """
         AuthorizationError BrokerError BrokerTimeoutError BrokerUnavailableError ConfigError ConnectShareError
-        FencedError FlushInProgressError GroupMembershipError GroupProtocolError InvalidClusterGroupIdError
-        KeyFormatError LiveMembersError LogFailedError NotStartedError OpenTransactionError
+        FencedError FlushInProgressError GroupMembershipError GroupMovedError GroupProtocolError
+        InvalidClusterGroupIdError KeyFormatError LiveMembersError LogFailedError NotStartedError OpenTransactionError
         PartitionCountError PlainTopicsError PrivilegedWriteError ReadToEndTimeoutError RecordError
         RecordFileError ReplicationFactorError SealedGroupError StoreClosedError StoreError TaskCountError TopicError
         TopicMissingError TopicNotCompactedError TopicRecreatedError UnreadableHeadersError UsageError

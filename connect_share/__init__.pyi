@@ -8,6 +8,7 @@ from connect_share.errors import ConnectShareError as ConnectShareError
 from connect_share.errors import FencedError as FencedError
 from connect_share.errors import FlushInProgressError as FlushInProgressError
 from connect_share.errors import GroupMembershipError as GroupMembershipError
+from connect_share.errors import GroupMovedError as GroupMovedError
 from connect_share.errors import GroupProtocolError as GroupProtocolError
 from connect_share.errors import InvalidClusterGroupIdError as InvalidClusterGroupIdError
 from connect_share.errors import KeyFormatError as KeyFormatError

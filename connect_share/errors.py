@@ -221,6 +221,10 @@ class SealedGroupError(StoreError):
     """The worker file says nothing about sealing, but most of the group's configurations look sealed; nothing was written."""
 
 
+class GroupMovedError(StoreError):
+    """A plan has moved the group away from these topics; it runs elsewhere, and nothing was written."""
+
+
 class LiveMembersError(StoreError):
     """Java workers of the same Connect group are alive: two writers would overwrite each other."""
 

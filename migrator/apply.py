@@ -31,6 +31,7 @@ from migrator.checks import check_all, copy_jobs, slices_behind, times_at_destin
 from migrator.copy.copy_job import LOCAL_ENGINE, Engine, SliceEvidence, early_engine, local_engine, producers_for
 from migrator.plan import CopySlice
 from migrator.run import Followed, Manifest, MigrationRun, MigrationStatus, WrittenTopic
+from migrator.topic_fence import fence_destination
 from migrator.verify.verification import require_unused
 
 SAVE_EVERY_S: Final = 0.5
@@ -157,6 +158,7 @@ def _copy(run: MigrationRun, engine: Engine, progress: Progress, *, resumed: boo
         raise CopyError(
             f"{manifest.records_written} records were written, {planned} were planned; verify before starting workers"
         )
+    fence_destination(run, up=False)
     manifest = manifest.model_copy(update={"status": MigrationStatus.COPIED, "finished_at_ms": now_ms()})
     run.save(manifest)
     _logger.info("run %s: %d records written", plan.run_id, manifest.records_written)

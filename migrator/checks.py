@@ -29,7 +29,7 @@ from connect_share.kafka.facts import (
 )
 from connect_share.kafka.shared_set import create_planned, plan_topics
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
-from connect_share.model.keys import ConfigKey, parse, split_key
+from connect_share.model.keys import MARKER, ConfigKey, parse, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.model.removal import is_removal
 from connect_share.transform.rules import PLAIN_KEYS, RULES, KeyTransform
@@ -84,7 +84,7 @@ def _living_keys(
         if parts is None or key is None:
             continue
         space, original, rule = *parts, RULES[key.kind]
-        if rule.left_behind_as is not None or space not in wanted:
+        if rule.left_behind_as is not None or space not in wanted or original == MARKER[0]:
             continue
         connectors, connector = wanted[space], None if (subject := key.subject) is None else subject.connector
         if connectors is not None and connector not in connectors:
@@ -239,7 +239,8 @@ def _open_destination(run: MigrationRun, admin: Admin, *, create: bool) -> Opene
         if not planned.create:
             require_same_topic(found, planned.topic_id)
         spec = topic_spec(worker, topic_type)
-        check_known_policy(spec, settings[planned.topic], admin.bootstrap_servers)
+        fenced = planned.fence is not None
+        check_known_policy(spec, settings[planned.topic], admin.bootstrap_servers, may_be_fenced=fenced)
         check_partition_count(spec, len(found.ends))
         if len(found.ends) != planned.partitions:
             raise PlanRejectedError(

@@ -44,7 +44,8 @@ from migrator.moved_source import (
     unseal,
     unseal_records,
 )
-from migrator.run import Manifest, MigrationRun, MigrationStatus, only_one
+from migrator.run import Manifest, MigrationRun, MigrationStatus, SourceFence, only_one
+from migrator.topic_fence import fence_destination, fence_sources, fences_of
 from migrator.verify.equality import Verification
 from migrator.verify.verification import VerifyEngine, compare_sides, describe_written, require_unused, written_since
 
@@ -62,6 +63,7 @@ class CutoverPreview:
         seal_records: that sealing would write to each source topic.
         connectors: that it concerns.
         transactional_ids: that would be fenced.
+        fences: that would keep old workers from starting.
         same_members: source groups whose live workers may be new ones; only for a seal alone.
     """
 
@@ -70,6 +72,7 @@ class CutoverPreview:
     seal_records: dict[str, int]
     connectors: tuple[str, ...]
     transactional_ids: tuple[str, ...]
+    fences: tuple[SourceFence, ...] = ()
     same_members: frozenset[str] = frozenset()
 
 
@@ -90,7 +93,11 @@ def preview_cutover(run: MigrationRun, how: How | None = None, progress: Progres
     how, sources = how or default_how(run.plan), moved_sources(run)
     live = {source.plan.group_id: source.live_workers() for source in sources}
     ids = tuple(id_ for source in sources for id_ in source.transactional_ids())
-    return CutoverPreview(live, how, *preview(run, how), ids)
+    return CutoverPreview(live, how, *preview(run, how), ids, _fences(run, how))
+
+
+def _fences(run: MigrationRun, how: How) -> tuple[SourceFence, ...]:
+    return () if how == "none" else run.applied().fences or fences_of(run.plan, run.workers)
 
 
 def cut_over(
@@ -209,7 +216,7 @@ def preview_seal(run: MigrationRun, how: Way | None = None, progress: Progress |
     same = frozenset(source.plan.group_id for source in sources if source.has_members_of_destination)
     live = {source.plan.group_id: source.live_workers() for source in sources}
     ids = tuple(id_ for source in _unfenced(run) for id_ in source.transactional_ids())
-    return CutoverPreview(live, how, *preview(run, how), ids, same)
+    return CutoverPreview(live, how, *preview(run, how), ids, _fences(run, how), same)
 
 
 def seal_plan(run: MigrationRun, how: Way | None = None, progress: Progress | None = None) -> CutoverResult:
@@ -301,7 +308,8 @@ def unseal_plan(
         )
     if not dry_run:
         unseal(run)
-        run.update(sealed=None, status=MigrationStatus.COPIED)
+        fence_sources(run, up=False)
+        run.update(sealed=None, fences=(), status=MigrationStatus.COPIED)
     return found
 
 
@@ -365,7 +373,9 @@ def roll_back(
     write_records([run.destination], _removals(run, found))
     if manifest.sealed is not None and not removed:
         found.unsealed = unseal(run)
-    run.update(status=MigrationStatus.ROLLED_BACK, sealed=None, finished_at_ms=now_ms())
+    fence_destination(run, up=True)
+    fence_sources(run, up=False)
+    run.update(status=MigrationStatus.ROLLED_BACK, sealed=None, fences=(), finished_at_ms=now_ms())
     return found
 
 

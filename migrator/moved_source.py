@@ -27,18 +27,20 @@ from connect_share.kafka.facts import (
 from connect_share.kafka.write import MIGRATE_CLIENT_ID, write_records
 from connect_share.model.config import target_state_record
 from connect_share.model.config_state import ClusterConfigState, TargetState
+from connect_share.model.keys import prefix_of
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.model.removal import tombstone
 from connect_share.replay import replay_config
 from connect_share.sealing import TopicSeals
 from connect_share.transform.rules import SkipReason
-from connect_share.worker_config import Isolation, WorkerConfig
+from connect_share.worker_config import WorkerConfig
 from migrator.apply import now_ms
 from migrator.bystanders import back_up_mirrored
 from migrator.checks import same_members
 from migrator.copy.copy_job import marker
 from migrator.plan import MigrationPlan, SourceCluster
 from migrator.run import Manifest, MigrationRun, MigrationStatus, Sealed
+from migrator.topic_fence import fence_sources, fences_of, seals_after
 
 _FENCED_AT_ONCE: Final = 8
 
@@ -61,7 +63,7 @@ class MovedSource:
     @property
     def prefix(self) -> bytes:
         """The prefix of its keys; empty for plain keys."""
-        return self.plan.group_id.encode("ascii") + b"." if self.plan.sharing else b""
+        return prefix_of(self.plan.space)
 
     @property
     def has_members_of_destination(self) -> bool:
@@ -132,12 +134,7 @@ class MovedSource:
         if self.plan.sealing is None:
             return None
         topic_type = next(kind for kind, planned in self.plan.topics.items() if planned.topic == topic)
-        step = self.worker.seals(topic_type)
-        for _ in _believed(
-            read_records(self.worker, self.current_ranges(topic_type), Isolation.READ_UNCOMMITTED), step
-        ):
-            pass
-        return step
+        return seals_after(self.worker, topic_type)
 
     def config_now(self) -> ClusterConfigState:
         """Return what a worker would believe now."""
@@ -279,10 +276,12 @@ def seal(run: MigrationRun, how: Way, progress: Progress) -> Manifest:
     else:  # the states of now are those of an earlier seal
         states = manifest.sealed.target_states or tuple(source.target_states() for source in sources)
     sealed = Sealed(how=how, records=0, at_ms=now_ms(), target_states=states)
+    fences = manifest.fences or fences_of(run.plan, run.workers)
     # Before the first record: from now on records are written to the source that are no growth of it.
-    run.update(sealed=sealed, mirrored_backup=mirrored_backup)
+    run.update(sealed=sealed, mirrored_backup=mirrored_backup, fences=fences)
     outgoing = (each for source in sources for each in source.outgoing(_seal_records(source, how)))
     records = write_records(run.workers, outgoing)
+    fence_sources(run, up=True)
     return end_cutover(run, sealed.model_copy(update={"records": records}))
 
 

@@ -64,6 +64,10 @@ class PlannedMove:
         """``group.id`` of the workers that will run on the destination."""
         return self.group or self.destination.group_id
 
+    def keeps_its_members(self, destination_cluster: str | None) -> bool:
+        """Return whether Kafka cannot tell old workers from new ones: one Kafka cluster, one ``group.id``."""
+        return self.kafka_cluster_id == destination_cluster and self.destination_group_id == self.source.group_id
+
     def all_connectors(self) -> frozenset[str]:
         """Return the connectors of the config topic, also those that are not moved; of unopened values those in keys."""
         if self.sealed_as_is:

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from connect_share import files as private_file
 from connect_share.errors import InvalidClusterGroupIdError, PlanFileError, listed
+from connect_share.model.config_state import Moved
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.sealing import KeyRing, SealingMode
@@ -137,24 +138,32 @@ class SourceCluster(PlanPart):
         """The key space it gets, for people."""
         return self.cluster_group_id or PLAIN_KEYS
 
+    @property
+    def space(self) -> ClusterGroupId | None:
+        """The key space it leaves, ``None``: plain keys."""
+        return ClusterGroupId(self.group_id) if self.sharing else None
+
     def transform(self, topic_type: TopicType) -> KeyTransform:
         """Return the transform for the records of one of its topics.
 
         Raises:
             InvalidClusterGroupIdError: ``cluster_group_id`` was edited into an illegal one.
         """
-        own = self.group_id if self.sharing else None
         becomes = None if self.cluster_group_id is None else ClusterGroupId(self.cluster_group_id)
-        return KeyTransform.between(topic_type, own, becomes, self.only_connectors)
+        return KeyTransform.between(topic_type, self.space, becomes, self.only_connectors)
 
 
 class DestinationTopic(PlanPart):
-    """One shared topic. ``topic_id`` is empty when ``apply`` has to create it, as ``create topics`` would."""
+    """One shared topic. ``topic_id`` is empty when ``apply`` has to create it, as ``create topics`` would.
+
+    ``fence`` is that of an earlier move, which is lifted when the copy is complete.
+    """
 
     topic: str
     topic_id: str | None
     partitions: Annotated[int, Field(ge=1)]
     create: bool
+    fence: Moved | None = None
 
 
 class Destination(PlanPart):

@@ -18,7 +18,7 @@ from connect_share.files import Progress, Silent, counted
 from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import to_whole_record
-from connect_share.kafka.create import check_partition_count, topic_spec
+from connect_share.kafka.create import FENCE, check_partition_count, topic_spec
 from connect_share.kafka.facts import (
     BUSY_TOPIC_WAIT_S,
     TopicFacts,
@@ -55,6 +55,7 @@ from migrator.plan import (
     named_connectors,
     plan_fingerprint,
 )
+from migrator.topic_fence import fence_at, fences_of
 
 _SHOWN_GROUPS: Final = 3
 
@@ -190,10 +191,10 @@ def _warn_about_one(move: PlannedMove, destination_cluster: str | None, mode: st
     return warnings
 
 
-def refuse_unclear(moves: Sequence[PlannedMove], intent: Intent) -> list[str]:
+def refuse_unclear(moves: Sequence[PlannedMove], intent: Intent, destination_cluster: str | None) -> list[str]:
     """Refuse a job or an assignment that names no connector, or one of two (``PlanRejectedError``). Returns warnings."""
     if intent.job is not None:
-        return _refuse_unclear_job(moves, intent.job)
+        return _refuse_unclear_job(moves, intent.job, destination_cluster)
     warnings: list[str] = []
     if intent.assign is not None:
         warnings += _refuse_unassigned(moves)
@@ -213,7 +214,7 @@ def refuse_unclear(moves: Sequence[PlannedMove], intent: Intent) -> list[str]:
     return warnings
 
 
-def _refuse_unclear_job(moves: Sequence[PlannedMove], job: str) -> list[str]:
+def _refuse_unclear_job(moves: Sequence[PlannedMove], job: str, destination_cluster: str | None) -> list[str]:
     having = [move for move in moves if move.has_records()]
     if len(having) > 1:
         raise PlanRejectedError(
@@ -222,6 +223,13 @@ def _refuse_unclear_job(moves: Sequence[PlannedMove], job: str) -> list[str]:
     if not having:
         raise PlanRejectedError(
             f"none of the sources has a record of connector {job!r}: names are exact, dots, dashes and case included"
+        )
+    (move,) = having
+    if move.all_connectors() - {job} and move.keeps_its_members(destination_cluster):
+        raise PlanRejectedError(
+            f"connector {job!r} leaves {move.source.group_id}, whose other connectors stay, and its new workers would have "
+            "the same group.id on the same Kafka cluster: both would be one Kafka group, and neither would run anything. "
+            f"Give {move.destination_file} another group.id, or move the whole group, without --job"
         )
     if job not in having[0].connectors():
         return [f"connector {job!r} has no configuration any more: only what is left of it is moved"]
@@ -312,12 +320,13 @@ def _plan_destination(
     limits: dict[TopicType, int] = {}
     warnings: list[str] = []
     for topic_type in TopicType:
-        name = worker.topic(topic_type)
+        name, fence = worker.topic(topic_type), None
         found = facts.get(name)
         settings = destination_settings(admin, worker, topic_type, found)
         limits[topic_type] = limit_of(settings)
         if found is not None:
             existing[topic_type] = found
+            fence = fence_at(admin, worker) if topic_type is TopicType.CONFIG else None
             if settings.get("message.timestamp.type") == "LogAppendTime":
                 warnings.append(
                     f"{name} stamps records with the time of the write (message.timestamp.type): the records' "
@@ -335,6 +344,7 @@ def _plan_destination(
             topic_id=None if found is None else found.topic_id,
             partitions=partitions,
             create=found is None,
+            fence=fence,
         )
     return Destination(kafka_cluster_id=kafka_cluster_id, topics=topics), existing, limits, warnings
 
@@ -379,6 +389,12 @@ def _plan_source(
         move.connectors_seen |= counter.connectors
         move.planned[topic_type] = planned.model_copy(update={"counts": counter.counts()})
         warnings += _warnings_of(found.topic, counter, is_shared=move.source.cluster_group_id is not None)
+    if move.state is not None and move.state.moved is not None:
+        raise PlanRejectedError(
+            f"{move.source.group_id} was moved away from {move.source.topic(TopicType.CONFIG)} by {move.state.moved.plan} "
+            f"(run {move.state.moved.run_id}): plan the move from where it is now, or bring it back first with "
+            "connect-share-migrate unseal or rollback and that plan"
+        )
     if any(opener.unopened for opener in openers) and move.may_copy_as_is(intent.mode):
         move.sealed_as_is = True
         return _plan_source(admin, move, limits, progress, intent)
@@ -432,7 +448,7 @@ def make_plan(
             f"group.id {moves[0].destination.group_id} of {destinations[0]} is not used"
         )
     clusters = tuple(_source_of(move) for move in moves)
-    return MigrationPlan(
+    plan = MigrationPlan(
         run_id=uuid.uuid4().hex,
         created_at_ms=now_ms,
         mode=intent.mode,
@@ -444,6 +460,31 @@ def make_plan(
         warnings=tuple(warnings),
         steps=steps_of(moves, destination, intent),
     )
+    notes, steps = _about_fences(plan, moves)
+    return plan.model_copy(update={"warnings": (*plan.warnings, *notes), "steps": (*plan.steps, *steps)})
+
+
+def _about_fences(plan: MigrationPlan, moves: Sequence[PlannedMove]) -> tuple[list[str], list[PlanStep]]:
+    """Return warnings about old workers that nothing will stop, and the steps that keep the fences up."""
+    warnings, steps = list[str](), list[PlanStep]()
+    for fence in fences_of(plan, [move.source for move in moves]):
+        kept = [
+            moves[each] for each in fence.sources if moves[each].keeps_its_members(plan.destination.kafka_cluster_id)
+        ]
+        if fence.objection is None:
+            settings = ", ".join(f"{name}={value}" for name, value in FENCE.items())
+            what = (
+                f"from the cut-over on let nothing change {settings} of {fence.topic}, which keep old workers from starting: "
+                "a KafkaTopic of Strimzi does, Terraform, and MirrorMaker with sync.topic.configs.enabled"
+            )
+            steps.append(_you(what))
+        elif kept or fence.is_refused:
+            effect = "joins the new ones' Kafka group and stops them: give the destination another group.id"
+            warnings.append(
+                f"{fence.topic} cannot be closed to old workers: {fence.objection}; one that is started by mistake "
+                f"{effect if kept else 'starts'}"
+            )
+    return warnings, steps
 
 
 def _read_clusters(
@@ -472,7 +513,7 @@ def _read_clusters(
             warnings += _plan_source(admin, move, limits, progress, intent)
             if not move.sealed_as_is:
                 require_keys_of(move.destination, [move.group], existing.get(TopicType.CONFIG))
-        warnings += refuse_unclear(moves, intent)
+        warnings += refuse_unclear(moves, intent, destination_cluster)
         moved = [move for move in moves if intent.job is None or move.has_records()]
         wanted = key_spaces((move.group, move.only_connectors) for move in moved)
         sealings: dict[str | None, Sealing] = {move.group: move.destination_sealing for move in moved}
@@ -486,11 +527,7 @@ def _check_workers(
     """Refuse live workers. Returns a warning where they may be alive."""
     if not intent.follow:
         require_no_live_workers(at_source, move.source.group_id, side="source")
-    if (
-        intent.follow
-        and move.kafka_cluster_id == destination_cluster
-        and move.destination_group_id == move.source.group_id
-    ):
+    if intent.follow and move.keeps_its_members(destination_cluster):
         # One Kafka cluster and one group.id: the members of the group are the workers of the source.
         return [f"{move.source.group_id} keeps its group.id: start no new worker before the cut-over has ended"]
     require_no_live_workers(at_destination, move.destination_group_id, side="destination")

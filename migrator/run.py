@@ -90,6 +90,23 @@ class Sealed(PlanPart):
     target_states: tuple[dict[str, TargetState], ...] = ()
 
 
+class SourceFence(PlanPart):
+    """What keeps old workers from starting on the config topic of sources.
+
+    Attributes:
+        sources: their places in the plan; each has a record that fences it.
+        settings: the topic's own settings before, ``None``: a default; empty: those of the topic were not changed.
+        objection: why they were not; ``None``: they were.
+        is_refused: because the brokers refused it.
+    """
+
+    topic: str
+    sources: tuple[int, ...]
+    settings: dict[str, str | None] = Field(default_factory=dict)
+    objection: str | None = None
+    is_refused: bool = False
+
+
 class GroupDigest(PlanPart):
     """The living records of one group in one topic.
 
@@ -124,6 +141,7 @@ class Manifest(PlanPart):
         evidence: of the slices that were copied to their end.
         followed: how far the source was mirrored afterwards.
         sealed: what was done to the source after the cut-over.
+        fences: what keeps its workers from starting, noted before it is put up.
         isolation: the records of other groups at the destination before the first write, with ``--isolation-proof``.
         backup: the file that holds what was read and replaced; ``None``: no backup was wanted.
         mirrored_backup: the file with what was mirrored behind it, made before originals are removed.
@@ -143,6 +161,7 @@ class Manifest(PlanPart):
     evidence: tuple[SliceEvidence, ...] = ()
     followed: Followed | None = None
     sealed: Sealed | None = None
+    fences: tuple[SourceFence, ...] = ()
     isolation: dict[TopicType, TopicBaseline] | None = None
     backup: BackupFile | None = None
     mirrored_backup: BackupFile | None = None

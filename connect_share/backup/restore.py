@@ -462,7 +462,7 @@ class Restore:
             specs = [topic_spec(self.worker, topic_type) for topic_type in TopicType]
             create_planned(admin, plan_topics(admin, specs))
             for spec in specs:
-                ensure_topic(admin, spec)
+                ensure_topic(admin, spec, may_be_fenced=True)
         restored = Restored(Counter(), 0, 0.0)
         sealers = {
             topic_type: Sealer(self.sealing, self.transforms[topic_type], opener.newest())

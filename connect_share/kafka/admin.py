@@ -491,10 +491,13 @@ class Admin:
         (future,) = self._client.describe_configs([resource], request_timeout=timeout_s).values()
         return _values(result_of(future, f"describing the settings of broker {broker}", timeout_s=timeout_s))
 
-    def alter_topic_configs(self, topic: str, changes: Mapping[str, str | None]) -> None:
+    def alter_topic_configs(
+        self, topic: str, changes: Mapping[str, str | None], *, validate_only: bool = False
+    ) -> None:
         """Change settings of a topic, all of them or none; ``None`` takes a setting back to the brokers' default.
 
-        What is not named stays as it is. Brokers may need a moment before they return the new values.
+        What is not named stays as it is. Brokers may need a moment before they return the new values. With
+        ``validate_only`` ask only whether they would be changed.
 
         Raises:
             BrokerError: not reachable, missing, not allowed, or a value that the broker does not take.
@@ -510,7 +513,10 @@ class Admin:
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
 
         def ask(timeout_s: float) -> None:
-            (future,) = self._client.incremental_alter_configs([resource], request_timeout=timeout_s).values()
+            answers = self._client.incremental_alter_configs(
+                [resource], request_timeout=timeout_s, validate_only=validate_only
+            )
+            (future,) = answers.values()
             doing = f"changing the settings of topic {topic}"
             result_of(future, doing, TopicRight.ALTER_CONFIGS, timeout_s=timeout_s)
 

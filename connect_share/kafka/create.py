@@ -212,6 +212,37 @@ def cleanup_policy(configs: Mapping[str, str]) -> frozenset[str]:
     return frozenset(part.strip().lower() for part in configs.get("cleanup.policy", "").split(",") if part.strip())
 
 
+FENCE: Final[Mapping[str, str]] = {"cleanup.policy": "compact,delete", "retention.ms": "-1", "retention.bytes": "-1"}
+"""Settings of a config topic whose groups were moved away: Java workers and our stores end on it, and nothing is deleted.
+
+They are set in one request: between two, records could be deleted.
+"""
+_FENCED_POLICY: Final = frozenset({"compact", "delete"})
+KEEPS_ALL: Final = {name: value for name, value in FENCE.items() if value == "-1"}
+LIFTS_FENCE: Final = "connect-share-migrate unseal or rollback, with the plan of the move, lifts the fence"
+
+
+def is_fenced(configs: Mapping[str, str]) -> bool:
+    """Return whether a topic has the settings of :data:`FENCE`."""
+    return cleanup_policy(configs) == _FENCED_POLICY and KEEPS_ALL.items() <= configs.items()
+
+
+def policy_remedy(
+    topic_type: TopicType, topic: str, configs: Mapping[str, str], bootstrap_servers: str
+) -> tuple[str, str | None]:
+    """Return what to do about a topic that is not compacted only, and the command for it.
+
+    No command lifts a fence by mistake: where the policy is that of one, nothing but the retention is changed.
+    """
+    if topic_type is not TopicType.CONFIG or cleanup_policy(configs) != _FENCED_POLICY:
+        compact = alter_command(bootstrap_servers, topic, {"cleanup.policy": "compact"})
+        return f"set it with: {compact}", compact
+    keep = None if is_fenced(configs) else alter_command(bootstrap_servers, topic, KEEPS_ALL)
+    remedy = f"if its group was moved away, start nothing here: {LIFTS_FENCE}"
+    remedy += "; only if no move has fenced it, set cleanup.policy to compact"
+    return (remedy if keep is None else f"let nothing be deleted: {keep}; then, {remedy}"), keep
+
+
 def check_partition_count(spec: TopicSpec, partitions: int) -> None:
     """Refuse a config topic with more than one partition.
 
@@ -225,15 +256,24 @@ def check_partition_count(spec: TopicSpec, partitions: int) -> None:
         )
 
 
-def check_cleanup_policy(admin: Admin, spec: TopicSpec) -> None:
+def check_cleanup_policy(admin: Admin, spec: TopicSpec, *, may_be_fenced: bool = False) -> None:
     """Refuse a topic that is not compacted; one whose policy cannot be seen is accepted, as Connect does.
+
+    ``may_be_fenced``: accept a fenced config topic: no worker is to start on it now.
 
     Source: ``TopicAdmin.verifyTopicCleanupPolicyOnlyCompact``.
     """
-    check_known_policy(spec, admin.settings_of_topics([spec.topic])[spec.topic], admin.bootstrap_servers)
+    settings = admin.settings_of_topics([spec.topic])[spec.topic]
+    check_known_policy(spec, settings, admin.bootstrap_servers, may_be_fenced=may_be_fenced)
 
 
-def check_known_policy(spec: TopicSpec, settings: Mapping[str, str] | BrokerError, bootstrap_servers: str) -> None:
+def check_known_policy(
+    spec: TopicSpec,
+    settings: Mapping[str, str] | BrokerError,
+    bootstrap_servers: str,
+    *,
+    may_be_fenced: bool = False,
+) -> None:
     """Check as :func:`check_cleanup_policy` does, with settings that were read before, or the error of that read."""
     if isinstance(settings, AuthorizationError):
         _log.info("The cleanup.policy of topic %s could not be verified: not allowed to describe it", spec.topic)
@@ -244,12 +284,14 @@ def check_known_policy(spec: TopicSpec, settings: Mapping[str, str] | BrokerErro
             return
         raise settings
     policy = cleanup_policy(settings)
-    if policy and policy != {"compact"}:
+    fenced = spec.topic_type is TopicType.CONFIG and is_fenced(settings)
+    if policy and policy != {"compact"} and not (fenced and may_be_fenced):
         actual = ",".join(sorted(policy))
+        effect = "as a move has it that fences the old side" if fenced else "which loses records sooner or later"
+        remedy, _ = policy_remedy(spec.topic_type, spec.topic, settings, bootstrap_servers)
         raise TopicNotCompactedError(
             f"topic {spec.topic!r} of {spec.property_name} has to have cleanup.policy=compact but has {actual!r}, "
-            f"which loses records sooner or later; set it with: "
-            f"{alter_command(bootstrap_servers, spec.topic, {'cleanup.policy': 'compact'})}",
+            f"{effect}; {remedy}",
             topic=spec.topic,
         )
 
@@ -287,6 +329,7 @@ def ensure_topic(
     timeout_s: float = CREATE_TIMEOUT_S,
     known: TopicDescription | None = None,
     stopping: threading.Event | None = None,
+    may_be_fenced: bool = False,
 ) -> bool:
     """Create a topic unless it exists, and make sure that an existing one can be used.
 
@@ -294,7 +337,7 @@ def ensure_topic(
     ``timeout_s`` is over.
 
     ``known`` is the description of the existing topic, if the caller has just asked for it. Setting ``stopping`` ends
-    the wait for brokers. Return whether this call created it.
+    the wait for brokers; ``may_be_fenced`` as of :func:`check_cleanup_policy`. Return whether this call created it.
 
     Raises:
         ReplicationFactorError: not enough brokers, or replicas that did not come into sync, in time.
@@ -311,7 +354,7 @@ def ensure_topic(
         created = _Attempt(admin, spec, timeout_s, stopping or threading.Event()).create()
     if not created:
         description = description or admin.describe_topics([spec.topic]).get(spec.topic)
-        check_cleanup_policy(admin, spec)
+        check_cleanup_policy(admin, spec, may_be_fenced=may_be_fenced)
     if description is not None:
         check_partition_count(spec, len(description.partitions))
     return created

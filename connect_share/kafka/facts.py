@@ -218,7 +218,7 @@ def destination_settings(
     if found is None:
         return worker.topic_settings(topic_type)
     spec = topic_spec(worker, topic_type)
-    check_cleanup_policy(admin, spec)
+    check_cleanup_policy(admin, spec, may_be_fenced=True)
     check_partition_count(spec, len(found.ends))
     return admin.topic_configs(found.topic)
 

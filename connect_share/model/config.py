@@ -7,7 +7,7 @@ import binascii
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final, assert_never
 
 from connect_share.errors import ValueFormatError
@@ -15,12 +15,14 @@ from connect_share.model.config_state import (
     ClusterConfigState,
     Config,
     ConfigTables,
+    Moved,
     RestartRequest,
     SessionKey,
     TargetState,
 )
 from connect_share.model.connect_json import JSON_NULL, dumps, loads
 from connect_share.model.keys import (
+    MARKER,
     ClusterGroupId,
     ConfigKey,
     SkipKind,
@@ -55,6 +57,27 @@ def target_state_record(connector: str, state: TargetState) -> tuple[bytes, byte
     """Return key and value of a target state; workers that do not know STOPPED read PAUSED."""
     legacy = TargetState.PAUSED if state is TargetState.STOPPED else state
     return ConfigKey.TARGET_STATE.key(connector), dumps({"state": legacy.value, "state.v2": state.value})
+
+
+_MOVED: Final = "moved"
+
+
+def moved_record(moved: Moved) -> tuple[bytes, bytes]:
+    """Return key and value of the record that fences a group that was moved away; :data:`~.keys.MARKER` lifts the fence.
+
+    Workers without the jar, and readers of before, take it for the target state of a connector that there never is.
+    """
+    state = {"state": TargetState.PAUSED.value, "state.v2": TargetState.STOPPED.value}
+    return MARKER[0], dumps({**state, _MOVED: asdict(moved)})
+
+
+def moved_in(value: bytes | None) -> Moved | None:
+    """Return what fences a group, from the value of such a record; ``None``: it is another one."""
+    try:
+        parsed = loads(value)
+    except ValueFormatError:
+        return None
+    return Moved.read(parsed.get(_MOVED)) if isinstance(parsed, dict) else None
 
 
 def task_count_record(connector: str, tasks: int) -> tuple[bytes, bytes]:
@@ -332,6 +355,10 @@ class ConfigFold:
         events.append(TaskConfigsUpdated(updated))
 
     def _target_state(self, connector: str, value: Any, events: list[ConfigEvent]) -> None:
+        if not connector:
+            self._tables.moved = Moved.read(value.get(_MOVED)) if isinstance(value, dict) else None
+            if self._tables.moved is not None:
+                return
         if value is None:
             self._tables.target_states.pop(connector, None)
             if connector in self._tables.connectors:

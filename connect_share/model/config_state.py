@@ -6,7 +6,7 @@ import base64
 import copy
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, Protocol
 
 from connect_share.errors import TaskCountError
@@ -64,6 +64,30 @@ class RestartRequest:
     include_tasks: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What the record says that fences a group where it was moved away; anybody who may write to a plain topic can write it.
+
+    Attributes:
+        plan: name of the plan file.
+        run_id: of the plan.
+        settings: the config topic's own settings before it was fenced, ``None``: a default; empty: the topic was not fenced.
+    """
+
+    plan: str
+    run_id: str
+    settings: Mapping[str, str | None] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, saved: Any) -> Moved | None:
+        """Return what was written as JSON; ``None`` for anything else."""
+        try:
+            settings = {str(name): None if value is None else str(value) for name, value in saved["settings"].items()}
+            return cls(str(saved["plan"]), str(saved["run_id"]), settings)
+        except (TypeError, KeyError, AttributeError):
+            return None
+
+
 def _entries(read: Callable[[Any], Any], write: Callable[[Any], Any] | None = None) -> dict[str, Any]:
     """Return how the entries of a table become plain JSON and are made of it."""
 
@@ -106,6 +130,7 @@ class ConfigTables:
         applied: configurations of connectors for which the current tasks were made.
         pending_fencing: connectors with a commit since their last task count record.
         inconsistent: connectors whose last commit did not find all its task configurations.
+        moved: the group was moved away; a checkpoint of before knows nothing of it.
     """
 
     offset: int = field(default=-1, metadata={"read": int})
@@ -123,6 +148,9 @@ class ConfigTables:
     applied: dict[str, Config] = field(default_factory=dict, metadata=_CONFIGS)
     pending_fencing: set[str] = field(default_factory=set, metadata=_NAMES)
     inconsistent: set[str] = field(default_factory=set, metadata=_NAMES)
+    moved: Moved | None = field(
+        default=None, metadata={"read": Moved.read, "write": lambda moved: moved and asdict(moved), "optional": True}
+    )
 
     def copy(self) -> ConfigTables:
         """Return what later changes of these tables do not change."""
@@ -145,7 +173,8 @@ class ConfigTables:
     @classmethod
     def read(cls, saved: Mapping[str, Any]) -> ConfigTables:
         """Return the tables of which :meth:`saved` returned these values."""
-        return cls(**{each.name: each.metadata["read"](saved[each.name]) for each in fields(cls)})
+        known = [each for each in fields(cls) if each.name in saved or "optional" not in each.metadata]
+        return cls(**{each.name: each.metadata["read"](saved[each.name]) for each in known})
 
 
 class ClusterConfigState:
@@ -185,6 +214,11 @@ class ClusterConfigState:
     def session_key(self) -> SessionKey | None:
         """Newest session key, ``None`` before the first."""
         return self._tables.session_key
+
+    @property
+    def moved(self) -> Moved | None:
+        """What fences the group here: it was moved away; ``None``: nothing."""
+        return self._tables.moved
 
     def connectors(self) -> frozenset[str]:
         """Names of all connectors, inconsistent ones included."""

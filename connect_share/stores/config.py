@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, Unpack, assert_never
 from connect_share.errors import (
     BrokerError,
     ConnectShareError,
+    GroupMovedError,
     LiveMembersError,
     LogFailedError,
     NotStartedError,
@@ -38,7 +39,7 @@ from connect_share.model.config import (
     task_commit_record,
 )
 from connect_share.model.config_state import ClusterConfigState, RestartRequest, SessionKey, TargetState
-from connect_share.model.keys import MARKER
+from connect_share.model.keys import MARKER, ConfigKey
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
 from connect_share.model.removal import removal_value
 from connect_share.stores.base import FENCE_GUARD_S, NOT_GIVEN, GivenGroup, KafkaTopicBasedBackingStore, StoreOptions
@@ -273,16 +274,18 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         Raises:
             PartitionCountError: the topic has more than one partition; the store is stopped.
             TopicError: the topic is missing or not compacted.
+            GroupMovedError: the group was moved away from this topic.
             ReadToEndTimeoutError: the end was not reached in time.
             BrokerError: the cluster refused.
         """
         super().start()
-        if self._group is not None and self._fold.newest_own_is_tombstone:
-            try:
+        try:
+            self._require_not_moved()
+            if self._group is not None and self._fold.newest_own_is_tombstone:
                 self._write_marker()
-            except BaseException:
-                self.stop()
-                raise
+        except BaseException:
+            self.stop()
+            raise
         with self._state_lock:
             self._started = True
         _logger.info("The config store on %s is at position %d", self.topic, self._fold.offset)
@@ -437,6 +440,16 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         if self._stopped:  # meanwhile: the stop saw nothing to give up
             leader.close()
             _ = self._log  # says that it was stopped
+
+    def _require_not_moved(self) -> None:
+        moved = self._fold.snapshot().moved
+        if moved is not None:
+            who = "the cluster with plain keys" if self._group is None else f"cluster group {self._group}"
+            raise GroupMovedError(
+                f"{who} was moved away from {self.topic} by {moved.plan} (run {moved.run_id}), as a record under "
+                f"{self._key_prefix.decode() + ConfigKey.TARGET_STATE.value} says: start its workers where it was moved to. "
+                f"To bring it back, run connect-share-migrate unseal or rollback with that plan"
+            )
 
     def _write_marker(self) -> None:
         what = "the marker behind a tombstone"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 from connect_share.console import Command, Output, Parser, Preview, ProgressLine, Result, Steps, seconds
+from connect_share.kafka.create import FENCE
 from migrator.bystanders import BystanderGroup, BystanderReport, BystanderVerdict, check_bystanders
 from migrator.cli.options import ENGINES, NOTHING_WRITTEN, add_evidence, add_plan, continues
 from migrator.cutover import (
@@ -24,7 +26,7 @@ from migrator.cutover import (
     used_since,
 )
 from migrator.report import evidence_of
-from migrator.run import MigrationRun, locked_run
+from migrator.run import Manifest, MigrationRun, SourceFence, locked_run
 from migrator.verify.equality import Verification
 from migrator.verify.verification import verify_plan
 
@@ -144,6 +146,7 @@ def _cutover(arguments: argparse.Namespace, _: Output) -> Steps:
         _result_json(run, result),
         [
             f"both sides are equal, {result.fenced} transactional ids fenced, {done}",
+            *_done_lines(result.manifest),
             "start the new workers now",
         ],
     )
@@ -163,6 +166,7 @@ def _seal(arguments: argparse.Namespace, _: Output) -> Steps:
         _result_json(run, result),
         [
             f"{result.fenced} transactional ids fenced, sealed with {records} records",
+            *_done_lines(result.manifest),
             "do not start the old workers any more",
         ],
     )
@@ -181,13 +185,31 @@ def _cutover_lines(shown: CutoverPreview) -> list[str]:
     }[shown.how]
     lines.append(what)
     lines += [f"  {topic}: {count:,} record(s)" for topic, count in sorted(shown.seal_records.items())]
-    return lines
+    return lines + _fence_lines(shown.fences)
+
+
+def _fence_lines(fences: Sequence[SourceFence]) -> list[str]:
+    """Return what keeps old workers from starting, and where nothing keeps those of Java without the jar."""
+    settings = ", ".join(f"{name}={value}" for name, value in FENCE.items())
+    return [
+        f"close {each.topic} to old workers: {settings}"
+        if each.objection is None
+        else f"{each.topic} stays open to Java workers without the jar: {each.objection}"
+        for each in fences
+    ]
 
 
 def _alive(count: int, *, same: bool) -> str:
     if not count:
         return "0 worker(s) alive"
     return f"{count} worker(s) alive, {'make sure that they are the new ones' if same else 'stop them first'}"
+
+
+def _done_lines(manifest: Manifest) -> list[str]:
+    closed = [each.topic for each in manifest.fences if each.objection is None]
+    opened = [each for each in manifest.fences if each.objection is not None]
+    done = [f"{topic} is closed: old workers end before they join their group" for topic in closed]
+    return done + _fence_lines(opened)
 
 
 def _preview_json(shown: CutoverPreview) -> dict[str, object]:
@@ -198,6 +220,7 @@ def _preview_json(shown: CutoverPreview) -> dict[str, object]:
         "seal_records": shown.seal_records,
         "connectors": list(shown.connectors),
         "transactional_ids": list(shown.transactional_ids),
+        "fences": [fence.model_dump(mode="json") for fence in shown.fences],
     }
 
 

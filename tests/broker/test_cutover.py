@@ -300,7 +300,9 @@ def test_originals_beside_their_copies_are_removed(site: Site) -> None:
     assert replay_config(records[TopicType.CONFIG]).connectors() == frozenset()
     newest = {record.key: record.value for record in records[TopicType.CONFIG]}
     assert newest[b"session-key"] is None
-    assert newest[b"target-state-"] == b"null"
+    moved = replay_config(records[TopicType.CONFIG]).moved
+    assert moved is not None
+    assert moved.plan == plan.name
     assert replay_offsets(records[TopicType.OFFSET]).raw == {}
     assert replay_status(records[TopicType.STATUS]).connectors() == frozenset()
     assert replay_config(records[TopicType.CONFIG], "orders").connectors() == {"a.b"}
@@ -312,6 +314,7 @@ def test_originals_beside_their_copies_are_removed(site: Site) -> None:
     assert roll_back(plan).records > 0
     back = site.read(site.topic("own", TopicType.CONFIG))
     assert replay_config(back).connectors() == {"a.b"}
+    assert replay_config(back).moved is None
     assert replay_config(back, "orders").connectors() == frozenset()
     assert replay_offsets(site.read(site.topic("own", TopicType.OFFSET))).offset("a.b", {"filename": "x.txt"}) == {
         "position": 42
@@ -490,7 +493,8 @@ def test_what_an_exit_left_is_removed_later_while_new_workers_run(site: Site) ->
     for topic_type in TopicType:
         newest = {record.key: record.value for record in site.read(site.topic("shared", topic_type))}
         living = {key for key, value in newest.items() if value not in {None, b"null"}}
-        assert living == ({b"other.connector-z"} if topic_type is TopicType.CONFIG else set())
+        fence = f"{group}.target-state-".encode()  # so that no old worker starts
+        assert living == ({b"other.connector-z", fence} if topic_type is TopicType.CONFIG else set())
     assert site.read(site.topic("fresh", TopicType.CONFIG)) == before
     with pytest.raises(AlreadyAppliedError, match="no connector is left to stop"):
         seal_plan(out, "stop")

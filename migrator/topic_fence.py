@@ -1,0 +1,174 @@
+"""The fence of the old side: settings of a config topic on which no worker starts, and a record on which ours refuse to.
+
+The settings stop all workers, those of Java without the jar included. They are for a topic that nobody uses any more. The
+record stops the one group under whose prefix it lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from connect_share.errors import AuthorizationError, BrokerError, listed
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import FENCE, is_fenced
+from connect_share.kafka.facts import admin_of, read_facts, read_records
+from connect_share.kafka.write import write_records
+from connect_share.model.config import moved_in, moved_record
+from connect_share.model.config_state import Moved
+from connect_share.model.keys import MARKER, ClusterGroupId, connector_of, prefix_of, split_key
+from connect_share.model.records import Record, TopicType
+from connect_share.model.removal import is_removal
+from connect_share.sealing import TopicSeals
+from connect_share.transform.rules import PLAIN_KEYS
+from connect_share.worker_config import Isolation, WorkerConfig
+from migrator.copy.copy_job import marker
+from migrator.plan import MigrationPlan
+from migrator.run import MigrationRun, SourceFence
+
+
+def fences_of(plan: MigrationPlan, workers: Sequence[WorkerConfig]) -> tuple[SourceFence, ...]:
+    """Return what would fence the sources of a plan now; the brokers are asked to try it, and nothing is changed."""
+    by_topic: dict[tuple[str | None, str], list[int]] = {}
+    for index, source in enumerate(plan.sources):
+        at = source.kafka_cluster_id, source.topics[TopicType.CONFIG].topic
+        by_topic.setdefault(at, []).append(index)
+    found = []
+    for (_, topic), indexes in by_topic.items():
+        fence, worker = _without_settings(plan, workers[indexes[0]], topic, indexes), workers[indexes[0]]
+        if fence.objection is None:
+            try:
+                with admin_of(worker) as admin:
+                    own = admin.own_topic_configs(topic)
+                    admin.alter_topic_configs(topic, FENCE, validate_only=True)
+                fence = fence.model_copy(update={"settings": {name: own.get(name) for name in FENCE}})
+            except BrokerError as error:
+                objection = str(error)
+                if isinstance(error, AuthorizationError):
+                    objection += "; a worker without DescribeConfigs looks at no settings, either"
+                fence = fence.model_copy(update={"objection": objection, "is_refused": True})
+        found.append(fence)
+    return tuple(found)
+
+
+def _without_settings(plan: MigrationPlan, worker: WorkerConfig, topic: str, indexes: Sequence[int]) -> SourceFence:
+    """Return which of the sources on a topic leave nothing there, and why the topic is still used; ``None``: it is not."""
+    connectors, fenced = _use(worker, topic)
+    moved: dict[ClusterGroupId | None, set[str] | None] = {}
+    for source in (plan.sources[index] for index in indexes):
+        space, known = source.space, moved.get(source.space, set())
+        moved[space] = None if known is None or source.only_connectors is None else known | {*source.only_connectors}
+    staying = {
+        space for space, only in moved.items() if only is not None and connectors.get(space, set()) - {"", *only}
+    }
+    others = sorted(PLAIN_KEYS if each is None else each for each in connectors.keys() - moved.keys() - fenced)
+    objection = None
+    if plan.in_place(plan.sources[indexes[0]], TopicType.CONFIG):
+        objection = "it is the config topic of the destination, too"
+    elif staying:
+        objection = "connectors stay there that are not moved"
+    elif others:
+        objection = f"other groups use it: {listed(others, 3)}"
+    whole = tuple(index for index in indexes if plan.sources[index].space not in staying)
+    return SourceFence(topic=topic, sources=whole, objection=objection)
+
+
+def _use(worker: WorkerConfig, topic: str) -> tuple[dict[ClusterGroupId | None, set[str]], set[ClusterGroupId | None]]:
+    """Return by key space whose connectors live on a config topic, and the spaces that a record fences.
+
+    The value of another group that is sealed lives, whatever it says.
+    """
+    living: dict[bytes, tuple[ClusterGroupId | None, str]] = {}
+    fenced = set[ClusterGroupId | None]()
+    for record in _all_records(worker, topic):
+        parts = None if record.key is None else split_key(TopicType.CONFIG, record.key)
+        if record.key is None or parts is None:
+            continue
+        space, original = parts
+        living.pop(record.key, None)
+        if original == MARKER[0]:
+            fenced.discard(space)
+            fenced |= {space} if moved_in(record.value) is not None else set()
+        elif not is_removal(TopicType.CONFIG, record.value):
+            living[record.key] = space, connector_of(TopicType.CONFIG, original) or ""
+    connectors: dict[ClusterGroupId | None, set[str]] = {}
+    for space, connector in living.values():
+        connectors.setdefault(space, set()).add(connector)
+    return connectors, fenced
+
+
+def _all_records(worker: WorkerConfig, topic: str) -> Iterable[Record]:
+    with admin_of(worker) as admin:
+        facts = read_facts(admin, {topic})
+    ranges = [part for each in facts.values() for part in each.ranges()]
+    return read_records(worker, ranges, Isolation.READ_UNCOMMITTED)
+
+
+def seals_after(worker: WorkerConfig, topic_type: TopicType) -> TopicSeals | None:
+    """Return what seals a group's values later than what its topic holds now."""
+    seals = worker.seals(topic_type)
+    if seals is not None:
+        for record in _all_records(worker, worker.topic(topic_type)):
+            seals.open(record)
+    return seals
+
+
+def change_fence(
+    workers: Sequence[WorkerConfig], sides: Iterable[tuple[int, bytes, bool]], topic: str, moved: Moved, *, up: bool
+) -> None:
+    """Put a fence up, or put back what it has replaced; may be repeated.
+
+    Args:
+        workers: that reach the topic.
+        sides: for each group its worker's place among them, its prefix, and whether its values are sealed.
+        topic: the config topic.
+        moved: what the record says.
+        up: whether it is put up.
+    """
+    records = []
+    for index, prefix, sealed in sides:
+        record = marker(topic, prefix)
+        record = replace(record, value=moved_record(moved)[1]) if up else record
+        seals = seals_after(workers[index], TopicType.CONFIG) if sealed else None
+        value = record.value if seals is None else seals.seal(record.key or b"", record.value)
+        records.append((index, replace(record, value=value)))
+    write_records(workers, records)
+    if moved.settings and records:
+        with admin_of(workers[records[0][0]]) as admin:
+            admin.alter_topic_configs(topic, FENCE if up else moved.settings)
+
+
+def fence_sources(run: MigrationRun, *, up: bool) -> None:
+    """Put up what the manifest says, or lift it; a manifest of before has nothing."""
+    for each in run.applied().fences:
+        sources = {index: run.plan.sources[index] for index in each.sources}
+        sides = ((index, prefix_of(source.space), source.sealing is not None) for index, source in sources.items())
+        moved = Moved(run.plan_path.name, run.plan.run_id, each.settings)
+        change_fence(run.workers, sides, each.topic, moved, up=up)
+
+
+def fence_destination(run: MigrationRun, *, up: bool) -> None:
+    """Lift what an earlier move has fenced the destination with, or put it up again."""
+    planned = run.plan.destination.topics[TopicType.CONFIG]
+    if planned.fence is not None:
+        prefixes = [source.transform(TopicType.CONFIG).prefix for source in run.plan.sources]
+        sides = ((index, each, run.destination_sealing(index).keys is not None) for index, each in enumerate(prefixes))
+        change_fence(run.destinations, sides, planned.topic, planned.fence, up=up)
+
+
+def fence_at(admin: Admin, worker: WorkerConfig) -> Moved | None:
+    """Return what fences the config topic of a destination, ``None``: nothing. Its settings are those to put back.
+
+    A record under another group's prefix may be what says which settings there were.
+    """
+    topic, seals, own, any_ = worker.topic(TopicType.CONFIG), worker.seals(TopicType.CONFIG), None, None
+    for record in _all_records(worker, topic):
+        parts = None if record.key is None else split_key(TopicType.CONFIG, record.key)
+        if parts is not None and parts[1] == MARKER[0]:
+            opened = record if seals is None else seals.accepted(record)
+            found = None if opened is None else moved_in(opened.value)
+            own = found if parts[0] == worker.cluster_group_id else own
+            any_ = found if found is not None and found.settings else any_
+    if not is_fenced(admin.topic_configs(topic)):
+        return None if own is None else replace(own, settings={})
+    return any_ or Moved("another plan", "-", {**dict.fromkeys(FENCE), "cleanup.policy": "compact"})
