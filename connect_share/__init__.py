@@ -10,41 +10,11 @@ from connect_share import _old_modules
 
 _old_modules.install()
 
-# By module; type checkers read __init__.pyi, which ``python -m tests.lab.stub`` makes of them.
-_NAMES = {
-    "errors": """
-        AuthorizationError BrokerError BrokerTimeoutError BrokerUnavailableError ConfigError ConnectShareError
-        FencedError FlushInProgressError GroupMembershipError GroupMovedError GroupProtocolError
-        InvalidClusterGroupIdError KeyFormatError LiveMembersError LogFailedError NotStartedError OpenTransactionError
-        PartitionCountError PlainTopicsError PrivilegedWriteError ReadToEndTimeoutError RecordError
-        RecordFileError ReplicationFactorError SealedGroupError StoreClosedError StoreError TaskCountError TopicError
-        TopicMissingError TopicNotCompactedError TopicRecreatedError UnreadableHeadersError UsageError
-        ValueFormatError WorkerPluginError WriteError
-    """,
-    "kafka.descriptions": "GroupMember",
-    "log.memory_log": "MemoryTopic",
-    "model.config_state": "ClusterConfigState RestartRequest SessionKey TargetState task_configs_changed",
-    "model.keys": "ClusterGroupId prefix_key split_key",
-    "model.murmur2": "murmur2 partition_for",
-    "model.offsets": "OffsetSnapshot",
-    "model.records": "ConnectorTaskId OffsetRange Record TopicType",
-    "model.status": "ConnectorStatus State StatusSnapshot TaskStatus TopicStatus",
-    "replay": "replay_config replay_offsets replay_status",
-    "sealing": "KeyRing SealingMode",
-    "storage": "ConnectStorage SharedTopics StorageStartup StoreStartup",
-    "storage.async_storage": "AsyncConnectStorage",
-    "stores.alter_offsets": "alter_offsets reset_offsets",
-    "stores.config": "ConfigBackingStore ConfigUpdateListener KafkaConfigBackingStore",
-    "stores.connector_offsets": "ConnectorOffsetBackingStore",
-    "stores.memory": "MemoryConfigBackingStore MemoryOffsetBackingStore MemoryStatusBackingStore",
-    "stores.offsets": "KafkaOffsetBackingStore OffsetBackingStore OffsetStorageReader OffsetStorageWriter",
-    "stores.status": "KafkaStatusBackingStore StatusBackingStore",
-    "stores.task_offset_writer": "TaskOffsetWriter",
-    "stores.transactional_writer": "TransactionalWriter",
-    "worker_config": "ClientSettings ConfigData ConfigProvider Isolation WorkerConfig WorkerConfigTransformer",
-}
-_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
-_PACKAGES = {module.partition(".")[0] for module in _NAMES}
+# The public names are those of __init__.pyi, which type checkers read; by the loader, for this may be in a zip file.
+_STUB = __spec__.loader.get_data(f"{__path__[0]}/__init__.pyi").decode()
+_IMPORTS = [line.split() for line in _STUB.splitlines() if line.startswith("from ")]
+_MODULES = {name: module for _, module, _, name, *_ in _IMPORTS}
+_PACKAGES = {module.split(".")[1] for module in _MODULES.values()}
 __all__ = sorted([*_MODULES, "__version__"])  # noqa: PLE0605 - no second list of the same names
 
 
@@ -59,7 +29,7 @@ def __getattr__(name):
 
         return version("connect-share")
     if name in _MODULES:
-        found = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        found = globals()[name] = getattr(import_module(_MODULES[name]), name)
         return found
     if name in _PACKAGES or f"{__name__}.{name}" in _old_modules.NEW_NAMES:
         return import_module(f"{__name__}.{name}")

@@ -1,4 +1,4 @@
-# Made by ``python -m tests.lab.stub``.
+# The public names, by module: __init__.py imports the module of a name when the name is first used.
 from connect_share.errors import AuthorizationError as AuthorizationError
 from connect_share.errors import BrokerError as BrokerError
 from connect_share.errors import BrokerTimeoutError as BrokerTimeoutError

@@ -189,9 +189,7 @@ def _reported(context: SparkContext, total: int, progress: Progress, what: str) 
     thread.start()
     try:
         yield
-        ended.set()
-        thread.join()
-        progress.advance(total - seen)
     finally:
         ended.set()
         thread.join()
+    progress.advance(total - seen)

@@ -47,17 +47,14 @@ class Driver:
     async def perform(self, key: str, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Carry out an operation behind those of the same key, and return its result."""
         before = self._last.get(key)
-        task = asyncio.ensure_future(self._behind(before, steps_of(method)(*args, **kwargs)))
+        task = asyncio.ensure_future(self._carry_out(before, steps_of(method)(*args, **kwargs)))
         self._last[key] = task
         task.add_done_callback(lambda ended: self._forget(key, ended))
         return await asyncio.shield(task)
 
-    async def _behind(self, before: asyncio.Task[Any] | None, steps: Steps[T]) -> T:
+    async def _carry_out(self, before: asyncio.Task[Any] | None, steps: Steps[T]) -> T:
         if before is not None:
             await asyncio.wait([before])
-        return await self._carry_out(steps)
-
-    async def _carry_out(self, steps: Steps[T]) -> T:
         try:
             step = next(steps)
             while True:

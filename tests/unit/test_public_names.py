@@ -18,7 +18,6 @@ from connect_share import errors
 from connect_share._old_modules import NEW_NAMES
 from connect_share.model.config import ConfigEvent
 from connect_share.stores.config import deliver
-from tests.lab.stub import STUB, stub
 from tests.support.examples import PUBLIC_NAMES
 
 
@@ -27,10 +26,6 @@ def test_the_list_of_public_names_is_sorted_and_whole() -> None:
     for name in PUBLIC_NAMES:
         assert getattr(connect_share, name) is not None
     assert set(PUBLIC_NAMES) <= set(dir(connect_share))
-
-
-def test_type_checkers_see_the_names_that_there_are() -> None:
-    assert STUB.read_text() == stub(), "run python -m tests.lab.stub"
 
 
 _KAFKA_CLIENT = ["confluent_kafka"]
