@@ -32,7 +32,7 @@ from migrator.copy.copy_job import LOCAL_ENGINE, Engine, SliceEvidence, early_en
 from migrator.plan import CopySlice
 from migrator.run import Followed, Manifest, MigrationRun, MigrationStatus, WrittenTopic
 from migrator.topic_fence import fence_destination
-from migrator.verify.verification import require_unused
+from migrator.verify.verification import require_counted, require_unused
 
 SAVE_EVERY_S: Final = 0.5
 """Seconds between two versions of the manifest: thousands of slices would write it thousands of times."""
@@ -158,6 +158,9 @@ def _copy(run: MigrationRun, engine: Engine, progress: Progress, *, resumed: boo
         raise CopyError(
             f"{manifest.records_written} records were written, {planned} were planned; verify before starting workers"
         )
+    if manifest.engine != LOCAL_ENGINE:
+        run.save(manifest)
+        require_counted(run)
     fence_destination(run, up=False)
     manifest = manifest.model_copy(update={"status": MigrationStatus.COPIED, "finished_at_ms": now_ms()})
     run.save(manifest)

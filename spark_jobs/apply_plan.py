@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -10,16 +11,24 @@ from connect_share.files import Progress
 from migrator.cli.apply import APPLY, RESUME
 from migrator.copy.copy_job import CopyJob, Engine, SliceEvidence, behind_barriers
 from spark_jobs import command_line
-from spark_jobs.session import copy_in_task, run_as_tasks, spark_session
+from spark_jobs.session import copy_in_task, refuse_speculation, run_as_tasks, spark_session
 
 SPARK_ENGINE: Final = "spark"
 
 
 def copy_engine(progress: Progress) -> Engine:
-    """Return the engine that copies each slice in a task; the session lives as long as the copy."""
+    """Return the engine that copies each slice in a task; the session lives until the copy has ended.
+
+    Raises:
+        ConfigError: the session would run two attempts of a task side by side.
+    """
+    with ExitStack() as stack:
+        spark = stack.enter_context(spark_session("connect-share apply_plan"))
+        refuse_speculation(spark)
+        session = stack.pop_all()
 
     def engine(jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
-        with spark_session("connect-share apply_plan") as spark:
+        with session:
             return run_as_tasks(
                 spark, behind_barriers(jobs), copy_in_task, progress=progress, what="copying partitions"
             )

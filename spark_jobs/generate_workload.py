@@ -22,7 +22,7 @@ from connect_share.kafka.facts import read_facts, require_keys_of
 from connect_share.model.records import TopicType
 from connect_share.worker_config import ClientSettings, WorkerConfig
 from spark_jobs import command_line
-from spark_jobs.session import run_as_tasks, spark_session
+from spark_jobs.session import refuse_speculation, run_as_tasks, spark_session
 from spark_jobs.workload import WorkloadSize, Written, group_records
 
 _FEW_GROUPS: Final = 50
@@ -119,11 +119,12 @@ def generate(
         ConnectShareError: a topic cannot be used, one of the groups is there and looks sealed, or a record was refused.
     """
     with Admin(worker.admin_settings(), client_id="generate-workload") as admin:
+        config = read_facts(admin, {worker.config_storage_topic}).get(worker.config_storage_topic)
+        if size.prefixed:
+            require_keys_of(worker, [size.group_id(group) for group in range(size.groups)], config)
+        refuse_speculation(spark)
         for topic_type in TopicType:
             ensure_topic(admin, topic_spec(worker, topic_type))
-        config = read_facts(admin, {worker.config_storage_topic})[worker.config_storage_topic]
-    if size.prefixed:
-        require_keys_of(worker, [size.group_id(group) for group in range(size.groups)], config)
     topics = tuple((topic_type, worker.topic(topic_type)) for topic_type in TopicType)
     jobs = [
         GroupJob(size, group, topics, worker.producer_settings(), compression, transaction_records)

@@ -21,6 +21,7 @@ from typing import Any, Final, TypeVar
 from pyspark import SparkContext, TaskContext
 from pyspark.sql import SparkSession
 
+from connect_share.errors import ConfigError
 from connect_share.files import Progress
 from connect_share.jar.cache import run_folder
 from connect_share.jar.java_runtime import java_home_for_spark
@@ -68,6 +69,21 @@ def warn_of_missing_protection(session: SparkSession) -> None:
             f"{'is' if len(missing) == 1 else 'are'} off: who reaches Spark's ports or disks can take them; start with "
             f"{' '.join(f'--conf {name}=true' for name in missing)} (docs/migrating.md, Spark on a cluster)",
             file=sys.stderr,
+        )
+
+
+def refuse_speculation(session: SparkSession) -> None:
+    """Check that Spark starts no second attempt of a task that writes beside the first one.
+
+    Raises:
+        ConfigError: it may.
+    """
+    if (session.conf.get("spark.speculation", None) or "").strip().lower() == "true":
+        raise ConfigError(
+            "spark.speculation=true: Spark would start a second attempt of a slow task beside the first one, and both would "
+            "write: old values could come to lie behind newer ones. Nothing was written; start with "
+            "--conf spark.speculation=false",
+            property_name="spark.speculation",
         )
 
 

@@ -7,12 +7,13 @@ with such records may differ from the source; the other connectors are compared 
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from connect_share.errors import AlreadyAppliedError, DestinationUsedError, PlanRejectedError, listed
+from connect_share.errors import AlreadyAppliedError, CopyError, DestinationUsedError, PlanRejectedError, listed
 from connect_share.files import Progress, Silent
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Message, to_record
@@ -38,7 +39,7 @@ from connect_share.transform.sealed import NO_SEALING, Opener, Resealer, Sealing
 from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig
 from migrator.bystanders import KeyOwners, portions
 from migrator.checks import openers_of, require_same_topic, sealings_of, slices_behind, times_at_destination
-from migrator.copy.copy_job import Tally, rewritten
+from migrator.copy.copy_job import LOCAL_ENGINE, Tally, rewritten
 from migrator.copy.existing_records import identity
 from migrator.plan import CopySlice
 from migrator.run import Manifest, MigrationRun, MigrationStatus, only_one
@@ -59,6 +60,34 @@ Written = set[tuple[TopicType, str | None, str | None]]
 """Topic type, cluster group (``None``: plain keys) and connector."""
 
 
+Found = tuple[TopicType, str | None, bytes, Record]
+"""Topic type, cluster group, original key, and the record, opened."""
+
+
+def _records_since(run: MigrationRun, *, behind_own: bool) -> Iterator[Found]:
+    """Yield what lies at the destination under the plan's keys since it began, or only behind what its copy reported."""
+    manifest = run.applied()
+    before = {topic_type: topic.end_offsets for topic_type, topic in manifest.destination.items()}
+    times = times_at_destination(run, before)
+    with admin_of(run.destination) as admin:
+        facts = read_facts(admin, {topic.topic for topic in manifest.destination.values()})
+    wanted = run.plan.wanted()
+    for topic_type, topic in manifest.destination.items():
+        found = require_topic(facts, topic.topic, remedy="what was copied is gone")
+        others, known = KeyOwners(topic_type, wanted), manifest.written_up_to(topic_type) if behind_own else {}
+        openers = openers_of(topic_type, sealings_of(run), times)
+        # What is refused of the records behind the plan's own depends on these.
+        with_keys = any(opener.is_on for opener in openers.values())
+        ranges = ranges_since(topic.topic, known if known and not with_keys else topic.end_offsets, found.ends)
+        for each in read_records(run.destination, ranges, Isolation.READ_UNCOMMITTED, with_headers=True):
+            parts = None if each.key is None else split_key(topic_type, each.key)
+            if parts is None or others.owner(each.key) is not None or others.is_marker(each.key):
+                continue
+            record = openers[parts[0]].open(each)
+            if record is not None and record.offset >= known.get(record.partition, 0):
+                yield topic_type, *parts, record
+
+
 def written_since(run: MigrationRun) -> Written:
     """Return the connectors of which others have written something at the destination since the plan has.
 
@@ -68,46 +97,57 @@ def written_since(run: MigrationRun) -> Written:
         PlanFileError: the plan was not applied.
         TopicError: a topic is gone.
     """
-    manifest = run.applied()
-    written: Written = set()
+    return _written_since(run)[0]
+
+
+def _written_since(run: MigrationRun) -> tuple[Written, int]:
+    """Return that, and how many of the plan's own records came after its copy had ended."""
+    manifest, written, late = run.applied(), Written(), 0
     mirrored: set[bytes] | None = None
+    copied: set[bytes] | None = None
+    if manifest.engine == LOCAL_ENGINE or manifest.status is MigrationStatus.CUT_OVER:
+        copied = set()  # nothing goes on when a process has ended, and the source may be cleared
     if manifest.followed is None or manifest.status is MigrationStatus.CUT_OVER:
         mirrored = set()
-    before = {topic_type: topic.end_offsets for topic_type, topic in manifest.destination.items()}
-    times = times_at_destination(run, before)
-    with admin_of(run.destination) as admin:
-        facts = read_facts(admin, {topic.topic for topic in manifest.destination.values()})
-    wanted = run.plan.wanted()
-    for topic_type, topic in manifest.destination.items():
-        found = require_topic(facts, topic.topic, remedy="what was copied is gone")
-        others, known = KeyOwners(topic_type, wanted), manifest.written_up_to(topic_type)
-        openers = openers_of(topic_type, sealings_of(run), times)
-        # What is refused of the records behind the plan's own depends on these.
-        with_keys = any(opener.is_on for opener in openers.values())
-        ranges = ranges_since(topic.topic, topic.end_offsets if with_keys else known, found.ends)
-        for each in read_records(run.destination, ranges, Isolation.READ_UNCOMMITTED):
-            parts = None if each.key is None else split_key(topic_type, each.key)
-            if parts is None or others.owner(each.key) is not None or others.is_marker(each.key):
-                continue
-            record = openers[parts[0]].open(each)
-            if record is None or record.offset < known.get(record.partition, 0):
-                continue
-            if mirrored is None:  # the sources' ends are read later than the destination's
-                mirrored = _identities(run, slices_behind(run))
-            if identity(record, stamped=True) not in mirrored:
-                written.add((topic_type, parts[0], connector_of(topic_type, parts[1])))
-    return written
+    for topic_type, space, original, record in _records_since(run, behind_own=True):
+        if mirrored is None:  # the sources' ends are read later than the destination's
+            mirrored = _identities(run, slices_behind(run), stamped=True)
+        if copied is None:
+            copied = _identities(run, run.plan.slices(), stamped=False)
+        if identity(record) in copied:
+            late += 1
+        elif identity(record, stamped=True) not in mirrored:
+            written.add((topic_type, space, connector_of(topic_type, original)))
+    return written, late
 
 
-def _identities(run: MigrationRun, slices: Sequence[CopySlice]) -> set[bytes]:
+def require_counted(run: MigrationRun) -> None:
+    """Check that the destination has no more under the plan's keys than its copy reported: a second attempt may have written.
+
+    Raises:
+        CopyError: it has more.
+    """
+    found = Counter(topic_type for topic_type, _, _, _ in _records_since(run, behind_own=False))
+    for topic_type, count in found.items():
+        written = sum(each.written for each in run.applied().evidence if each.topic_type is topic_type)
+        if count > written:
+            raise CopyError(
+                f"{run.applied().destination[topic_type].topic} has {count:,} records of this plan, {written:,} were "
+                "reported: two attempts of a task have written, or somebody else. Old values may lie behind newer ones. End "
+                "the Spark application, wait until its executors are gone, then connect-share-migrate rollback "
+                f"{run.plan_path}, and make a new plan"
+            )
+
+
+def _identities(run: MigrationRun, slices: Sequence[CopySlice], *, stamped: bool) -> set[bytes]:
+    """Return what was, or will be, written for slices; ``stamped``: the destination may stamp records with its own time."""
     found: set[bytes] = set()
     for slice_ in slices:
-        # The destination may stamp records with the time of the write.
         index = slice_.source_index
         records = read_records(run.workers[index], [slice_.offset_range], slice_.isolation, with_headers=True)
         resealer = Resealer(slice_.transform, run.source_sealing(index), run.destination_sealing(index), SealTimes())
         found.update(
-            identity(record, stamped=True) for record in rewritten(slice_, records, Tally(), resealer=resealer)
+            identity(record, stamped=stamped) for record in rewritten(slice_, records, Tally(), resealer=resealer)
         )
     return found
 
@@ -506,12 +546,18 @@ def compare_sides(
         warnings.append(f"the manifest {path} says that what was written was removed again")
     jobs = _jobs(run, warnings)
     differences = [difference for found in engine(jobs) for difference in found]
-    if differences and manifest is not None and manifest.status in _COPIED:
-        written = written_since(run)
+    if manifest is not None and manifest.status in _COPIED and (differences or manifest.engine != LOCAL_ENGINE):
+        written, late = _written_since(run)
+        if late:
+            warnings.append(
+                f"{late:,} record(s) of this plan came after its copy had ended and was counted: a task that Spark had given "
+                "up goes on. End the Spark application, wait until its executors are gone, and verify again; if the sides "
+                f"differ then, connect-share-migrate rollback {run.plan_path}, and make a new plan"
+            )
         if manifest.status is MigrationStatus.CUT_OVER:
             differences, notes = without_new_writes(differences, written, stopped=_is_sealed(manifest))
             warnings += notes
-        elif written:
+        elif written and differences:
             warnings.append(
                 f"new workers have written since: {describe_written(written)}; do not start the old ones, "
                 f"connect-share-migrate seal {run.plan_path} seals the source"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
+from connect_share.errors import ConfigError, CopyError
 from connect_share.files import Silent
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import Record, TopicType
@@ -23,12 +24,15 @@ from migrator.planner import make_plan
 from migrator.report import folder_of
 from migrator.run import Manifest, MigrationStatus, manifest_path
 from spark_jobs import apply_plan, verify_plan
+from spark_jobs.generate_workload import generate
 from spark_jobs.session import run_as_tasks
+from spark_jobs.workload import WorkloadSize
 from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.captures import captured
 from tests.support.console import console
 from tests.support.kafka import TestBroker
 from tests.support.migration_runs import apply_plan as apply_with
+from tests.support.migration_runs import roll_back
 from tests.support.records import at_offset
 from tests.support.sealed import key_text
 from tests.support.topics import ONE_SEGMENT, create_topic, read_topic, write_records
@@ -192,6 +196,68 @@ def test_a_repeated_task_writes_nothing_twice(scene: Scene, spark: SparkSession)
         records = [r for r in scene.shared_records(topic_type) if not (r.key or b"").endswith(settled)]
         assert len(records) == len(carried)
     scene.check_states()
+
+
+@pytest.fixture
+def speculative(spark: SparkSession) -> Iterator[SparkSession]:
+    guard = "spark.sql.legacy.setCommandRejectsSparkCoreConfs"
+    spark.conf.set(guard, "false")
+    spark.conf.set("spark.speculation", "true")
+    yield spark
+    spark.conf.unset("spark.speculation")
+    spark.conf.unset(guard)
+
+
+def test_speculation_is_refused_before_anything_is_written(
+    scene: Scene, speculative: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in ([str(scene.plan)], [str(scene.plan), "--resume"]):
+        assert apply_plan.main(words) == 2
+        said = capsys.readouterr().err
+        assert "spark.speculation=true: Spark would start a second attempt" in said
+        assert "--conf spark.speculation=false" in said
+    with pytest.raises(ConfigError, match=r"spark\.speculation"):
+        generate(speculative, scene.shared, WorkloadSize(), progress=Silent())
+    assert not manifest_path(scene.plan).exists()
+    with scene.broker.admin() as admin:
+        assert not admin.describe_topics([scene.shared.topic(topic_type) for topic_type in TopicType])
+
+
+def copied_twice(job: CopyJob) -> SliceEvidence:
+    """As two attempts do that do not know each other."""
+    copy_one(job)
+    return copy_one(job)
+
+
+def test_what_two_attempts_have_written_is_not_called_copied(scene: Scene, spark: SparkSession) -> None:
+    def engine(jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
+        return run_as_tasks(spark, jobs, copied_twice, progress=Silent(), what="copying twice")
+
+    with pytest.raises(CopyError, match=r"records of this plan, \d+ were reported: two attempts of a task") as refused:
+        apply_with(scene.plan, engine=engine, engine_name="spark")
+    assert f"rollback {scene.plan}" in str(refused.value)
+    assert Manifest.load(manifest_path(scene.plan)).status is MigrationStatus.PLANNED
+    roll_back(scene.plan)
+    assert replay_config(scene.shared_records(TopicType.CONFIG), scene.shared.group_id).connectors() == frozenset()
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_straggler_is_named_as_what_it_is(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    assert apply_plan.main([str(scene.plan)]) == 0
+    records = scene.shared_records(TopicType.CONFIG)
+    newest = {record.key: record for record in records}
+    old = next(
+        each for each in records if each.value != newest[each.key].value and b".target-state-" in (each.key or b"")
+    )
+    # An attempt that was given up writes what lies there once more: first the newest value, then an old one.
+    for again, equal in ((newest[old.key], True), (old, False)):
+        write_records(scene.broker.client_settings, again.topic, [again])
+        capsys.readouterr()
+        assert verify_plan.main([str(scene.plan), "--output", "json"]) == (0 if equal else 1)
+        report = json.loads(capsys.readouterr().out)
+        assert report["equal"] is equal
+        (warning,) = report["warnings"]
+        assert "of this plan came after its copy had ended and was counted: a task that Spark had given up" in warning
 
 
 def test_a_missing_plan_is_said_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
