@@ -514,12 +514,13 @@ class _Attempt:
             raise error
         if error.name == TOO_FEW and not self._is_logged:
             self._is_logged = True
-            _log.info(
-                "Topic %s needs %s brokers, %s up; trying again for %.0f s",
+            _log.warning(
+                "Topic %s needs %s brokers, %s up; trying again for %.0f s. With fewer brokers set %s",
                 self._spec.topic,
                 "more" if self._wanted is None else self._wanted,
                 counted(self._admin.broker_count()),
                 self._deadline.remaining_s(),
+                self._spec.setting_name("replication.factor"),
             )
         if self._deadline.is_within(pause_s):
             raise self._not_created(error) if error.name == TOO_FEW else error

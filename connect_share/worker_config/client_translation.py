@@ -431,7 +431,7 @@ def whole_number(name: str, value: str) -> int:
     """Read an integer as Java does (no underscores)."""
     text = value.strip()
     if not _INTEGER.fullmatch(text):
-        raise refusal(name, "is not a whole number")
+        raise refusal(name, "is not a whole number, or has too many digits")
     return int(text)
 
 
