@@ -66,8 +66,11 @@ def replay_status(
     *,
     keys: KeyRing | None = None,
     mode: SealingMode = SealingMode.REQUIRED,
+    partitions: int = 0,
 ) -> StatusSnapshot:
     """Fold records of a status topic; only the order within a partition matters. Else as :func:`replay_config`.
+
+    ``partitions`` are those of the topic: of a key in several of them with equal times, the place of murmur2 decides.
 
     >>> value = b'{"state":"RUNNING","trace":null,"worker_id":"w:8083","generation":1}'
     >>> replay_status([Record("statuses", 0, 0, 1, b"a.status-connector-c", value)], "a").connector_status("c").state
@@ -75,6 +78,7 @@ def replay_status(
     """
     group = _group(cluster_group_id)
     fold = StatusFold(group)
+    fold.places.partitions = lambda: partitions
     for record in _opened(TopicType.STATUS, records, group, keys, mode):
         fold.apply(record)
     return fold.snapshot()
@@ -86,8 +90,11 @@ def replay_offsets(
     *,
     keys: KeyRing | None = None,
     mode: SealingMode = SealingMode.REQUIRED,
+    partitions: int = 0,
 ) -> OffsetSnapshot:
     """Fold records of an offset topic; only the order within a partition matters. Else as :func:`replay_config`.
+
+    ``partitions`` are those of the topic: of a key in several of them with equal times, the place of murmur2 decides.
 
     >>> record = Record("offsets", 0, 0, 1, b'a.["c",{"file":"in.txt"}]', b'{"position":5}')
     >>> replay_offsets([record], "a").offset("c", {"file": "in.txt"})
@@ -95,6 +102,7 @@ def replay_offsets(
     """
     group = _group(cluster_group_id)
     fold = OffsetFold(group)
+    fold.places.partitions = lambda: partitions
     for record in _opened(TopicType.OFFSET, records, group, keys, mode):
         fold.apply(record)
     return fold.snapshot()

@@ -18,10 +18,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from connect_share.backup.backup_file import BackupContents, BackupFiles, Origin, shown_time
+from connect_share.backup.changes import ConnectorChanges, NewestValues, changes, hash_of
 from connect_share.backup.rewrite import Facts, StoppedGroup
 from connect_share.console import Command, Output, Parser, Preview, ProgressLine, Result, Steps, add_worker_file
 from connect_share.errors import CopyError, RestoreRejectedError, listed
@@ -30,8 +32,9 @@ from connect_share.kafka.create import ensure_topic, topic_spec
 from connect_share.kafka.facts import admin_of, destination_settings, require_no_live_workers
 from connect_share.kafka.shared_set import create_planned, plan_topics
 from connect_share.model.keys import ClusterGroupId, StatusKey, connector_of, prefix_of
+from connect_share.model.places import KeyPlaces
 from connect_share.model.records import Record, TopicType
-from connect_share.model.removal import is_removal, removal_value
+from connect_share.model.removal import removal_value
 from connect_share.sealing import KEYS_PROPERTY, SealingMode
 from connect_share.sealing.cipher import SEALED_BYTES, is_sealed, key_id
 from connect_share.transform.counter import RecordCounter, limit_of
@@ -146,82 +149,6 @@ def require_none_newer(
             "and may be newer: readers would refuse what is put back as it is. Give the worker file the keys in "
             f"{KEYS_PROPERTY}. Nothing was written"
         )
-
-
-_REMOVED: Final = 0
-
-
-@dataclass
-class ConnectorChanges:
-    """Keys of one connector on one topic.
-
-    Attributes:
-        connector: ``None`` for keys that belong to none.
-        added: in the backup, not at the destination.
-        changed: in both, with another value.
-        same: in both.
-        removed: at the destination, and removed in the backup.
-        remaining: only at the destination; they are kept.
-    """
-
-    topic_type: TopicType
-    connector: str | None
-    added: int = 0
-    changed: int = 0
-    same: int = 0
-    removed: int = 0
-    remaining: int = 0
-
-
-class NewestValues:
-    """The newest value of each key, as hashes; the records of one key have to come in order."""
-
-    def __init__(self, topic_type: TopicType) -> None:
-        self.topic_type = topic_type
-        self.values: dict[bytes, tuple[str | None, int]] = {}
-        """Connector and hash of the value, by hash of the key."""
-        self.removed_ms: dict[str | None, int] = {}
-        """When the statuses of connectors were removed last: readers drop statuses of their tasks up to then."""
-        self.names: dict[str | None, str | None] = {}
-        """Of the connectors with a record: one object for all keys of a connector."""
-
-    def add(self, original_key: bytes, record: Record) -> None:
-        """Add the next record, with its original key."""
-        value = record.value
-        name = connector_of(self.topic_type, original_key)
-        name = self.names.setdefault(name, name)
-        is_status = self.topic_type is TopicType.STATUS and original_key.startswith(StatusKey.CONNECTOR.prefix)
-        if is_status and value is None:
-            self.removed_ms[name] = max(record.timestamp_ms, self.removed_ms.get(name, -1))
-        hashed = _REMOVED
-        if value is not None and not is_removal(self.topic_type, value):
-            hashed = int.from_bytes(hashlib.blake2b(value, digest_size=8).digest(), "big") or 1
-        self.values[hashlib.blake2b(original_key, digest_size=16).digest()] = (name, hashed)
-
-
-def changes(backed_up: NewestValues, found: NewestValues) -> list[ConnectorChanges]:
-    """Return the changes of each connector of one topic type, by name; connectors without any key are left out."""
-    by_connector: dict[str | None, ConnectorChanges] = {}
-
-    def of(connector: str | None) -> ConnectorChanges:
-        return by_connector.setdefault(connector, ConnectorChanges(backed_up.topic_type, connector))
-
-    for key, (connector, there) in backed_up.values.items():
-        _, here = found.values.get(key, (None, _REMOVED))
-        if there == here == _REMOVED:
-            continue
-        if here == _REMOVED:
-            of(connector).added += 1
-        elif there == _REMOVED:
-            of(connector).removed += 1
-        elif there == here:
-            of(connector).same += 1
-        else:
-            of(connector).changed += 1
-    for key, (connector, here) in found.values.items():
-        if key not in backed_up.values and here != _REMOVED:
-            of(connector).remaining += 1
-    return sorted(by_connector.values(), key=lambda change: (change.connector is not None, change.connector or ""))
 
 
 _SHOWN_ORIGINS: Final = 20
@@ -347,6 +274,7 @@ class Restore:
     _removed_ms: dict[str | None, int] = field(default_factory=dict, init=False, repr=False)
     _openers: dict[TopicType, Opener] = field(default_factory=dict, init=False, repr=False)
     _values: BackedUpValues | None = field(default=None, init=False, repr=False)
+    _places: dict[TopicType, KeyPlaces] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def stopped(self) -> StoppedGroup:
@@ -375,6 +303,9 @@ class Restore:
                 for topic_type, transform in self.transforms.items()
             }
         backed_up = {topic_type: NewestValues(topic_type) for topic_type in TopicType}
+        for topic_type, number in self.origin.topics.items():
+            partitions = len(self.file.contents.topics[number].ranges)
+            backed_up[topic_type].places.partitions = partial(int, partitions)
         progress.phase(f"reading {self.file.path.name}", self.file.records)
         values = BackedUpValues(self.backup_sealing, self.transforms.values())
         for topic_type, record in values.opened(_records(self.file, self.origin, progress)):
@@ -419,8 +350,8 @@ class Restore:
         wrong = sum(each.added + each.changed + each.removed for each in found)
         if wrong:
             raise CopyError(
-                f"{wrong:,} key(s) do not have the value that was put back: another writer has written meanwhile, or a key "
-                "lies in two partitions. Find out which, and restore again"
+                f"{wrong:,} key(s) do not have the value that was put back: another writer has written meanwhile. Find out "
+                "who it is, and restore again"
             )
 
     def _changes(self, facts: Facts, progress: Progress) -> list[ConnectorChanges]:
@@ -431,8 +362,10 @@ class Restore:
             back = self.transforms[topic_type].at_destination()
             opener = self._openers[topic_type] = Opener(self.sealing, back)
             newest = NewestValues(topic_type)
+            self._places[topic_type] = newest.places
             if topic_type in facts:
                 topic = facts[topic_type]
+                newest.places.partitions = partial(len, topic.ends)
                 records = self.stopped.read(topic_type, topic, progress, "comparing with")
                 for record in require_none_newer(topic.topic, records, back, self._values):
                     original = back.original_key(record.key)
@@ -469,7 +402,8 @@ class Restore:
             for topic_type, opener in self._openers.items()
         }
         progress.phase("restoring", self.file.records)
-        self.stopped.write(facts, self._outgoing(sealers, restored, progress))
+        outgoing = self._outgoing(sealers, restored, progress)
+        self.stopped.write(facts, self.stopped.everywhere(outgoing, self._places, hash_of))
         restored.seconds = round(time.monotonic() - began_s, 3)
         return restored
 
@@ -478,8 +412,10 @@ class Restore:
     ) -> Iterator[Record]:
         values = BackedUpValues(self.backup_sealing, self.transforms.values())
         for topic_type, record in values.opened(_records(self.file, self.origin, progress)):
+            original = self.transforms[topic_type].original_key(record.key)
+            name = hash_of(original) if isinstance(original, bytes) else b""
             outgoing = self.transforms[topic_type].apply(record)
-            if isinstance(outgoing, Skipped):
+            if isinstance(outgoing, Skipped) or self._backed_up[topic_type].places.is_replaced(name, record):
                 continue
             value = outgoing.value
             restored.removals += value is None

@@ -14,8 +14,8 @@ import struct
 import uuid
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
@@ -39,6 +39,7 @@ from connect_share.kafka.facts import (
 )
 from connect_share.kafka.write import write_records
 from connect_share.model.keys import own_key
+from connect_share.model.places import KeyPlaces
 from connect_share.model.records import Headers, Record, TopicType
 from connect_share.worker_config import Isolation, WorkerConfig
 
@@ -80,6 +81,8 @@ class NewestDigests:
 
 
 Facts = Mapping[TopicType, TopicFacts]
+Placed = tuple[Record, int]
+"""A record and the partition that it goes to; -1: that of murmur2."""
 Found = TypeVar("Found")
 
 
@@ -189,7 +192,31 @@ class StoppedGroup:
         layout.origins.append(origin)
         return write_backup(path, layout, run_id, progress)
 
-    def write(self, facts: Facts, records: Iterable[Record]) -> None:
+    def everywhere(
+        self,
+        records: Iterable[Record],
+        places: Mapping[TopicType, KeyPlaces],
+        known_as: Callable[[bytes], bytes] = bytes,
+    ) -> Iterator[Placed]:
+        """Yield each record with -1, and with each other partition that has a living record of its key.
+
+        What is put back with an old time counts all the same: it is not older there than the removal of its key elsewhere.
+        ``known_as`` returns how an original key is known to ``places``.
+        """
+        types = {topic: topic_type for topic_type, topic in self.topics.items()}
+        for record in records:
+            key, topic_type = record.key or b"", types[record.topic]
+            original, known = own_key(topic_type, key, self.group), places.get(topic_type)
+            if known is None or original is None:
+                yield record, -1
+                continue
+            name = known_as(original)
+            at_ms = -1 if record.value is None else known.newest_ms_of_others(name, key)
+            dated = replace(record, timestamp_ms=at_ms) if at_ms > record.timestamp_ms else record
+            for place in (-1, *known.others(name, key)):
+                yield dated, place
+
+    def write(self, facts: Facts, records: Iterable[Placed]) -> None:
         """Write records, unless something has changed since the facts were asked for.
 
         Raises:
@@ -211,7 +238,7 @@ class StoppedGroup:
                     f"{topic.topic}: another writer has written under the keys of {self.shown} meanwhile, perhaps another "
                     "run of this command; nothing was written. Look at who it is, and run the command again"
                 )
-        write_records([self.worker], ((0, record) for record in records))
+        write_records([self.worker], ((0, *placed) for placed in records))
 
 
 @dataclass(frozen=True)
@@ -251,8 +278,8 @@ class Rewrite(ABC, Generic[Found]):
         """Read the topics, and decide what is to be written."""
 
     @abstractmethod
-    def _outgoing(self, found: Found) -> tuple[int, Iterable[Record]]:
-        """Return how many records or keys are to be written, and the records as they go to the topics."""
+    def _outgoing(self, found: Found) -> tuple[int, Iterable[Placed]]:
+        """Return how many records or keys are to be written, and the records as they go to the topics, and where."""
 
     @abstractmethod
     def _compare(self, done: Rewritten[Found]) -> None:
@@ -297,11 +324,11 @@ class Rewrite(ABC, Generic[Found]):
         return done
 
 
-def _noted(records: Iterable[Record], written: Counter[str]) -> Iterator[Record]:
+def _noted(records: Iterable[Placed], written: Counter[str]) -> Iterator[Placed]:
     """Yield the records, and count them by topic."""
-    for record in records:
+    for record, place in records:
         written[record.topic] += 1
-        yield record
+        yield record, place
 
 
 def still_written(topic: str, stopped: StoppedGroup, backup: Path) -> CopyError:

@@ -31,7 +31,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
-from connect_share.backup.rewrite import Facts, NewestDigests, Rewrite, Rewritten, StoppedGroup, still_written
+from connect_share.backup.rewrite import Facts, NewestDigests, Placed, Rewrite, Rewritten, StoppedGroup, still_written
 from connect_share.checks.order import Order
 from connect_share.checks.orphans import orphans_of
 from connect_share.checks.sources import GroupRecords, GroupState
@@ -41,6 +41,7 @@ from connect_share.errors import AlreadyAppliedError, ConfigError, ConnectShareE
 from connect_share.files import Progress
 from connect_share.kafka.facts import TopicFacts
 from connect_share.model.config_state import ClusterConfigState
+from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import (
     ClusterGroupId,
     ConfigKey,
@@ -52,6 +53,8 @@ from connect_share.model.keys import (
     prefix_of,
     split_key,
 )
+from connect_share.model.murmur2 import partition_for
+from connect_share.model.places import KeyPlaces
 from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import is_removal, removal, removal_value
 from connect_share.model.status import StatusFold
@@ -60,6 +63,10 @@ from connect_share.sealing.cipher import is_sealed, key_id
 from connect_share.transform.canonical import canonical_config
 from connect_share.transform.rules import KeyTransform
 from connect_share.worker_config import WorkerConfig
+
+
+def _places_on(facts: TopicFacts) -> KeyPlaces:
+    return KeyPlaces(lambda: len(facts.ends))
 
 
 @dataclass
@@ -72,6 +79,7 @@ class TopicContent:
         groups: the other groups with a record.
         connectors: names that the keys to be removed have.
         sealed: sealed values of the group that were not opened.
+        places: where the group's keys have records, if the topic may have several partitions.
     """
 
     facts: TopicFacts
@@ -81,6 +89,7 @@ class TopicContent:
     connectors: set[str] = field(default_factory=set)
     sealed: int = 0
     seals: TopicSeals | None = field(default=None, repr=False)
+    places: KeyPlaces = field(default_factory=KeyPlaces, repr=False)
 
     @property
     def due(self) -> list[bytes]:
@@ -158,7 +167,8 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
     def _read_topic(self, topic_type: TopicType, facts: TopicFacts, progress: Progress) -> TopicContent:
         is_own_file = self.group is not None and self.group == self.worker.cluster_group_id
         seals = self.worker.seals(topic_type) if is_own_file else None
-        topic, believed = TopicContent(facts, seals=seals), dict[bytes, bool]()
+        topic, believed = TopicContent(facts, seals=seals, places=_places_on(facts)), set[bytes]()
+        accepted, prefix = _places_on(facts), prefix_of(self.group)
         plain_statuses = StatusFold(None) if topic_type is TopicType.STATUS and self.group is None else None
         for record in self.stopped.read(topic_type, facts, progress):
             parts = None if record.key is None else split_key(topic_type, record.key)
@@ -170,15 +180,19 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
                 continue
             if plain_statuses is not None:
                 plain_statuses.apply(record)
+            original = record.key[len(prefix) :]
+            topic.places.take(original, record)
+            lives = bool(topic.places.living(original))
             if seals is None:
                 topic.sealed += self.group is not None and is_sealed(record.value)
-                topic.keys[record.key] = not is_removal(topic_type, record.value)
+                topic.keys[record.key] = lives and not (topic_type is TopicType.CONFIG and record.value == JSON_NULL)
                 continue
             taken = seals.accepted(record)
             if taken is not None:
-                believed[record.key] = not is_removal(topic_type, taken.value)
+                removed = is_removal(topic_type, accepted.take(record.key, taken).value)
+                (believed.discard if removed else believed.add)(record.key)
             sealed_config = topic_type is TopicType.CONFIG and taken is not None
-            topic.keys[record.key] = believed.get(record.key, False) or not (sealed_config or record.value is None)
+            topic.keys[record.key] = record.key in believed or (lives and not sealed_config)
         if seals is not None:
             seals.end_start()
         if plain_statuses is not None and plain_statuses.clusters.found is not None:
@@ -187,9 +201,10 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
         topic.connectors = {name for name in names if name is not None}
         return topic
 
-    def _outgoing(self, found: dict[TopicType, TopicContent]) -> tuple[int, Iterable[Record]]:
+    def _outgoing(self, found: dict[TopicType, TopicContent]) -> tuple[int, Iterable[Placed]]:
         removals = (record for topic_type, topic in found.items() for record in self._removals(topic_type, topic))
-        return sum(len(topic.due) for topic in found.values()), removals
+        places = {topic_type: topic.places for topic_type, topic in found.items()}
+        return sum(len(topic.due) for topic in found.values()), self.stopped.everywhere(removals, places)
 
     def _removals(self, topic_type: TopicType, topic: TopicContent) -> Iterator[Record]:
         for key in topic.due:
@@ -267,11 +282,13 @@ class Seen:
 
     Attributes:
         seals: seal what is written later than all that was read.
+        placed: the records of ``mending``, and where they go.
         mending: what is to be written.
         expected: the state of the group when that is written.
     """
 
     seals: Mapping[TopicType, TopicSeals | None] = field(repr=False)
+    placed: tuple[Placed, ...] = field(repr=False)
     mending: Mending
     expected: GroupState
 
@@ -294,7 +311,11 @@ class Repair(Rewrite[Seen]):
     def _read(self, facts: Facts, progress: Progress) -> Seen:
         stopped = self.stopped
         group, names = stopped.group, stopped.topics
-        kept, folds = GroupRecords(group), {each: GroupFold(each, group, self.worker) for each in TopicType}
+        kept = GroupRecords(group)
+        folds = {
+            each: GroupFold(each, group, self.worker, _places_on(facts[each]).partitions if each in facts else int)
+            for each in TopicType
+        }
         for topic_type, topic in facts.items():
             fold = folds[topic_type]
             for record in stopped.read(topic_type, topic, progress):
@@ -305,30 +326,36 @@ class Repair(Rewrite[Seen]):
                 fold.seals.end_start()
         state = _state(folds, kept)
         mending = self.plan(state, names)
-        for record in mending.records:
-            folds[_type_of(names, record)].fold.apply(record)  # not sealed yet
+        places = {each: fold.fold.places for each, fold in folds.items() if fold.fold.places is not None}
+        placed = (*stopped.everywhere(mending.records, places),)
+        for record, place in placed:
+            topic_type = _type_of(names, record)
+            count = len(facts[topic_type].ends) if topic_type in facts else 1
+            at = partition_for(record.key or b"", count) if place < 0 else place
+            folds[topic_type].fold.apply(replace(record, partition=at))  # not sealed yet
         expected = _state(folds, kept)
         if _stays(state, mending) != _stays(expected, mending):
             raise CopyError(
                 "what would be written would change more than it should: nothing was written; please report this"
             )
-        return Seen({each: fold.seals for each, fold in folds.items()}, mending, expected)
+        return Seen({each: fold.seals for each, fold in folds.items()}, placed, mending, expected)
 
-    def _outgoing(self, found: Seen) -> tuple[int, Iterable[Record]]:
-        return len(found.mending.records), self._sealed(found)
+    def _outgoing(self, found: Seen) -> tuple[int, Iterable[Placed]]:
+        return len(found.placed), self._sealed(found)
 
-    def _sealed(self, found: Seen) -> Iterator[Record]:
-        for record in found.mending.records:
+    def _sealed(self, found: Seen) -> Iterator[Placed]:
+        for record, place in found.placed:
             seals = found.seals[_type_of(self.stopped.topics, record)]
-            yield record if seals is None else replace(record, value=seals.seal(record.key or b"", record.value))
+            value = record.value if seals is None else seals.seal(record.key or b"", record.value)
+            yield replace(record, value=value), place
 
     def _compare(self, done: Rewritten[Seen]) -> None:
         left = len(done.after.mending.records)
         if left or _beliefs(done.before.expected) != _beliefs(done.after.expected):
             what = f"{left:,} record(s) are still to be mended" if left else "something else changed"
             raise CopyError(
-                f"the replay is not as expected: {what}. Another writer has written meanwhile, or a key lies in two "
-                f"partitions; the state before is in {done.path}, which connect-share restore puts back"
+                f"the replay is not as expected: {what}. Another writer has written meanwhile; the state before is in "
+                f"{done.path}, which connect-share restore puts back"
             )
 
 
@@ -391,6 +418,7 @@ class ResealTopic:
         refused: how many the group does not believe.
         believed: the newest value of each key that it does believe, opened, in the order of the topic.
         outgoing: what is written, not sealed yet.
+        places: where the keys have records, if the topic may have several partitions.
     """
 
     facts: TopicFacts
@@ -400,9 +428,10 @@ class ResealTopic:
     refused: int = 0
     believed: dict[bytes, Record] = field(default_factory=dict, repr=False)
     outgoing: list[Record] = field(default_factory=list, repr=False)
+    places: KeyPlaces = field(default_factory=KeyPlaces, repr=False)
 
     def count(self, record: Record, *, is_believed: bool) -> None:
-        """Count a key by its newest record."""
+        """Count a key by its newest record; one in several partitions counts in each."""
         if not is_believed:
             self.refused += 1
         elif is_sealed(record.value):
@@ -461,23 +490,35 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
 
     def _read_topic(self, topic_type: TopicType, facts: TopicFacts, progress: Progress) -> ResealTopic:
         seals = TopicSeals(topic_type, self.group, self.keys, self.worker.sealing_mode)
-        topic, newest, history = ResealTopic(facts, seals), dict[bytes, Record](), list[Record]()
-        ends_believed: dict[bytes, bool] = {}
+        topic, history = ResealTopic(facts, seals, places=_places_on(facts)), list[Record]()
+        accepted, newest = _places_on(facts), dict[tuple[bytes, int], Record]()
+        ends_believed: dict[tuple[bytes, int], bool] = {}
+        prefix = prefix_of(self.group)
+
+        def value_of(key: bytes) -> bytes | None:
+            return topic.believed[key].value if key in topic.believed else None
+
         for record in self.stopped.read(topic_type, facts, progress):
             key = record.key
             if key is None or own_key(topic_type, key, self.group) is None:
                 continue
-            newest[key], taken = record, seals.accepted(record)
-            ends_believed[key] = taken is not None
+            place = (key, record.partition)
+            newest[place], taken = record, seals.accepted(record)
+            topic.places.take(key[len(prefix) :], record)
+            ends_believed[place] = taken is not None
             if taken is not None:
+                counts = accepted.take(key, taken, value_of)
                 topic.believed.pop(key, None)
-                topic.believed[key] = taken
+                topic.believed[key] = counts
                 if topic_type is TopicType.CONFIG:
                     history.append(taken)
         seals.end_start()
-        for key, record in newest.items():
-            topic.count(record, is_believed=ends_believed[key])
-        due = {key for key in topic.believed if not (ends_believed[key] and self._is_done(newest[key].value))}
+        for place, record in newest.items():
+            topic.count(record, is_believed=ends_believed[place])
+        left = {
+            place[0] for place, record in newest.items() if not (ends_believed[place] and self._is_done(record.value))
+        }
+        due = left & topic.believed.keys()
         if due and topic_type is TopicType.CONFIG:
             topic.outgoing = self._in_order(history, topic.believed)
         else:
@@ -515,9 +556,10 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
         with _only_one(self.worker_file):
             return super().write(backup, progress)
 
-    def _outgoing(self, found: dict[TopicType, ResealTopic]) -> tuple[int, Iterable[Record]]:
+    def _outgoing(self, found: dict[TopicType, ResealTopic]) -> tuple[int, Iterable[Placed]]:
         sealed = (record for topic_type, topic in found.items() for record in self._sealed(topic_type, topic))
-        return sum(len(topic.outgoing) for topic in found.values()), sealed
+        places = {topic_type: topic.places for topic_type, topic in found.items()}
+        return sum(len(topic.outgoing) for topic in found.values()), self.stopped.everywhere(sealed, places)
 
     def _sealed(self, topic_type: TopicType, topic: ResealTopic) -> Iterator[Record]:
         for record in topic.outgoing:

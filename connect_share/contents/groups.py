@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from connect_share.console import Group, group_order, plural, shown_group
@@ -213,6 +214,7 @@ class TopicContents:
             key, if that was asked for; by their timestamps, which any writer may choose.
         end: of all partitions together, so more records were never written.
         others: records of groups that were not asked for.
+        several: how many keys of each group have living records in several partitions.
         two_clusters: if plain keys seem to be those of two clusters: that, and what to do.
     """
 
@@ -224,6 +226,7 @@ class TopicContents:
     times: dict[Group, dict[bytes, int]] = field(default_factory=dict, repr=False)
     end: int = 0
     others: int = 0
+    several: dict[Group, int] = field(default_factory=dict)
     unrecognized: int = 0
     notes: list[str] = field(default_factory=list)
     two_clusters: str | None = None
@@ -352,13 +355,18 @@ class TopicReading:
                 look=look,
                 unshown=unshown,
                 timed=timed,
+                partitions=partial(self._partition_count, topic_type),
             )
             for topic_type in wanted
         }
+        self._partitions: dict[TopicType, int] = {}
         self._ids: dict[TopicType, str | None] = {}
         self._ends: dict[tuple[str, int], int] = {}
         self._notes: dict[TopicType, list[str]] = {}
         self._is_first = True
+
+    def _partition_count(self, topic_type: TopicType) -> int:
+        return self._partitions.get(topic_type, 0)
 
     def read_on(self, admin: Admin) -> Contents | None:
         """Read what was not read before; return the contents if there was anything, and the first time."""
@@ -368,6 +376,7 @@ class TopicReading:
                 name = self._topic_set.topics[topic_type]
                 raise TopicRecreatedError(f"{name} was deleted and created again", topic=name)
         self._notes = {topic_type: topic.notes for topic_type, topic in found.items()}
+        self._partitions = {topic_type: len(topic.ranges) for topic_type, topic in found.items()}
         new = {
             topic_type: [
                 each._replace(start=max(each.start, self._ends.get((each.topic, each.partition), 0)))
@@ -418,9 +427,17 @@ class GroupFold:
         is_unsaid: the worker file is its own, and does not say whether it is sealed.
     """
 
-    def __init__(self, topic_type: TopicType, group: Group, worker: WorkerConfig | None) -> None:
+    def __init__(
+        self,
+        topic_type: TopicType,
+        group: Group,
+        worker: WorkerConfig | None,
+        partitions: Callable[[], int] = lambda: 0,
+    ) -> None:
         self.group = group
         self.fold = FOLDS[topic_type](group)
+        if topic_type is not TopicType.CONFIG:
+            self.fold.places.partitions = partitions
         is_own = worker is not None and group is not None and group == worker.cluster_group_id
         self.seals = worker.seals(topic_type) if worker is not None and is_own else None
         self.is_sealed = False
@@ -497,6 +514,14 @@ class GroupFolds(Generic[AnyGroupFold]):
         return self.by_group[group], original
 
 
+def keys_in_several(count: int, whose: str) -> str:
+    """Return what is said of so many keys in several partitions."""
+    return (
+        f"{plural(count, 'key')} of {whose} in several partitions, as after partitions were added: the newest record by time "
+        "counts here, but what a Java worker reads last counts there. A move onto other topics leaves one record of each"
+    )
+
+
 class TopicFold:
     """The records of one topic, folded for each group; arguments as of :class:`TopicReading`."""
 
@@ -510,12 +535,15 @@ class TopicFold:
         look: Look | None = None,
         unshown: Collection[KeyKind] = (),
         timed: bool = False,
+        partitions: Callable[[], int] = lambda: 0,
     ) -> None:
         self._unshown = tuple(kind.prefix for kind in unshown)
         self._topic = topic
         self._topic_type = topic_type
         self._look = look
-        self._folds = GroupFolds(topic_type, worker, lambda group: GroupFold(topic_type, group, worker), groups)
+        self._folds = GroupFolds(
+            topic_type, worker, lambda group: GroupFold(topic_type, group, worker, partitions), groups
+        )
         self._known_ids = () if worker is None or worker.keys_in_use is None else worker.keys_in_use.ids
         self._counts: dict[Group, SealCount] = {}
         self._timed = timed
@@ -568,6 +596,13 @@ class TopicFold:
             others=self._folds.others + beyond,
             unrecognized=self._folds.unrecognized,
         )
+        places = (
+            {} if self._topic_type is TopicType.CONFIG else {group: each.fold.places for group, each in folds.items()}
+        )
+        contents.several = {group: len(found) for group, each in places.items() if (found := each.in_several())}
+        contents.notes += [
+            f"{self._topic}: {keys_in_several(count, shown_group(group))}" for group, count in contents.several.items()
+        ]
         if beyond:
             contents.notes.append(
                 f"{self._topic} has more than {MOST_GROUPS} groups: {beyond} record(s) of the last ones were not "

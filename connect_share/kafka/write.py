@@ -57,8 +57,8 @@ _DRAIN_S: Final = 90.0
 _LOST: Final = frozenset({"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_RESOLVE"})
 
 Outgoing = tuple[str, bytes | None, bytes | None, int, Any, Any, int, Any]
-"""What the client's ``produce`` takes, made once for each record: topic, value, key, -1, the writer's ``delivered`` twice,
-timestamp in ms, and the headers in the client's own form (``None``: none)."""
+"""What the client's ``produce`` takes, made once for each record: topic, value, key, partition (-1: that of murmur2), the
+writer's ``delivered`` twice, timestamp in ms, and the headers in the client's own form (``None``: none)."""
 
 
 class KeptProducer:
@@ -196,11 +196,11 @@ class CheckedWriter:
             self._first[partition] = message.offset() or 0
         self._last[partition] = message
 
-    def write(self, record: Record) -> None:
-        """Queue one record; blocks while the queue is full."""
+    def write(self, record: Record, partition: int = -1) -> None:
+        """Queue one record, for this partition or that of murmur2; blocks while the queue is full."""
         headers, delivered = [*record.whole_headers()] or None, self.delivered
         self.write_all(
-            ((self.topic, record.value, record.key, -1, delivered, delivered, record.timestamp_ms, headers),)
+            ((self.topic, record.value, record.key, partition, delivered, delivered, record.timestamp_ms, headers),)
         )
 
     def write_all(self, records: Sequence[Outgoing]) -> None:
@@ -300,10 +300,13 @@ PROCESS_PRODUCERS: Final = Producers(once=True)
 """Kept by every thread of this process; Spark's workers live on from task to task."""
 
 
-def write_records(workers: Sequence[WorkerConfig], records: Iterable[tuple[int, Record]]) -> int:
+def write_records(
+    workers: Sequence[WorkerConfig], records: Iterable[tuple[int, Record] | tuple[int, Record, int]]
+) -> int:
     """Write records, each to its topic in the cluster of the worker with that index. Returns how many.
 
-    The records of one cluster keep their order. Returns when all are acknowledged.
+    A third member is the partition, else it is that of murmur2. The records of one cluster keep their order. Returns when
+    all are acknowledged.
 
     Raises:
         BrokerError: a record was refused; some of the others were written.
@@ -313,14 +316,14 @@ def write_records(workers: Sequence[WorkerConfig], records: Iterable[tuple[int, 
     writers: dict[tuple[int, str], CheckedWriter] = {}
     written = 0
     try:
-        for index, record in records:
+        for index, record, *place in records:
             key = (index, record.topic)
             if key not in writers:
                 worker = workers[index]
                 writers[key] = CheckedWriter(
                     producers, worker.producer_settings(), record.topic, worker.client_id(MIGRATE_CLIENT_ID)
                 )
-            writers[key].write(record)
+            writers[key].write(record, *place)
             written += 1
         for writer in writers.values():
             writer.finish()

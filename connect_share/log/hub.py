@@ -240,10 +240,10 @@ class RoutedLog:
             raise self._failure
         self._hub.log.check_topic()
 
-    def send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
+    def send(self, key: bytes, value: bytes | None, partition: int = -1) -> Future[RecordMetadata]:
         """Write one record through the producer that all groups share."""
         self._check_running()
-        sent = self._hub.log.send(key, value)
+        sent = self._hub.log.send(key, value, partition)
         self._unacknowledged.add(sent)
         sent.add_done_callback(self._unacknowledged.discard)
         return sent

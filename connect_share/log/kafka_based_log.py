@@ -100,7 +100,7 @@ class KafkaBasedLog:
         self._writer = None
         if self.producer_settings is not None:
             self._writer = LogWriter(
-                topic, self.producer_settings, client_id=self.client_id, acknowledged=self._watch.acknowledged
+                topic, self.producer_settings, client_id=self.client_id, acknowledged=self._acknowledged
             )
         self._open_transactions = OpenTransactions(
             topic, self.admin, self.consumer_settings, client_id=self.client_id, isolation=self.isolation
@@ -121,7 +121,7 @@ class KafkaBasedLog:
 
     @property
     def partition_count(self) -> int:
-        """Number of partitions seen at start; partitions added later are not read, as in Java."""
+        """Number of partitions that are read; those added later are read from when they are heard of, unlike in Java."""
         return len(self._state.positions())
 
     @property
@@ -151,6 +151,7 @@ class KafkaBasedLog:
                 shared.withdraw(self.topic)
             raise
         self._identity.begin(facts.description.topic_id, facts.asked_s)
+        self._state.advance(dict.fromkeys(facts.ends, 0))
         reader = shared or self._own_reader(facts)
         try:
             found = self.caught_up = self._read(reader, facts, self.start_timeout_s - (time.monotonic() - began))
@@ -239,12 +240,16 @@ class KafkaBasedLog:
                 "take note, return, and wait in a thread of your own"
             )
 
-    def send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
+    def _acknowledged(self, future: Future[RecordMetadata], record: RecordMetadata, before: Mapping[int, int]) -> None:
+        self._state.follow([record.partition])
+        self._watch.acknowledged(future, record, before)
+
+    def send(self, key: bytes, value: bytes | None, partition: int = -1) -> Future[RecordMetadata]:
         """Write one record; the future ends with the acknowledgement or a ``ConnectShareError``."""
         self._check_running()
         if self._writer is None:
             raise WriteError(f"the log of topic {self.topic} was opened for reading only")
-        return self._writer.send(key, value, self._state.positions())
+        return self._writer.send(key, value, self._state.positions(), partition)
 
     def flush(self, timeout_s: float) -> None:
         """Wait until every record sent so far is acknowledged or failed."""
@@ -306,12 +311,12 @@ class KafkaBasedLog:
 
     def _ends_now(self, deadline: Deadline) -> dict[int, int]:
         """Ask for the ends once all that was sent is acknowledged, again while the brokers may come back in time."""
-        places = [(self.topic, partition) for partition in self._state.positions()]
         while True:
             try:
                 self.flush(deadline.remaining_s(0.001))
                 # A stop is noticed between two questions.
                 self._confirm_identity(min(deadline.remaining_s(), _QUESTION_S))
+                places = [(self.topic, partition) for partition in self._state.positions()]
                 ends = self.admin.end_offsets(places, timeout_s=min(deadline.remaining_s(), _QUESTION_S))
                 return {partition: end for (_, partition), end in ends.items()}
             except BrokerError as exc:
@@ -347,6 +352,7 @@ class KafkaBasedLog:
         except TopicRecreatedError as error:
             self._state.fail(error)
             raise
+        self._state.follow(self._identity.partitions)
 
     def _check_running(self) -> None:
         self._state.check()

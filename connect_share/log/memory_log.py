@@ -125,7 +125,7 @@ class MemoryLog:
     def check_topic(self) -> None:
         """Return: memory does not fail."""
 
-    def send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
+    def send(self, key: bytes, value: bytes | None, partition: int = -1) -> Future[RecordMetadata]:  # noqa: ARG002 - one
         """Write one record; it is acknowledged and applied when this returns."""
         self._check_running()
         written: Future[RecordMetadata] = Future()

@@ -146,8 +146,8 @@ class CompactedLog(Protocol):
     def check_may_wait(self) -> None:
         """Raise ``UsageError`` in a thread that a wait would wait for."""
 
-    def send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
-        """Write one record."""
+    def send(self, key: bytes, value: bytes | None, partition: int = -1) -> Future[RecordMetadata]:
+        """Write one record, where murmur2 places its key, or into this partition."""
 
     def flush(self, timeout_s: float) -> None:
         """Wait until what was sent is acknowledged or has failed."""

@@ -100,6 +100,12 @@ class LogState:
         _end(reached_now)
         return bool(moved)
 
+    def follow(self, partitions: Iterable[int]) -> None:
+        """Read these partitions, too, those from the beginning that are new."""
+        with self._changed:
+            for partition in partitions:
+                self._positions.setdefault(partition, 0)
+
     @contextmanager
     def awaiting(self) -> Iterator[None]:
         """Let the thread that follows hurry meanwhile."""
@@ -256,10 +262,16 @@ class Tail:
                 if self.may_start.wait(_HELD_S):
                     break
             reader = consumer(self.settings, client_id=self.client_id, isolation=self.isolation, overrides=_SETTINGS)
-            positions = self.state.positions()
-            reader.assign([TopicPartition(self.topic, partition, at) for partition, at in positions.items()])
+            followed: dict[int, int] = {}
             while not self.state.stopping.is_set():
-                self._read_next(reader, [TopicPartition(self.topic, partition) for partition in positions])
+                positions = self.state.positions()
+                if len(positions) > len(followed):
+                    new = [
+                        TopicPartition(self.topic, *place) for place in positions.items() if place[0] not in followed
+                    ]
+                    reader.incremental_assign(new) if followed else reader.assign(new)
+                    followed = positions
+                self._read_next(reader, [TopicPartition(self.topic, partition) for partition in followed])
                 while not self._tasks.empty():
                     self._tasks.get()(self.state.positions())
         except (KafkaException, BrokerError) as error:

@@ -49,6 +49,7 @@ class _Write:
     key: bytes = field(repr=False)
     value: bytes | None = field(repr=False)
     before: Mapping[int, int]
+    partition: int = -1
     future: Future[RecordMetadata] = field(default_factory=Future)
 
 
@@ -82,12 +83,14 @@ class LogWriter:
         self._due: deque[_Write] = deque()  # what waits no longer
         self._waiting = 0
 
-    def send(self, key: bytes, value: bytes | None, before: Mapping[int, int]) -> Future[RecordMetadata]:
+    def send(
+        self, key: bytes, value: bytes | None, before: Mapping[int, int], partition: int = -1
+    ) -> Future[RecordMetadata]:
         """Send one record; the future ends with where it went, or with what went wrong.
 
-        ``before``: how far the topic has been read.
+        ``before``: how far the topic has been read; ``partition``: -1 for that of murmur2.
         """
-        write = _Write(key, value, before)
+        write = _Write(key, value, before, partition)
         write.future.set_running_or_notify_cancel()  # what is sent cannot be called back
         while True:
             error: BrokerError | None = None
@@ -113,9 +116,8 @@ class LogWriter:
             BufferError: it is full.
         """
         try:
-            sender.produce(
-                self.topic, value=write.value, key=write.key, on_delivery=partial(self._delivered, sender, write)
-            )
+            on_delivery = partial(self._delivered, sender, write)
+            sender.produce(self.topic, write.value, write.key, write.partition, on_delivery=on_delivery)
         except KafkaException as exc:
             return translate(exc, f"writing to topic {self.topic}", TopicRight.WRITE)
         self._behind.setdefault(write.key, deque())
@@ -231,7 +233,7 @@ _NAMED: Final = 10
 
 
 class TopicIdentity:
-    """The id a topic had when it was read, and when that was seen last. Thread-safe."""
+    """The id a topic had when it was read, when that was seen last, and the partitions it had then. Thread-safe."""
 
     def __init__(self, admin: Admin, topic: str) -> None:
         self._admin = admin
@@ -239,6 +241,7 @@ class TopicIdentity:
         self._asking = threading.Lock()
         self.topic_id: str | None = None
         self.seen_s = 0.0
+        self.partitions: list[int] = []
 
     def begin(self, topic_id: str | None, at_s: float) -> None:
         """Set the id of the topic that is read from now on; ``at_s``: of the monotonic clock, when it was asked for."""
@@ -267,6 +270,7 @@ class TopicIdentity:
             new_id = None if description is None else description.topic_id
             if description is not None and (new_id is None or new_id == self.topic_id):
                 self.seen_s = asked_s
+                self.partitions = [each.id for each in description.partitions]
                 return
         finally:
             self._asking.release()

@@ -184,6 +184,7 @@ class ConfigFold:
     """
 
     def __init__(self, cluster_group_id: ClusterGroupId | None = None) -> None:
+        self.places: None = None  # a config topic has one partition
         self.skipped: Counter[SkipKind] = Counter()
         self.own_records = 0
         self._group = cluster_group_id

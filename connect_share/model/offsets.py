@@ -14,6 +14,7 @@ from typing import Any, Final
 from connect_share.errors import ValueFormatError
 from connect_share.model.connect_json import dumps, loads
 from connect_share.model.keys import ClusterGroupId, OffsetKey, SkipKind, prefix_of, split_key
+from connect_share.model.places import KeyPlaces
 from connect_share.model.records import Record, TopicType
 
 
@@ -170,11 +171,13 @@ class OffsetSnapshot(_SourcePartitions):
 class OffsetFold(_SourcePartitions):
     """Mutable offsets of one cluster group, fed with records in log order per partition.
 
-    A source partition is listed as long as one of its keys has a value, so the order between partitions of the topic
-    does not matter (Java forgets it at the tombstone of any of its keys; decision 3).
+    A source partition is listed as long as one of its keys has a value, and of a key in several partitions of the topic
+    :class:`KeyPlaces` says which record counts: so the order between partitions does not matter (Java forgets a source
+    partition at the tombstone of any of its keys; decision 3).
 
     Attributes:
         values: value bytes by original key bytes.
+        places: where the keys have records.
 
     Source: ``KafkaOffsetBackingStore`` and ``OffsetUtils``.
     """
@@ -184,6 +187,7 @@ class OffsetFold(_SourcePartitions):
         self.skipped: Counter[SkipKind] = Counter()
         self.own_records = 0
         self.values: dict[bytes, bytes] = {}
+        self.places = KeyPlaces()
         self._group = cluster_group_id
         prefix = prefix_of(cluster_group_id)
         self._prefix_length = len(prefix)
@@ -215,16 +219,19 @@ class OffsetFold(_SourcePartitions):
         self.read_keys()
         return OffsetSnapshot(self.values, self._keys, self._partitions)
 
-    def saved(self) -> list[list[str]]:
+    def saved(self) -> dict[str, Any]:
         """Return the whole state as plain values for JSON: original keys and values, in base64."""
-        return [[b64encode(key).decode(), b64encode(value).decode()] for key, value in self.values.items()]
+        values = [[b64encode(key).decode(), b64encode(value).decode()] for key, value in self.values.items()]
+        return {"values": values, "places": self.places.saved()}
 
-    def restore(self, saved: Sequence[Sequence[str]]) -> None:
-        """Replace the whole state by what :meth:`saved` returned."""
+    def restore(self, saved: Mapping[str, Any] | Sequence[Sequence[str]]) -> None:
+        """Replace the whole state by what :meth:`saved` returned; 0.3.0 saved the values only."""
+        known: Mapping[str, Any] = saved if isinstance(saved, Mapping) else {"values": saved, "places": {}}
         self.values, self._keys, self._partitions, self._homes = {}, {}, {}, {}
         self._unread.clear()
-        for key, value in saved:
+        for key, value in known["values"]:
             self._learn(b64decode(key, validate=True), b64decode(value, validate=True))
+        self.places.restore(known["places"])
 
     def apply(self, record: Record) -> None:
         """Apply the next record of its partition."""
@@ -242,12 +249,13 @@ class OffsetFold(_SourcePartitions):
                 )
             return
         key = key[self._prefix_length :]
-        if record.value is None:
+        value = self.places.take(key, record, self.values.get).value
+        if value is None:
             self._forget(key)
         elif key in self.values:
-            self.values[key] = record.value
+            self.values[key] = value
         else:
-            reason = self._learn(key, record.value)
+            reason = self._learn(key, value)
             if reason is not None:
                 # As in Java the bytes are kept, but no connector is known for them.
                 self.skipped[SkipKind.BAD_KEY] += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, cast
 
 from connect_share.errors import UnreadableHeadersError
@@ -32,6 +32,7 @@ class Record:
         key: ``None`` is possible on topics that are not compacted.
         value: ``None`` is a tombstone, ``b""`` is not.
         headers: empty where the reader did not ask for them; ``None``: a name is not UTF-8, so they cannot be known.
+        sealed_ms: when the value was sealed, if it was and was opened.
     """
 
     topic: str
@@ -41,6 +42,7 @@ class Record:
     key: bytes | None
     value: bytes | None
     headers: Headers | None = ()
+    sealed_ms: int | None = field(default=None, compare=False)
 
     def whole_headers(self) -> Headers:
         """Return the headers for a second write of the record.
@@ -85,6 +87,7 @@ class _QuickRecord:
         self.key = key
         self.value = value
         self.headers = headers
+        self.sealed_ms = None
         self.__class__ = Record  # type: ignore[assignment]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import logging
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, TypeVar, assert_never
@@ -22,6 +22,7 @@ from connect_share.model.keys import (
     connector_and_topic,
     is_integer,
     key_text,
+    parse,
     prefix_of,
     shown,
     split_key,
@@ -29,6 +30,7 @@ from connect_share.model.keys import (
     task_id_of,
     to_int32,
 )
+from connect_share.model.places import KeyPlaces
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
 
 
@@ -206,6 +208,7 @@ def _in_turns_with(writer: Writer, turns: Iterable[Writer]) -> TwoClusters | Non
 
 _log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -313,9 +316,11 @@ class StatusFold(_Statuses):
     """Mutable statuses of one cluster group, fed with records in log order per partition.
 
     The order *between* partitions does not matter: a connector's tombstone removes those task statuses whose
-    timestamp is not later than its own, whichever is read first.
+    timestamp is not later than its own, whichever is read first; and of a key in several partitions :class:`KeyPlaces` says
+    which record counts.
 
     Attributes:
+        places: where the keys have records.
         clusters: with plain keys: whether they seem to be those of two clusters.
 
     Source: ``KafkaStatusBackingStore.read``; the rule on order is ours (decision 3).
@@ -326,6 +331,7 @@ class StatusFold(_Statuses):
         self.skipped: Counter[SkipKind] = Counter()
         self.own_records = 0
         self.clusters = PlainClusterWatch()
+        self.places = KeyPlaces()
         self._group = cluster_group_id
         self._prefix = prefix_of(cluster_group_id)
         self._removed_at_ms: dict[str, int] = {}
@@ -356,6 +362,7 @@ class StatusFold(_Statuses):
                 [task.connector, task.task, timestamp_ms, _plain(status)]
                 for task, (timestamp_ms, status) in self._stale.items()
             ],
+            "places": self.places.saved(),
         }
 
     def restore(self, saved: Mapping[str, Any]) -> None:
@@ -371,6 +378,7 @@ class StatusFold(_Statuses):
         for name, task, timestamp_ms, plain in saved["outdone"]:
             of = ConnectorTaskId(name, task)
             self._stale[of] = (timestamp_ms, TaskStatus(of, *_fields(plain)))
+        self.places.restore(saved.get("places", {}))
 
     def apply(self, record: Record) -> None:
         """Apply the next record of its partition."""
@@ -408,12 +416,13 @@ class StatusFold(_Statuses):
     def _connector(self, connector: str, record: Record) -> None:
         if not connector:
             raise _BadRecordError("the key names no connector", SkipKind.BAD_KEY)
+        _, fields = self._counting(record, _status)
+        if fields is not None:
+            self._connectors[connector] = ConnectorStatus(connector, *fields)
+        else:
+            self._connectors.pop(connector, None)
         if record.value is not None:
-            state, worker_id, generation, trace, version = _status(record.value)
-            self._connectors[connector] = ConnectorStatus(connector, state, worker_id, generation, trace, version)
-            self._note_writer(record, worker_id, generation)
             return
-        self._connectors.pop(connector, None)
         removed_at_ms = max(record.timestamp_ms, self._removed_at_ms.get(connector, record.timestamp_ms))
         self._removed_at_ms[connector] = removed_at_ms
         statuses = self._tasks.get(connector, {})
@@ -429,19 +438,37 @@ class StatusFold(_Statuses):
         task = task_id_of(rest)
         if task is None:
             raise _BadRecordError("the key holds no task number", SkipKind.BAD_KEY)
-        if record.value is None:
+        counts, fields = self._counting(record, _status)
+        if fields is None or counts is not record:
             _drop(self._tasks, task.connector, task.task)
             self._stale.pop(task, None)
-            return
-        state, worker_id, generation, trace, version = _status(record.value)
-        status = TaskStatus(task, state, worker_id, generation, trace, version)
-        self._note_writer(record, worker_id, generation)
-        if not self._take(record.timestamp_ms, status):
+        if fields is not None and not self._take(counts.timestamp_ms, TaskStatus(task, *fields)):
             self.skipped[SkipKind.STALE] += 1
 
-    def _note_writer(self, record: Record, worker_id: str | None, generation: int) -> None:
-        if self._group is None:
-            self.clusters.look(record.partition, worker_id, generation)
+    def _counting(self, record: Record, parse_value: Callable[[bytes], T]) -> tuple[Record, T | None]:
+        """Return the record of this one's key that counts now, and its value; ``None``: it removes the key."""
+        value = None if record.value is None else parse_value(record.value)  # what cannot be read counts nowhere
+        if self._group is None and isinstance(value, tuple):
+            self.clusters.look(record.partition, value[1], value[2])
+        counts = self.places.take((record.key or b"")[len(self._prefix) :], record, self._value_of)
+        if counts is not record:
+            value = None if counts.value is None else parse_value(counts.value)
+        return counts, value
+
+    def _value_of(self, original: bytes) -> bytes | None:
+        key = parse(TopicType.STATUS, original)
+        if key is None or key.subject is None:
+            return None
+        connector, kind, member = key.subject
+        if kind is StatusKey.TOPIC:
+            topic = self.topic_status(connector, str(member))
+            return None if topic is None else topic_status_record(topic)[1]
+        if kind is StatusKey.CONNECTOR:
+            status = self.connector_status(connector)
+            return None if status is None else _status_value(status)
+        task = ConnectorTaskId(connector, int(member or 0))
+        newest = self._stale[task][1] if task in self._stale else self.task_status(task)
+        return None if newest is None else _status_value(newest)
 
     def _take(self, timestamp_ms: int, status: TaskStatus) -> bool:
         """Store a task's status and return ``True``, unless it is stale."""
@@ -468,10 +495,11 @@ class StatusFold(_Statuses):
         connector, topic = connector_and_topic(rest) or ("", "")
         if not topic or not connector:
             raise _BadRecordError("the key does not name a topic and a connector", SkipKind.BAD_KEY)
-        if record.value is None:
+        _, status = self._counting(record, _topic_status)
+        if status is None:
             _drop(self._topics, connector, topic)
         else:
-            self._topics.setdefault(connector, {})[topic] = _topic_status(loads(record.value))
+            self._topics.setdefault(connector, {})[topic] = status
 
 
 def _drop(table: dict[str, dict[K, V]], name: str, key: K) -> None:
@@ -523,7 +551,8 @@ def _parse_status(data: bytes) -> _Status:
 _recent_status = lru_cache(maxsize=128)(_parse_status)
 
 
-def _topic_status(value: Any) -> TopicStatus:
+def _topic_status(data: bytes) -> TopicStatus:
+    value = loads(data)
     topic = value.get("topic") if isinstance(value, dict) else None
     if not isinstance(topic, dict):
         raise _BadRecordError("'topic' is not an object")

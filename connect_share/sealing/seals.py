@@ -146,7 +146,8 @@ class TopicSeals:
         if not self._freshness.accept(key, opened.written_ms):
             self._refuse(record, Refusal.REPLAYED)
             return self._in_place_of_replay(record)
-        return self._with(record, key, self._removal if opened.value is None else opened.value)
+        value = self._removal if opened.value is None else opened.value
+        return self._with(record, key, value, opened.written_ms)
 
     def accepted(self, record: Record) -> Record | None:
         """Return the record, opened; ``None`` if it is refused, as a replayed one is, whatever takes its place."""
@@ -210,9 +211,10 @@ class TopicSeals:
         return self._with(record, self._prefix + key, value)
 
     @staticmethod
-    def _with(record: Record, key: bytes, value: bytes | None) -> Record:
+    def _with(record: Record, key: bytes, value: bytes | None, sealed_ms: int | None = None) -> Record:
         """Return the record with another key and value; ``dataclasses.replace`` takes as long as opening does."""
-        return Record(record.topic, record.partition, record.offset, record.timestamp_ms, key, value, record.headers)
+        place = (record.topic, record.partition, record.offset, record.timestamp_ms)
+        return Record(*place, key, value, record.headers, sealed_ms)
 
     def _refuse(self, record: Record, reason: Refusal) -> None:
         self.refused[reason] += 1

@@ -6,7 +6,7 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +22,7 @@ from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, KeyWatch, RecordFeed, RecordMetadata, RecordSink
 from connect_share.log.tail import OnFailed
 from connect_share.model.keys import ClusterGroupId, SkipKind, prefix_of
+from connect_share.model.places import KeyPlaces
 from connect_share.model.records import Record, TopicType
 from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, WorkerConfig
 
@@ -180,6 +181,10 @@ class Fold(Protocol):
 
     skipped: Counter[SkipKind]
 
+    @property
+    def places(self) -> KeyPlaces | None:
+        """Where the keys have records, on topics with several partitions."""
+
     def saved(self) -> Any:
         """Return the state as plain values for JSON."""
 
@@ -334,6 +339,9 @@ class KafkaTopicBasedBackingStore(ABC):
         self._compacted_log.check_topic()
         return self._compacted_log
 
+    def _partition_count(self) -> int:
+        return 0 if self._compacted_log is None else len(self._compacted_log.positions())
+
     @contextmanager
     def _at_rest(self) -> Iterator[None]:
         """Apply nothing meanwhile. Raises as :meth:`LogState.check`: nothing is served of a topic that is gone."""
@@ -375,15 +383,57 @@ class KafkaTopicBasedBackingStore(ABC):
         """Return records under wire keys with their values as they go to the topic."""
         return [(key, value if self._seals is None else self._seals.seal(key, value)) for key, value in records]
 
+    def _other_places(self, key: bytes) -> list[int]:
+        """Return the partitions that have a living record of a wire key, but that of murmur2: it is replaced there, too."""
+        places = self._fold.places
+        with self._state_lock:
+            return places.others(key[len(self._key_prefix) :], key) if places is not None else []
+
     def _send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
         """Send one record under a wire key, sealed where values are; every failure ends up in the future."""
         try:
             sealed = value if self._seals is None else self._seals.seal(key, value)
-            return (self._compacted_log or self._log).send(key, sealed)
+            log = self._compacted_log or self._log
+            sent = [log.send(key, sealed), *(log.send(key, sealed, place) for place in self._other_places(key))]
+            return sent[0] if len(sent) == 1 else all_of(sent)
         except ConnectShareError as error:
             future: Future[RecordMetadata] = Future()
             future.set_exception(error)
             return future
+
+
+def when_all(futures: Collection[Future[Any]], end: Callable[[BaseException | None], None]) -> None:
+    """Call ``end`` once: with the first error, or with ``None`` when all have a result."""
+    lock = threading.Lock()
+    missing, ended = len(futures), False
+
+    def on_done(future: Future[Any]) -> None:
+        nonlocal missing, ended
+        error = future.exception()
+        with lock:
+            missing -= 1
+            if ended or (error is None and missing):
+                return
+            ended = True
+        end(error)  # without the lock: what is called may wait for the other futures
+
+    for future in futures:
+        future.add_done_callback(on_done)
+
+
+def all_of(futures: Sequence[Future[RecordMetadata]]) -> Future[RecordMetadata]:
+    """Return a future that ends with the first one's result when all have ended, or with the first error."""
+    all_sent: Future[RecordMetadata] = Future()
+    all_sent.set_running_or_notify_cancel()
+
+    def end(error: BaseException | None) -> None:
+        if error is None:
+            all_sent.set_result(futures[0].result())
+        else:
+            all_sent.set_exception(error)
+
+    when_all(futures, end)
+    return all_sent
 
 
 @dataclass(frozen=True, slots=True)

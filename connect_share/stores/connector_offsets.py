@@ -33,7 +33,7 @@ from connect_share.model.keys import ClusterGroupId, shown
 from connect_share.model.offsets import partition_identity
 from connect_share.model.records import TopicType
 from connect_share.sealing import SealingMode
-from connect_share.stores.base import NOT_GIVEN, GivenGroup, WriteGuard
+from connect_share.stores.base import NOT_GIVEN, GivenGroup, WriteGuard, when_all
 from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.stores.offsets import (
     KafkaOffsetBackingStore,
@@ -42,7 +42,6 @@ from connect_share.stores.offsets import (
     WriteOutcome,
     group_of_store,
     translated_key,
-    when_all,
 )
 from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig, common_settings

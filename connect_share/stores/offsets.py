@@ -30,6 +30,7 @@ from connect_share.stores.base import (
     KafkaTopicBasedBackingStore,
     StoreOptions,
     agreed_group,
+    when_all,
 )
 from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import WorkerConfig
@@ -116,25 +117,6 @@ class WriteOutcome:
             else:
                 self.future.set_exception(error)
         return self.future
-
-
-def when_all(futures: Collection[Future[Any]], end: Callable[[BaseException | None], None]) -> None:
-    """Call ``end`` once: with the first error, or with ``None`` when all have a result."""
-    lock = threading.Lock()
-    missing, ended = len(futures), False
-
-    def on_done(future: Future[Any]) -> None:
-        nonlocal missing, ended
-        error = future.exception()
-        with lock:
-            missing -= 1
-            if ended or (error is None and missing):
-                return
-            ended = True
-        end(error)  # without the lock: what is called may wait for the other futures
-
-    for future in futures:
-        future.add_done_callback(on_done)
 
 
 def group_of_store(store: OffsetBackingStore, given: GivenGroup) -> ClusterGroupId | None:
@@ -469,6 +451,7 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
         super().__init__(worker_config, TopicType.OFFSET, cluster_group_id=cluster_group_id, **options)
         self._state_lock = threading.Lock()
         self._fold: OffsetFold = OffsetFold(self._group)
+        self._fold.places.partitions = self._partition_count
         self._readers: ThreadPoolExecutor | None = None
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
@@ -556,7 +539,8 @@ class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
         """
         self._check_keys(values)
         self._check_write_allowed()
-        writer.write(self._sealed(values.items()))
+        sealed = self._sealed(values.items())
+        writer.write([(key, value, place) for key, value in sealed for place in (-1, *self._other_places(key))])
 
     def connector_partitions(self, connector: str) -> list[dict[str, Any]]:
         """List the source partitions for which the connector has offsets (as last read)."""

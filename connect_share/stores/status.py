@@ -111,6 +111,7 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
         super().__init__(worker_config, TopicType.STATUS, cluster_group_id=cluster_group_id, **options)
         self._state_lock = threading.RLock()
         self._fold: StatusFold = StatusFold(self._group)
+        self._fold.places.partitions = self._partition_count
         self._entries: dict[bytes, _Entry] = {}
         self._unwritten: dict[bytes, object] = {}
         self._writes_ended = threading.Condition(self._state_lock)

@@ -21,7 +21,7 @@ from connect_share.log.protocol import RecordMetadata
 from connect_share.model.keys import is_integer, shown
 from connect_share.model.records import ConnectorTaskId
 from connect_share.stores.offsets import OffsetBackingStore, identity_of, serialised_offset
-from connect_share.stores.transactional_writer import ABORT_TIMEOUT_S, TransactionalWriter
+from connect_share.stores.transactional_writer import ABORT_TIMEOUT_S, Outgoing, TransactionalWriter
 from connect_share.worker_config import ClientSettings
 from connect_share.worker_config.worker import is_topic_name
 
@@ -321,7 +321,7 @@ class _TaskProducer(TransactionalWriter):
     def _commit(
         self,
         producer: client.Producer,
-        records: Sequence[tuple[bytes, bytes | None]],
+        records: Sequence[Outgoing],
         written: list[RecordMetadata],
         deadline: Deadline,
     ) -> None:

@@ -16,6 +16,9 @@ from connect_share.worker_config import ClientSettings
 
 _logger = logging.getLogger(__name__)
 
+Outgoing = tuple[bytes, bytes | None] | tuple[bytes, bytes | None, int]
+"""Key and value as they go to the topic; into the partition of murmur2, or this one."""
+
 # Java's default; librdkafka demands that the message time-out is not above it.
 TRANSACTION_TIMEOUT_MS: Final = "60000"
 CLAIM_TIMEOUT_S: Final = 60.0
@@ -104,9 +107,7 @@ class TransactionalWriter:
                     f"{failure}; write privileges with transactional.id {self._transactional_id} are not held"
                 ) from failure
 
-    def write(
-        self, records: Sequence[tuple[bytes, bytes | None]], *, timeout_s: float = WRITE_TIMEOUT_S
-    ) -> list[RecordMetadata]:
+    def write(self, records: Sequence[Outgoing], *, timeout_s: float = WRITE_TIMEOUT_S) -> list[RecordMetadata]:
         """Write all records in one transaction.
 
         Raises:
@@ -174,7 +175,7 @@ class TransactionalWriter:
     def _commit(
         self,
         producer: client.Producer,
-        records: Sequence[tuple[bytes, bytes | None]],
+        records: Sequence[Outgoing],
         written: list[RecordMetadata],
         deadline: Deadline,
     ) -> None:
@@ -183,8 +184,9 @@ class TransactionalWriter:
                 written.append(RecordMetadata(self._topic, message.partition() or 0, message.offset() or 0))
 
         self._begin(producer)
-        for key, value in records:
-            self._produce(producer, deadline, self._topic, value, key, on_delivery=on_delivery)
+        for key, value, *place in records:
+            at = place[0] if place else -1
+            self._produce(producer, deadline, self._topic, value, key, partition=at, on_delivery=on_delivery)
         client.flush(producer, deadline.remaining_s())
         producer.commit_transaction(deadline.remaining_s(LEAST_COMMIT_S))
 

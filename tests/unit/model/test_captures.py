@@ -145,9 +145,9 @@ def test_going_on_from_what_was_saved(topic_type: TopicType, history: History, c
 @pytest.mark.parametrize("saved", [None, {}, [], {"offset": 1}, [["a"]], "x", 7])
 def test_something_else_is_no_state(topic_type: TopicType, saved: Any) -> None:
     fold = FOLDS[topic_type](None)
-    if topic_type is TopicType.OFFSET and not saved and saved is not None:
+    if topic_type is TopicType.OFFSET and saved == []:  # as 0.3.0 saved nothing
         fold.restore(saved)
-        assert fold.saved() == []
+        assert fold.saved() == FOLDS[topic_type](None).saved()
         return
     with pytest.raises((KeyError, TypeError, ValueError)):
         fold.restore(saved)

@@ -1,0 +1,169 @@
+"""Commands on keys that lie in several partitions of a topic, as after partitions were added."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect_share.model.murmur2 import partition_for
+from connect_share.model.records import Record, TopicType
+from connect_share.sealing.cipher import Cipher
+from connect_share.storage import ConnectStorage
+from connect_share.worker_config import WorkerConfig
+from tests.support.migration_site import PARTITIONS, Site, pair
+from tests.support.sealed_sites import done, worker
+
+OFFSET, STATUS, CONFIG = TopicType.OFFSET, TopicType.STATUS, TopicType.CONFIG
+NOW = 1_760_000_000_000
+NUMBERS = range(8)
+CONFIGURATION = '{"properties":{"name":"c","tasks.max":"1"}}'
+
+
+def offset_key(prefix: str, number: int) -> bytes:
+    return prefix.encode() + b'["c",{"n":%d}]' % number
+
+
+def position(value: bytes | None) -> int | None:
+    return None if value is None else int(json.loads(value)["position"])
+
+
+class Scattered:
+    """A group whose keys have an older and a newer record in two partitions; of every other key the stray one is newer."""
+
+    def __init__(self, site: Site, prefix: str = "one.", who: str = "shared", *, connector: bool = True) -> None:
+        self.site, self.prefix, self.who = site, prefix, who
+        site.create(who)
+        if connector:
+            site.lay_down(who, CONFIG, [pair(f"{prefix}connector-c", CONFIGURATION)])
+
+    def lay(self, worker_file: Path | None = None) -> None:
+        """Write offsets and statuses, sealed by the keys of a worker file."""
+        for topic_type in (OFFSET, STATUS):
+            keys = None if worker_file is None else WorkerConfig.from_file(worker_file).keys_in_use
+            cipher = None if keys is None else Cipher(keys, topic_type)
+            records = []
+            for number in NUMBERS:
+                key = self.key(topic_type, number)
+                placed = partition_for(key, PARTITIONS[topic_type])
+                stray = (placed + 1 + number) % PARTITIONS[topic_type]
+                stray = (placed + 1) % PARTITIONS[topic_type] if stray == placed else stray
+                for at, newer in ((placed, number % 2), (stray, 1 - number % 2)):
+                    value, at_ms = self.value(topic_type, number, newer), NOW + number + newer * 1000
+                    if cipher is not None:  # the time of the record is the stranger's
+                        value, at_ms = cipher.seal(key, value, at_ms), NOW - newer
+                    records.append(Record(self.site.topic(self.who, topic_type), at, 0, at_ms, key, value))
+            self.site.produce(records)
+
+    def key(self, topic_type: TopicType, number: int) -> bytes:
+        if topic_type is OFFSET:
+            return offset_key(self.prefix, number)
+        return f"{self.prefix}status-task-c-{number}".encode()
+
+    @staticmethod
+    def value(topic_type: TopicType, number: int, newer: int) -> bytes:
+        """Return the value that counts if ``newer`` is 1, else one that must not."""
+        if topic_type is OFFSET:
+            return b'{"position":%d}' % (number if newer else -1)
+        return b'{"state":"RUNNING","trace":null,"worker_id":"w:8083","generation":%d}' % (number if newer else 99)
+
+    def living(self, topic_type: TopicType) -> dict[bytes, dict[int, bytes]]:
+        """Return the newest values of each of the group's keys, by partition; those of removed ones are left out."""
+        found: dict[bytes, dict[int, bytes]] = {}
+        for record in self.site.read(self.site.topic(self.who, topic_type)):
+            if record.key is not None and record.key.startswith(self.prefix.encode()):
+                places = found.setdefault(record.key, {})
+                places.pop(record.partition, None)
+                if record.value is not None:
+                    places[record.partition] = record.value
+        return {key: places for key, places in found.items() if places}
+
+
+def state(path: Path) -> tuple[dict[bytes, int | None], dict[int, int]]:
+    """Return the offsets and the generations of tasks that stores have after a start."""
+    with ConnectStorage(WorkerConfig.from_file(path)) as storage:
+        offsets = {key: position(value) for key, value in storage.offsets.snapshot().raw.items()}
+        statuses = {each.task_id.task: each.generation for each in storage.status.snapshot().task_statuses("c")}
+    return offsets, statuses
+
+
+EXPECTED = ({offset_key("", number): number for number in NUMBERS}, {number: number for number in NUMBERS})
+
+
+@pytest.fixture
+def plain(site: Site) -> Scattered:
+    scattered = Scattered(site)
+    scattered.lay()
+    return scattered
+
+
+def test_stores_and_console_follow_the_rule_and_the_console_says_so(site: Site, plain: Scattered, call: Any) -> None:
+    path = site.worker_file("shared", "one", sharing=True)
+    assert state(path) == EXPECTED
+    shown = call("get", "offsets", "-w", path, "--output", "json")
+    assert shown.code == 0
+    assert sorted(each["offset"]["position"] for each in shown.json["offsets"]) == [*NUMBERS]
+    assert f"{len(NUMBERS)} keys of one in several partitions" in shown.err
+
+
+def test_reset_offsets_leaves_nothing(site: Site, plain: Scattered, call: Any) -> None:
+    path = site.worker_file("shared", "one", sharing=True)
+    told = call("reset", "offsets", "c", "-w", path, "--yes", "--force")
+    assert told.code == 0, told.err
+    assert plain.living(OFFSET) == {}
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_group_that_is_deleted_is_gone_and_comes_back(site: Site, call: Any, sealed: bool) -> None:
+    scattered = Scattered(site, connector=not sealed)
+    path = worker(site, "shared", "one", 7) if sealed else site.worker_file("shared", "one", sharing=True)
+    scattered.lay(path if sealed else None)
+    backup = site.folder / "one.avro"
+    told = call("delete", "group", "one", "-w", path, "--yes", "--backup", backup)
+    assert told.code == 0, told.err
+    assert scattered.living(OFFSET) == scattered.living(STATUS) == {}
+    assert state(path) == ({}, {})
+    told = call("restore", backup, "-w", path, "--yes")
+    assert told.code == 0, told.err
+    assert state(path) == EXPECTED
+    # What was removed everywhere is put back once, where murmur2 places it.
+    assert {len(places) for places in scattered.living(OFFSET).values()} == {1}
+
+
+def test_a_backup_put_back_over_other_values_counts_everywhere(site: Site, plain: Scattered, call: Any) -> None:
+    path = site.worker_file("shared", "one", sharing=True)
+    backup = site.folder / "one.avro"
+    assert call("export", "--group", "one", "-w", path, "-o", backup).code == 0
+    with ConnectStorage(WorkerConfig.from_file(path)) as storage:
+        storage.offsets.set({offset_key("one.", number): b'{"position":77}' for number in NUMBERS}).result(30)
+    told = call("restore", backup, "-w", path, "--yes")
+    assert told.code == 0, told.err
+    assert state(path)[0] == EXPECTED[0]
+    for key, places in plain.living(OFFSET).items():
+        assert {position(value) for value in places.values()} == {EXPECTED[0][key[4:]]}
+
+
+def test_reseal(site: Site, call: Any) -> None:
+    scattered = Scattered(site, connector=False)
+    scattered.lay(worker(site, "shared", "one", 7))
+    path = worker(site, "shared", "one", 9, 7)
+    assert state(path) == EXPECTED
+    done("reseal", "-w", path)
+    only = worker(site, "shared", "one", 9)
+    assert state(only) == EXPECTED
+    opened = Cipher(WorkerConfig.from_file(only).keys_in_use, OFFSET)  # type: ignore[arg-type]
+    for key, places in scattered.living(OFFSET).items():
+        values = {position(opened.open(key, value).value) for value in places.values()}
+        assert values == {EXPECTED[0][key[4:]]}
+
+
+def test_orphans_are_removed_from_every_partition(site: Site, call: Any) -> None:
+    scattered = Scattered(site, connector=False)
+    site.lay_down("shared", CONFIG, [pair("one.connector-d", CONFIGURATION.replace('"c"', '"d"'))])
+    scattered.lay()
+    path = site.worker_file("shared", "one", sharing=True)
+    told = call("repair", "orphans", "-w", path, "--offsets", "--yes")
+    assert told.code == 0, told.err
+    assert scattered.living(OFFSET) == scattered.living(STATUS) == {}

@@ -1,0 +1,185 @@
+"""Keys in several partitions of one topic: every reader follows the one rule, whatever the order of the partitions."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable, Iterable, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connect_share.contents.groups import TopicFold
+from connect_share.model.keys import ClusterGroupId
+from connect_share.model.murmur2 import partition_for
+from connect_share.model.offsets import OffsetFold
+from connect_share.model.places import KeyPlaces
+from connect_share.model.records import Record, TopicType
+from connect_share.model.status import StatusFold
+from connect_share.replay import replay_offsets, replay_status
+from connect_share.sealing import KeyRing
+from connect_share.sealing.cipher import Cipher
+from tests.support.records import value_of
+
+GROUP = ClusterGroupId("g")
+LAYOUTS = int(os.environ.get("PLACES_LAYOUTS", "200"))
+KEYS = KeyRing([(1, bytes(32))])
+
+Entry = tuple[int, int, int | None]
+"""Partition, time and number; ``None`` is a removal."""
+Layout = tuple[int, int, list[Entry], random.Random]
+"""Partitions, which of some keys, the records of each partition in order, and what mixes the partitions."""
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> Layout:
+    partitions = draw(st.integers(1, 6))
+    place, number = st.integers(0, partitions - 1), st.none() | st.integers(1, 5)
+    entries = draw(st.lists(st.tuples(place, st.integers(1, 6), number), min_size=1, max_size=8))
+    return partitions, draw(st.integers(0, 9)), entries, draw(st.randoms(use_true_random=False))
+
+
+def mixed(entries: Sequence[Entry], chance: random.Random) -> list[Entry]:
+    """Return the entries in another order of the partitions, each partition in its own order."""
+    queues: dict[int, list[Entry]] = {}
+    for entry in entries:
+        queues.setdefault(entry[0], []).append(entry)
+    order = []
+    while queues:
+        place = chance.choice(sorted(queues))
+        order.append(queues[place].pop(0))
+        if not queues[place]:
+            del queues[place]
+    return order
+
+
+def expected(key: bytes, partitions: int, entries: Iterable[Entry]) -> int | None:
+    """Return what counts, said as slowly as the rule is written."""
+    newest: dict[int, Entry] = {}
+    for entry in entries:
+        newest[entry[0]] = entry
+    latest = max(entry[1] for entry in newest.values())
+    equal = {entry[0]: entry[2] for entry in newest.values() if entry[1] == latest}
+    placed = partition_for(key, partitions)
+    return equal[placed] if placed in equal else equal[min(equal)]
+
+
+def offset_key(number: int) -> bytes:
+    return b'g.["c",{"p":%d}]' % number
+
+
+def offset_records(key: bytes, order: Sequence[Entry]) -> list[Record]:
+    return [
+        Record("t", part, at, time_ms, key, None if number is None else b'{"n":%d}' % number)
+        for at, (part, time_ms, number) in enumerate(order)
+    ]
+
+
+def status_records(key: bytes, order: Sequence[Entry]) -> list[Record]:
+    def value(number: int | None) -> bytes | None:
+        status = {"state": "RUNNING", "trace": None, "worker_id": "w:8083", "generation": number}
+        return None if number is None else value_of(status)
+
+    return [Record("t", part, at, time_ms, key, value(number)) for at, (part, time_ms, number) in enumerate(order)]
+
+
+def sealed_records(key: bytes, order: Sequence[Entry]) -> list[Record]:
+    cipher = Cipher(KEYS, TopicType.OFFSET)
+    records = offset_records(key, order)
+    return [
+        # The record's own time is a stranger's.
+        Record(
+            "t",
+            each.partition,
+            each.offset,
+            9 - each.timestamp_ms,
+            key,
+            cipher.seal(key, each.value, each.timestamp_ms),
+        )
+        for each in records
+    ]
+
+
+def by_replay(key: bytes, partitions: int, order: Sequence[Entry]) -> int | None:
+    found = replay_offsets(offset_records(key, order), GROUP, partitions=partitions).raw.get(key[2:])
+    return None if found is None else int(json.loads(found)["n"])
+
+
+def by_sealed_replay(key: bytes, partitions: int, order: Sequence[Entry]) -> int | None:
+    found = replay_offsets(sealed_records(key, order), GROUP, keys=KEYS, partitions=partitions).raw.get(key[2:])
+    return None if found is None else int(json.loads(found)["n"])
+
+
+def by_checkpoint(key: bytes, partitions: int, order: Sequence[Entry]) -> int | None:
+    fold = OffsetFold(GROUP)
+    for record in offset_records(key, order):
+        saved = json.loads(json.dumps(fold.saved()))
+        fold = OffsetFold(GROUP)
+        fold.restore(saved)
+        fold.places.partitions = lambda: partitions
+        fold.apply(record)
+    found = fold.values.get(key[2:])
+    return None if found is None else int(json.loads(found)["n"])
+
+
+def by_console(key: bytes, partitions: int, order: Sequence[Entry]) -> int | None:
+    fold = TopicFold("t", TopicType.OFFSET, partitions=lambda: partitions)
+    fold.apply(offset_records(key, order))
+    found = fold.contents().groups[GROUP].raw.get(key[2:])
+    return None if found is None else int(json.loads(found)["n"])
+
+
+def by_statuses(key: bytes, partitions: int, order: Sequence[Entry]) -> int | None:
+    found = replay_status(status_records(key, order), GROUP, partitions=partitions).connector_status(
+        f"c{key[-1:].decode()}"
+    )
+    return None if found is None else found.generation
+
+
+def by_status_checkpoint(key: bytes, partitions: int, order: Sequence[Entry]) -> int | None:
+    fold = StatusFold(GROUP)
+    for record in status_records(key, order):
+        saved = json.loads(json.dumps(fold.saved()))
+        fold = StatusFold(GROUP)
+        fold.restore(saved)
+        fold.places.partitions = lambda: partitions
+        fold.apply(record)
+    found = fold.snapshot().connector_status(f"c{key[-1:].decode()}")
+    return None if found is None else found.generation
+
+
+READERS: dict[str, tuple[Callable[[bytes, int, Sequence[Entry]], int | None], Callable[[int], bytes]]] = {
+    "offsets": (by_replay, offset_key),
+    "sealed offsets": (by_sealed_replay, offset_key),
+    "offsets of a checkpoint": (by_checkpoint, offset_key),
+    "console": (by_console, offset_key),
+    "statuses": (by_statuses, lambda number: b"g.status-connector-c%d" % number),
+    "statuses of a checkpoint": (by_status_checkpoint, lambda number: b"g.status-connector-c%d" % number),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@settings(max_examples=LAYOUTS)
+@given(layout=layouts())
+def test_every_reader_follows_the_rule_whatever_the_order_of_partitions(reader: str, layout: Layout) -> None:
+    partitions, number, entries, chance = layout
+    read, key_of = READERS[reader]
+    key = key_of(number)
+    assert read(key, partitions, mixed(entries, chance)) == expected(key, partitions, entries)
+
+
+@settings(max_examples=LAYOUTS)
+@given(layout=layouts())
+def test_a_writer_finds_every_living_record(layout: Layout) -> None:
+    partitions, number, entries, chance = layout
+    key, places = offset_key(number), KeyPlaces(lambda: partitions)
+    counts: dict[bytes, bytes | None] = {}
+    for record in offset_records(key, mixed(entries, chance)):
+        counts[key] = places.take(key, record, counts.get).value
+    newest = {entry[0]: entry[2] for entry in entries}
+    living = {part for part, number in newest.items() if number is not None}
+    assert set(places.living(key)) == living
+    assert set(places.others(key, key)) == living - {partition_for(key, partitions)}
+    assert places.in_several() == ([key] if len(living) > 1 else [])
