@@ -110,7 +110,7 @@ def test_stores_and_console_follow_the_rule_and_the_console_says_so(site: Site, 
 
 def test_reset_offsets_leaves_nothing(site: Site, plain: Scattered, call: Any) -> None:
     path = site.worker_file("shared", "one", sharing=True)
-    told = call("reset", "offsets", "c", "-w", path, "--yes", "--force")
+    told = call("reset", "offsets", "c", "-w", path, "--yes", "--force", "--backup-dir", site.folder)
     assert told.code == 0, told.err
     assert plain.living(OFFSET) == {}
 
