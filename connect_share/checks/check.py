@@ -7,7 +7,6 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final
 
 from connect_share import checks
@@ -93,16 +92,14 @@ def in_each_group(
     find: Callable[[str, GroupState], Iterable[Finding]], topic_type: TopicType
 ) -> Callable[[CheckSources], Iterator[Finding]]:
     """Return what finds something in one topic of each group whose values there can be read."""
-    return partial(_in_each_group, find, topic_type)
 
+    def find_all(sources: CheckSources) -> Iterator[Finding]:
+        topic = sources.state.topics[topic_type]
+        for state in sources.groups:
+            if topic_type not in state.sealed:
+                yield from of_group(state.group, find(topic, state))
 
-def _in_each_group(
-    find: Callable[[str, GroupState], Iterable[Finding]], topic_type: TopicType, sources: CheckSources
-) -> Iterator[Finding]:
-    topic = sources.state.topics[topic_type]
-    for state in sources.groups:
-        if topic_type not in state.sealed:
-            yield from of_group(state.group, find(topic, state))
+    return find_all
 
 
 def all_checks() -> list[Check]:

@@ -18,16 +18,11 @@ _LONGEST_NAME: Final = 100
 
 
 class Severity(enum.Enum):
-    """The severity of a finding; only errors make a check fail."""
+    """The severity of a finding, the worst one first; only errors make a check fail."""
 
     ERROR = "error"
     WARNING = "warning"
     NOTE = "note"
-
-    @property
-    def rank(self) -> int:
-        """Place among all severities, the worst one first."""
-        return list(Severity).index(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +74,7 @@ def of_group(group: Group, findings: Iterable[Finding]) -> Iterator[Finding]:
 
 def errors_first(findings: Iterable[Finding]) -> list[Finding]:
     """Return findings by severity, else in their order."""
-    return sorted(findings, key=lambda finding: finding.severity.rank)
+    return sorted(findings, key=lambda finding: list(Severity).index(finding.severity))
 
 
 def named(names: Sequence[str]) -> str:

@@ -170,11 +170,6 @@ def status_rows(contents: Contents, group: Group, connector: str, *, show_traces
         yield row
 
 
-def state_of(row: Mapping[str, Any]) -> str:
-    """Return the state of a row, also where there is none."""
-    return row["state"] or UNKNOWN
-
-
 def failures_first(row: Mapping[str, Any]) -> int:
     """Return the key that sorts rows: FAILED, also of one task; then UNASSIGNED and inconsistent; then the others."""
     states = {row["state"], *(row.get("task_states") or ())}
@@ -191,12 +186,6 @@ def shown_time(at_ms: int | None) -> str | None:
         return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at_ms / 1000))
     except (OverflowError, OSError, ValueError):
         return f"{at_ms} ms"
-
-
-def offset_connectors(contents: Contents, group: Group) -> list[str]:
-    """Return the connectors with source offsets."""
-    named = contents.named(TopicType.OFFSET, group).get(OffsetKey.OFFSET, {})
-    return sorted(contents.offsets_of(group).connectors() | named.keys())
 
 
 def offset_rows(contents: Contents, group: Group, connector: str) -> list[dict[str, Any]]:
@@ -541,12 +530,12 @@ def _by_state(
 ) -> Result:
     """Return rows with failures first, all of them counted by state, but only those in the states asked for."""
     every = sorted(rows, key=failures_first)
-    states = _counted(Counter(map(state_of, every)))
+    states = _counted(Counter(row["state"] or UNKNOWN for row in every))
     wanted = arguments.states
     shown = (
         every
         if wanted is None
-        else [row for row in every if not {state_of(row), *(row.get("task_states") or ())}.isdisjoint(wanted)]
+        else [row for row in every if not {row["state"] or UNKNOWN, *(row.get("task_states") or ())}.isdisjoint(wanted)]
     )
     title = f"{len(every):,} {what if len(every) != 1 else _SINGULAR[what]}"
     if states:
@@ -581,7 +570,9 @@ def list_offsets(contents: Contents, arguments: argparse.Namespace) -> Result:
     rows = [
         row
         for group in contents.groups()
-        for connector in offset_connectors(contents, group)
+        for connector in sorted(
+            contents.offsets_of(group).connectors() | contents.named(_OFFSET, group).get(OffsetKey.OFFSET, {}).keys()
+        )
         if arguments.connector in (None, connector)
         for row in offset_rows(contents, group, connector)
     ]

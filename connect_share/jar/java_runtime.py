@@ -6,7 +6,6 @@ import importlib.util
 import os
 import re
 import shutil
-import stat
 import subprocess
 import sys
 from functools import cache
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.errors import ConnectShareError
+from connect_share.files import write_private_file
 from connect_share.jar.cache import cache_folder
 
 MINIMUM: Final = 17
@@ -89,10 +89,7 @@ def java_home_for_spark() -> Path | None:
     text = _WRAPPER.format(java=java_command())
     if not wrapper.exists() or wrapper.read_text() != text:
         wrapper.parent.mkdir(parents=True, exist_ok=True)
-        fresh = wrapper.with_name(f"java.{os.getpid()}")
-        fresh.write_text(text)
-        fresh.chmod(fresh.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
-        fresh.replace(wrapper)
+        write_private_file(wrapper, text.encode(), mode=0o755)
     return wrapper_home
 
 

@@ -17,7 +17,6 @@ from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import STOP_TIMEOUT_S, KeyWatch, RecordFeed, RecordMetadata, RecordSink, Steps
 from connect_share.log.tail import OnFailed
 from connect_share.model.records import OffsetRange, Record
-from connect_share.worker_config import ClientSettings, Isolation
 
 T = TypeVar("T")
 
@@ -128,12 +127,10 @@ class _Nothing:
 
 @dataclass(frozen=True)
 class TopicHub:
-    """One topic, its log and its router; ``settings`` and ``isolation`` are those of the log's consumer."""
+    """One topic, its log and its router."""
 
     log: KafkaBasedLog
     router: Router
-    settings: ClientSettings
-    isolation: Isolation
 
     @property
     def is_read(self) -> bool:
@@ -208,9 +205,9 @@ class RoutedLog:
         topic, prefix = self._hub.log.topic, self.key_prefix
         ranges = [OffsetRange(topic, partition, 0, end) for partition, end in ends.items() if end > 0]
         batches = read_batches(
-            self._hub.settings,
+            self._hub.log.consumer_settings,
             ranges,
-            isolation=self._hub.isolation,
+            isolation=self._hub.log.isolation,
             client_id="connect-share-late",
             idle_timeout_s=_ATTACH_S,
         )

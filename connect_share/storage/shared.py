@@ -312,7 +312,7 @@ class SharedTopics:
     def _hub(self, topic_type: TopicType, start: TopicsStart, plain_topics: PlainTopicsCheck) -> TopicHub:
         router = Router(plain_topics.watch(topic_type))
         log = start.log_of(topic_type, router.nothing, on_failed=self._fail, feed=router)
-        return TopicHub(log, router, self._worker.consumer_settings(), self._worker.isolation(topic_type))
+        return TopicHub(log, router)
 
     def _fail(self, error: ConnectShareError) -> None:
         for storage in list(self._storages):

@@ -103,9 +103,7 @@ def _remedy(properties: Mapping[str, str]) -> str:
     return "a distributed worker's file has it"
 
 
-def _sealing_keys(text: str) -> KeyRing | None:
-    if not text:
-        return None
+def _sealing_keys(text: str) -> KeyRing:
     if has_reference(text):
         raise refusal(KEYS_PROPERTY, "refers to a config provider that is not declared in config.providers")
     try:
@@ -245,7 +243,8 @@ class WorkerConfig(BaseModel):
             "sharing_enabled": _word(resolved, SHARING_PROPERTY, "disabled", ("disabled", "enabled")) == "enabled",
             "originals": resolved,
         }
-        values["sealing_keys"] = keys = _sealing_keys(resolved.get(KEYS_PROPERTY, "").strip())
+        text = resolved.get(KEYS_PROPERTY, "").strip()
+        values["sealing_keys"] = keys = _sealing_keys(text) if text else None
         if keys is None and KEYS_PROPERTY in resolved and not resolved.get(SEALING_PROPERTY, "").strip():
             raise refusal(
                 KEYS_PROPERTY,
