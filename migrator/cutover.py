@@ -356,7 +356,7 @@ def roll_back(
     progress, manifest = progress or Silent(), run.applied()
     if any(source.sealed_as_is for source in run.plan.sources):
         raise PlanRejectedError(
-            "the copies are sealed, and the worker files have no keys: new workers would believe no removal"
+            "the copies are sealed, and the worker files have no keys: new workers would accept no removal"
         )
     if manifest.status is MigrationStatus.ROLLED_BACK:
         raise AlreadyAppliedError(f"run {manifest.run_id} was rolled back before; make a new plan")
@@ -455,7 +455,7 @@ def _backed_up(folder: Path, manifest: Manifest, part: OffsetRange) -> Iterator[
 def _newest(
     run: MigrationRun, part: OffsetRange, jobs: Sequence[CopyJob], times: dict[bytes, int]
 ) -> dict[bytes, tuple[Record, bytes]]:
-    """Return the newest believed record of each key that the plan may have written, with its original key.
+    """Return the newest accepted record of each key that the plan may have written, with its original key.
 
     ``times`` gets those of sealed values.
     """
@@ -480,7 +480,7 @@ def _newest(
 
 
 def _removals(run: MigrationRun, found: Rollback) -> Iterator[tuple[int, Record]]:
-    """Yield removals, as the new workers believe them, and behind sealed ones tombstones: the cleaner takes both."""
+    """Yield removals, as the new workers accept them, and behind sealed ones tombstones: the cleaner takes both."""
     for topic_type, keys in found.removals.items():
         topic = run.plan.destination.topics[topic_type].topic
         sealers: dict[bytes, Sealer] = {}

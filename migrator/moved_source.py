@@ -106,9 +106,9 @@ class MovedSource:
             return require_topic(read_facts(admin, {topic}), topic, remedy="the source is gone").ranges()
 
     def read(self, topic_type: TopicType, ranges: Sequence[OffsetRange]) -> Iterator[Record]:
-        """Yield records of a topic as the workers believe them; of a sealed group read partitions from their beginning."""
+        """Yield records of a topic as the workers accept them; of a sealed group read partitions from their beginning."""
         records = read_records(self.worker, ranges, self.plan.topics[topic_type].isolation)
-        return records if self.plan.sealing is None else _believed(records, self.worker.seals(topic_type))
+        return records if self.plan.sealing is None else _accepted(records, self.worker.seals(topic_type))
 
     @property
     def leaves_tombstones(self) -> bool:
@@ -137,12 +137,12 @@ class MovedSource:
         return seals_after(self.worker, topic_type)
 
     def config_now(self) -> ClusterConfigState:
-        """Return what a worker would believe now."""
+        """Return what a worker would have now."""
         return self._replay(self.current_ranges(TopicType.CONFIG))
 
     @cached_property
     def copied_config(self) -> ClusterConfigState:
-        """What a worker would believe after what was copied."""
+        """What a worker would have after what was copied."""
         return self._replay(self.copied_ranges(TopicType.CONFIG))
 
     def _replay(self, ranges: Sequence[OffsetRange]) -> ClusterConfigState:
@@ -168,7 +168,7 @@ class MovedSource:
         return leader + [f"{group}-{task}" for task in tasks]
 
 
-def _believed(records: Iterable[Record], step: TopicSeals | None) -> Iterator[Record]:
+def _accepted(records: Iterable[Record], step: TopicSeals | None) -> Iterator[Record]:
     for record in records:
         taken = record if step is None else step.accepted(record)
         if taken is not None:

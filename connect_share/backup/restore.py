@@ -48,9 +48,9 @@ def restore_sealings(
 ) -> tuple[Sealing, Sealing]:
     """Return what opens the values of a backup, and what seals them for a worker file.
 
-    Without keys sealed values stay as they are, if their keys do. A group that believes sealed values only has plain ones in
+    Without keys sealed values stay as they are, if their keys do. A group that accepts sealed values only has plain ones in
     a backup from before it was sealed, or because another writer has written them: beside sealed ones, for which the file is
-    asked, they are not believed.
+    asked, they are not accepted.
     """
     sealing = Sealing.of(worker)
     if sealing.keys is None:
@@ -67,7 +67,7 @@ class ValueCounts:
     Attributes:
         sealed: how many are sealed in the backup, by id of the key.
         plain: how many are not; counted if there are keys.
-        refused: how many are left out, because their group does not believe them.
+        refused: how many are left out, because their group does not accept them.
         refused_plain: how many of these are only plain.
     """
 
@@ -583,7 +583,7 @@ def _lines_on_values(restore: Restore, preview: RestorePreview) -> list[str]:
         lines.append("the worker file has no keys: sealed values are put back as they are")
     if values.refused_plain and key_id is not None:
         lines.append(
-            f"{values.refused_plain:,} plain record(s) beside sealed ones are not believed: to restore them, set "
+            f"{values.refused_plain:,} plain record(s) beside sealed ones are not accepted: to restore them, set "
             "encryption=accept"
         )
     return lines

@@ -9,12 +9,12 @@ completed by the next one: it removes what is still there.
 
 Mending what ``check order`` and ``check orphans`` find in the records of one stopped group.
 
-What is written depends on what a replay of the topics believes, so a run that was killed is completed by the next one. The
+What is written depends on what a replay of the topics gives, so a run that was killed is completed by the next one. The
 replay is repeated afterwards: what has to stay must be the same, and nothing to be mended may be left.
 
 Sealing all values of a stopped group again with the first key of its worker file, or making them plain.
 
-The newest believed value of each key is written once more under the same key and with the same time stamp; nothing is
+The newest accepted value of each key is written once more under the same key and with the same time stamp; nothing is
 removed before its value is there again. So a run that was killed is completed by the next one. Two runs at once write the
 same values; where their forms differ, the one that looks last says so. A group's config topic is
 written whole, in Connect's own order: what was written before a kill is behind what was not, and the order of task
@@ -158,7 +158,7 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
         sealed, shown = sum(topic.sealed for topic in found.values()), self.stopped.shown
         if sealed:
             raise ConfigError(
-                f"{sealed:,} value(s) of {shown} are sealed: without its keys nobody would believe the removals. "
+                f"{sealed:,} value(s) of {shown} are sealed: without its keys nobody would accept the removals. "
                 f"Give the group's own worker file, with its keys in {KEYS_PROPERTY}",
                 property_name=KEYS_PROPERTY,
             )
@@ -167,7 +167,7 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
     def _read_topic(self, topic_type: TopicType, facts: TopicFacts, progress: Progress) -> TopicContent:
         is_own_file = self.group is not None and self.group == self.worker.cluster_group_id
         seals = self.worker.seals(topic_type) if is_own_file else None
-        topic, believed = TopicContent(facts, seals=seals, places=_places_on(facts)), set[bytes]()
+        topic, living = TopicContent(facts, seals=seals, places=_places_on(facts)), set[bytes]()
         accepted, prefix = _places_on(facts), prefix_of(self.group)
         plain_statuses = StatusFold(None) if topic_type is TopicType.STATUS and self.group is None else None
         for record in self.stopped.read(topic_type, facts, progress):
@@ -190,9 +190,9 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
             taken = seals.accepted(record)
             if taken is not None:
                 removed = is_removal(topic_type, accepted.take(record.key, taken).value)
-                (believed.discard if removed else believed.add)(record.key)
+                (living.discard if removed else living.add)(record.key)
             sealed_config = topic_type is TopicType.CONFIG and taken is not None
-            topic.keys[record.key] = record.key in believed or (lives and not sealed_config)
+            topic.keys[record.key] = record.key in living or (lives and not sealed_config)
         if seals is not None:
             seals.end_start()
         if plain_statuses is not None and plain_statuses.clusters.found is not None:
@@ -351,7 +351,7 @@ class Repair(Rewrite[Seen]):
 
     def _compare(self, done: Rewritten[Seen]) -> None:
         left = len(done.after.mending.records)
-        if left or _beliefs(done.before.expected) != _beliefs(done.after.expected):
+        if left or _all_of(done.before.expected) != _all_of(done.after.expected):
             what = f"{left:,} record(s) are still to be mended" if left else "something else changed"
             raise CopyError(
                 f"the replay is not as expected: {what}. Another writer has written meanwhile; the state before is in "
@@ -370,14 +370,19 @@ def _state(folds: Mapping[TopicType, GroupFold], kept: GroupRecords) -> GroupSta
     return GroupState(kept.group, config, status, offsets, kept)
 
 
-def _beliefs(state: GroupState) -> tuple[object, ...]:
-    """Return all that is believed of a group, its position apart."""
+def _all_of(state: GroupState) -> tuple[object, ...]:
+    """Return all that counts of a group, its position apart."""
     config = state.config
     names = {*config.connectors(), *config.target_states(), *config.task_count_records()}
-    return ({name: _belief(config, name) for name in names}, config.session_key, state.status, dict(state.offsets.raw))
+    return (
+        {name: _of_connector(config, name) for name in names},
+        config.session_key,
+        state.status,
+        dict(state.offsets.raw),
+    )
 
 
-def _belief(config: ClusterConfigState, name: str) -> tuple[object, ...]:
+def _of_connector(config: ClusterConfigState, name: str) -> tuple[object, ...]:
     tasks = {task.task: config.task_config(task) for task in config.tasks(name)}
     return (config.connector_config(name), config.target_state(name), config.task_count_record(name), tasks)
 
@@ -391,7 +396,7 @@ def _stays(state: GroupState, mending: Mending) -> tuple[object, ...]:
     tasks = (task for name in names for task in status.task_statuses(name))
     return (
         config.session_key,
-        {name: _belief(config, name)[: 3 if name in mending.connectors else 4] for name in names},
+        {name: _of_connector(config, name)[: 3 if name in mending.connectors else 4] for name in names},
         {name: (status.connector_status(name), status.topic_statuses(name)) for name in names},
         [task for task in tasks if Subject(task.task_id.connector, StatusKey.TASK, task.task_id.task) not in removed],
         {key: value for key, value in state.offsets.raw.items() if connector_of(TopicType.OFFSET, key) in names},
@@ -415,8 +420,8 @@ class ResealTopic:
         seals: what opened them, and will seal.
         sealed: how many are sealed, by id of the key.
         plain: how many are plain, tombstones among them.
-        refused: how many the group does not believe.
-        believed: the newest value of each key that it does believe, opened, in the order of the topic.
+        refused: how many the group does not accept.
+        accepted: the newest value of each key that it does accept, opened, in the order of the topic.
         outgoing: what is written, not sealed yet.
         places: where the keys have records, if the topic may have several partitions.
     """
@@ -426,13 +431,13 @@ class ResealTopic:
     sealed: Counter[int] = field(default_factory=Counter)
     plain: int = 0
     refused: int = 0
-    believed: dict[bytes, Record] = field(default_factory=dict, repr=False)
+    accepted: dict[bytes, Record] = field(default_factory=dict, repr=False)
     outgoing: list[Record] = field(default_factory=list, repr=False)
     places: KeyPlaces = field(default_factory=KeyPlaces, repr=False)
 
-    def count(self, record: Record, *, is_believed: bool) -> None:
+    def count(self, record: Record, *, is_accepted: bool) -> None:
         """Count a key by its newest record; one in several partitions counts in each."""
-        if not is_believed:
+        if not is_accepted:
             self.refused += 1
         elif is_sealed(record.value):
             self.sealed[key_id(record.value) or 0] += 1
@@ -463,7 +468,7 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
         """Read a worker file; needs no broker.
 
         Raises:
-            ConfigError: the file is wrong, or has no keys, or its workers would not believe plain values.
+            ConfigError: the file is wrong, or has no keys, or its workers would not accept plain values.
         """
         worker = WorkerConfig.from_file(worker_file)
         keys = worker.keys_in_use
@@ -492,11 +497,11 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
         seals = TopicSeals(topic_type, self.group, self.keys, self.worker.sealing_mode)
         topic, history = ResealTopic(facts, seals, places=_places_on(facts)), list[Record]()
         accepted, newest = _places_on(facts), dict[tuple[bytes, int], Record]()
-        ends_believed: dict[tuple[bytes, int], bool] = {}
+        ends_accepted: dict[tuple[bytes, int], bool] = {}
         prefix = prefix_of(self.group)
 
         def value_of(key: bytes) -> bytes | None:
-            return topic.believed[key].value if key in topic.believed else None
+            return topic.accepted[key].value if key in topic.accepted else None
 
         for record in self.stopped.read(topic_type, facts, progress):
             key = record.key
@@ -505,24 +510,24 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
             place = (key, record.partition)
             newest[place], taken = record, seals.accepted(record)
             topic.places.take(key[len(prefix) :], record)
-            ends_believed[place] = taken is not None
+            ends_accepted[place] = taken is not None
             if taken is not None:
                 counts = accepted.take(key, taken, value_of)
-                topic.believed.pop(key, None)
-                topic.believed[key] = counts
+                topic.accepted.pop(key, None)
+                topic.accepted[key] = counts
                 if topic_type is TopicType.CONFIG:
                     history.append(taken)
         seals.end_start()
         for place, record in newest.items():
-            topic.count(record, is_believed=ends_believed[place])
+            topic.count(record, is_accepted=ends_accepted[place])
         left = {
-            place[0] for place, record in newest.items() if not (ends_believed[place] and self._is_done(record.value))
+            place[0] for place, record in newest.items() if not (ends_accepted[place] and self._is_done(record.value))
         }
-        due = left & topic.believed.keys()
+        due = left & topic.accepted.keys()
         if due and topic_type is TopicType.CONFIG:
-            topic.outgoing = self._in_order(history, topic.believed)
+            topic.outgoing = self._in_order(history, topic.accepted)
         else:
-            topic.outgoing = [record for key, record in topic.believed.items() if key in due]
+            topic.outgoing = [record for key, record in topic.accepted.items() if key in due]
         return topic
 
     def _is_done(self, value: bytes | None) -> bool:
@@ -530,8 +535,8 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
             return self.plain
         return not self.plain and key_id(value) == self.keys.sealing_id
 
-    def _in_order(self, history: list[Record], believed: Mapping[bytes, Record]) -> list[Record]:
-        """Return all that the group believes on the config topic, in an order that does not depend on an earlier run.
+    def _in_order(self, history: list[Record], accepted: Mapping[bytes, Record]) -> list[Record]:
+        """Return all that the group accepts on the config topic, in an order that does not depend on an earlier run.
 
         Task configurations that no worker uses are removed first, and so are commits without tasks: written again behind
         their connector they would come into force.
@@ -539,7 +544,7 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
         transform = KeyTransform.between(TopicType.CONFIG, self.group, self.group)
         ordered = canonical_config(transform, history).records
         used = {record.key for record in ordered}
-        others = [record for key, record in believed.items() if key not in used]
+        others = [record for key, record in accepted.items() if key not in used]
         removed = removal_value(TopicType.CONFIG, self.group)
         return [replace(each, value=removed) if self._is_left_over(each) else each for each in others] + ordered
 
@@ -587,9 +592,9 @@ def _only_one(worker_file: Path) -> Iterator[None]:
 
 def _check(topic_type: TopicType, before: ResealTopic, now: ResealTopic) -> None:
     """Check that all is written, and that the values are the same; else ``CopyError``."""
-    expected = {key: record.value for key, record in before.believed.items()}
+    expected = {key: record.value for key, record in before.accepted.items()}
     expected |= {record.key or b"": record.value for record in before.outgoing}
-    values = {key: record.value for key, record in now.believed.items()}
+    values = {key: record.value for key, record in now.accepted.items()}
     same = all(
         is_removal(topic_type, values.get(key)) if is_removal(topic_type, value) else values.get(key) == value
         for key, value in expected.items()

@@ -57,7 +57,7 @@ def check_sealing(path: Path, properties: Mapping[str, str], config: WorkerConfi
         yield worker_finding(
             Severity.NOTE,
             SEALING_PROPERTY,
-            f"{SEALING_PROPERTY} is accept: plain records are believed, whoever wrote them. It is for the time of a change; "
+            f"{SEALING_PROPERTY} is accept: plain records are accepted, whoever wrote them. It is for the time of a change; "
             "when connect-share check sealing finds no plain value, remove the line on all workers",
         )
     yield worker_finding(
@@ -133,7 +133,7 @@ def _differences(one: WorkerConfig, two: WorkerConfig) -> Iterator[tuple[Severit
     if keys is None or others is None:
         return
     if one.sealing_mode is not two.sealing_mode:
-        yield Severity.ERROR, SEALING_PROPERTY, "is not the same, so one believes records that the other refuses"
+        yield Severity.ERROR, SEALING_PROPERTY, "is not the same, so one accepts records that the other refuses"
     mine, theirs = dict(keys.items()), dict(others.items())
     clash = sorted(number for number in mine.keys() & theirs.keys() if mine[number] != theirs[number])
     if clash:
@@ -242,7 +242,7 @@ def _plain_values(topic: TopicContents, count: SealCount, mode: SealingMode, fil
             f"the newest record of {plural(len(newest), 'key')} is plain, or a tombstone: {_places(topic, newest)}",
             "workers refuse it in this mode, required, and the cleaner removes what is under it"
             if required
-            else "workers believe it in this mode, accept, whoever wrote it; in required they refuse it",
+            else "workers accept it in this mode, accept, whoever wrote it; in required they refuse it",
             "if the group wrote it before it was sealed: stop all workers, set accept and seal it; otherwise find the writer "
             "and remove its right",
             shlex.join(["connect-share-migrate", "reseal", "--worker-config", file]),

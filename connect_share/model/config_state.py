@@ -294,7 +294,7 @@ class ClusterConfigState:
         if count > MOST_TASKS:
             raise TaskCountError(
                 f"connector {shown(connector)} has {count} tasks by its commit and its tasks-fencing record; more than "
-                f"{MOST_TASKS} are not believed: find out who wrote that; its workers write both anew when the connector is "
+                f"{MOST_TASKS} are not accepted: find out who wrote that; its workers write both anew when the connector is "
                 "restarted"
             )
         return [ConnectorTaskId(connector, task) for task in range(count)]

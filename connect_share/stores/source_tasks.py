@@ -95,7 +95,7 @@ class SourceTasks:
             raise ValueFormatError(f"the number of tasks of connector {shown(connector)} to fence has to be 0 or more")
         if count > MOST_TASKS:
             raise TaskCountError(
-                f"{count} tasks of connector {shown(connector)} are not fenced: more than {MOST_TASKS} are not believed; "
+                f"{count} tasks of connector {shown(connector)} are not fenced: more than {MOST_TASKS} are not accepted; "
                 "find out who wrote that number"
             )
         worker = self._clients(connector, self._config.snapshot())

@@ -46,7 +46,7 @@ def _preview(reseal: Reseal, topics: _Topics) -> list[str]:
     plain = refused_plain(topics)
     if plain:
         lines.append(
-            f"{plain:,} plain record(s) are not believed and stay as they are: to seal plain values, set encryption=accept"
+            f"{plain:,} plain record(s) are not accepted and stay as they are: to seal plain values, set encryption=accept"
         )
     return lines
 

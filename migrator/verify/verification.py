@@ -226,7 +226,7 @@ class Side:
         return self.ranges, self.isolation, self.settings.properties.get("bootstrap.servers")
 
     def opened(self, transform: KeyTransform, on_progress: Callable[[int], None] | None = None) -> Iterator[Record]:
-        """Yield what the group believes of the records that a transform takes; all records for plain keys.
+        """Yield what the group accepts of the records that a transform takes; all records for plain keys.
 
         Raises:
             ConfigError: a key is missing: what cannot be opened cannot be compared.

@@ -136,7 +136,7 @@ def test_plain_records_are_sealed_on_the_way_unless_they_lie_beside_sealed_ones(
     mixed = backup_path(planned(site, path, worker(site, "copy", "e", 7)))
     fresh = worker(site, "fresh", "a", 8, 7)
     shown = run("restore", mixed, "--destination-worker-config", fresh, "--dry-run")[1]
-    assert "1 plain record(s) beside sealed ones are not believed: to restore them, set encryption=accept" in shown
+    assert "1 plain record(s) beside sealed ones are not accepted: to restore them, set encryption=accept" in shown
     assert restore(mixed, fresh)["skipped"] == {"refused": 1}
     assert targets(fresh) == {"c": TargetState.PAUSED}
     restore(mixed, worker(site, "fresh", "a", 8, 7, mode="accept"))
@@ -237,6 +237,6 @@ def test_a_source_that_nobody_can_look_into_is_not_sealed(site: Site) -> None:
     site.create("shared", SHARED_PARTITIONS)
     life(worker(site, "own", "a", 7), "c")
     plan = planned(site, worker(site, "own", "a", mode="off"), worker(site, "shared", "a", mode="off"))
-    for command, says in (("cutover", "nobody can see its connectors"), ("rollback", "new workers would believe no")):
+    for command, says in (("cutover", "nobody can see its connectors"), ("rollback", "new workers would accept no")):
         code, _, errors = run(command, plan, "--yes")
         assert (code, says in errors) == (1, True), errors

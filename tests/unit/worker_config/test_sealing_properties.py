@@ -125,7 +125,7 @@ def test_a_file_without_keys_is_not_spoken_of() -> None:
     [
         (None, [ADVICE]),
         ("required", [ADVICE]),
-        ("accept", [("note", MODE, "plain records are believed, whoever wrote them"), ADVICE]),
+        ("accept", [("note", MODE, "plain records are accepted, whoever wrote them"), ADVICE]),
         ("off", [("warning", MODE, "is off, but there are keys: nothing is sealed")]),
     ],
 )

@@ -1,6 +1,6 @@
 package connectshare;
 
-/** Why a record of the group's own is not believed; the same as in {@code connect_share/sealing/cipher.py}. */
+/** Why a record of the group's own is not accepted; the same as in {@code connect_share/sealing/cipher.py}. */
 enum Refusal {
     PLAIN("its value is not sealed, whoever wrote it"),
     TOMBSTONE("it is a tombstone: only a sealed removal removes"),

@@ -96,7 +96,7 @@ final class SealedTopics {
          * @param original its key without the prefix
          * @throws KeysMissing a key is missing: the group would look as if it had no connectors
          */
-        ConsumerRecord<Object, Object> believed(
+        ConsumerRecord<Object, Object> accepted(
                 TopicType type, ConsumerRecord<Object, Object> record, Object original, int shorter, TopicCounters counters)
                 throws GeneralSecurityException, ReflectiveOperationException, KeysMissing {
             boolean sealed = record.value() instanceof byte[] && Seal.isSealed((byte[]) record.value());
@@ -128,7 +128,7 @@ final class SealedTopics {
             long newestMs = newest.merge(name, opened.writtenMs, Math::max);
             if (opened.writtenMs < newestMs - LEEWAY_MS) {
                 refused(record, Refusal.REPLAYED, counters);
-                // It moves the position and nothing else: a reader that remembers less believes the record, and moves.
+                // It moves the position and nothing else: a reader that remembers less accepts the record, and moves.
                 Object marker = original instanceof String ? MARKER : bytes(MARKER);
                 return type != TopicType.CONFIG ? null : RecordCopies.with(record, marker, JSON_NULL.clone());
             }

@@ -133,7 +133,7 @@ final class Sharing {
             TopicSharingInterceptor.version(), settings.topics.keySet(), settings.group);
         if (settings.sealing != SealingMode.OFF) {
             LOG.info("Values are sealed with the first of keys {}; {}", settings.sealingKeys.ids(), settings.sealing == SealingMode.REQUIRED
-                ? "only sealed ones of this group are believed" : "plain ones of this group are believed too");
+                ? "only sealed ones of this group are accepted" : "plain ones of this group are accepted too");
         }
         for (Map.Entry<String, TopicCounters> entry : counters.entrySet()) {
             try {

@@ -30,7 +30,7 @@ final class TopicCounters implements TopicCountersMBean {
         return foreign.sum();
     }
 
-    /** Counts a record that is not believed; returns whether to say so: the first ones, then one a minute. */
+    /** Counts a record that is not accepted; returns whether to say so: the first ones, then one a minute. */
     boolean refuses() {
         long last = saidAt.get();
         long now = System.nanoTime();

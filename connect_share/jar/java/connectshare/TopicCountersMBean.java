@@ -8,7 +8,7 @@ public interface TopicCountersMBean {
     /** Records of others that were read and dropped. */
     long getForeignRecords();
 
-    /** Records under keys of this group that were not believed: plain, forged or old ones where values are sealed. */
+    /** Records under keys of this group that were not accepted: plain, forged or old ones where values are sealed. */
     long getRefusedRecords();
 
     /** Records of this group that got their prefix and were sent. */

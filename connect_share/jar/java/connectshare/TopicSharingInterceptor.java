@@ -178,11 +178,11 @@ public final class TopicSharingInterceptor
                 foreign++;
                 continue;
             }
-            ConsumerRecord<Object, Object> believed = reader.believed(type, record, original, sharing.keys.prefixLength(), counters);
-            if (believed != null) {
-                kept.add(believed);
+            ConsumerRecord<Object, Object> accepted = reader.accepted(type, record, original, sharing.keys.prefixLength(), counters);
+            if (accepted != null) {
+                kept.add(accepted);
                 if (type == TopicType.CONFIG) {
-                    sharing.watch.see(believed.key(), believed.value());
+                    sharing.watch.see(accepted.key(), accepted.value());
                 }
             }
         }

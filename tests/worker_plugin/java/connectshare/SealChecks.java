@@ -23,7 +23,7 @@ import java.util.concurrent.FutureTask;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.producer.ProducerRecord;
 
-/** Values of a group with keys: what goes out, what is believed, what is refused, what stops the worker. */
+/** Values of a group with keys: what goes out, what is accepted, what is refused, what stops the worker. */
 final class SealChecks {
     private static final String KEYS = "connect.management.topic.sharing.encryption.keys";
     private static final String MODE = "connect.management.topic.sharing.encryption";
@@ -85,7 +85,7 @@ final class SealChecks {
         }
     }
 
-    private static void believed(TopicSharingInterceptor client, int type, byte[] value, byte[] expected) {
+    private static void accepted(TopicSharingInterceptor client, int type, byte[] value, byte[] expected) {
         List<ConsumerRecord<Object, Object>> got = later(client, read(Worker.TOPICS[type], 0, 3, ownKey(type, "x"), value));
         equal(got.size(), 1, "records of " + TYPES[type]);
         equal(got.get(0).key(), Worker.goodKey(Worker.TOPICS[type], "x"), "key");
@@ -124,14 +124,14 @@ final class SealChecks {
                         equal(opened.value, given, TYPES[type]);
                         that(!new String((byte[]) sent.value(), "ISO-8859-1").contains("SECRET"), "plain");
                         that(Math.abs(opened.writtenMs - System.currentTimeMillis()) < 60_000, opened.writtenMs);
-                        believed(worker.first, type, (byte[]) sent.value(), given);
+                        accepted(worker.first, type, (byte[]) sent.value(), given);
                     }
                 }
                 equal(LifeChecks.counter(Worker.TOPICS[type], "RefusedRecords"), 0L, type);
             }
         }
         equal(CapturedLog.lines("ERROR").size(), 0, CapturedLog.lines(""));
-        equal(CapturedLog.lines("INFO Values are sealed with the first of keys 7; only sealed ones of this group are believed").size(), 1,
+        equal(CapturedLog.lines("INFO Values are sealed with the first of keys 7; only sealed ones of this group are accepted").size(), 1,
             CapturedLog.lines(""));
     }
 
@@ -139,7 +139,7 @@ final class SealChecks {
     public static void removals() {
         try (Worker worker = worker()) {
             for (int type = 0; type < 3; type++) {
-                believed(worker.first, type, sealed(SEVEN, type, ownKey(type, "x"), null, 1), type == 0 ? NULL : null);
+                accepted(worker.first, type, sealed(SEVEN, type, ownKey(type, "x"), null, 1), type == 0 ? NULL : null);
             }
         }
     }
@@ -159,7 +159,7 @@ final class SealChecks {
                 refuses(worker.first, type, sealed(SEVEN, (type + 1) % 3, ownKey(type, "x"), VALUE, 1), "was not sealed for this place");
                 refuses(worker.first, type, Arrays.copyOf(good, 41), "begins like a sealed one, and is none");
                 refuses(worker.first, type, sealed(keys(9), type, ownKey(type, "x"), VALUE, 1), "is sealed with a key that this worker does not");
-                believed(worker.first, type, good, VALUE);
+                accepted(worker.first, type, good, VALUE);
                 equal(LifeChecks.counter(Worker.TOPICS[type], "Stopped"), false, type);
             }
         }
@@ -181,8 +181,8 @@ final class SealChecks {
         try (Worker worker = worker()) {
             for (int type = 0; type < 3; type++) {
                 Object key = ownKey(type, "x");
-                believed(worker.first, type, sealed(SEVEN, type, key, VALUE, now), VALUE);
-                believed(worker.first, type, sealed(SEVEN, type, key, NULL, now - 60_000), NULL);
+                accepted(worker.first, type, sealed(SEVEN, type, key, VALUE, now), VALUE);
+                accepted(worker.first, type, sealed(SEVEN, type, key, NULL, now - 60_000), NULL);
                 byte[] old = sealed(SEVEN, type, key, NULL, now - 60_001);
                 if (type == 0) {
                     ConsumerRecord<Object, Object> marker = later(worker.first, read(Worker.CONFIG, 0, 7, key, old)).get(0);
@@ -195,12 +195,12 @@ final class SealChecks {
                 }
                 // A client that begins anew remembers nothing, and reads old values on its way to the newest.
                 if (type == 2) {
-                    believed(worker.client(), type, old, NULL);
+                    accepted(worker.client(), type, old, NULL);
                 }
             }
             // What is written is later than all that was read, whatever the clock says.
             long ahead = System.currentTimeMillis() + 3_600_000;
-            believed(worker.first, 1, sealed(SEVEN, 1, ownKey(1, "x"), VALUE, ahead), VALUE);
+            accepted(worker.first, 1, sealed(SEVEN, 1, ownKey(1, "x"), VALUE, ahead), VALUE);
             Seal seal = new Seal(new KeyRing(SEVEN));
             for (long expected = ahead + 1; expected < ahead + 4; expected++) {
                 ProducerRecord<Object, Object> sent = worker.client().onSend(toSend(Worker.STATUS, "status-task-x-0", VALUE));
@@ -213,9 +213,9 @@ final class SealChecks {
     public static void modeAccept() throws Exception {
         try (Worker worker = worker(MODE, " Accept ")) {
             for (int type = 0; type < 3; type++) {
-                believedPlain(worker.first, type, VALUE);
-                believedPlain(worker.first, type, null);
-                believed(worker.first, type, sealed(SEVEN, type, ownKey(type, "x"), VALUE, 1), VALUE);
+                acceptedPlain(worker.first, type, VALUE);
+                acceptedPlain(worker.first, type, null);
+                accepted(worker.first, type, sealed(SEVEN, type, ownKey(type, "x"), VALUE, 1), VALUE);
                 refuses(worker.first, type, new byte[] {1}, "begins like a sealed one");
                 Object sent = worker.first.onSend(toSend(Worker.TOPICS[type], Worker.goodKey(Worker.TOPICS[type], "x"), VALUE)).value();
                 that(Seal.isSealed((byte[]) sent), "sealed");
@@ -223,7 +223,7 @@ final class SealChecks {
         }
     }
 
-    private static void believedPlain(TopicSharingInterceptor client, int type, byte[] value) {
+    private static void acceptedPlain(TopicSharingInterceptor client, int type, byte[] value) {
         List<ConsumerRecord<Object, Object>> got = later(client, read(Worker.TOPICS[type], 0, 3, ownKey(type, "x"), value));
         equal(got.size(), 1, "plain");
         same(got.get(0).value(), value, "plain");
@@ -235,7 +235,7 @@ final class SealChecks {
             try (Worker worker = new Worker(properties)) {
                 for (int type = 0; type < 3; type++) {
                     same(worker.first.onSend(toSend(Worker.TOPICS[type], Worker.goodKey(Worker.TOPICS[type], "x"), VALUE)).value(), VALUE, type);
-                    believedPlain(worker.first, type, VALUE);
+                    acceptedPlain(worker.first, type, VALUE);
                     refuses(worker.first, type, sealed(SEVEN, type, ownKey(type, "x"), VALUE, 1), "is sealed, and this worker has no keys");
                     // At the start, too: a worker without keys may be beside sealed groups for good.
                     equal(worker.first.onConsume(poll(read(Worker.TOPICS[type], 0, 1, ownKey(type, "x"),
@@ -300,10 +300,10 @@ final class SealChecks {
     /** The first key seals, all open. */
     public static void rotation() throws Exception {
         try (Worker worker = new Worker(KEYS, keys(-1, 7))) {
-            believed(worker.first, 0, sealed(SEVEN, 0, ownKey(0, "x"), VALUE, 1), VALUE);
+            accepted(worker.first, 0, sealed(SEVEN, 0, ownKey(0, "x"), VALUE, 1), VALUE);
             byte[] sent = (byte[]) worker.first.onSend(toSend(Worker.CONFIG, "connector-x", VALUE)).value();
             equal(Seal.keyId(sent), "4294967295", "first key");
-            believed(worker.first, 0, sent, VALUE);
+            accepted(worker.first, 0, sent, VALUE);
         }
     }
 
@@ -312,13 +312,13 @@ final class SealChecks {
         try (Worker worker = worker()) {
             TopicSharingInterceptor client = Worker.connectorClient();
             byte[] sent = (byte[]) client.onSend(toSend(Worker.OFFSET, bytes("[\"x\"]"), VALUE)).value();
-            believed(client, 2, sent, VALUE);
-            believed(worker.first, 2, sent, VALUE);
+            accepted(client, 2, sent, VALUE);
+            accepted(worker.first, 2, sent, VALUE);
             ProducerRecord<Object, Object> data = toSend("own-offsets", bytes("[\"x\"]"), VALUE);
             same(client.onSend(data), data, "a topic of its own");
             stops(() -> client.onConsume(poll(read(Worker.OFFSET, 0, 0, ownKey(2, "x"), sealed(keys(9), 2, ownKey(2, "x"), VALUE, 1)))), "missing");
             equal(LifeChecks.counter(Worker.OFFSET, "Stopped"), false, "worker");
-            believed(worker.first, 2, sent, VALUE);
+            accepted(worker.first, 2, sent, VALUE);
         }
     }
 
