@@ -8,8 +8,9 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from connect_share.checks.check import Check
@@ -17,16 +18,20 @@ from connect_share.checks.finding import Finding, Severity
 from connect_share.checks.sources import CheckSources
 from connect_share.console import Output, Parser, Result, plural
 from connect_share.console.options import add_replication_factor, add_topics, topic_set_of
+from connect_share.contents.groups import Contents, read_topics
 from connect_share.errors import AuthorizationError, BrokerError, UsageError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import (
+    FENCE,
     MIN_ISR,
     UNCLEAN_ELECTION,
     TopicSpec,
     alter_command,
     cleanup_policy,
     counted,
+    is_fenced,
     largest_setting,
+    policy_remedy,
     safe_min_isr,
     stops_with_one_broker,
     topic_specs,
@@ -122,6 +127,8 @@ class FindingKind(enum.Enum):
     NO_LEADER = "no-leader", _E, _STOPS, False
     PARTITION_COUNT = "partition-count", _E, _STOPS, False
     CLEANUP_POLICY = "cleanup-policy", _E, _LOSES, True
+    FENCED = "fenced", Severity.NOTE, "its group runs elsewhere, and old workers that start by mistake end here", False
+    FENCE_LIFTED = "fence-lifted", _E, "an old worker runs everything twice, or joins the new ones' Kafka group", False
     UNCLEAN_ELECTION = "unclean-leader-election", _W, "workers continue from an older state, without an error", True
     MIN_INSYNC_REPLICAS = "min-insync-replicas", _W, _ONE_FAILURE, True
     TOO_FEW_REPLICAS = "too-few-replicas", _W, _ONE_FAILURE, False
@@ -175,13 +182,15 @@ class WatchedTopic:
 class ClusterFacts:
     """The answers of the cluster.
 
-    Settings in ``configs`` are effective ones; a topic is absent where they may not be seen.
+    Settings in ``configs`` are effective ones; a topic is absent where they may not be seen. ``fenced_by`` has the plans by
+    which config topics were closed of which every group was moved away.
     """
 
     brokers: Sequence[BrokerDescription]
     topics: Mapping[str, TopicDescription]
     configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     bootstrap_servers: str = "HOST:PORT"
+    fenced_by: Mapping[str, str] = field(default_factory=dict)
 
 
 def find(facts: ClusterFacts, watched: Sequence[WatchedTopic]) -> tuple[Finding, ...]:
@@ -211,10 +220,7 @@ def _of_topic(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[Finding]:
         return alter_command(facts.bootstrap_servers, watched.topic, {name: value})
 
     configs = facts.configs.get(watched.topic, {})
-    policy = cleanup_policy(configs)
-    if policy and policy != {"compact"}:
-        what = f"has cleanup.policy={','.join(sorted(policy))}, which loses records sooner or later"
-        yield watched.finding(FindingKind.CLEANUP_POLICY, what, alter("cleanup.policy", "compact"))
+    yield from _of_policy(facts, watched, configs)
     if watched.single_partition and len(description.partitions) != 1:
         yield watched.finding(
             FindingKind.PARTITION_COUNT,
@@ -238,6 +244,25 @@ def _of_topic(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[Finding]:
     racks = {broker.id: broker.rack for broker in facts.brokers}
     for partition in description.partitions:
         yield from _of_partition(facts, watched, partition, racks)
+
+
+def _of_policy(facts: ClusterFacts, watched: WatchedTopic, configs: Mapping[str, str]) -> Iterator[Finding]:
+    policy = cleanup_policy(configs)
+    topic_type = TopicType.CONFIG if watched.single_partition else TopicType.OFFSET
+    remedy, command = policy_remedy(topic_type, watched.topic, configs, facts.bootstrap_servers)
+    plan = facts.fenced_by.get(watched.topic)
+    if plan is not None and policy and not is_fenced(configs):
+        command = alter_command(facts.bootstrap_servers, watched.topic, FENCE)
+        what = f"was closed to old workers by {plan}, and its settings were changed since: old workers start on it"
+        yield replace(watched.finding(FindingKind.FENCE_LIFTED, what, f"close it again: {command}"), command=command)
+    elif policy and policy != {"compact"}:
+        fenced = watched.single_partition and is_fenced(configs)
+        what = f"has cleanup.policy={','.join(sorted(policy))}"
+        what += (
+            ", as the old side of a move: no worker starts on it" if fenced else ", which loses records sooner or later"
+        )
+        kind = FindingKind.FENCED if fenced else FindingKind.CLEANUP_POLICY
+        yield replace(watched.finding(kind, what, remedy), command=command, remedy=remedy)
 
 
 def _missing(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[Finding]:
@@ -320,7 +345,9 @@ class Inspection:
     notes: tuple[str, ...] = ()
 
 
-def inspect_topics(admin: Admin, specs: Sequence[TopicSpec]) -> Inspection:
+def inspect_topics(
+    admin: Admin, specs: Sequence[TopicSpec], fenced_by: Mapping[str, str] = MappingProxyType({})
+) -> Inspection:
     """Check the topics of a worker, and ``__consumer_offsets`` and ``__transaction_state`` against the brokers' settings."""
     notes: list[str] = []
     settings: dict[int, dict[str, str]] = {}
@@ -340,6 +367,7 @@ def inspect_topics(admin: Admin, specs: Sequence[TopicSpec]) -> Inspection:
     ]
     looked_at = tuple(topic.topic for topic in watched)
     facts, watched = _asked(admin, watched, notes)
+    facts = replace(facts, fenced_by=fenced_by)
     watched = [topic for topic in watched if not _granted_anyway(admin, facts, topic, notes)]
     findings, reassignment = find(facts, watched), plan_replicas(facts, watched)
     return Inspection(looked_at, findings, reassignment, tuple(_differences(facts, specs, watched)), tuple(notes))
@@ -416,7 +444,13 @@ def _check_topics(arguments: argparse.Namespace, out: Output) -> Result:
     topic_set = topic_set_of(arguments)
     specs = topic_specs(topic_set, arguments.replication_factor)
     with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=arguments.timeout) as admin:
-        inspection = inspect_topics(admin, specs)
+        contents = None
+        if TopicType.CONFIG in topic_set.topics and admin.describe_topics([topic_set.topics[TopicType.CONFIG]]):
+            try:
+                contents = read_topics(topic_set, [TopicType.CONFIG], timeout_s=arguments.timeout)
+            except BrokerError as error:
+                out.note(f"whether a move has closed the config topic was not checked: {error}")
+        inspection = inspect_topics(admin, specs, {} if contents is None else _fenced_by(contents))
     for note in inspection.notes:
         out.note(note)
     plan = reassignment_json(inspection.reassignment) if inspection.reassignment else None
@@ -432,7 +466,8 @@ def _check_topics(arguments: argparse.Namespace, out: Output) -> Result:
         "reassignment_file": None if written is None else str(written),
         "reassignment_command": None if plan is None else command,
     }
-    return Result(members, _lines(inspection, written, command), 1 if inspection.findings else 0)
+    code = 1 if any(each.severity is not Severity.NOTE for each in inspection.findings) else 0
+    return Result(members, _lines(inspection, written, command), code)
 
 
 def _members(finding: Finding) -> dict[str, Any]:
@@ -503,6 +538,15 @@ def _command(settings: ClientSettings, path: Path) -> str:
     return shlex.join([*parts, "--reassignment-json-file", str(path)])
 
 
+def _fenced_by(contents: Contents) -> dict[str, str]:
+    """Return the plan that has closed the config topic, if every group there was moved away."""
+    topic = contents.topics.get(TopicType.CONFIG)
+    states = [] if topic is None else [contents.config_of(group) for group in contents.groups()]
+    plans = [state.moved.plan for state in states if state.moved is not None and state.moved.settings]
+    stays = any(state.moved is None for state in states)
+    return {topic.topic: plans[0]} if topic is not None and plans and not stays else {}
+
+
 def _write(path: Path, plan: dict[str, Any]) -> None:
     try:
         path.write_text(json.dumps(plan, indent=2) + "\n", encoding="utf-8")
@@ -512,7 +556,8 @@ def _write(path: Path, plan: dict[str, Any]) -> None:
 
 def _find_all(sources: CheckSources) -> Iterable[Finding]:
     with sources.admin() as admin:
-        inspection = inspect_topics(admin, topic_specs(sources.topic_set))
+        fenced = _fenced_by(sources.contents) if TopicType.CONFIG in sources.topic_set.topics else {}
+        inspection = inspect_topics(admin, topic_specs(sources.topic_set), fenced)
     sources.note(inspection.notes)
     # Partitions that differ in nothing else are one finding here; the command of this check names each.
     return {(topic_of(each), each.id): each for each in inspection.findings}.values()

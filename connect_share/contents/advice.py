@@ -361,7 +361,9 @@ def _candidates(profile: TopicProfile, settings: CleanerSettings) -> dict[str, A
     if _ending_in_tombstone(profile):
         return {}
     found: dict[str, Any] = {}
-    if settings.cleanup_policy != {"compact"}:
+    # That of a config topic which a move has closed is not touched; what check topics says of others is enough.
+    closed = profile.topic_type is TopicType.CONFIG and settings.cleanup_policy == {"compact", "delete"}
+    if settings.cleanup_policy != {"compact"} and not closed:
         found["cleanup.policy"] = frozenset({"compact"})
     at_most = {
         "segment.bytes": segment_bytes_for(profile, settings.max_message_bytes),

@@ -14,7 +14,7 @@ from connect_share.checks.finding import Finding, Severity, errors_first, named
 from connect_share.console import Group, group_order
 from connect_share.discover.evidence import GroupEvidence, TopicEvidence, TypeEvidence
 from connect_share.errors import InvalidClusterGroupIdError
-from connect_share.kafka.create import alter_command
+from connect_share.kafka.create import FENCE, alter_command, cleanup_policy, is_fenced, policy_remedy
 from connect_share.kafka.descriptions import TopicDescription
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import TopicType
@@ -181,10 +181,15 @@ _LOST: Final = {
 
 @dataclass(frozen=True)
 class Place:
-    """One topic as the brokers describe it; ``policy`` is empty where its settings may not be read."""
+    """One topic as the brokers describe it; ``settings`` are empty where they may not be read."""
 
     description: TopicDescription
-    policy: frozenset[str]
+    settings: Mapping[str, str]
+
+    @property
+    def policy(self) -> frozenset[str]:
+        """Its ``cleanup.policy``; empty where it may not be read."""
+        return cleanup_policy(self.settings)
 
 
 @dataclass(frozen=True)
@@ -222,15 +227,28 @@ def _of_settings(cluster: Cluster, kafka: KafkaFacts) -> Iterator[Finding]:
     for topic, types in names.items():
         place = kafka.places[topic]
         partitions = len(place.description.partitions)
-        if place.policy and place.policy != {"compact"}:
+        config, plan = TopicType.CONFIG.value in types, _moved_by(cluster)
+        remedy, command = policy_remedy(
+            TopicType.CONFIG if config else TopicType.OFFSET, topic, place.settings, kafka.bootstrap_servers
+        )
+        if config and plan is not None and place.policy and not is_fenced(place.settings):
+            command = alter_command(kafka.bootstrap_servers, topic, FENCE)
+            what = f"closed to old workers by {plan}, and its settings were changed since"
+            yield Finding(
+                "discover-fence-lifted", _ERROR, topic, what, "old workers start on it", "close it again", command
+            )
+        elif config and is_fenced(place.settings):
+            what, why = "closed to old workers: its groups were moved away", "no worker starts on it"
+            yield Finding("discover-fenced", _NOTE, topic, what, why, remedy)
+        elif place.policy and place.policy != {"compact"}:
             yield Finding(
                 "discover-cleanup-policy",
                 _ERROR,
                 topic,
                 f"cleanup.policy is {','.join(sorted(place.policy))}",
                 "records are deleted by age, those of connectors that run among them; no worker starts on such a topic",
-                "set it to compact",
-                alter_command(kafka.bootstrap_servers, topic, {"cleanup.policy": "compact"}),
+                "set it to compact" if remedy == command else remedy,
+                command,
             )
         if TopicType.CONFIG.value in types and partitions > 1:
             yield Finding(
@@ -250,6 +268,14 @@ def _of_settings(cluster: Cluster, kafka: KafkaFacts) -> Iterator[Finding]:
                 "every reader of one reads the others, and their settings cannot differ",
                 "give each a topic of its own",
             )
+
+
+def _moved_by(cluster: Cluster) -> str | None:
+    """Return the plan that has closed the config topic, if every group of it was moved away."""
+    role = cluster.topics.get(TopicType.CONFIG)
+    groups = [] if role is None else [role.groups[each] for each in cluster.groups if each in role.groups]
+    plans = [each.moved.plan for each in groups if each.moved is not None and each.moved.settings]
+    return plans[0] if plans and all(each.moved is not None for each in groups) else None
 
 
 def _one_replica(cluster: Cluster, kafka: KafkaFacts) -> Iterator[Finding]:

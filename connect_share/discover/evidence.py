@@ -16,9 +16,10 @@ from typing import Any, Final, assert_never
 from connect_share.console import Group, plural
 from connect_share.contents.groups import MOST_GROUPS
 from connect_share.errors import ValueFormatError
-from connect_share.model.config_state import TargetState
+from connect_share.model.config import moved_in
+from connect_share.model.config_state import Moved, TargetState
 from connect_share.model.connect_json import JSON_NULL, loads
-from connect_share.model.keys import ConfigKey, Key, KeyKind, OffsetKey, StatusKey, Subject, parse, split_key
+from connect_share.model.keys import MARKER, ConfigKey, Key, KeyKind, OffsetKey, StatusKey, Subject, parse, split_key
 from connect_share.model.offsets import parse_offset_key
 from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import is_removal
@@ -144,6 +145,7 @@ class GroupEvidence:
         is_real: a value has the form of Connect's; whoever may write here can invent keys.
         connectors: hashes of those that are configured now, of a config topic.
         workers: ids of plain statuses; those of other groups say nothing that their keys do not say.
+        moved: what fences it on a config topic that it has left.
     """
 
     records: int = 0
@@ -151,6 +153,7 @@ class GroupEvidence:
     is_real: bool = False
     connectors: set[int] = field(default_factory=set, repr=False)
     workers: set[str] = field(default_factory=set)
+    moved: Moved | None = None
 
 
 @dataclass
@@ -219,6 +222,8 @@ class TypeEvidence:
             self._note_subject(own, record, group, subject)
         if original.kind in (StatusKey.CONNECTOR, StatusKey.TASK):
             self._note_worker(own, record, group, members)
+        elif original.original == MARKER[0]:
+            own.moved = moved_in(record.value)
         elif original.kind is ConfigKey.CONNECTOR:
             self._note_properties(members.get("properties"), group, original.rest)
         elif isinstance(original.kind, OffsetKey) and members:

@@ -72,14 +72,14 @@ class _Look:
         names = sorted(self.admin.topic_names() - _KAFKAS_OWN)
         hidden = 0
         for some in batches(names, _TOPICS_AT_ONCE):
-            policies: dict[str, frozenset[str]] = {}
-            for topic, settings in self.admin.settings_of_topics(some).items():
-                policy = frozenset[str]() if isinstance(settings, BrokerError) else cleanup_policy(settings)
-                hidden += isinstance(settings, AuthorizationError)
-                if not policy or "compact" in policy:
-                    policies[topic] = policy
-            for topic, description in self.admin.describe_topics(policies).items():
-                self.places[topic] = Place(description, policies[topic])
+            candidates: dict[str, dict[str, str]] = {}
+            for topic, found in self.admin.settings_of_topics(some).items():
+                settings = {} if isinstance(found, BrokerError) else found
+                hidden += isinstance(found, AuthorizationError)
+                if not settings or "compact" in cleanup_policy(settings):
+                    candidates[topic] = settings
+            for topic, description in self.admin.describe_topics(candidates).items():
+                self.places[topic] = Place(description, candidates[topic])
         if hidden:
             self.notes.append(
                 f"the settings of {hidden:,} topics may not be read, so these were all looked at: "

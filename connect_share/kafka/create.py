@@ -236,7 +236,7 @@ def policy_remedy(
     """
     if topic_type is not TopicType.CONFIG or cleanup_policy(configs) != _FENCED_POLICY:
         compact = alter_command(bootstrap_servers, topic, {"cleanup.policy": "compact"})
-        return f"set it with: {compact}", compact
+        return compact, compact
     keep = None if is_fenced(configs) else alter_command(bootstrap_servers, topic, KEEPS_ALL)
     remedy = f"if its group was moved away, start nothing here: {LIFTS_FENCE}"
     remedy += "; only if no move has fenced it, set cleanup.policy to compact"
@@ -288,7 +288,8 @@ def check_known_policy(
     if policy and policy != {"compact"} and not (fenced and may_be_fenced):
         actual = ",".join(sorted(policy))
         effect = "as a move has it that fences the old side" if fenced else "which loses records sooner or later"
-        remedy, _ = policy_remedy(spec.topic_type, spec.topic, settings, bootstrap_servers)
+        remedy, command = policy_remedy(spec.topic_type, spec.topic, settings, bootstrap_servers)
+        remedy = f"set it with: {remedy}" if remedy == command else remedy
         raise TopicNotCompactedError(
             f"topic {spec.topic!r} of {spec.property_name} has to have cleanup.policy=compact but has {actual!r}, "
             f"{effect}; {remedy}",

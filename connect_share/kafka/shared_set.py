@@ -14,6 +14,7 @@ from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline
 from connect_share.kafka.create import (
     CREATE_TIMEOUT_S,
+    LIFTS_FENCE,
     MIN_ISR,
     TOO_FEW,
     UNCLEAN_ELECTION,
@@ -24,6 +25,7 @@ from connect_share.kafka.create import (
     counted,
     creation_request,
     ensure_topic,
+    is_fenced,
     number_of,
     refuse_illegal,
     refused_setting,
@@ -169,7 +171,10 @@ def _differences(
     found = []
     policy = cleanup_policy(actual)
     if policy != {"compact"}:
-        found.append(TopicDifference("cleanup.policy", "compact", ",".join(sorted(policy)) or "-", True))
+        now = ",".join(sorted(policy)) or "-"
+        fenced = spec.topic_type is TopicType.CONFIG and is_fenced(actual)
+        now = f"{now}, as the old side of a move: {LIFTS_FENCE}" if fenced else now
+        found.append(TopicDifference("cleanup.policy", "compact", now, True))
     partitions = len(existing.partitions)
     if spec.partitions not in (-1, partitions):
         found.append(

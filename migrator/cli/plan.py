@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from connect_share.console import Command, Output, Parser, ProgressLine, Result, Table
 from connect_share.errors import AlreadyAppliedError, ConfigError, UsageError
+from connect_share.kafka.create import is_fenced
 from connect_share.model.records import TopicType
 from connect_share.transform.rules import PLAIN_KEYS
 from connect_share.worker_config.worker import files_in_folders
@@ -136,7 +137,9 @@ def _topic_notes(topics: Sequence[TopicSurvey]) -> list[str]:
             for group in topic.groups
             if group.unreadable_headers
         ]
-        if topic.configs.get("cleanup.policy", "compact") != "compact":
+        if topic.topic_type is TopicType.CONFIG and is_fenced(topic.configs):
+            notes.append(f"{topic.topic}: it is closed to workers, as the old side of a move")
+        elif topic.configs.get("cleanup.policy", "compact") != "compact":
             notes.append(f"{topic.topic}: cleanup.policy is not compact, records may be lost by age or size")
         if topic.configs.get("message.timestamp.type") == "LogAppendTime":
             notes.append(f"{topic.topic}: records get the time of the write (message.timestamp.type)")

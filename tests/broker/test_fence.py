@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from connect_share.replay import replay_config
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from migrator.run import Manifest, manifest_path
+from tests.support.console import Ran, console
 from tests.support.migration_runs import apply_plan, cut_over, roll_back, seal_plan, unseal_plan, verify_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, run
 from tests.support.sealed_sites import life, worker
@@ -252,3 +254,64 @@ def test_a_plan_back_puts_the_settings_back_and_its_rollback_the_fence(site: Sit
     cut_over(again)
     await_settings(site, BEFORE)
     start(source)
+
+
+Said = dict[str, tuple[str, str | None]]
+
+
+def findings(site: Site, source: Path, console: Callable[..., Ran]) -> Said:
+    """Return severity and command by id: what the commands that look at topics say of how the old one is cleaned."""
+    files = ["-w", source, "--output", "json"]
+    found = console("check", "topics", *files).json["findings"] + console("check", "all", *files).json["findings"]
+    for cluster in console("discover", "-B", site.bootstrap_servers, "--output", "json").json["clusters"]:
+        found += cluster["problems"]
+    topic = site.topic("own", TopicType.CONFIG)
+    here = [each for each in found if each["where"] == topic and ("fence" in each["id"] or "policy" in each["id"])]
+    return {each["id"]: (each["severity"], each["command"]) for each in here}
+
+
+def carry_out(site: Site, command: str | None) -> None:
+    """Do what a printed kafka-configs command does."""
+    assert command is not None
+    (added,) = re.findall(r"--add-config (\S+)", command)
+    changes = {name: value.strip("[]") for name, value in re.findall(r"([a-z.]+)=(\[[^]]*\]|[^,]*)", added)}
+    with site.admin() as admin:
+        admin.alter_topic_configs(site.topic("own", TopicType.CONFIG), changes)
+
+
+def test_checks_know_a_closed_topic_and_find_one_that_was_opened(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, plan = moved_out(site)
+    topic, ask = site.topic("own", TopicType.CONFIG), console(capsys)
+
+    def await_findings(wanted: set[str]) -> Said:
+        return await_that(lambda: findings(site, source, ask), lambda found: found.keys() == wanted, what="said")
+
+    assert findings(site, source, ask) == {}
+    cut_over(plan)
+    closed: Said = {"topics-fenced": ("note", None), "discover-fenced": ("note", None)}
+    assert await_findings({*closed}) == closed
+    assert "closed to workers, as the old side of a move" in run("survey", "-w", source)[1]
+    assert "lifts the fence" in ask("create", "topics", "-w", source).out
+    assert ask("check", "startup", "-w", source).out.count("cleanup.policy") == 0
+    # What somebody has changed is found, and each command that is printed closes the topic again.
+    for changes in ({"cleanup.policy": "compact"}, {"retention.ms": "604800000"}):
+        for finding in ("topics-fence-lifted", "discover-fence-lifted"):
+            with site.admin() as admin:
+                admin.alter_topic_configs(topic, changes)
+            severity, command = await_findings({"topics-fence-lifted", "discover-fence-lifted"})[finding]
+            assert severity == "error"
+            carry_out(site, command)
+            assert await_findings({*closed}) == closed
+    roll_back(plan)
+    await_findings(set())
+    # Of a topic that no record speaks of, nothing is said that would open it or let something be deleted.
+    for retention in ("-1", "604800000"):
+        with site.admin() as admin:
+            admin.alter_topic_configs(topic, {**FENCE, "retention.ms": retention})
+        wanted = {*closed} if retention == "-1" else {"topics-cleanup-policy", "discover-cleanup-policy"}
+        for _, command in await_findings(wanted).values():
+            if command is not None:
+                carry_out(site, command)
+        await_settings(site, FENCE)

@@ -356,9 +356,10 @@ def test_a_group_whose_newest_config_record_is_a_tombstone(last: list[Row], stuc
 
 def test_policy_partitions_and_settings_that_cannot_be_read() -> None:
     few = profile(TopicType.CONFIG, [(TODAY_MS, b"g.connector-a", b"{}")] * 4, partitions=2)
-    found, advice = advised(few, {"cleanup.policy": "compact,delete"})
+    found, advice = advised(few, {"cleanup.policy": "delete"})
     assert found == {"cleanup.policy": "compact"}
-    assert advice.changes[0].old == "compact,delete"
+    assert advice.changes[0].old == "delete"
+    assert advised(few, {"cleanup.policy": "compact,delete"})[0] == {}  # a move may have closed it
     assert [problem.what.split()[:2] for problem in advice.problems] == [["2", "partitions,"], ["1", "keys"]]
     blind = advise([(few, None)], DEAR, longest_start_s=1, now_ms=TODAY_MS)
     assert (blind.changes, len(blind.problems)) == ((), 2)

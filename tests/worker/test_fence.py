@@ -1,0 +1,68 @@
+"""Old workers that are started by mistake after a cut-over end before they join the Kafka group of the new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.lab.embedded.worker import QUICK_MEMBERS, ConnectWorker, worker_properties, write_properties
+from tests.support.java_groups import EXACTLY_ONCE, JAR, SharedTopics, put
+from tests.support.kafka import TestBroker
+from tests.support.long_forms import LONG
+from tests.support.migration_site import run
+from tests.support.waiting import await_that
+from tests.worker.test_migration_round_trip import Files, move
+
+JOINED = "Joined group at generation"
+FORMS = {"4.3.1": {}, "4.3.1 exactly once": EXACTLY_ONCE}
+if LONG:
+    FORMS |= {"2.8.2": {}, "3.9.2": {}, "3.9.2 exactly once": EXACTLY_ONCE}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_old_worker_ends_before_it_joins(
+    broker: TestBroker, unique: str, worker_factory: Callable[..., ConnectWorker], tmp_path: Path, form: str
+) -> None:
+    topics = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
+    topics.create()
+    version, group, files = form.split(maxsplit=1)[0], topics.group("orders"), Files(topics, tmp_path)
+    once = {name: value for name, value in FORMS[form].items() if "interceptor" not in name}
+    old = {**worker_properties(broker.bootstrap_servers, group, f"{unique}-old"), **QUICK_MEMBERS, **once}
+    new = {**topics.properties(group), **FORMS[form]}
+    paths = [write_properties(tmp_path / f"{name}.properties", each) for name, each in (("old", old), ("new", new))]
+    worker = worker_factory(old, version=version)
+    file, topic = tmp_path / "source", topics.create_data_topic("source")
+    file.write_text("source first\n" * 3)
+    put(worker, "source", {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(file), "topic": topic})
+    await_that(lambda: files.values("source"), lambda found: len(found) == 3, what="read")  # REST of 2.8 has no offsets
+    worker.stop()
+    move(broker, tmp_path, "there", paths[:1], paths[1:])
+    plan = tmp_path / "there.json"
+    code, _, errors = run("cutover", plan, "--yes")
+    assert code == 0, errors
+    worker = worker_factory(new, class_path=JAR)
+    files.append(worker, "source")
+    joins = worker.log().count(JOINED)
+
+    # As a pod that is restarted again and again.
+    for _ in range(3):
+        mistaken = worker_factory(old, version=version, wait=False)
+        await_that(mistaken.log, lambda log: "ConfigException" in log, what="refused", timeout_s=120)
+        await_that(mistaken.rest.answers, lambda answers: not answers, what="without REST")
+        log = mistaken.log()
+        mistaken.kill()
+        assert f"Topic '{unique}-old-configs' supplied via the 'config.storage.topic' property is required" in log
+        assert JOINED not in log
+    files.append(worker, "source")
+    assert worker.log().count(JOINED) == joins
+    assert files.values("source") == [b"source first"] * 3 + [b"source appended"] * 2
+
+    # Back again by one command.
+    worker.stop()
+    with broker.admin() as admin:
+        await_that(admin.connect_groups, lambda alive: not alive.get(group), what="empty")
+    assert run("rollback", plan, "--yes", "--although-used")[0] == 0
+    worker = worker_factory(old, version=version)
+    worker.rest.await_state("source", "RUNNING", tasks=1)
