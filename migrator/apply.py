@@ -17,18 +17,28 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from connect_share.errors import AlreadyAppliedError, CopyError, PlanRejectedError
-from connect_share.files import Progress, Silent
+from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.facts import admin_of, read_records
+from connect_share.model.places import KeyPlaces
 from connect_share.model.records import TopicType
 from connect_share.transform.rules import SkipReason
 from connect_share.transform.sealed import Opener, SealTimes
 from migrator.bystanders import back_up, take_baseline
 from migrator.checks import check_all, copy_jobs, slices_behind, times_at_destination
-from migrator.copy.copy_job import LOCAL_ENGINE, Engine, SliceEvidence, early_engine, local_engine, producers_for
+from migrator.copy.copy_job import (
+    LOCAL_ENGINE,
+    CopyJob,
+    Engine,
+    SliceEvidence,
+    early_engine,
+    local_engine,
+    producers_for,
+)
 from migrator.plan import CopySlice
 from migrator.run import Followed, Manifest, MigrationRun, MigrationStatus, WrittenTopic
 from migrator.topic_fence import fence_destination
@@ -134,6 +144,7 @@ def _copy(run: MigrationRun, engine: Engine, progress: Progress, *, resumed: boo
     done = {evidence.slice_name for evidence in manifest.evidence}
     times = times_at_destination(run, starts)
     jobs = [job for job in copy_jobs(run, starts, times, resumed=resumed) if job.slice_.name not in done]
+    jobs = _without_replaced(run, jobs, progress)
     _logger.info("run %s: copying %d slices with the %s engine", plan.run_id, len(jobs), manifest.engine)
     progress.phase(f"starting the {manifest.engine} engine", 0)
     saved_s = -math.inf
@@ -166,6 +177,34 @@ def _copy(run: MigrationRun, engine: Engine, progress: Progress, *, resumed: boo
     run.save(manifest)
     _logger.info("run %s: %d records written", plan.run_id, manifest.records_written)
     return manifest
+
+
+def _without_replaced(run: MigrationRun, jobs: Sequence[CopyJob], progress: Progress) -> list[CopyJob]:
+    """Return the jobs, each with the keys whose record that counts is in another partition: one of each is copied."""
+    replaced: dict[str, frozenset[bytes]] = {}
+    for index, source in enumerate(run.plan.sources):
+        for topic_type, topic in source.topics.items():
+            if topic_type is TopicType.CONFIG or len(topic.partitions) == 1 or topic.counts.several == 0:
+                continue
+            transform, ranges = source.transform(topic_type), topic.ranges()
+            opener = Opener(run.source_sealing(index), transform)
+            places = KeyPlaces(partial(int, len(ranges)))
+            progress.phase(f"reading {topic.topic}", sum(part.end - part.start for part in ranges))
+            for record in counted(read_records(run.workers[index], ranges, topic.isolation), progress.advance):
+                original = transform.original_key(record.key)
+                opened = opener.open(record) if isinstance(original, bytes) else None
+                if opened is not None and isinstance(original, bytes):
+                    places.take(original, opened)
+            names = {
+                job.slice_.offset_range.partition: job.slice_.name for job in jobs if _is_of(job, index, topic_type)
+            }
+            replaced |= {names[at]: keys for at, keys in places.replaced().items() if at in names}
+    found = ((job, replaced.get(job.slice_.name)) for job in jobs)
+    return [replace(job, slice_=replace(job.slice_, replaced=keys)) if keys else job for job, keys in found]
+
+
+def _is_of(job: CopyJob, index: int, topic_type: TopicType) -> bool:
+    return (job.slice_.source_index, job.slice_.topic_type) == (index, topic_type)
 
 
 def _require_still_there(run: MigrationRun, manifest: Manifest) -> None:

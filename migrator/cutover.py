@@ -318,13 +318,13 @@ class Rollback:
     """The effect of a rollback.
 
     Attributes:
-        removals: per topic the keys whose newest record the plan wrote.
+        removals: per topic the keys whose newest record in a partition the plan wrote, and the partition.
         newer: per topic and connector how many keys others have written since; they stay.
         times: when the newest sealed values were written, by whole key.
         unsealed: target states put back at the sources.
     """
 
-    removals: dict[TopicType, list[bytes]] = field(default_factory=dict)
+    removals: dict[TopicType, list[tuple[bytes, int]]] = field(default_factory=dict)
     by_connector: Counter[tuple[TopicType, str | None]] = field(default_factory=Counter)
     newer: Counter[tuple[TopicType, str | None]] = field(default_factory=Counter)
     times: dict[TopicType, dict[bytes, int]] = field(default_factory=dict, repr=False)
@@ -422,7 +422,7 @@ def _find(run: MigrationRun, progress: Progress, *, dry_run: bool) -> Rollback:
                 if original == MARKER[0] or record.value is None or removed:
                     continue
                 if identity(record, stamped=stamped) in copies:
-                    found.removals[topic_type].append(record.key or b"")
+                    found.removals[topic_type].append((record.key or b"", part.partition))
                     found.by_connector[key] += 1
                 else:
                     found.newer[key] += 1
@@ -479,7 +479,7 @@ def _newest(
     return newest
 
 
-def _removals(run: MigrationRun, found: Rollback) -> Iterator[tuple[int, Record]]:
+def _removals(run: MigrationRun, found: Rollback) -> Iterator[tuple[int, Record, int]]:
     """Yield removals, as the new workers accept them, and behind sealed ones tombstones: the cleaner takes both."""
     for topic_type, keys in found.removals.items():
         topic = run.plan.destination.topics[topic_type].topic
@@ -487,16 +487,16 @@ def _removals(run: MigrationRun, found: Rollback) -> Iterator[tuple[int, Record]
         for index, source in enumerate(run.plan.sources):
             transform = source.transform(topic_type)
             sealers[transform.prefix] = Sealer(run.destination_sealing(index), transform, found.times[topic_type])
-        for key in keys:
+        for key, place in keys:
             parts, record = split_key(topic_type, key), tombstone(topic_type, topic, key)
             sealer = sealers[prefix_of(None if parts is None else parts[0])]
             if sealer.is_on:
                 record = replace(record, timestamp_ms=OLDEST_MS)
-                yield 0, _sealed(sealer, record)
-            yield 0, record
+                yield 0, _sealed(sealer, record), place
+            yield 0, record, place
         if topic_type is TopicType.CONFIG and keys:
             for prefix, sealer in sorted(sealers.items()):
-                yield 0, _sealed(sealer, marker(topic, prefix))
+                yield 0, _sealed(sealer, marker(topic, prefix)), 0
 
 
 def _sealed(sealer: Sealer, record: Record) -> Record:

@@ -115,19 +115,22 @@ class MovedSource:
         """Whether a tombstone follows each removal: no worker is left that would refuse it, and the cleaner takes both."""
         return self.plan.sealing is not None and self.plan.only_connectors is None
 
-    def outgoing(self, records: Iterable[Record]) -> Iterator[tuple[int, Record]]:
-        """Yield records as they are written to the source, with its index; sealed later than what is there now."""
+    def outgoing(self, records: Iterable[Record]) -> Iterator[tuple[int, Record, int]]:
+        """Yield records as they are written to their partition of the source; sealed later than what is there now.
+
+        Before each is the index of the source, behind it the partition.
+        """
         steps: dict[str, TopicSeals | None] = {}
         for record in records:
             if record.topic not in steps:
                 steps[record.topic] = self._step(record.topic)
             step = steps[record.topic]
             if step is None:
-                yield self.index, record
+                yield self.index, record, record.partition
                 continue
-            yield self.index, replace(record, value=step.seal(record.key or b"", record.value))
+            yield self.index, replace(record, value=step.seal(record.key or b"", record.value)), record.partition
             if record.value is None and self.leaves_tombstones:
-                yield self.index, record
+                yield self.index, record, record.partition
 
     def _step(self, topic: str) -> TopicSeals | None:
         """Return what seals for a topic, after what it holds now; ``None``: nothing is sealed."""
@@ -343,6 +346,6 @@ def _removals(source: MovedSource, topic_type: TopicType) -> Iterator[Record]:
             moved = record.offset < copied.get(record.partition, 0) or (key, record.value) in stops
             if record.value is not None and moved:
                 removed = True
-                yield tombstone(topic_type, topic, key)
+                yield replace(tombstone(topic_type, topic, key), partition=record.partition)
     if topic_type is TopicType.CONFIG and removed:
         yield marker(topic, source.prefix)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self, TypeVar
 
@@ -188,6 +188,7 @@ class CopySlice:
         source_index: place of the source cluster in the plan.
         transform: from old keys to new ones.
         fold: re-emit the state (``--mode state``) instead of every record.
+        replaced: original keys whose record that counts is in another partition: theirs are left out.
     """
 
     source_index: int
@@ -198,6 +199,7 @@ class CopySlice:
     destination_partitions: int
     transform: KeyTransform
     fold: bool = False
+    replaced: frozenset[bytes] = field(default=frozenset(), repr=False)
 
     @property
     def name(self) -> str:

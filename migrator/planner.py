@@ -408,6 +408,11 @@ def _warnings_of(topic: str, counter: RecordCounter, *, is_shared: bool) -> Iter
     for reason in _WARNED_REASONS:
         if reason in skipped and not (is_shared and reason in _EXPECTED_WHEN_SHARED):
             yield f"{topic}: {skipped[reason]} record(s) are left behind: each {reason.explanation}"
+    if several := counter.counts().several:
+        yield (
+            f"{topic}: {several} key(s) have records in several partitions, as after partitions were added: of each the "
+            "newest record by time is copied, so the destination has one. A worker that starts on the source may take another"
+        )
     if counter.undated:
         yield f"{topic}: {counter.undated} record(s) have the timestamp 0 (1970) and will get that of the write"
 

@@ -114,6 +114,15 @@ class KeyPlaces:
         counts = None if found is None else counting(found.values(), record.key or b"", self.partitions())
         return counts is not None and counts.partition != record.partition
 
+    def replaced(self) -> dict[int, frozenset[bytes]]:
+        """Return for each partition the original keys whose record that counts lies in another one."""
+        found: dict[int, set[bytes]] = {}
+        for key, each in self._several.items():
+            wire_key = next(iter(each.values())).key or b""
+            for at in each.keys() - {counting(each.values(), wire_key, self.partitions()).partition}:
+                found.setdefault(at, set()).add(key)
+        return {at: frozenset(keys) for at, keys in found.items()}
+
     def in_several(self) -> list[bytes]:
         """Return the original keys that have living records in several partitions."""
         return [key for key in self._several if len(self.living(key)) > 1]

@@ -10,6 +10,7 @@ from connect_share.errors import PlanRejectedError, UnreadableHeadersError
 from connect_share.kafka.client import Message, headers_of, to_record, to_whole_record
 from connect_share.model.keys import connector_of
 from connect_share.model.records import Record, TopicType
+from connect_share.model.removal import BARRIER_RECORDS
 from connect_share.sealing.cipher import is_sealed
 from connect_share.transform.rules import KeyTransform, RecordCounts, SkipReason
 from connect_share.transform.sealed import Opener, Sealing
@@ -46,9 +47,19 @@ class RecordCounter:
         self.undated = 0
         self.connectors: set[str] = set()
         self._known: set[bytes] = set()
+        self._mark = BARRIER_RECORDS[transform.topic_type][0]
+        self._keys: dict[int, set[int]] = {}
+        """Hashes of the keys of each partition."""
 
     def count_batch(self, batch: Sequence[Message]) -> None:
         """Count a batch as :meth:`count` does, without a record for each ordinary message."""
+        if self._transform.topic_type is not TopicType.CONFIG:
+            own, _ = self._transform.sure_beginnings
+            for message in batch:
+                name: Any = message.key()
+                wanted = name is not None and (name.startswith(own) if own else self._transform.takes(name))
+                if wanted and not name.endswith(self._mark):
+                    self._keys.setdefault(message.partition() or 0, set()).add(hash(name))
         if self.opener.is_on:
             for message in batch:
                 self.count(to_whole_record(message))
@@ -138,4 +149,5 @@ class RecordCounter:
             tombstones=self._tombstones,
             bytes_to_write=self._bytes,
             skipped=dict(sorted(self._skipped.items(), key=lambda item: item[0].value)),
+            several=sum(map(len, self._keys.values())) - len(set[int]().union(*self._keys.values())),
         )

@@ -52,6 +52,7 @@ class SkipReason(enum.Enum):
     OTHER_JOB = "other_job"
     NO_JOB = "no_job"
     REFUSED = "refused"
+    REPLACED = "replaced"
 
     @property
     def explanation(self) -> str:
@@ -70,6 +71,7 @@ _EXPLANATIONS: Final[Mapping[SkipReason, str]] = {
     SkipReason.OTHER_JOB: "belongs to another connector than the one to be moved",
     SkipReason.NO_JOB: "belongs to no connector, and one connector only is to be moved",
     SkipReason.REFUSED: "is refused by the group's own workers, too: a sealed group has not sealed it, or it is an old value",
+    SkipReason.REPLACED: "lies in another partition than the newest record of its key, which is copied",
 }
 
 
@@ -272,6 +274,7 @@ class RecordCounts(BaseModel):
         tombstones: how many of those have no value.
         bytes_to_write: keys and values of those, new keys counted.
         skipped: per reason, see :class:`migrator.SkipReason`.
+        several: keys with records in several partitions; ``None``: not counted.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -281,3 +284,4 @@ class RecordCounts(BaseModel):
     tombstones: Count = 0
     bytes_to_write: Count = 0
     skipped: dict[SkipReason, Count] = Field(default_factory=dict)
+    several: Count | None = None

@@ -208,6 +208,8 @@ def rewritten(
     """Yield what a slice writes, in order, with the new keys, not sealed yet; ``tally`` counts what was read and left out."""
     transform, before_sealing = slice_.transform, resealer.sealer.before_sealing
     opened = resealer.opener.open_all(tally.count_read(records, on_progress), tally.skipped)
+    if slice_.replaced:
+        opened = _without_replaced(slice_, opened, tally)
     if slice_.fold:
         yield from map(before_sealing, fold_state(transform, opened, tally.skipped))
         return
@@ -217,6 +219,14 @@ def rewritten(
             tally.skipped[answer.reason] += 1
         else:
             yield before_sealing(answer)
+
+
+def _without_replaced(slice_: CopySlice, records: Iterable[Record], tally: Tally) -> Iterator[Record]:
+    for record in records:
+        if slice_.transform.original_key(record.key) in slice_.replaced:
+            tally.skipped[SkipReason.REPLACED] += 1
+        else:
+            yield record
 
 
 class PendingCopy:
@@ -360,7 +370,7 @@ class CopyJob:
         """Return whether every record is copied as it is but for its key; ``existing``: as for :meth:`begin`."""
         opens = self.source_sealing.keys is not None
         seals = self.sealing.keys is not None and self.slice_.transform.destination is not None
-        return not (self.slice_.fold or (existing and existing.found) or opens or seals)
+        return not (self.slice_.fold or self.slice_.replaced or (existing and existing.found) or opens or seals)
 
     def resealer(self, existing: ExistingRecords | None = None) -> Resealer:
         """Return a new way of its values, after what an interrupted copy has left."""

@@ -13,8 +13,8 @@ from connect_share.model.records import Record, TopicType
 from connect_share.sealing.cipher import Cipher
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
-from tests.support.migration_site import PARTITIONS, Site, pair
-from tests.support.sealed_sites import done, worker
+from tests.support.migration_site import PARTITIONS, Site, pair, run
+from tests.support.sealed_sites import done, planned, worker
 
 OFFSET, STATUS, CONFIG = TopicType.OFFSET, TopicType.STATUS, TopicType.CONFIG
 NOW = 1_760_000_000_000
@@ -71,14 +71,18 @@ class Scattered:
 
     def living(self, topic_type: TopicType) -> dict[bytes, dict[int, bytes]]:
         """Return the newest values of each of the group's keys, by partition; those of removed ones are left out."""
-        found: dict[bytes, dict[int, bytes]] = {}
-        for record in self.site.read(self.site.topic(self.who, topic_type)):
-            if record.key is not None and record.key.startswith(self.prefix.encode()):
-                places = found.setdefault(record.key, {})
-                places.pop(record.partition, None)
-                if record.value is not None:
-                    places[record.partition] = record.value
-        return {key: places for key, places in found.items() if places}
+        return living(self.site, self.who, topic_type, self.prefix)
+
+
+def living(site: Site, who: str, topic_type: TopicType, prefix: str) -> dict[bytes, dict[int, bytes]]:
+    found: dict[bytes, dict[int, bytes]] = {}
+    for record in site.read(site.topic(who, topic_type)):
+        if record.key is not None and record.key.startswith(prefix.encode()):
+            places = found.setdefault(record.key, {})
+            places.pop(record.partition, None)
+            if record.value is not None:
+                places[record.partition] = record.value
+    return {key: places for key, places in found.items() if places}
 
 
 def state(path: Path) -> tuple[dict[bytes, int | None], dict[int, int]]:
@@ -108,7 +112,8 @@ def test_stores_and_console_follow_the_rule_and_the_console_says_so(site: Site, 
     assert f"{len(NUMBERS)} keys of one in several partitions" in shown.err
 
 
-def test_reset_offsets_leaves_nothing(site: Site, plain: Scattered, call: Any) -> None:
+def test_reset_offsets_leaves_nothing(site: Site, plain: Scattered, call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(site.folder)  # there the backup goes
     path = site.worker_file("shared", "one", sharing=True)
     told = call("reset", "offsets", "c", "-w", path, "--yes", "--force", "--backup-dir", site.folder)
     assert told.code == 0, told.err
@@ -167,3 +172,33 @@ def test_orphans_are_removed_from_every_partition(site: Site, call: Any) -> None
     told = call("repair", "orphans", "-w", path, "--offsets", "--yes")
     assert told.code == 0, told.err
     assert scattered.living(OFFSET) == scattered.living(STATUS) == {}
+
+
+@pytest.mark.parametrize("mode", ["mirror", "state"])
+def test_a_move_leaves_one_record_of_each_key(site: Site, mode: str) -> None:
+    """What ``check startup`` and ``get`` advise: then a worker without any rule has the same state."""
+    scattered = Scattered(site, "", "own")
+    scattered.lay()
+    source, destination = site.worker_file("own", "orders", sharing=False), site.shared("new")
+    plan = planned(site, source, destination, "--mode", mode)
+    warnings = [each for each in json.loads(plan.read_text())["warnings"] if "in several partitions" in each]
+    assert [f"{len(NUMBERS)} key(s)" in each for each in warnings] == [True, True]
+    kinds = [(each, number) for each in (OFFSET, STATUS) for number in NUMBERS]
+    expected = {b"new." + scattered.key(*each): scattered.value(*each, 1) for each in kinds}
+    found = living(site, "shared", OFFSET, "new.") | living(site, "shared", STATUS, "new.")
+    assert {key: [*places.values()] for key, places in found.items()} == {key: [each] for key, each in expected.items()}
+    assert state(destination) == EXPECTED
+    code, _, errors = run("verify", plan)
+    assert code == 0, errors
+    code, _, errors = run("cutover", plan, "--seal", "remove", "--yes")
+    assert code == 0, errors
+    assert scattered.living(OFFSET) == scattered.living(STATUS) == {}
+    backup = plan.with_name(f"{plan.stem}.backup.avro")
+    code, _, errors = run("restore", backup, "--destination-worker-config", source, "--yes")
+    assert code == 0, errors
+    for kind in (OFFSET, STATUS):
+        put_back = {key: [*places.values()] for key, places in scattered.living(kind).items()}
+        assert put_back == {scattered.key(kind, number): [scattered.value(kind, number, 1)] for number in NUMBERS}
+    code, _, errors = run("rollback", plan, "--yes")
+    assert code == 0, errors
+    assert living(site, "shared", OFFSET, "new.") == living(site, "shared", STATUS, "new.") == {}
