@@ -14,6 +14,7 @@ from connect_share.errors import InvalidClusterGroupIdError as InvalidClusterGro
 from connect_share.errors import KeyFormatError as KeyFormatError
 from connect_share.errors import LiveMembersError as LiveMembersError
 from connect_share.errors import LogFailedError as LogFailedError
+from connect_share.errors import LostTopicError as LostTopicError
 from connect_share.errors import NotStartedError as NotStartedError
 from connect_share.errors import OpenTransactionError as OpenTransactionError
 from connect_share.errors import PartitionCountError as PartitionCountError

@@ -97,6 +97,10 @@ class TopicMissingError(TopicError):
     """The topic does not exist and may not, or could not, be created."""
 
 
+class LostTopicError(TopicMissingError):
+    """The topic is gone, or was made anew, while others of its set have what belongs to it: it is lost, not empty."""
+
+
 class TopicNotCompactedError(TopicError):
     """``cleanup.policy`` is not exactly ``compact``: records would be lost sooner or later."""
 

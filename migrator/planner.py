@@ -32,6 +32,7 @@ from connect_share.kafka.facts import (
     require_no_open_transaction,
     require_topic,
 )
+from connect_share.kafka.lost import require_none_lost
 from connect_share.model.keys import split_key
 from connect_share.model.records import TopicType
 from connect_share.replay import replay_config
@@ -314,6 +315,7 @@ _WARNED_REASONS: Final = (SkipReason.NO_KEY, *_EXPECTED_WHEN_SHARED, SkipReason.
 def _plan_destination(
     admin: Admin, worker: WorkerConfig, kafka_cluster_id: str | None
 ) -> tuple[Destination, dict[TopicType, TopicFacts], dict[TopicType, int], list[str]]:
+    require_none_lost(admin, {topic_type: worker.topic(topic_type) for topic_type in TopicType})
     facts = read_facts(admin, {worker.topic(topic_type) for topic_type in TopicType})
     existing: dict[TopicType, TopicFacts] = {}
     topics: dict[TopicType, DestinationTopic] = {}

@@ -163,12 +163,14 @@ class RestoreRequest:
         from_group: ``group.id`` of the cluster whose records are meant.
         from_plain: restore the records with plain keys.
         at_ms: of a folder that a continuous backup writes: the newest moment that is not later; ``None``: the last.
+        only: the kind of topic that is put back; ``None``: all three.
     """
 
     connectors: frozenset[str] | None = None
     from_group: str | None = None
     from_plain: bool = False
     at_ms: int | None = None
+    only: TopicType | None = None
 
 
 def describe_origin(origin: Origin) -> str:
@@ -279,7 +281,9 @@ class Restore:
     @property
     def stopped(self) -> StoppedGroup:
         """The group whose keys are written."""
-        return StoppedGroup(self.worker, self.worker.cluster_group_id, self.worker.group_id, "destination")
+        return StoppedGroup(
+            self.worker, self.worker.cluster_group_id, self.worker.group_id, "destination", may_miss=True
+        )
 
     def preview(self, progress: Progress | None = None) -> RestorePreview:
         """Compare the backup with what the destination holds now; writes nothing.
@@ -469,6 +473,9 @@ def prepare_restore(
     group = ClusterGroupId(worker.group_id) if worker.sharing_enabled else None
     filled = frozenset(number for number, count in enumerate(file.sections) if count)
     origin = choose_origin(file.contents, filled, worker, request)
+    if request.only is not None:
+        topics = {kind: number for kind, number in origin.topics.items() if kind is request.only}
+        origin = origin.model_copy(update={"topics": topics})
     names = origin.connectors if request.connectors is None else request.connectors
     own = None if origin.plain else str(origin.group_id)
     transforms = {topic_type: KeyTransform.between(topic_type, own, group, names) for topic_type in TopicType}
@@ -492,7 +499,8 @@ def _moment(text: str) -> int:
 def _restore(arguments: argparse.Namespace, _: Output) -> Steps:
     """Show what would change, ask, put the records back, compare."""
     names = None if arguments.connectors is None else frozenset(arguments.connectors)
-    request = RestoreRequest(names, arguments.from_group, arguments.from_plain, arguments.at)
+    only = None if arguments.only is None else TopicType(arguments.only)
+    request = RestoreRequest(names, arguments.from_group, arguments.from_plain, arguments.at, only)
     with ProgressLine(sys.stderr) as progress:
         restore = prepare_restore(arguments.file, arguments.destination, request, progress)
         preview = restore.preview(progress)
@@ -611,6 +619,11 @@ def _add_options(parser: Parser) -> None:
         metavar="NAME",
         action="append",
         help="this connector only, may be repeated; names are exact",
+    )
+    parser.add_argument(
+        "--only",
+        choices=[each.value for each in TopicType],
+        help="this topic's records only, such as of one that is lost",
     )
     parser.add_argument("--from-group", metavar="GROUP", help="restore the records of this group of the backup")
     parser.add_argument("--from-plain", action="store_true", help="restore the records with plain keys")

@@ -35,8 +35,8 @@ from connect_share.kafka.facts import (
     require_keys_of,
     require_no_live_workers,
     require_no_open_transaction,
-    require_topic,
 )
+from connect_share.kafka.lost import require_topics
 from connect_share.kafka.write import write_records
 from connect_share.model.keys import own_key
 from connect_share.model.places import KeyPlaces
@@ -102,14 +102,14 @@ class StoppedGroup:
         group: whose records; ``None``: those with plain keys.
         group_id: of its workers.
         side: what messages call the group.
-        remedy: what to do about a missing topic; ``None``: it may be missing.
+        may_miss: a topic of it may be missing.
     """
 
     worker: WorkerConfig
     group: Group
     group_id: str
     side: str
-    remedy: str | None = None
+    may_miss: bool = False
 
     @property
     def topics(self) -> dict[TopicType, str]:
@@ -138,9 +138,9 @@ class StoppedGroup:
 
     def _facts(self, admin: Admin) -> dict[TopicType, TopicFacts]:
         require_no_live_workers(admin, self.group_id, side=self.side)
+        if not self.may_miss:
+            require_topics(admin, self.topics)
         found = read_facts(admin, self.topics.values())
-        for topic in self.topics.values() if self.remedy is not None else ():
-            require_topic(found, topic, remedy=self.remedy or "")
         return {topic_type: found[topic] for topic_type, topic in self.topics.items() if topic in found}
 
     def is_own(self, topic_type: TopicType, key: bytes | None) -> bool:

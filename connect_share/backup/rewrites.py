@@ -33,13 +33,14 @@ from typing import ClassVar
 
 from connect_share.backup.rewrite import Facts, NewestDigests, Placed, Rewrite, Rewritten, StoppedGroup, still_written
 from connect_share.checks.order import Order
-from connect_share.checks.orphans import orphans_of
+from connect_share.checks.orphans import is_lost, orphans_of
 from connect_share.checks.sources import GroupRecords, GroupState
 from connect_share.console import PLAIN, Group
 from connect_share.contents.groups import GroupFold
 from connect_share.errors import AlreadyAppliedError, ConfigError, ConnectShareError, CopyError
 from connect_share.files import Progress
 from connect_share.kafka.facts import TopicFacts
+from connect_share.kafka.lost import lost_topic
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import (
@@ -137,7 +138,7 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
     @property
     def stopped(self) -> StoppedGroup:
         """The group."""
-        return StoppedGroup(self.worker, self.group, self.group_id, "retired", "check the worker file")
+        return StoppedGroup(self.worker, self.group, self.group_id, "retired")
 
     def look(self, progress: Progress | None = None) -> dict[TopicType, TopicContent]:
         """Return what there is and what would be removed; writes nothing.
@@ -162,7 +163,17 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
                 f"Give the group's own worker file, with its keys in {KEYS_PROPERTY}",
                 property_name=KEYS_PROPERTY,
             )
+        self._require_not_lost(found)
         return found
+
+    def _require_not_lost(self, found: dict[TopicType, TopicContent]) -> None:
+        """Refuse where the worker file vouches for the group, or no other group is there: it is no orphan then."""
+        config, length = found[TopicType.CONFIG], len(prefix_of(self.group))
+        is_orphan = self.group != self.worker.cluster_group_id and config.groups
+        named = any(connector_of(TopicType.CONFIG, key[length:]) for key in config.keys)
+        if not is_orphan and not named and any(topic.due for topic in found.values()):
+            what = f"has no record that names a connector of {self.stopped.shown}, and other topics have"
+            raise lost_topic(TopicType.CONFIG, config.facts.topic, what)
 
     def _read_topic(self, topic_type: TopicType, facts: TopicFacts, progress: Progress) -> TopicContent:
         is_own_file = self.group is not None and self.group == self.worker.cluster_group_id
@@ -266,7 +277,15 @@ def plan_order(state: GroupState, _: Mapping[TopicType, str]) -> Mending:
 
 
 def plan_orphans(state: GroupState, topics: Mapping[TopicType, str], *, with_offsets: bool) -> Mending:
-    """Return removals of what belongs to no connector; source offsets only where that is wanted."""
+    """Return removals of what belongs to no connector; source offsets only where that is wanted.
+
+    Raises:
+        LostTopicError: all belongs to none, for the config topic was made anew, or emptied.
+    """
+    if is_lost(state):
+        raise lost_topic(
+            TopicType.CONFIG, topics[TopicType.CONFIG], "has no record that names a connector, others have"
+        )
     orphans, group = orphans_of(state, topics), state.group
     kinds = [each for each in topics if with_offsets or each is not TopicType.OFFSET]
     keys = [(topic_type, original) for topic_type in kinds for original in orphans.keys(topic_type)]
@@ -304,9 +323,7 @@ class Repair(Rewrite[Seen]):
     @property
     def stopped(self) -> StoppedGroup:
         """The group."""
-        worker = self.worker
-        remedy = "so there is nothing to repair"
-        return StoppedGroup(worker, worker.cluster_group_id, worker.group_id, "repaired", remedy)
+        return StoppedGroup(self.worker, self.worker.cluster_group_id, self.worker.group_id, "repaired")
 
     def _read(self, facts: Facts, progress: Progress) -> Seen:
         stopped = self.stopped
@@ -488,7 +505,7 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
     @property
     def stopped(self) -> StoppedGroup:
         """The group."""
-        return StoppedGroup(self.worker, self.group, self.worker.group_id, "sealed", "the group has no such topic")
+        return StoppedGroup(self.worker, self.group, self.worker.group_id, "sealed")
 
     def _read(self, facts: Facts, progress: Progress) -> dict[TopicType, ResealTopic]:
         return {topic_type: self._read_topic(topic_type, topic, progress) for topic_type, topic in facts.items()}

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity, named, of_group, place
 from connect_share.checks.sources import CheckSources, GroupState
-from connect_share.console import plural
+from connect_share.console import plural, shown_group
+from connect_share.errors import LostTopicError
+from connect_share.kafka.lost import GONE, LOST, way_back
 from connect_share.model.keys import ConfigKey, StatusKey, connector_of, parse
 from connect_share.model.records import TopicType
 from connect_share.model.removal import is_removal
@@ -43,6 +45,41 @@ class Orphans:
             _STATUS: [*self.statuses, *self.tasks, *self.topics],
             _OFFSET: [*self.offsets],
         }[topic_type]
+
+
+def is_lost(state: GroupState) -> bool:
+    """Return whether statuses or offsets are there, and no record of the config topic names a connector, removed or not."""
+    named = any(connector_of(_CONFIG, original) for original in state.kept.history.latest)
+    others = bool(state.kept.status_ms or state.offsets.raw or state.sealed)
+    return others and not named and _CONFIG not in state.sealed
+
+
+def find_lost(sources: CheckSources) -> list[Finding]:
+    """Return the topic that is lost: for all groups, or for each that a worker file or live workers vouch for.
+
+    What only statuses or offsets speak of, beside configurations of others, anybody can have invented: it is an orphan.
+    """
+    try:
+        topics = sources.state.topics
+    except LostTopicError as error:
+        (topic_type,) = (each for each, topic in sources.topic_set.topics.items() if topic == error.topic)
+        return [_lost(sources, topic_type, GONE)]
+    lost = [state for state in sources.state.groups if _CONFIG in topics and is_lost(state)]
+    what = "has no record that names a connector, and statuses or offsets do: it was made anew, or emptied"
+    if lost and len(lost) == len(sources.state.groups):
+        return [_lost(sources, _CONFIG, what)]
+    own = sources.topic_set.worker_group or ()
+    vouched = [each.group for each in lost if each.group in own or sources.members_of(each.group)]
+    return [replace(_lost(sources, _CONFIG, what), group=shown_group(group)) for group in vouched]
+
+
+def _lost(sources: CheckSources, topic_type: TopicType, what: str) -> Finding:
+    why, command = (
+        "workers that start on it begin anew",
+        f"connect-share restore BACKUP -w FILE --only {topic_type.value}",
+    )
+    topic, what = sources.topic_set.topics[topic_type], f"is lost, not empty: it {what}"
+    return Finding(LOST, Severity.ERROR, topic, what, why, way_back(topic_type), f"{command} --dry-run")
 
 
 def orphans_of(state: GroupState, read: Collection[TopicType]) -> Orphans:
@@ -133,7 +170,7 @@ def find(topics: Mapping[TopicType, str], state: GroupState, members: int | None
     orphans = orphans_of(state, topics)
     for attribute, topic_type, kind, severity, what, why in _KINDS:
         keys: Mapping[bytes, str] = getattr(orphans, attribute)
-        if keys:
+        if keys and not is_lost(state):
             yield Finding(
                 kind,
                 severity,
@@ -143,7 +180,8 @@ def find(topics: Mapping[TopicType, str], state: GroupState, members: int | None
                 "remove them, unless such a connector is about to be made again",
                 f"connect-share repair orphans -w FILE{' --offsets' if topic_type is _OFFSET else ''}",
             )
-    is_empty = _CONFIG in topics and _CONFIG not in state.sealed and not state.config.connectors()
+    is_known = _CONFIG in topics and _CONFIG not in state.sealed
+    is_empty = is_known and not state.config.connectors() and state.config.moved is None
     if is_empty and not members:
         yield Finding(
             "orphan-group",
@@ -152,13 +190,18 @@ def find(topics: Mapping[TopicType, str], state: GroupState, members: int | None
             f"{plural(sum(state.records.values()), 'record')} and no connector"
             + ("" if members is None else ", and no worker of it is alive"),
             "every start of every group on these topics reads them",
-            "if the cluster is gone for good, remove what is left of it",
-            None if state.group is None else f"connect-share delete group {shlex.quote(state.group)} -w FILE --dry-run",
+            "check a group that is in use with its own worker file: its configurations may be lost. If it is gone for good, "
+            "remove what is left of it",
+            None
+            if state.group is None or is_lost(state)
+            else f"connect-share delete group {shlex.quote(state.group)} -w FILE --dry-run",
         )
 
 
 def _in_groups(sources: CheckSources) -> Iterator[Finding]:
-    for state in sources.groups:
+    yield from (lost := find_lost(sources))
+    gone = {each.group for each in lost}
+    for state in [] if None in gone else [each for each in sources.groups if shown_group(each.group) not in gone]:
         yield from of_group(state.group, find(sources.state.topics, state, sources.members_of(state.group)))
 
 

@@ -8,6 +8,7 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -37,6 +38,7 @@ from connect_share.kafka.create import (
     topic_specs,
 )
 from connect_share.kafka.descriptions import BrokerDescription, NewTopicRequest, PartitionDescription, TopicDescription
+from connect_share.kafka.lost import GONE, LOST, lost_beside, way_back
 from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.kafka.shared_set import TopicDifference, setting_differences
 from connect_share.model.records import TopicType
@@ -123,6 +125,7 @@ class FindingKind(enum.Enum):
     """The kinds of findings: the name, which is public, severity, why it matters, and whether the remedy is a command."""
 
     MISSING = "missing", _E, _STOPS, True
+    LOST_TOPIC = LOST, _E, "workers that make it anew lose what the others still have", False
     CANNOT_BE_CREATED = "cannot-be-created", _E, _STOPS, False
     NO_LEADER = "no-leader", _E, _STOPS, False
     PARTITION_COUNT = "partition-count", _E, _STOPS, False
@@ -159,6 +162,7 @@ class WatchedTopic:
         needed_by: the effect of a missing topic.
         internal: Kafka creates it when it is first used.
         unclean_wanted: the worker file asks for unclean elections.
+        lost: it is missing while others of the set have records.
     """
 
     topic: str
@@ -169,13 +173,15 @@ class WatchedTopic:
     internal: bool = False
     single_partition: bool = False
     unclean_wanted: bool = False
+    lost: bool = False
 
     def finding(self, kind: FindingKind, what: str, remedy: str, partition: int | None = None) -> Finding:
         """Return a finding about this topic; ``what`` is without its name."""
         where = self.topic if partition is None else f"{self.topic}[{partition}]"
         name, severity, why, is_command = kind.value
         command = remedy if is_command else None
-        return Finding(f"{_ID}{name}", severity, where, what, why, remedy, command, partition=partition)
+        kind_id = name if name == LOST else f"{_ID}{name}"
+        return Finding(kind_id, severity, where, what, why, remedy, command, partition=partition)
 
 
 @dataclass(frozen=True)
@@ -267,7 +273,9 @@ def _of_policy(facts: ClusterFacts, watched: WatchedTopic, configs: Mapping[str,
 
 def _missing(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[Finding]:
     up = len(facts.brokers)
-    if watched.replicas is not None and watched.replicas > up:
+    if watched.lost:
+        yield watched.finding(FindingKind.LOST_TOPIC, f"is lost, not empty: it {GONE}", watched.create)
+    elif watched.replicas is not None and watched.replicas > up:
         yield watched.finding(
             FindingKind.CANNOT_BE_CREATED,
             f"does not exist and cannot be created: {watched.factor_from} is {watched.replicas} and "
@@ -368,6 +376,10 @@ def inspect_topics(
     looked_at = tuple(topic.topic for topic in watched)
     facts, watched = _asked(admin, watched, notes)
     facts = replace(facts, fenced_by=fenced_by)
+    with suppress(BrokerError):  # without leaders it is not known where topics end
+        for topic_type in lost_beside(admin, {spec.topic_type: spec.topic for spec in specs}):
+            at = next(number for number, spec in enumerate(specs) if spec.topic_type is topic_type)
+            watched[at] = replace(watched[at], lost=True, create=way_back(topic_type))
     watched = [topic for topic in watched if not _granted_anyway(admin, facts, topic, notes)]
     findings, reassignment = find(facts, watched), plan_replicas(facts, watched)
     return Inspection(looked_at, findings, reassignment, tuple(_differences(facts, specs, watched)), tuple(notes))

@@ -7,9 +7,11 @@ from typing import Any, Final
 
 from connect_share.checks.check import add_check_options, all_checks
 from connect_share.checks.finding import Finding, counted, exit_code, finding_lines, wanted
+from connect_share.checks.orphans import find_lost
 from connect_share.checks.sources import CheckSources
 from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Result
 from connect_share.errors import AuthorizationError
+from connect_share.kafka.lost import LOST
 
 _SCANS: Final = "needs scans of the brokers' disks: connect-share check topic-ids --help"
 
@@ -26,13 +28,18 @@ def _check_all(arguments: argparse.Namespace, out: Output) -> Result:
             verdict = f"not run: {reason}" if reason is not None else counted(findings)
             out.lines(*finding_lines(findings), f"{name}: {verdict}")
 
+    lost = {each.group for each in wanted(find_lost(sources), arguments.ignore)}
     # Those of files come behind those of what lies on the topics.
     for check in sorted(all_checks(), key=lambda check: check.needs_file):
         if missing := check.missing(sources):
             note(check.name, [], f"needs {' and '.join(missing)}")
             continue
+        if None in lost and check.name != "orphans":
+            note(check.name, [], f"a topic is lost: {LOST}")
+            continue
         try:
             findings = wanted(list(check.find(sources)), arguments.ignore)
+            findings = [each for each in findings if each.id == LOST or each.group not in lost]
         except AuthorizationError as error:
             note(check.name, [], str(error))
         else:

@@ -12,10 +12,10 @@ from typing import Final
 
 from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Parser, stopped_by
 from connect_share.console.options import add_topics, topic_set_of
-from connect_share.errors import BrokerError, ConfigError, TopicMissingError
+from connect_share.errors import BrokerError, ConfigError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import topic_specs
-from connect_share.worker_config import TOPIC_PROPERTIES, TopicSet
+from connect_share.kafka.lost import require_topics
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ def _export_metrics(arguments: argparse.Namespace, out: Output) -> int:
     with ExitStack() as stack:
         stopped = stack.enter_context(stopped_by(signal.SIGTERM))
         admin = stack.enter_context(Admin(topic_set.settings, client_id=CLIENT_ID, timeout_s=arguments.timeout))
-        _require_topics(admin, topic_set)
+        require_topics(admin, topic_set.topics)
         topics = []
         for spec in topic_specs(topic_set):
             isolation = topic_set.isolation[spec.topic_type]
@@ -70,16 +70,6 @@ def _export_metrics(arguments: argparse.Namespace, out: Output) -> int:
         while not stopped.wait(1.0):
             members.look()
     return 0
-
-
-def _require_topics(admin: Admin, topic_set: TopicSet) -> None:
-    described = admin.describe_topics(topic_set.topics.values())
-    for topic_type, topic in topic_set.topics.items():
-        if topic not in described:
-            raise TopicMissingError(
-                f"topic {topic} does not exist; check {TOPIC_PROPERTIES[topic_type]} and the cluster's address",
-                topic=topic,
-            )
 
 
 class LiveMembers:

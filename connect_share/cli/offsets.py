@@ -38,6 +38,7 @@ from connect_share.errors import (
 )
 from connect_share.files import write_private_file
 from connect_share.kafka.admin import Admin
+from connect_share.kafka.lost import require_topics
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.keys import shown
 from connect_share.model.records import TopicType
@@ -56,7 +57,7 @@ from connect_share.stores.alter_offsets import (
     usable_pairs,
 )
 from connect_share.stores.connector_offsets import not_stopped, own_offsets_worker_config
-from connect_share.worker_config import TOPIC_PROPERTIES, WorkerConfig
+from connect_share.worker_config import WorkerConfig
 
 _RULES: Final = (
     "No worker of the group that is changed may be alive, and its connectors must be STOPPED. The changes are shown first, "
@@ -79,7 +80,7 @@ class Worker:
         self.path = path
         self.config = config = WorkerConfig.from_file(path)
         self._admin = stack.enter_context(Admin(config.admin_settings(), client_id=config.client_id("console")))
-        _require_topics(self._admin, {config.topic(each): TOPIC_PROPERTIES[each] for each in TopicType})
+        require_topics(self._admin, {each: config.topic(each) for each in TopicType})
         try:
             self.storage = stack.enter_context(ConnectStorage(config))
         except PlainTopicsError as error:
@@ -108,9 +109,13 @@ class Worker:
         own = own_offsets_worker_config(self.config, connector, self.state.connector_config(connector) or {})
         if own is not None:
             with Admin(own.admin_settings(), client_id=own.client_id("console")) as admin:
-                _require_topics(
-                    admin, {own.offset_storage_topic: f"offsets.storage.topic of connector {shown(connector)}"}
-                )
+                topic = own.offset_storage_topic
+                if topic not in admin.describe_topics([topic]):  # which a worker would create
+                    raise TopicMissingError(
+                        f"topic {topic} does not exist, so there are no offsets to change; check offsets.storage.topic of "
+                        f"connector {shown(connector)} and the cluster's address",
+                        topic=topic,
+                    )
         return self.storage.stored_offsets(connector)
 
     def refusals(self, connectors: Collection[str], *, force: bool) -> list[ConnectShareError]:
@@ -150,18 +155,6 @@ class Worker:
 def _place(config: WorkerConfig) -> tuple[object, ...]:
     """Return what is the same for workers that keep the offsets of a connector in the same place."""
     return config.bootstrap_servers, config.cluster_group_id, config.offset_storage_topic, config.config_storage_topic
-
-
-def _require_topics(admin: Admin, topics: dict[str, str]) -> None:
-    """Refuse topics that do not exist, which a worker would create; ``topics``: what names them."""
-    there = admin.describe_topics(topics)
-    for topic, property_name in topics.items():
-        if topic not in there:
-            raise TopicMissingError(
-                f"topic {topic} does not exist, so there are no offsets to change; check {property_name} and the cluster's "
-                "address",
-                topic=topic,
-            )
 
 
 @dataclass

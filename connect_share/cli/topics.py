@@ -10,6 +10,7 @@ from connect_share.console import Command, Output, Parser, Result, confirmed
 from connect_share.console.options import add_replication_factor, add_topics, topic_set_of
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import topic_specs
+from connect_share.kafka.lost import ALTHOUGH_LOST, require_none_lost
 from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.kafka.shared_set import PlannedTopic, create_planned, missing_brokers, plan_topics, too_few_brokers
 from connect_share.model.records import TopicType
@@ -23,6 +24,9 @@ _UNASKED: Final = "nothing was created: give --yes to create without a prompt"
 def _add_options(parser: Parser) -> None:
     add_topics(parser)
     add_replication_factor(parser)
+    parser.add_argument(
+        ALTHOUGH_LOST, action="store_true", help="make an empty topic although the others of the set have records"
+    )
 
 
 def create_topics(arguments: argparse.Namespace, out: Output) -> Result | int:
@@ -30,6 +34,8 @@ def create_topics(arguments: argparse.Namespace, out: Output) -> Result | int:
     topic_set = topic_set_of(arguments, (TopicType.CONFIG, TopicType.OFFSET, TopicType.STATUS))
     specs = topic_specs(topic_set, arguments.replication_factor)
     with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=min(arguments.timeout, _ANSWER_S)) as admin:
+        if not arguments.although_lost:
+            require_none_lost(admin, topic_set.topics)
         planned = plan_topics(admin, specs)
         lines = list(_lines(planned))
         if not all(topic.usable for topic in planned):
@@ -90,7 +96,8 @@ COMMANDS: Final = [
         create_topics,
         "create the config, offset and status topic with settings that are known to be right",
         about="Show the three topics with their settings and why each is so, then create those that do not exist, "
-        "with all replicas in sync or not at all. What exists is compared and not changed. "
+        "with all replicas in sync or not at all. What exists is compared and not changed. One that is missing while others "
+        "have records is lost, and is not made anew. "
         "Exit code 1 if nothing could be created, or an existing topic differs in what matters.",
         examples=[
             "connect-share create topics -w worker.properties --dry-run",

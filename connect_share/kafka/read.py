@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
-from connect_share.errors import BrokerError, ConnectShareError, ReadToEndTimeoutError, TopicMissingError
+from connect_share.errors import BrokerError, ConnectShareError, ReadToEndTimeoutError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import (
     Consumer,
@@ -27,9 +27,10 @@ from connect_share.kafka.client import (
     to_whole_record,
     translate,
 )
+from connect_share.kafka.lost import require_topics
 from connect_share.model.keys import ClusterGroupId, connector_of, shown, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
-from connect_share.worker_config import TOPIC_PROPERTIES, ClientSettings, Isolation, TopicSet
+from connect_share.worker_config import ClientSettings, Isolation, TopicSet
 
 CONSOLE_CLIENT_ID: Final = "connect-share-console"
 CATCH_UP_SETTINGS: Final[Mapping[str, str]] = {
@@ -517,17 +518,11 @@ def topic_ranges(admin: Admin, topic_set: TopicSet, wanted: Collection[TopicType
     """Return all partitions of topics up to their present end.
 
     Raises:
-        TopicMissingError: names the topic and the property.
+        TopicMissingError: names the topic and the property; ``LostTopicError`` where others have records.
         BrokerError: not reachable, or not allowed.
     """
     names = {topic_type: topic_set.topics[topic_type] for topic_type in wanted}
-    described = admin.describe_topics(names.values())
-    for topic_type, topic in names.items():
-        if topic not in described:
-            raise TopicMissingError(
-                f"topic {topic} does not exist; check {TOPIC_PROPERTIES[topic_type]} and the cluster's address",
-                topic=topic,
-            )
+    described = require_topics(admin, topic_set.topics, tuple(wanted))
     found: dict[TopicType, TopicRanges] = {}
     for topic_type, topic in names.items():
         partitions = [(topic, partition.id) for partition in described[topic].partitions]

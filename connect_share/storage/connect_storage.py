@@ -32,7 +32,8 @@ class ConnectStorage:
     Args:
         worker_config: a Java worker's properties, as ``WorkerConfig``.
         allow_empty: start although sharing is on and the topics hold plain records only. By default that is
-            refused: the group was never moved onto these topics, and would look empty.
+            refused: the group was never moved onto these topics, and would look empty. Also start although a topic is
+            missing and the group has records in the others: it is lost, and would be made anew, empty.
         allow_live_members: write although workers of the same Connect group are alive. By default that is refused: two
             writers would overwrite each other. A function of ``GroupMember`` allows the members it returns True for, such as
             ``ConnectGroupMember.is_own_member``.
@@ -45,7 +46,7 @@ class ConnectStorage:
         checkpoint_every_s: time between two versions of it.
 
     Raises (on entering):
-        PlainTopicsError: see ``allow_empty``.
+        PlainTopicsError, LostTopicError: see ``allow_empty``.
         TopicError: a topic is missing and cannot be created, or is not as Connect demands.
         BrokerError: the cluster cannot be reached, or refuses.
         ReadToEndTimeoutError: the end of a topic was not reached in time.

@@ -297,7 +297,7 @@ class SharedTopics:
         worker, began_s = self._worker, time.monotonic()
         admin = stack.enter_context(Admin(worker.admin_settings(), client_id=worker.client_id("shared-admin")))
         start = TopicsStart(worker, admin, stack, group_id=None, began_s=began_s)
-        start.find()
+        start.find(allow_lost=False)
         plain_topics = PlainTopicsCheck()
         hubs = {topic_type: self._hub(topic_type, start, plain_topics) for topic_type in TopicType}
         topics = ReadTopics(hubs, admin, start.guard, plain_topics)

@@ -24,7 +24,8 @@ from connect_share.errors import (
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline
 from connect_share.kafka.create import check_known_policy, topic_spec
-from connect_share.kafka.facts import TopicFacts, gather_facts, with_ends
+from connect_share.kafka.facts import TopicFacts, gather_facts, read_facts, read_records, with_ends
+from connect_share.kafka.lost import lost_topic
 from connect_share.log.first_read import SharedReader, StartContext
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, KeyWatch, RecordFeed, RecordSink
@@ -32,6 +33,7 @@ from connect_share.log.tail import OnFailed, OwnerProcess
 from connect_share.model.keys import split_key
 from connect_share.model.records import TopicType
 from connect_share.sealing import load_library
+from connect_share.sealing.cipher import removes
 from connect_share.storage.checkpoint import Checkpoint, CheckpointRejected, CheckpointWriter, own_checkpoint, proven
 from connect_share.storage.live_members import AllowLiveMembers, LiveMembersGuard
 from connect_share.stores.base import KafkaTopicBasedBackingStore, StoreOptions, WriteGuard, kafka_based_log
@@ -343,6 +345,7 @@ class TopicsStart:
     ) -> None:
         self._worker = worker
         self._admin = admin
+        self._is_many, self._group = group_id is None, worker.cluster_group_id
         self._stack = stack
         self._began_s = began_s
         self._context = StartContext()
@@ -352,16 +355,33 @@ class TopicsStart:
         self.connect_s = 0.0
         stack.callback(self.guard.stop)
 
-    def find(self) -> None:
-        """Find the topics and begin to fetch them from the beginning; their ends are asked for meanwhile."""
+    def find(self, *, allow_lost: bool) -> None:
+        """Find the topics and begin to fetch them from the beginning; their ends are asked for meanwhile.
+
+        Raises:
+            LostTopicError: one is missing, and the group, or any of many, has records in the others; unless that is allowed.
+        """
         asked_s = time.monotonic()
         descriptions = self._admin.describe_topics(self._worker.topic(topic_type) for topic_type in TopicType)
+        missing = [each for each in TopicType if self._worker.topic(each) not in descriptions]
+        if missing and not allow_lost and any(self._has_own(each) for each in TopicType if each not in missing):
+            raise lost_topic(missing[0], self._worker.topic(missing[0]))
         starts = {
             topic: {partition.id: 0 for partition in description.partitions}
             for topic, description in descriptions.items()
         }
         reader = self._reader(starts, from_the_beginning=True)
         self._set_context(with_ends(self._admin, descriptions, asked_s), reader)
+
+    def _has_own(self, topic_type: TopicType) -> bool:
+        """Read a topic for keys that live; what is not committed counts, too, for it may be in a while."""
+        living: dict[bytes, bool] = {}
+        for facts in read_facts(self._admin, [self._worker.topic(topic_type)]).values():
+            for record in read_records(self._worker, facts.ranges(), Isolation.READ_UNCOMMITTED):
+                owner = None if record.key is None else split_key(topic_type, record.key)
+                if record.key is not None and owner is not None and (self._is_many or owner[0] == self._group):
+                    living[record.key] = not removes(topic_type, record.value)
+        return any(living.values())
 
     def find_since(self, checkpoint: Checkpoint) -> None:
         """Begin to fetch what is new since a checkpoint, while it is proven that this is as good as reading everything.
@@ -510,7 +530,7 @@ class StorageStart(TopicsStart):
 
     def from_the_beginning(self, full_read_reason: str | None) -> RunningStorage:
         """Read everything; ``full_read_reason``: why a checkpoint is not used."""
-        self.find()
+        self.find(allow_lost=self._options.allow_empty)
         if self._worker.cluster_group_id is not None and not self._options.allow_empty:
             self._plain_topics = PlainTopicsCheck()
         return self._run(None, full_read_reason)

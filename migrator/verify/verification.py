@@ -28,6 +28,7 @@ from connect_share.kafka.facts import (
     require_no_open_transaction,
     require_topic,
 )
+from connect_share.kafka.lost import lost_topic
 from connect_share.kafka.read import RangeReader
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model.keys import connector_of, split_key
@@ -468,9 +469,11 @@ def _destination_side(
     run: MigrationRun, index: int, topic_type: TopicType, facts: dict[str, TopicFacts], admin: Admin
 ) -> Side:
     shared, manifest, worker = run.plan.destination.topics[topic_type], run.manifest, run.destinations[index]
-    found = require_topic(facts, shared.topic, remedy="apply the plan first")
     written = manifest.destination[topic_type].topic_id if manifest is not None else None
-    require_same_topic(found, written or shared.topic_id)
+    if written and (shared.topic not in facts or facts[shared.topic].topic_id != written):
+        raise lost_topic(topic_type, shared.topic, "had what was moved, and does not exist or was made anew")
+    found = require_topic(facts, shared.topic, remedy="apply the plan first")
+    require_same_topic(found, shared.topic_id)
     isolation = worker.isolation(topic_type)
     if isolation is Isolation.READ_COMMITTED:
         require_no_open_transaction(admin, found, wait_s=BUSY_TOPIC_WAIT_S)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from connect_share.errors import LostTopicError
 from connect_share.model.keys import split_key
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import Record, TopicType
@@ -33,6 +34,7 @@ from tests.support.migration_site import (
     pair,
     run,
 )
+from tests.support.waiting import await_that
 
 
 @pytest.mark.parametrize("version", VERSIONS if LONG else ("2.8.2", "4.3.1-eos-aborted"))
@@ -234,6 +236,21 @@ def test_several_sources_keep_their_names(site: Site) -> None:
     assert replay_config(records, "orders").connectors() == {"a.b"}
     assert replay_config(records, "billing").connectors() == {"a.b"}
     assert replay_config(records, "third").connectors() == {"z"}
+
+
+def test_verify_of_a_finished_move_says_that_its_topic_is_lost(site: Site) -> None:
+    plan_path = site.plan(site.small_source(), site.shared())
+    apply_plan(plan_path)
+    topic = site.topic("shared", TopicType.CONFIG)
+    with site.admin() as admin:
+        admin.delete_topics([topic])
+        await_that(lambda: topic in admin.topic_names(), lambda there: not there, what="the topic gone")
+        gone = run("verify", plan_path)
+        with pytest.raises(LostTopicError):  # a move would make it anew, empty but for what is moved
+            make_plan([site.small_source("two", "billing")], [site.shared()], now_ms=1)
+        site.create_topic(admin, topic, 1, {})
+    for code, _, said in (gone, run("verify", plan_path)):
+        assert (code, "is lost, not empty" in said) == (1, True), said
 
 
 def test_verify_finds_what_was_changed_at_the_destination(site: Site) -> None:

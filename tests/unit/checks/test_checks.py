@@ -15,10 +15,11 @@ from connect_share.backup.rewrites import Mending, _stays, plan_order, plan_orph
 from connect_share.checks import collisions, order, orphans, secrets, sizes
 from connect_share.checks.finding import MOST_FINDINGS, Finding, Severity
 from connect_share.checks.order import Order
-from connect_share.checks.orphans import orphans_of
+from connect_share.checks.orphans import is_lost, orphans_of
 from connect_share.checks.sources import REQUEST_SIZE, GroupState, TopicsState
 from connect_share.contents.profile import PartitionCounter, TopicProfile
 from connect_share.contents.startup import ProfiledTopic
+from connect_share.errors import LostTopicError
 from connect_share.model.records import Record, TopicType
 from tests.support.captures import VERSIONS, prefixed
 from tests.support.checked import CONFIG, OFFSET, STATUS, captured_topics, findings_of, ids, records, state_of
@@ -334,6 +335,10 @@ def test_a_repair_mends_all_it_is_for_and_changes_nothing_else(
     topics = data.draw(reconfigured(group)) if repair == "order" else drawn(data, group)
     before = of_group(topics, group)
     if before is None:
+        return
+    if repair == "orphans" and is_lost(before):
+        with pytest.raises(LostTopicError):
+            PLANS[repair](before, TOPICS)
         return
     mending = PLANS[repair](before, TOPICS)
     # A run that was killed has written a part.

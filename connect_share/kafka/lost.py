@@ -1,0 +1,73 @@
+"""A topic that is gone while others of its set have records is lost, not empty: nothing makes it anew unasked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+from connect_share.errors import AuthorizationError, LostTopicError, TopicMissingError
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.descriptions import TopicDescription
+from connect_share.model.records import TopicType
+from connect_share.worker_config import TOPIC_PROPERTIES
+
+LOST: Final = "lost-topic"
+ALTHOUGH_LOST: Final = "--although-lost"
+GONE: Final = "does not exist, and other topics of its set have records"
+
+
+def way_back(topic_type: TopicType) -> str:
+    """Return the steps after which nothing is lost."""
+    saved, given = "", ""
+    if topic_type is TopicType.CONFIG:
+        saved = "save what a worker that still runs has (GET /connectors?expand=info), then "
+        given = ", and give them what was saved (PUT /connectors/NAME/config)"
+    return (
+        f"remove nothing: {saved}stop all workers on these topics; put back a backup (connect-share restore BACKUP -w FILE "
+        f"--only {topic_type.value}), or, without one, make the topic (connect-share create topics -w FILE {ALTHOUGH_LOST}); "
+        f"start the workers{given}"
+    )
+
+
+def lost_topic(topic_type: TopicType, topic: str, what: str = GONE) -> LostTopicError:
+    """Return the error that names a topic, and the way back."""
+    return LostTopicError(f"topic {topic} is lost, not empty: it {what}; {way_back(topic_type)}", topic=topic)
+
+
+def lost_beside(admin: Admin, topics: Mapping[TopicType, str]) -> list[TopicType]:
+    """Return which topics of a set do not exist although another one has records."""
+    described = admin.describe_topics(topics.values())
+    places = [(name, part.id) for name, topic in described.items() for part in topic.partitions]
+    missing = [topic_type for topic_type, topic in topics.items() if topic not in described]
+    if not missing or not places:
+        return []
+    starts = admin.start_offsets(places)
+    return missing if any(end > starts[place] for place, end in admin.end_offsets(places).items()) else []
+
+
+def require_none_lost(admin: Admin, topics: Mapping[TopicType, str]) -> None:
+    """Refuse to go on, such as to make what is missing, where a topic is lost."""
+    for topic_type in lost_beside(admin, topics):
+        raise lost_topic(topic_type, topics[topic_type])
+
+
+def require_topics(
+    admin: Admin, topics: Mapping[TopicType, str], wanted: tuple[TopicType, ...] | None = None
+) -> dict[str, TopicDescription]:
+    """Return the topics of a set that are wanted, by default all; each has to exist.
+
+    Raises:
+        LostTopicError: one does not, and another one has records.
+        TopicMissingError: one does not; names the property.
+    """
+    described = admin.describe_topics(topics[each] for each in wanted or topics)
+    for topic_type in wanted or topics:
+        if (topic := topics[topic_type]) not in described:
+            with suppress(AuthorizationError):  # of the others, which nobody has asked for
+                require_none_lost(admin, topics)
+            raise TopicMissingError(
+                f"topic {topic} does not exist; check {TOPIC_PROPERTIES[topic_type]} and the cluster's address",
+                topic=topic,
+            )
+    return described
