@@ -391,15 +391,10 @@ def _all_of(state: GroupState) -> tuple[object, ...]:
     """Return all that counts of a group, its position apart."""
     config = state.config
     names = {*config.connectors(), *config.target_states(), *config.task_count_records()}
-    return (
-        {name: _of_connector(config, name) for name in names},
-        config.session_key,
-        state.status,
-        dict(state.offsets.raw),
-    )
+    return ({name: _one_of(config, name) for name in names}, config.session_key, state.status, dict(state.offsets.raw))
 
 
-def _of_connector(config: ClusterConfigState, name: str) -> tuple[object, ...]:
+def _one_of(config: ClusterConfigState, name: str) -> tuple[object, ...]:
     tasks = {task.task: config.task_config(task) for task in config.tasks(name)}
     return (config.connector_config(name), config.target_state(name), config.task_count_record(name), tasks)
 
@@ -413,7 +408,7 @@ def _stays(state: GroupState, mending: Mending) -> tuple[object, ...]:
     tasks = (task for name in names for task in status.task_statuses(name))
     return (
         config.session_key,
-        {name: _of_connector(config, name)[: 3 if name in mending.connectors else 4] for name in names},
+        {name: _one_of(config, name)[: 3 if name in mending.connectors else 4] for name in names},
         {name: (status.connector_status(name), status.topic_statuses(name)) for name in names},
         [task for task in tasks if Subject(task.task_id.connector, StatusKey.TASK, task.task_id.task) not in removed],
         {key: value for key, value in state.offsets.raw.items() if connector_of(TopicType.OFFSET, key) in names},

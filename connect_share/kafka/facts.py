@@ -187,11 +187,9 @@ def require_keys_of(worker: WorkerConfig, groups: Collection[ClusterGroupId | No
         ConfigError: something of the worker file's group is sealed with a key that is not in the file.
     """
     seals = {group: TopicSeals(TopicType.CONFIG, group, None, says_sealing=False) for group in groups if group}
-    if worker.cluster_group_id in seals:
-        del seals[worker.cluster_group_id]
-        own = worker.seals(TopicType.CONFIG)
-        if own is not None and not (worker.says_sealing and worker.keys_in_use is None):
-            seals[ClusterGroupId(worker.group_id)] = own
+    own, opened = worker.cluster_group_id, worker.seals(TopicType.CONFIG)
+    if own is not None and opened is not None and own in seals:
+        seals[own] = opened
     if config is None or not seals:
         return
     for record in read_records(worker, config.ranges(), worker.isolation(TopicType.CONFIG)):
