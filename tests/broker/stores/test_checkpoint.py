@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from connect_share.errors import ConfigError, RecordFileError
+from connect_share.errors import ConfigError, LostTopicError, RecordFileError
 from connect_share.kafka.admin import Admin
 from connect_share.model.config_state import TargetState
 from connect_share.model.records import ConnectorTaskId
@@ -130,7 +130,10 @@ def test_when_everything_is_read(shared: Any, tmp_path: Path, caplog: pytest.Log
 
     shared.admin.delete_topics([shared.topics["offset"]])
     await_that(lambda: shared.admin.describe_topics([shared.topics["offset"]]), lambda found: not found, what="gone")
-    assert f"topic {shared.topics['offset']} does not exist" in reason(config, with_good())
+    with pytest.raises(LostTopicError):  # the group has records in the others
+        start(config, with_good())
+    with ConnectStorage(config, allow_empty=True, checkpoint=path) as storage:
+        assert f"topic {shared.topics['offset']} does not exist" in str(storage.startup.full_read_reason)
     assert f"topic {shared.topics['offset']} was created again" in reason(config, with_good())
 
 
