@@ -23,6 +23,7 @@ from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.connect_json import same
 from connect_share.model.keys import BEFORE_ORIGINAL, MARKER, ClusterGroupId, Subject, connector_of, parse
 from connect_share.model.offsets import OffsetSnapshot
+from connect_share.model.places import KeyPlaces
 from connect_share.model.records import Record, TopicType
 from connect_share.model.status import StatusSnapshot
 from connect_share.replay import replay_config, replay_offsets, replay_status
@@ -426,14 +427,15 @@ def compare_newest(
 
 
 def _newest(records: Iterable[Record], transform: KeyTransform) -> dict[bytes, bytes]:
-    newest: dict[bytes, bytes] = {}
+    newest, places = dict[bytes, bytes](), KeyPlaces()
     for record in records:
         original = transform.original_key(record.key)
         if isinstance(original, SkipReason) or (transform.topic_type is TopicType.CONFIG and original == MARKER[0]):
             continue
+        value = places.take(original, record, newest.get).value
         newest.pop(original, None)
-        if record.value is not None:
-            newest[original] = record.value
+        if value is not None:
+            newest[original] = value
     return newest
 
 
@@ -444,6 +446,7 @@ def compare_states(
     *,
     cluster_group_id: str | None,
     source_cluster_group_id: str | None = None,
+    partitions: int = 0,
 ) -> list[StateDifference]:
     """Fold the records of one topic on both sides and compare the states of workers.
 
@@ -455,11 +458,13 @@ def compare_states(
         destination: records of the shared topic, those of other groups included.
         cluster_group_id: the group at the destination; ``None`` for plain keys.
         source_cluster_group_id: the group at the source; ``None`` for plain keys.
+        partitions: of the source topic; of a key in several of them with equal times, the place of murmur2 decides.
     """
     here = None if cluster_group_id is None else ClusterGroupId(cluster_group_id)
     there = None if source_cluster_group_id is None else ClusterGroupId(source_cluster_group_id)
     replay, compare = _RULES[topic_type]
-    return compare(replay(source, there), replay(destination, here), cluster_group_id=cluster_group_id)
+    known = {} if topic_type is TopicType.CONFIG else {"partitions": partitions}
+    return compare(replay(source, there, **known), replay(destination, here), cluster_group_id=cluster_group_id)
 
 
 _RULES: Final[Mapping[TopicType, tuple[Callable[..., Any], Callable[..., list[StateDifference]]]]] = {

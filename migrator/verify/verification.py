@@ -308,6 +308,7 @@ class VerifyJob:
             here,
             cluster_group_id=self.transform.destination,
             source_cluster_group_id=self.transform.source,
+            partitions=len(self.source.ranges),
         )
 
     def _compare_canonical(self, there: Iterator[Record], here: Iterator[Record]) -> list[StateDifference]:

@@ -179,15 +179,24 @@ def test_a_move_leaves_one_record_of_each_key(site: Site, mode: str) -> None:
     """What ``check startup`` and ``get`` advise: then a worker without any rule has the same state."""
     scattered = Scattered(site, "", "own")
     scattered.lay()
+    tie, values = b'["c",{"tie":1}]', (b'{"position":-1}', b'{"position":5}')
+    placed = partition_for(tie, PARTITIONS[OFFSET])
+    site.produce(
+        [
+            Record(site.topic("own", OFFSET), at, 0, NOW, tie, value)
+            for at, value in zip(((placed + 1) % PARTITIONS[OFFSET], placed), values, strict=True)
+        ]
+    )
     source, destination = site.worker_file("own", "orders", sharing=False), site.shared("new")
     plan = planned(site, source, destination, "--mode", mode)
     warnings = [each for each in json.loads(plan.read_text())["warnings"] if "in several partitions" in each]
-    assert [f"{len(NUMBERS)} key(s)" in each for each in warnings] == [True, True]
+    assert [f" {len(NUMBERS)} key(s)" in each for each in warnings] == [True, False]
     kinds = [(each, number) for each in (OFFSET, STATUS) for number in NUMBERS]
     expected = {b"new." + scattered.key(*each): scattered.value(*each, 1) for each in kinds}
+    expected[b"new." + tie] = values[1]
     found = living(site, "shared", OFFSET, "new.") | living(site, "shared", STATUS, "new.")
     assert {key: [*places.values()] for key, places in found.items()} == {key: [each] for key, each in expected.items()}
-    assert state(destination) == EXPECTED
+    assert state(destination) == (EXPECTED[0] | {tie: 5}, EXPECTED[1])
     code, _, errors = run("verify", plan)
     assert code == 0, errors
     code, _, errors = run("cutover", plan, "--seal", "remove", "--yes")
@@ -198,7 +207,8 @@ def test_a_move_leaves_one_record_of_each_key(site: Site, mode: str) -> None:
     assert code == 0, errors
     for kind in (OFFSET, STATUS):
         put_back = {key: [*places.values()] for key, places in scattered.living(kind).items()}
-        assert put_back == {scattered.key(kind, number): [scattered.value(kind, number, 1)] for number in NUMBERS}
+        once = {scattered.key(kind, number): [scattered.value(kind, number, 1)] for number in NUMBERS}
+        assert put_back == (once | {tie: [values[1]]} if kind is OFFSET else once)
     code, _, errors = run("rollback", plan, "--yes")
     assert code == 0, errors
     assert living(site, "shared", OFFSET, "new.") == living(site, "shared", STATUS, "new.") == {}

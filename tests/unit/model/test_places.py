@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Callable, Iterable, Sequence
 
@@ -21,10 +20,11 @@ from connect_share.model.status import StatusFold
 from connect_share.replay import replay_offsets, replay_status
 from connect_share.sealing import KeyRing
 from connect_share.sealing.cipher import Cipher
+from tests.support.long_forms import LONG
 from tests.support.records import value_of
 
 GROUP = ClusterGroupId("g")
-LAYOUTS = int(os.environ.get("PLACES_LAYOUTS", "200"))
+LAYOUTS = 4_000 if LONG else 200
 KEYS = KeyRing([(1, bytes(32))])
 
 Entry = tuple[int, int, int | None]
