@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from connect_share.model.records import TopicType
 from tests.lab.embedded.worker import QUICK_MEMBERS, ConnectWorker, worker_properties, write_properties
 from tests.support.java_groups import EXACTLY_ONCE, JAR, SharedTopics, put
 from tests.support.kafka import TestBroker
@@ -66,3 +67,37 @@ def test_an_old_worker_ends_before_it_joins(
     assert run("rollback", plan, "--yes", "--although-used")[0] == 0
     worker = worker_factory(old, version=version)
     worker.rest.await_state("source", "RUNNING", tasks=1)
+
+
+@pytest.mark.parametrize("version", ["4.3.1", *(["2.8.2", "3.9.2"] if LONG else [])])
+def test_an_old_worker_with_the_jar_ends_on_a_topic_that_others_use(
+    broker: TestBroker, unique: str, worker_factory: Callable[..., ConnectWorker], tmp_path: Path, version: str
+) -> None:
+    topics, fresh = (
+        SharedTopics(broker.client_settings, broker.bootstrap_servers, name) for name in (unique, f"{unique}-fresh")
+    )
+    topics.create()
+    fresh.create()
+    group, other = topics.group("orders"), topics.group("other")
+    old, new = topics.properties(group), {**fresh.properties(group)}
+    paths = [write_properties(tmp_path / f"{name}.properties", each) for name, each in (("old", old), ("new", new))]
+    config = {"connector.class": "FileStreamSource", "tasks.max": "1", "file": "/none", "topic": f"{unique}-data"}
+    for each in (group, other):
+        worker = worker_factory(topics.properties(each), class_path=JAR)
+        put(worker, "source", config)
+        worker.rest.await_state("source", "RUNNING", tasks=1)
+        worker.stop()
+    move(broker, tmp_path, "there", paths[:1], paths[1:])
+    plan = tmp_path / "there.json"
+    assert run("cutover", plan, "--yes")[0] == 0
+
+    mistaken = worker_factory(old, version=version, class_path=JAR, wait=False)
+    await_that(lambda: mistaken.exit_code, lambda code: code == 1, what="ended with code 1", timeout_s=120)
+    assert f"was moved away from topic {topics.topic(TopicType.CONFIG)} by there.json" in mistaken.log()
+    assert JOINED not in mistaken.log()
+    worker_factory(topics.properties(other), version=version, class_path=JAR).rest.await_state(
+        "source", "RUNNING", tasks=1
+    )
+    # Records behind the fence lift it, and it is still there to be read.
+    assert run("unseal", plan, "--yes")[0] == 0
+    worker_factory(old, version=version, class_path=JAR).rest.await_state("source", "RUNNING", tasks=1)

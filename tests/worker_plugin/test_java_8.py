@@ -23,7 +23,7 @@ pytestmark = pytest.mark.xdist_group("worker_plugin")
 
 CALL = re.compile(r"= (?:Interface)?Methodref\s.*// +(javax?/\S+)")
 # How the locked compiler puts texts together.
-ITS_OWN = {'java/lang/StringBuilder."<init>":(Ljava/lang/String;)V'}
+ITS_OWN = {'java/lang/StringBuilder."<init>":(Ljava/lang/String;)V', "java/lang/String.valueOf:(J)Ljava/lang/String;"}
 
 
 def ran(*command: str) -> str:

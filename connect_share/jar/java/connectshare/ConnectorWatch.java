@@ -62,7 +62,7 @@ final class ConnectorWatch {
     }
 
     /** The text value of a member of a JSON object, found without a parser; null if there is none. */
-    private static String property(String json, String name) {
+    static String property(String json, String name) {
         String quoted = "\"" + name + "\"";
         for (int at = json.indexOf(quoted); at >= 0; at = json.indexOf(quoted, at + 1)) {
             int colon = skipBlanks(json, at + quoted.length());

@@ -90,6 +90,11 @@ final class SealedTopics {
         private final long starter = Thread.currentThread().getId();
         private final Map<ByteBuffer, Long> newest = new HashMap<>();
 
+        /** Whether a topic is still read for the first time. */
+        boolean isStarting() {
+            return Thread.currentThread().getId() == starter;
+        }
+
         /**
          * Returns an own record as the store has to see it, null: it is refused.
          *
@@ -116,7 +121,7 @@ final class SealedTopics {
             }
             byte[] key = bytes(record.key());
             Seal.Opened opened = seal.open(type, key, value);
-            if (opened.refusal == Refusal.UNKNOWN_KEY && Thread.currentThread().getId() == starter) {
+            if (opened.refusal == Refusal.UNKNOWN_KEY && isStarting()) {
                 throw new KeysMissing(place(record) + " is sealed with key " + Seal.keyId(value) + ", but " + Settings.SEALING_KEYS
                     + " has only " + settings.sealingKeys.ids() + ": put the missing key behind those that are there");
             }

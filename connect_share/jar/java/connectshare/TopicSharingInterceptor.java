@@ -42,6 +42,7 @@ public final class TopicSharingInterceptor
     private Latch latch = Latch.ofClient("this client");
     // Null where sharing is off: no topic is known then.
     private SealedTopics.Reader reader;
+    private MovedGroup moved;
 
     /** Version of this jar. */
     static String version() {
@@ -75,6 +76,7 @@ public final class TopicSharingInterceptor
             latch = Latch.ofClient("this client of a connector");
         }
         reader = sharing.sealed == null ? null : sharing.sealed.new Reader();
+        moved = sharing.keys == null ? null : new MovedGroup(properties, sharing.keys.prefixed(MovedGroup.KEY));
     }
 
     @Override
@@ -137,6 +139,8 @@ public final class TopicSharingInterceptor
     public ConsumerRecords<Object, Object> onConsume(ConsumerRecords<Object, Object> records) {
         try {
             return incoming(records);
+        } catch (TopicSharingError closed) {
+            throw closed;
         } catch (SealedTopics.KeysMissing missing) {
             throw latch.close(missing.getMessage(), null);
         } catch (Throwable unexpected) {
@@ -182,9 +186,15 @@ public final class TopicSharingInterceptor
             if (accepted != null) {
                 kept.add(accepted);
                 if (type == TopicType.CONFIG) {
+                    moved.see(accepted);
                     sharing.watch.see(accepted.key(), accepted.value());
                 }
             }
+        }
+        boolean asks = type == TopicType.CONFIG && reader.isStarting() && !records.isEmpty();
+        String objection = asks ? moved.objection(records.get(records.size() - 1)) : null;
+        if (objection != null) {
+            throw latch.close(objection, null);
         }
         counters.own.add(kept.size());
         counters.foreign.add(foreign);

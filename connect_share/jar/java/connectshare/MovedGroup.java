@@ -1,0 +1,78 @@
+package connectshare;
+
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.StringDeserializer;
+
+/**
+ * The record by which a move fences its group on topics that it has left: this worker must not join the Kafka group.
+ *
+ * <p>The newest record under its key counts. A worker joins as soon as it has read the config topic to its end, and nobody is told
+ * when that is. So where such a record was read, the rest of the topic is asked whether one follows.
+ */
+final class MovedGroup {
+    /** Its key without the prefix: the target state of a connector that there never is. */
+    static final String KEY = "target-state-";
+    private static final long LIMIT_NS = TimeUnit.SECONDS.toNanos(60);
+
+    private final Map<String, Object> properties = new HashMap<>();
+    private final String wireKey;
+    private String plan;
+    private long decidedUpTo = -1;
+
+    MovedGroup(Map<String, ?> clients, String wireKey) {
+        properties.putAll(clients);
+        properties.keySet().removeAll(Arrays.asList("group.id", "group.instance.id", Settings.INTERCEPTORS));
+        properties.put("client.id", clients.get("client.id") + "-moved");
+        properties.put("enable.auto.commit", "false");
+        this.wireKey = wireKey;
+    }
+
+    /** Notes one record that the group accepts. */
+    void see(ConsumerRecord<Object, Object> accepted) {
+        if (KEY.equals(accepted.key())) {
+            Object value = accepted.value();
+            String json = value instanceof byte[] ? new String((byte[]) value, StandardCharsets.UTF_8) : "";
+            plan = json.contains("\"moved\"") ? ConnectorWatch.property(json, "plan") : null;
+        }
+    }
+
+    /** Returns why the worker has to end, null: nothing says so up to here; {@code last} is the last record that was read. */
+    String objection(ConsumerRecord<Object, Object> last) {
+        if (plan == null || last.offset() < decidedUpTo) {
+            return null;
+        }
+        decidedUpTo = next(new TopicPartition(last.topic(), last.partition()), last.offset() + 1);
+        return decidedUpTo >= 0 ? null : "this group was moved away from topic " + last.topic() + " by " + Texts.shown(plan)
+            + ": start its workers where it was moved to; to bring it back, run connect-share-migrate unseal or rollback with that plan";
+    }
+
+    /** Returns the offset of the next record with this key, -1: there is none. */
+    private long next(TopicPartition partition, long from) {
+        long began = System.nanoTime();
+        try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(properties, new StringDeserializer(), new StringDeserializer())) {
+            consumer.assign(Collections.singletonList(partition));
+            long end = consumer.endOffsets(Collections.singletonList(partition)).get(partition);
+            consumer.seek(partition, from);
+            while (consumer.position(partition) < end) {
+                if (System.nanoTime() - began > LIMIT_NS) {
+                    throw new IllegalStateException("the end of " + partition + " was not reached");
+                }
+                for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(500))) {
+                    if (wireKey.equals(record.key())) {
+                        return record.offset();
+                    }
+                }
+            }
+            return -1;
+        }
+    }
+}
