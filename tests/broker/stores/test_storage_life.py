@@ -21,6 +21,7 @@ import pytest
 from connect_share.errors import (
     ConnectShareError,
     LogFailedError,
+    LostTopicError,
     NotStartedError,
     StoreClosedError,
     TopicNotCompactedError,
@@ -247,6 +248,9 @@ def test_started_again_after_a_stop_a_failed_start_and_a_failure(shared: Any) ->
     def start_again(error: BaseException) -> None:
         failures.put(error)
         storage.stop()
+        with pytest.raises(LostTopicError):  # it does not make anew what is lost
+            storage.start()
+        shared.create(shared.topics["config"], cleanup_policy="compact")
         storage.start()
         restarted.set()
 
