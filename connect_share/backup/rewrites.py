@@ -44,6 +44,7 @@ from connect_share.kafka.lost import lost_topic
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import (
+    MARKER,
     ClusterGroupId,
     ConfigKey,
     StatusKey,
@@ -204,6 +205,9 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
                 (living.discard if removed else living.add)(record.key)
             sealed_config = topic_type is TopicType.CONFIG and taken is not None
             topic.keys[record.key] = record.key in living or (lives and not sealed_config)
+        fence = prefix + MARKER[0]
+        if topic_type is TopicType.CONFIG and fence in topic.keys:
+            topic.keys[fence] = False  # a group that was moved away stays fenced
         if seals is not None:
             seals.end_start()
         if plain_statuses is not None and plain_statuses.clusters.found is not None:

@@ -13,7 +13,7 @@ from connect_share.checks.sources import CheckSources, GroupState
 from connect_share.console import plural, shown_group
 from connect_share.errors import LostTopicError
 from connect_share.kafka.lost import GONE, LOST, way_back
-from connect_share.model.keys import ConfigKey, StatusKey, connector_of, parse
+from connect_share.model.keys import MARKER, ConfigKey, StatusKey, connector_of, parse
 from connect_share.model.records import TopicType
 from connect_share.model.removal import is_removal
 
@@ -94,6 +94,7 @@ def orphans_of(state: GroupState, read: Collection[TopicType]) -> Orphans:
             key is None
             or subject is None
             or is_removal(_CONFIG, record.value)
+            or original == MARKER[0]  # what fences a group that was moved away
             or state.config.contains(subject.connector)
         ):
             continue

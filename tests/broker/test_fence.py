@@ -315,3 +315,17 @@ def test_checks_know_a_closed_topic_and_find_one_that_was_opened(
             if command is not None:
                 carry_out(site, command)
         await_settings(site, FENCE)
+
+
+def test_what_is_left_of_a_moved_group_is_removed_and_the_fence_stays(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, _, new = shared_neighbours(site)
+    plan, ask = site.plan(old, new), console(capsys)
+    apply_plan(plan)
+    cut_over(plan)
+    assert "repair orphans" not in ask("check", "orphans", "-w", old, "--group", GROUP).out
+    ask("repair", "orphans", "-w", old, "--yes")
+    assert ask("delete", "group", GROUP, "-w", old, "--yes").code == 0
+    with pytest.raises(GroupMovedError):
+        start(old)
