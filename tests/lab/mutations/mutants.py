@@ -144,6 +144,8 @@ def _children(node: ast.AST, *, in_function: bool) -> Iterable[ast.AST]:
     match node:
         case ast.FunctionDef(name="__repr__" | "__str__") | ast.Raise() | ast.JoinedStr() | ast.arg():
             return ()
+        case ast.ClassDef(body=body):  # how a dataclass is made shows nowhere
+            return body
         case ast.FunctionDef(args=args, body=body):
             return [*args.defaults, *filter(None, args.kw_defaults), *body]
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="_log" | "_logger")))):

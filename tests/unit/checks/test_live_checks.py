@@ -192,6 +192,13 @@ def test_ids_that_begin_alike_are_named_in_both_directions(there: str, new: str,
     assert [each.id for each in find_admission(group, state, ())] == [expected]
 
 
+def test_the_new_group_is_none_of_the_others() -> None:
+    state = state_of({CONFIG: [*records(CONFIG, *HEALTHY[CONFIG]), *records(CONFIG, *HEALTHY[CONFIG], group="new")]})
+    group = NewGroup(ClusterGroupId("new"), members=0, exactly_once=False, sealed=False)
+    found = find_admission(group, state, (ClusterGroupId("new"),))
+    assert [each.id for each in found] == ["admit-id-in-use", "admit-plain-cluster"]
+
+
 TOPICS = ["c", "o", "s"]
 GROUP = Resource("group", "orders")
 ALL = HeldRights(frozenset({"CREATE", "DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE"}))
