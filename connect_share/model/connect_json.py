@@ -341,7 +341,7 @@ def _scalar(text: str, position: int, *, root: bool) -> tuple[Any, int]:
 
 def _ends_literal(character: str) -> bool:
     """Jackson lets a literal end before anything that cannot go on a Java identifier, and before a dot."""
-    if not character or character < "0" or character in "]}":
+    if not character or character < "0":
         return True
     if "\udc80" <= character <= "\udcff":
         return False  # a byte that is not UTF-8, which Jackson decodes to look at it

@@ -101,6 +101,8 @@ def test_configured_and_never_said_to_run() -> None:
     assert found(ALIVE, statuses=one) == [
         ("liveness-no-status", "configured for more than 10 minutes, and never said to run: a")
     ]
+    ((_, both),) = found(ALIVE, statuses=one, config=[("connector-0", '{"properties":{"name":"0"}}')])
+    assert both.endswith("never said to run: 0, a")  # by name, not by when they came
     assert found(ALIVE, statuses=one, now_ms=WRITTEN_MS + 60_000) == []
     assert found(ALIVE, statuses=one, config=[PAUSED], now_ms=WRITTEN_MS + 60_000) == []
 

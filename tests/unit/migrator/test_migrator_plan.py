@@ -137,6 +137,21 @@ def test_no_topic_of_the_destination_may_hold_the_group_already(tmp_path: Path, 
     refuse_same_topics(moves, "another")
 
 
+def test_files_that_do_not_say_what_becomes_of_whom_are_refused(tmp_path: Path) -> None:
+    sources = [worker_file(tmp_path, name, sharing="disabled", group=name) for name in ("a", "b", "c")]
+    with pytest.raises(ConfigError, match="3 source worker files and 2 destination worker files"):
+        pair(sources, sources[:2])
+    moves = pair(sources[:2], [worker_file(tmp_path, "x")])
+    for move in moves:
+        move.kafka_cluster_id = "one"
+    with pytest.raises(
+        ConfigError, match=r"shared-configs is used by .*a\.properties and by .*b\.properties with the same"
+    ):
+        refuse_same_topics(moves, "one")
+    moves[1].kafka_cluster_id = "another"
+    refuse_same_topics(moves, "one")
+
+
 def test_every_direction_is_taken(tmp_path: Path) -> None:
     files = [
         worker_file(tmp_path, "dedicated", sharing="disabled"),
