@@ -318,7 +318,7 @@ def test_what_is_not_clear_is_refused(site: Site) -> None:
     restored(file, "--destination-worker-config", third, "--from-group", "two", "--yes")
     records = site.read(site.topic("third", TopicType.CONFIG))
     assert [record.key for record in records] == [b"three.connector-b", b"three.connector-c"]
-    job = backed_up(site, sources[1], site.worker_file("fourth", "two", sharing=True), "job.json", job="c")
+    job = backed_up(site, sources[1], site.worker_file("fourth", "two-c", sharing=True), "job.json", job="c")
     told = restored(job, "--destination-worker-config", sources[1], "--dry-run")
     assert differing(told) == {("config", "c"): {"same": 1}}  # what was not moved is left alone
     assert run("restore", job, "--destination-worker-config", sources[1])[0] == 1
