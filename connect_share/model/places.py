@@ -88,13 +88,20 @@ class KeyPlaces:
         place = self._places.get(key)
         return [] if place is None else [place & _PARTITION]
 
-    def others(self, key: bytes, wire_key: bytes) -> list[int]:
-        """Return where else a record of an original key has to be written than where murmur2 places it now."""
-        living, partitions = self.living(key), self.partitions()
-        if not living or not partitions:
-            return living
-        placed = partition_for(wire_key, partitions)
-        return [at for at in living if at != placed]
+    def others(self, key: bytes, wire_key: bytes, now_ms: int | None = None) -> list[int]:
+        """Return where else a record of an original key has to be written than where murmur2 places it now.
+
+        These are the partitions with a living record and, with ``now_ms``, those with a removal that is dated later: what
+        is written now elsewhere would not count beside it.
+        """
+        places, partitions = set(self.living(key)), self.partitions()
+        if now_ms is not None:
+            removed = [each for each in self._several.get(key, {}).values() if each.value is None]
+            places |= {each.partition for each in removed if decisive_ms(each) > now_ms}
+            if self._removed.get(key, -1) >> _BITS > now_ms:
+                places.add(self._removed[key] & _PARTITION)
+        placed = partition_for(wire_key, partitions) if places and partitions else None
+        return sorted(places - {placed})
 
     def newest_ms_of_others(self, key: bytes, wire_key: bytes) -> int:
         """Return the time of the newest record of an original key elsewhere than where murmur2 places it; -1: none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -387,7 +388,9 @@ class KafkaTopicBasedBackingStore(ABC):
         """Return the partitions that have a living record of a wire key, but that of murmur2: it is replaced there, too."""
         places = self._fold.places
         with self._state_lock:
-            return places.others(key[len(self._key_prefix) :], key) if places is not None else []
+            if places is None:
+                return []
+            return places.others(key[len(self._key_prefix) :], key, time.time_ns() // 1_000_000)
 
     def _send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
         """Send one record under a wire key, sealed where values are; every failure ends up in the future."""

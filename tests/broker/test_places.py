@@ -124,6 +124,9 @@ def test_reset_offsets_leaves_nothing(site: Site, plain: Scattered, call: Any, m
 def test_a_group_that_is_deleted_is_gone_and_comes_back(site: Site, call: Any, sealed: bool) -> None:
     scattered = Scattered(site, connector=not sealed)
     path = worker(site, "shared", "one", 7) if sealed else site.worker_file("shared", "one", sharing=True)
+    if sealed:
+        with ConnectStorage(WorkerConfig.from_file(path)) as storage:
+            storage.config.put_connector_config("c", {"name": "c"})
     scattered.lay(path if sealed else None)
     backup = site.folder / "one.avro"
     told = call("delete", "group", "one", "-w", path, "--yes", "--backup", backup)

@@ -129,7 +129,7 @@ def _key(key: SessionKey) -> list[Any]:
 
 def _config(fold: ConfigFold) -> dict[str, Any]:
     state = fold.saved()
-    for name in ("offset", "newest_own_is_tombstone"):
+    for name in ("offset", "newest_own_is_tombstone", "moved"):
         del state[name]
     for name in ("connectors", "applied"):
         state[name] = {connector: _properties(config) for connector, config in state[name].items()}
