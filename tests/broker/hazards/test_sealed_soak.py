@@ -17,7 +17,7 @@ import pytest
 from connect_share import ConnectStorage, TopicType, WorkerConfig
 from connect_share.model.keys import MARKER, SkipKind, prefix_key
 from connect_share.model.status import ConnectorStatus, State
-from connect_share.sealing import KEYS_PROPERTY
+from connect_share.sealing import KEYS_PROPERTY, SEALING_PROPERTY
 from connect_share.sealing.cipher import is_sealed
 from tests.lab.embedded.worker import write_properties
 from tests.support.java_group_model import NAMES
@@ -88,8 +88,8 @@ def test_a_sealed_group_is_what_its_own_operations_made_it(broker: TestBroker, u
     topics = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
     topics.create()
     sealed, plain = topics.group("com.acme"), topics.group("com")
-    lines = {"none": topics.properties(sealed), "plain": topics.properties(plain)}
-    lines["sealed"] = lines["none"] | {KEYS_PROPERTY: key_text(7)}
+    lines = {"none": topics.properties(sealed) | {SEALING_PROPERTY: "off"}, "plain": topics.properties(plain)}
+    lines["sealed"] = topics.properties(sealed) | {KEYS_PROPERTY: key_text(7)}
     files = {name: write_properties(tmp_path / f"{name}.properties", each) for name, each in lines.items()}
     with ConnectStorage(WorkerConfig.from_file(files["sealed"]), allow_empty=True) as storage:
         for name in ("first", "second"):  # there is something to attack, however slow the models are

@@ -220,7 +220,7 @@ def hold(phase: str, log: Any) -> Held | None:
     """Stop what is done with a log in a phase of a write or of a read."""
     match phase:
         case "acknowledged":  # by the broker; nobody has heard of it
-            return Held(log._writer, "_acknowledged")
+            return Held(log._writer, "acknowledged")
         case "to be read back":  # past what was acknowledged, or up to ends that the broker gave
             return Held(log._state, "reaching")
     return None
