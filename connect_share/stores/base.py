@@ -385,7 +385,7 @@ class KafkaTopicBasedBackingStore(ABC):
         return [(key, value if self._seals is None else self._seals.seal(key, value)) for key, value in records]
 
     def _other_places(self, key: bytes) -> list[int]:
-        """Return the partitions that have a living record of a wire key, but that of murmur2: it is replaced there, too."""
+        """Return where else than murmur2 says a wire key has to be written now: see :meth:`KeyPlaces.others`."""
         places = self._fold.places
         with self._state_lock:
             if places is None:
