@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from connect_share.console import Group, Result, Table, plural, shown_group
 from connect_share.errors import listed
+from connect_share.kafka.create import PolicyFault
 
 MOST_FINDINGS: Final = 100
 """A limit for each kind: any writer of a topic can make up connectors."""
@@ -65,6 +66,19 @@ class Finding:
             "remedy": self.remedy,
             "command": self.command,
         }
+
+
+_POLICY_EFFECTS: Final = {
+    "cleanup-policy": "what Connect needs is deleted by age or size, and workers refuse to start on such a topic",
+    "fenced": "its group runs elsewhere, and old workers that start by mistake end here",
+    "fence-lifted": "an old worker runs everything twice, or joins the new ones' Kafka group",
+}
+
+
+def policy_finding(command: str, topic: str, fault: PolicyFault) -> Finding:
+    """Return the finding of a command for the policy of a topic."""
+    severity, why = Severity.NOTE if fault.kind == "fenced" else Severity.ERROR, _POLICY_EFFECTS[fault.kind]
+    return Finding(f"{command}-{fault.kind}", severity, topic, fault.what, why, fault.remedy, fault.command)
 
 
 def of_group(group: Group, findings: Iterable[Finding]) -> Iterator[Finding]:

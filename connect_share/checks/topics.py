@@ -8,39 +8,33 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 from connect_share.checks.check import Check
-from connect_share.checks.finding import Finding, Severity
+from connect_share.checks.finding import Finding, Severity, policy_finding
+from connect_share.checks.orphans import find_lost
 from connect_share.checks.sources import CheckSources
 from connect_share.console import Output, Parser, Result, plural
 from connect_share.console.options import add_replication_factor, add_topics, topic_set_of
-from connect_share.contents.groups import Contents, read_topics
-from connect_share.errors import AuthorizationError, BrokerError, UsageError
+from connect_share.errors import AuthorizationError, BrokerError, ConnectShareError, TopicMissingError, UsageError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import (
-    FENCE,
     MIN_ISR,
     UNCLEAN_ELECTION,
     TopicSpec,
     alter_command,
-    cleanup_policy,
     counted,
-    is_fenced,
     largest_setting,
-    policy_remedy,
+    policy_fault,
     safe_min_isr,
     stops_with_one_broker,
     topic_specs,
 )
 from connect_share.kafka.descriptions import BrokerDescription, NewTopicRequest, PartitionDescription, TopicDescription
-from connect_share.kafka.lost import GONE, LOST, lost_beside, way_back
-from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.kafka.shared_set import TopicDifference, setting_differences
+from connect_share.model.config_state import closed_by
 from connect_share.model.records import TopicType
 from connect_share.worker_config import ClientSettings
 
@@ -116,7 +110,6 @@ def reassignment_json(planned: Sequence[PartitionReplicas]) -> dict[str, Any]:
 
 
 _STOPS: Final = "workers cannot start, or cannot read and write"
-_LOSES: Final = "what Connect needs is deleted by age or size, and workers refuse to start on such a topic"
 _ONE_FAILURE: Final = "the failure of one broker, or of one rack, stops the groups, or takes records with it"
 _E, _W = Severity.ERROR, Severity.WARNING
 
@@ -125,13 +118,9 @@ class FindingKind(enum.Enum):
     """The kinds of findings: the name, which is public, severity, why it matters, and whether the remedy is a command."""
 
     MISSING = "missing", _E, _STOPS, True
-    LOST_TOPIC = LOST, _E, "workers that make it anew lose what the others still have", False
     CANNOT_BE_CREATED = "cannot-be-created", _E, _STOPS, False
     NO_LEADER = "no-leader", _E, _STOPS, False
     PARTITION_COUNT = "partition-count", _E, _STOPS, False
-    CLEANUP_POLICY = "cleanup-policy", _E, _LOSES, True
-    FENCED = "fenced", Severity.NOTE, "its group runs elsewhere, and old workers that start by mistake end here", False
-    FENCE_LIFTED = "fence-lifted", _E, "an old worker runs everything twice, or joins the new ones' Kafka group", False
     UNCLEAN_ELECTION = "unclean-leader-election", _W, "workers continue from an older state, without an error", True
     MIN_INSYNC_REPLICAS = "min-insync-replicas", _W, _ONE_FAILURE, True
     TOO_FEW_REPLICAS = "too-few-replicas", _W, _ONE_FAILURE, False
@@ -162,7 +151,6 @@ class WatchedTopic:
         needed_by: the effect of a missing topic.
         internal: Kafka creates it when it is first used.
         unclean_wanted: the worker file asks for unclean elections.
-        lost: it is missing while others of the set have records.
     """
 
     topic: str
@@ -173,30 +161,28 @@ class WatchedTopic:
     internal: bool = False
     single_partition: bool = False
     unclean_wanted: bool = False
-    lost: bool = False
 
     def finding(self, kind: FindingKind, what: str, remedy: str, partition: int | None = None) -> Finding:
         """Return a finding about this topic; ``what`` is without its name."""
         where = self.topic if partition is None else f"{self.topic}[{partition}]"
         name, severity, why, is_command = kind.value
         command = remedy if is_command else None
-        kind_id = name if name == LOST else f"{_ID}{name}"
-        return Finding(kind_id, severity, where, what, why, remedy, command, partition=partition)
+        return Finding(f"{_ID}{name}", severity, where, what, why, remedy, command, partition=partition)
 
 
 @dataclass(frozen=True)
 class ClusterFacts:
     """The answers of the cluster.
 
-    Settings in ``configs`` are effective ones; a topic is absent where they may not be seen. ``fenced_by`` has the plans by
-    which config topics were closed of which every group was moved away.
+    Settings in ``configs`` are effective ones; a topic is absent where they may not be seen. ``moved_by`` is the plan by
+    which the config topic was closed, if every group of it was moved away.
     """
 
     brokers: Sequence[BrokerDescription]
     topics: Mapping[str, TopicDescription]
     configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     bootstrap_servers: str = "HOST:PORT"
-    fenced_by: Mapping[str, str] = field(default_factory=dict)
+    moved_by: str | None = None
 
 
 def find(facts: ClusterFacts, watched: Sequence[WatchedTopic]) -> tuple[Finding, ...]:
@@ -226,7 +212,11 @@ def _of_topic(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[Finding]:
         return alter_command(facts.bootstrap_servers, watched.topic, {name: value})
 
     configs = facts.configs.get(watched.topic, {})
-    yield from _of_policy(facts, watched, configs)
+    topic_type = TopicType.CONFIG if watched.single_partition else TopicType.OFFSET
+    moved_by = facts.moved_by if watched.single_partition else None
+    fault = policy_fault(topic_type, watched.topic, configs, facts.bootstrap_servers, moved_by)
+    if fault is not None:
+        yield policy_finding("topics", watched.topic, fault)
     if watched.single_partition and len(description.partitions) != 1:
         yield watched.finding(
             FindingKind.PARTITION_COUNT,
@@ -252,30 +242,9 @@ def _of_topic(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[Finding]:
         yield from _of_partition(facts, watched, partition, racks)
 
 
-def _of_policy(facts: ClusterFacts, watched: WatchedTopic, configs: Mapping[str, str]) -> Iterator[Finding]:
-    policy = cleanup_policy(configs)
-    topic_type = TopicType.CONFIG if watched.single_partition else TopicType.OFFSET
-    remedy, command = policy_remedy(topic_type, watched.topic, configs, facts.bootstrap_servers)
-    plan = facts.fenced_by.get(watched.topic)
-    if plan is not None and policy and not is_fenced(configs):
-        command = alter_command(facts.bootstrap_servers, watched.topic, FENCE)
-        what = f"was closed to old workers by {plan}, and its settings were changed since: old workers start on it"
-        yield replace(watched.finding(FindingKind.FENCE_LIFTED, what, f"close it again: {command}"), command=command)
-    elif policy and policy != {"compact"}:
-        fenced = watched.single_partition and is_fenced(configs)
-        what = f"has cleanup.policy={','.join(sorted(policy))}"
-        what += (
-            ", as the old side of a move: no worker starts on it" if fenced else ", which loses records sooner or later"
-        )
-        kind = FindingKind.FENCED if fenced else FindingKind.CLEANUP_POLICY
-        yield replace(watched.finding(kind, what, remedy), command=command, remedy=remedy)
-
-
 def _missing(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[Finding]:
     up = len(facts.brokers)
-    if watched.lost:
-        yield watched.finding(FindingKind.LOST_TOPIC, f"is lost, not empty: it {GONE}", watched.create)
-    elif watched.replicas is not None and watched.replicas > up:
+    if watched.replicas is not None and watched.replicas > up:
         yield watched.finding(
             FindingKind.CANNOT_BE_CREATED,
             f"does not exist and cannot be created: {watched.factor_from} is {watched.replicas} and "
@@ -353,9 +322,7 @@ class Inspection:
     notes: tuple[str, ...] = ()
 
 
-def inspect_topics(
-    admin: Admin, specs: Sequence[TopicSpec], fenced_by: Mapping[str, str] = MappingProxyType({})
-) -> Inspection:
+def inspect_topics(admin: Admin, specs: Sequence[TopicSpec], moved_by: str | None) -> Inspection:
     """Check the topics of a worker, and ``__consumer_offsets`` and ``__transaction_state`` against the brokers' settings."""
     notes: list[str] = []
     settings: dict[int, dict[str, str]] = {}
@@ -375,11 +342,7 @@ def inspect_topics(
     ]
     looked_at = tuple(topic.topic for topic in watched)
     facts, watched = _asked(admin, watched, notes)
-    facts = replace(facts, fenced_by=fenced_by)
-    with suppress(BrokerError):  # without leaders it is not known where topics end
-        for topic_type in lost_beside(admin, {spec.topic_type: spec.topic for spec in specs}):
-            at = next(number for number, spec in enumerate(specs) if spec.topic_type is topic_type)
-            watched[at] = replace(watched[at], lost=True, create=way_back(topic_type))
+    facts = replace(facts, moved_by=moved_by)
     watched = [topic for topic in watched if not _granted_anyway(admin, facts, topic, notes)]
     findings, reassignment = find(facts, watched), plan_replicas(facts, watched)
     return Inspection(looked_at, findings, reassignment, tuple(_differences(facts, specs, watched)), tuple(notes))
@@ -453,18 +416,19 @@ def _add_options(parser: Parser) -> None:
 
 def _check_topics(arguments: argparse.Namespace, out: Output) -> Result:
     """Check the topics; 1 if something is found."""
-    topic_set = topic_set_of(arguments)
-    specs = topic_specs(topic_set, arguments.replication_factor)
-    with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=arguments.timeout) as admin:
-        contents = None
-        if TopicType.CONFIG in topic_set.topics and admin.describe_topics([topic_set.topics[TopicType.CONFIG]]):
-            try:
-                contents = read_topics(topic_set, [TopicType.CONFIG], timeout_s=arguments.timeout)
-            except BrokerError as error:
-                out.note(f"whether a move has closed the config topic was not checked: {error}")
-        inspection = inspect_topics(admin, specs, {} if contents is None else _fenced_by(contents))
-    for note in inspection.notes:
-        out.note(note)
+    topic_set, lost, moved_by = topic_set_of(arguments), list[Finding](), None
+    sources = CheckSources(topic_set, out, timeout_s=arguments.timeout)
+    try:
+        lost = find_lost(sources)
+        moved_by = _moved_by(sources)
+    except TopicMissingError:
+        pass  # the findings say so
+    except ConnectShareError as error:
+        out.note(f"what lies on the topics was not looked at, nor whether a move has closed the config topic: {error}")
+    inspection = _inspected(sources, topic_specs(topic_set, arguments.replication_factor), moved_by)
+    gone = {each.where for each in lost}
+    found = [each for each in inspection.findings if kind_of(each) != "missing" or each.where not in gone]
+    inspection = replace(inspection, findings=(*lost, *found))
     plan = reassignment_json(inspection.reassignment) if inspection.reassignment else None
     written = arguments.reassignment if plan is not None else None
     if plan is not None and written is not None:
@@ -550,13 +514,16 @@ def _command(settings: ClientSettings, path: Path) -> str:
     return shlex.join([*parts, "--reassignment-json-file", str(path)])
 
 
-def _fenced_by(contents: Contents) -> dict[str, str]:
+def _moved_by(sources: CheckSources) -> str | None:
     """Return the plan that has closed the config topic, if every group there was moved away."""
-    topic = contents.topics.get(TopicType.CONFIG)
-    states = [] if topic is None else [contents.config_of(group) for group in contents.groups()]
-    plans = [state.moved.plan for state in states if state.moved is not None and state.moved.settings]
-    stays = any(state.moved is None for state in states)
-    return {topic.topic: plans[0]} if topic is not None and plans and not stays else {}
+    return closed_by(state.config.moved for state in sources.state.groups if state.records.get(TopicType.CONFIG))
+
+
+def _inspected(sources: CheckSources, specs: Sequence[TopicSpec], moved_by: str | None) -> Inspection:
+    with sources.admin() as admin:
+        inspection = inspect_topics(admin, specs, moved_by)
+    sources.note(inspection.notes)
+    return inspection
 
 
 def _write(path: Path, plan: dict[str, Any]) -> None:
@@ -567,10 +534,7 @@ def _write(path: Path, plan: dict[str, Any]) -> None:
 
 
 def _find_all(sources: CheckSources) -> Iterable[Finding]:
-    with sources.admin() as admin:
-        fenced = _fenced_by(sources.contents) if TopicType.CONFIG in sources.topic_set.topics else {}
-        inspection = inspect_topics(admin, topic_specs(sources.topic_set), fenced)
-    sources.note(inspection.notes)
+    inspection = _inspected(sources, topic_specs(sources.topic_set), _moved_by(sources))
     # Partitions that differ in nothing else are one finding here; the command of this check names each.
     return {(topic_of(each), each.id): each for each in inspection.findings}.values()
 

@@ -618,6 +618,9 @@ def _nothing(what: str, contents: Contents, arguments: argparse.Namespace) -> st
     else:
         parts.append(f"in {topics}")
     text = " ".join(parts)
+    config = contents.topics.get(_CONFIG)
+    if groups and config is not None and not any(map(config.records.get, groups)):
+        return f"{text}; {config.topic} has no record of them, and other topics have: it may be lost, run check all"
     others = sum(topic.others for topic in contents.topics.values())
     if arguments.groups:
         return text if groups else f"{text}: {', '.join(arguments.groups)} has no records there"

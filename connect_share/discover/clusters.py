@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Final
 
-from connect_share.checks.finding import Finding, Severity, errors_first, named
+from connect_share.checks.finding import Finding, Severity, errors_first, named, policy_finding
 from connect_share.console import Group, group_order
 from connect_share.discover.evidence import GroupEvidence, TopicEvidence, TypeEvidence
 from connect_share.errors import InvalidClusterGroupIdError
-from connect_share.kafka.create import FENCE, alter_command, cleanup_policy, is_fenced, policy_remedy
+from connect_share.kafka.create import policy_fault
 from connect_share.kafka.descriptions import TopicDescription
+from connect_share.model.config_state import closed_by
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import TopicType
 
@@ -186,11 +187,6 @@ class Place:
     description: TopicDescription
     settings: Mapping[str, str]
 
-    @property
-    def policy(self) -> frozenset[str]:
-        """Its ``cleanup.policy``; empty where it may not be read."""
-        return cleanup_policy(self.settings)
-
 
 @dataclass(frozen=True)
 class KafkaFacts:
@@ -226,31 +222,17 @@ def _of_settings(cluster: Cluster, kafka: KafkaFacts) -> Iterator[Finding]:
         names.setdefault(role.topic, []).append(topic_type.value)
     for topic, types in names.items():
         place = kafka.places[topic]
-        partitions = len(place.description.partitions)
-        config, plan = TopicType.CONFIG.value in types, _moved_by(cluster)
-        remedy, command = policy_remedy(
-            TopicType.CONFIG if config else TopicType.OFFSET, topic, place.settings, kafka.bootstrap_servers
+        partitions, config = len(place.description.partitions), TopicType.CONFIG.value in types
+        fault = policy_fault(
+            TopicType.CONFIG if config else TopicType.OFFSET,
+            topic,
+            place.settings,
+            kafka.bootstrap_servers,
+            _moved_by(cluster) if config else None,
         )
-        if config and plan is not None and place.policy and not is_fenced(place.settings):
-            command = alter_command(kafka.bootstrap_servers, topic, FENCE)
-            what = f"closed to old workers by {plan}, and its settings were changed since"
-            yield Finding(
-                "discover-fence-lifted", _ERROR, topic, what, "old workers start on it", "close it again", command
-            )
-        elif config and is_fenced(place.settings):
-            what, why = "closed to old workers: its groups were moved away", "no worker starts on it"
-            yield Finding("discover-fenced", _NOTE, topic, what, why, remedy)
-        elif place.policy and place.policy != {"compact"}:
-            yield Finding(
-                "discover-cleanup-policy",
-                _ERROR,
-                topic,
-                f"cleanup.policy is {','.join(sorted(place.policy))}",
-                "records are deleted by age, those of connectors that run among them; no worker starts on such a topic",
-                "set it to compact" if remedy == command else remedy,
-                command,
-            )
-        if TopicType.CONFIG.value in types and partitions > 1:
+        if fault is not None:
+            yield policy_finding("discover", topic, fault)
+        if config and partitions > 1:
             yield Finding(
                 "discover-config-partitions",
                 _ERROR,
@@ -273,9 +255,9 @@ def _of_settings(cluster: Cluster, kafka: KafkaFacts) -> Iterator[Finding]:
 def _moved_by(cluster: Cluster) -> str | None:
     """Return the plan that has closed the config topic, if every group of it was moved away."""
     role = cluster.topics.get(TopicType.CONFIG)
-    groups = [] if role is None else [role.groups[each] for each in cluster.groups if each in role.groups]
-    plans = [each.moved.plan for each in groups if each.moved is not None and each.moved.settings]
-    return plans[0] if plans and all(each.moved is not None for each in groups) else None
+    return (
+        None if role is None else closed_by(role.groups[each].moved for each in cluster.groups if each in role.groups)
+    )
 
 
 def _one_replica(cluster: Cluster, kafka: KafkaFacts) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 from connect_share.errors import (
     AuthorizationError,
@@ -227,20 +227,47 @@ def is_fenced(configs: Mapping[str, str]) -> bool:
     return cleanup_policy(configs) == _FENCED_POLICY and KEEPS_ALL.items() <= configs.items()
 
 
-def policy_remedy(
-    topic_type: TopicType, topic: str, configs: Mapping[str, str], bootstrap_servers: str
-) -> tuple[str, str | None]:
-    """Return what to do about a topic that is not compacted only, and the command for it.
+class PolicyFault(NamedTuple):
+    """Why no worker starts on a topic, or one does that should not, and what to do; ``kind`` is public."""
 
-    No command lifts a fence by mistake: where the policy is that of one, nothing but the retention is changed.
+    kind: Literal["cleanup-policy", "fenced", "fence-lifted"]
+    what: str
+    remedy: str
+    command: str | None
+
+
+def policy_fault(
+    topic_type: TopicType,
+    topic: str,
+    configs: Mapping[str, str],
+    bootstrap_servers: str,
+    moved_by: str | None = None,
+) -> PolicyFault | None:
+    """Return what is wrong with the policy of a topic, as far as it can be seen; ``None``: it is compacted only.
+
+    ``moved_by`` is the plan that has closed it. No command lifts a fence by mistake: where the policy is that of one,
+    nothing but the retention is changed.
     """
-    if topic_type is not TopicType.CONFIG or cleanup_policy(configs) != _FENCED_POLICY:
-        compact = alter_command(bootstrap_servers, topic, {"cleanup.policy": "compact"})
-        return compact, compact
-    keep = None if is_fenced(configs) else alter_command(bootstrap_servers, topic, KEEPS_ALL)
+
+    def alter(changes: Mapping[str, str]) -> str:
+        return alter_command(bootstrap_servers, topic, changes)
+
+    policy = cleanup_policy(configs)
+    if policy and moved_by is not None and not is_fenced(configs):
+        what = f"was closed to old workers by {moved_by}, and its settings were changed since: old workers start on it"
+        return PolicyFault("fence-lifted", what, f"close it again: {alter(FENCE)}", alter(FENCE))
+    if policy in ({"compact"}, set()):
+        return None
+    what, loses = f"has cleanup.policy={','.join(sorted(policy))}", "which loses records sooner or later"
+    if topic_type is not TopicType.CONFIG or policy != _FENCED_POLICY:
+        compact = alter({"cleanup.policy": "compact"})
+        return PolicyFault("cleanup-policy", f"{what}, {loses}", compact, compact)
     remedy = f"if its group was moved away, start nothing here: {LIFTS_FENCE}"
     remedy += "; only if no move has fenced it, set cleanup.policy to compact"
-    return (remedy if keep is None else f"let nothing be deleted: {keep}; then, {remedy}"), keep
+    if is_fenced(configs):
+        return PolicyFault("fenced", f"{what}, as the old side of a move: no worker starts on it", remedy, None)
+    keep = alter(KEEPS_ALL)
+    return PolicyFault("cleanup-policy", f"{what}, {loses}", f"let nothing be deleted: {keep}; then, {remedy}", keep)
 
 
 def check_partition_count(spec: TopicSpec, partitions: int) -> None:
@@ -283,16 +310,11 @@ def check_known_policy(
             _log.info("The cleanup.policy of topic %s could not be verified", spec.topic)
             return
         raise settings
-    policy = cleanup_policy(settings)
-    fenced = spec.topic_type is TopicType.CONFIG and is_fenced(settings)
-    if policy and policy != {"compact"} and not (fenced and may_be_fenced):
-        actual = ",".join(sorted(policy))
-        effect = "as a move has it that fences the old side" if fenced else "which loses records sooner or later"
-        remedy, command = policy_remedy(spec.topic_type, spec.topic, settings, bootstrap_servers)
-        remedy = f"set it with: {remedy}" if remedy == command else remedy
+    fault = policy_fault(spec.topic_type, spec.topic, settings, bootstrap_servers)
+    if fault is not None and not (fault.kind == "fenced" and may_be_fenced):
+        remedy = f"set it with: {fault.remedy}" if fault.remedy == fault.command else fault.remedy
         raise TopicNotCompactedError(
-            f"topic {spec.topic!r} of {spec.property_name} has to have cleanup.policy=compact but has {actual!r}, "
-            f"{effect}; {remedy}",
+            f"topic {spec.topic!r} of {spec.property_name} has to have cleanup.policy=compact but {fault.what}; {remedy}",
             topic=spec.topic,
         )
 

@@ -35,21 +35,15 @@ def lost_topic(topic_type: TopicType, topic: str, what: str = GONE) -> LostTopic
     return LostTopicError(f"topic {topic} is lost, not empty: it {what}; {way_back(topic_type)}", topic=topic)
 
 
-def lost_beside(admin: Admin, topics: Mapping[TopicType, str]) -> list[TopicType]:
-    """Return which topics of a set do not exist although another one has records."""
+def require_none_lost(admin: Admin, topics: Mapping[TopicType, str]) -> None:
+    """Refuse to go on, such as to make what is missing, where a topic does not exist although another one has records."""
     described = admin.describe_topics(topics.values())
     places = [(name, part.id) for name, topic in described.items() for part in topic.partitions]
     missing = [topic_type for topic_type, topic in topics.items() if topic not in described]
-    if not missing or not places:
-        return []
-    starts = admin.start_offsets(places)
-    return missing if any(end > starts[place] for place, end in admin.end_offsets(places).items()) else []
-
-
-def require_none_lost(admin: Admin, topics: Mapping[TopicType, str]) -> None:
-    """Refuse to go on, such as to make what is missing, where a topic is lost."""
-    for topic_type in lost_beside(admin, topics):
-        raise lost_topic(topic_type, topics[topic_type])
+    if missing and places:
+        starts = admin.start_offsets(places)
+        if any(end > starts[place] for place, end in admin.end_offsets(places).items()):
+            raise lost_topic(missing[0], topics[missing[0]])
 
 
 def require_topics(

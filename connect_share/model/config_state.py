@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, Protocol
 
@@ -86,6 +86,13 @@ class Moved:
             return cls(str(saved["plan"]), str(saved["run_id"]), settings)
         except (TypeError, KeyError, AttributeError):
             return None
+
+
+def closed_by(groups: Iterable[Moved | None]) -> str | None:
+    """Return the plan that has closed a config topic, if every group there was moved away; given what fences each."""
+    fences = [*groups]
+    plans = [each.plan for each in fences if each is not None and each.settings]
+    return plans[0] if plans and None not in fences else None
 
 
 def _entries(read: Callable[[Any], Any], write: Callable[[Any], Any] | None = None) -> dict[str, Any]:

@@ -130,11 +130,12 @@ def test_a_lost_config_topic_is_one_finding_and_comes_back(site: tuple[Site, Adm
         refused = here.call(*asked.split(), "-w", path, "--yes")
         assert refused.code == 1
         assert "is lost, not empty" in refused.err
-    if not anew:
-        topic_ids = {
-            each["id"] for each in here.findings("topics")[1] if each["where"] == here.topics[TopicType.CONFIG]
-        }
-        assert topic_ids == {"lost-topic"}
+    code, findings = here.findings("topics")
+    topic_ids = {each["id"] for each in findings if each["where"] == here.topics[TopicType.CONFIG]}
+    assert (code, topic_ids) == (1, {"lost-topic"})
+    if anew:
+        assert "it may be lost, run check all" in here.call("get", "connectors", "-w", path).err
+    else:
         for asked in ("get connectors", "create topics --yes", "create topics --dry-run"):
             refused = here.call(*asked.split(), "-w", path)
             assert (refused.code, "is lost, not empty" in refused.err) == (1, True)
