@@ -7,7 +7,8 @@ context is keyword-only with defaults, so every error survives pickling (Spark s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import ClassVar
 
@@ -263,6 +264,16 @@ def listed(texts: Iterable[str], most: int, *, separator: str = ", ", last: str 
 def safe_text(error: BaseException) -> str:
     """Return the message of an error if it is one of these, and so free of record contents; else only its type."""
     return str(error) if isinstance(error, ConnectShareError) else type(error).__name__
+
+
+@contextmanager
+def also_saying(text: str) -> Iterator[None]:
+    """Add a sentence to the message of an error that is raised inside."""
+    try:
+        yield
+    except ConnectShareError as error:
+        error.args = (f"{error}. {text}", *error.args[1:])
+        raise
 
 
 class MigrationError(ConnectShareError):

@@ -283,7 +283,7 @@ def seal(run: MigrationRun, how: Way, progress: Progress) -> Manifest:
     # Before the first record: from now on records are written to the source that are no growth of it.
     run.update(sealed=sealed, mirrored_backup=mirrored_backup, fences=fences)
     outgoing = (each for source in sources for each in source.outgoing(_seal_records(source, how)))
-    records = write_records(run.workers, outgoing)
+    records = len(write_records(run.workers, outgoing))
     fence_sources(run, up=True)
     return end_cutover(run, sealed.model_copy(update={"records": records}))
 
@@ -295,10 +295,8 @@ def end_cutover(run: MigrationRun, sealed: Sealed | None) -> Manifest:
 
 def unseal(run: MigrationRun) -> int:
     """Put the target states back that a seal by ``stop`` has replaced; may be repeated. Returns how many."""
-    return write_records(
-        run.workers,
-        (each for source in moved_sources(run) for each in source.outgoing(unseal_records(run, source))),
-    )
+    outgoing = (each for source in moved_sources(run) for each in source.outgoing(unseal_records(run, source)))
+    return len(write_records(run.workers, outgoing))
 
 
 def unseal_records(run: MigrationRun, source: MovedSource) -> list[Record]:

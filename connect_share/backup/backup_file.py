@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -406,11 +406,12 @@ class SectionTopic:
 
 
 class Reader(NamedTuple):
-    """How the topics of a section are read."""
+    """How the topics of a section are read; ``only``: these records, by topic, partition and offset."""
 
     settings: ClientSettings
     client_id: str
     isolation: Isolation
+    only: Collection[tuple[str, int, int]] | None = None
 
     @classmethod
     def of(cls, worker: WorkerConfig, isolation: Isolation) -> Reader:
@@ -419,13 +420,18 @@ class Reader(NamedTuple):
 
     def batches(self, ranges: Sequence[OffsetRange]) -> Iterator[list[Message]]:
         """Yield the messages of ranges."""
-        return read_batches(
+        for batch in read_batches(
             self.settings,
             ranges,
             isolation=self.isolation,
             client_id=self.client_id,
             idle_timeout_s=IDLE_TIMEOUT_S,
-        )
+        ):
+            yield batch if self.only is None else [each for each in batch if _place_of(each) in self.only]
+
+
+def _place_of(message: Message) -> tuple[str, int, int]:
+    return message.topic() or "", message.partition() or 0, message.offset() or 0
 
 
 class SectionPart(NamedTuple):
@@ -464,7 +470,7 @@ class SectionRead:
                     continue
                 headers = headers_of(message)
                 if headers is not None:
-                    place = (topic.topic, message.partition() or 0, message.offset() or 0)
+                    place = _place_of(message)
                     if cipher is not None:
                         value = cipher.seal(topic.topic_type, place, key, value)
                     block = encoder.add(*place, message.timestamp()[1], key, value, headers)

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
 
@@ -32,7 +32,6 @@ from connect_share.kafka.create import ensure_topic, topic_spec
 from connect_share.kafka.facts import admin_of, destination_settings, require_no_live_workers
 from connect_share.kafka.shared_set import create_planned, plan_topics
 from connect_share.model.keys import ClusterGroupId, StatusKey, connector_of, prefix_of
-from connect_share.model.places import KeyPlaces
 from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import removal_value
 from connect_share.sealing import KEYS_PROPERTY, SealingMode
@@ -276,14 +275,13 @@ class Restore:
     _removed_ms: dict[str | None, int] = field(default_factory=dict, init=False, repr=False)
     _openers: dict[TopicType, Opener] = field(default_factory=dict, init=False, repr=False)
     _values: BackedUpValues | None = field(default=None, init=False, repr=False)
-    _places: dict[TopicType, KeyPlaces] = field(default_factory=dict, init=False, repr=False)
 
-    @property
+    @cached_property
     def stopped(self) -> StoppedGroup:
         """The group whose keys are written."""
-        return StoppedGroup(
-            self.worker, self.worker.cluster_group_id, self.worker.group_id, "destination", may_miss=True
-        )
+        group, group_id = self.worker.cluster_group_id, self.worker.group_id
+        again = "This command with --dry-run shows what differs from the backup"
+        return StoppedGroup(self.worker, group, group_id, "destination", may_miss=True, again=again)
 
     def preview(self, progress: Progress | None = None) -> RestorePreview:
         """Compare the backup with what the destination holds now; writes nothing.
@@ -353,10 +351,7 @@ class Restore:
         found = self._changes(self.stopped.facts(), progress)
         wrong = sum(each.added + each.changed + each.removed for each in found)
         if wrong:
-            raise CopyError(
-                f"{wrong:,} key(s) do not have the value that was put back: another writer has written meanwhile. Find out "
-                "who it is, and restore again"
-            )
+            raise CopyError(f"{wrong:,} key(s) do not have the value that was put back; restore again")
 
     def _changes(self, facts: Facts, progress: Progress) -> list[ConnectorChanges]:
         """Compare the backup, as the preview has read it, with the destination's topics."""
@@ -366,7 +361,6 @@ class Restore:
             back = self.transforms[topic_type].at_destination()
             opener = self._openers[topic_type] = Opener(self.sealing, back)
             newest = NewestValues(topic_type)
-            self._places[topic_type] = newest.places
             if topic_type in facts:
                 topic = facts[topic_type]
                 newest.places.partitions = partial(len, topic.ends)
@@ -407,7 +401,7 @@ class Restore:
         }
         progress.phase("restoring", self.file.records)
         outgoing = self._outgoing(sealers, restored, progress)
-        self.stopped.write(facts, self.stopped.everywhere(outgoing, self._places, hash_of))
+        self.stopped.write(facts, outgoing, self.worker.file or Path("restore"))
         restored.seconds = round(time.monotonic() - began_s, 3)
         return restored
 

@@ -10,19 +10,28 @@ there, so a run that was killed is completed by the next one.
 from __future__ import annotations
 
 import hashlib
+import shlex
 import struct
 import uuid
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 
-from connect_share.backup.backup_file import BackupFile, BackupLayout, Origin, Reader, common_isolation, write_backup
+from connect_share.backup.backup_file import (
+    BackupFile,
+    BackupLayout,
+    Origin,
+    Reader,
+    common_isolation,
+    new_backup_path,
+    write_backup,
+)
+from connect_share.backup.changes import hash_of
 from connect_share.console import Group
-from connect_share.errors import CopyError
+from connect_share.errors import ConnectShareError, CopyError, also_saying, listed
 from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.facts import (
@@ -37,10 +46,11 @@ from connect_share.kafka.facts import (
     require_no_open_transaction,
 )
 from connect_share.kafka.lost import require_topics
-from connect_share.kafka.write import write_records
-from connect_share.model.keys import own_key
+from connect_share.kafka.write import Written, write_records
+from connect_share.model.keys import connector_of, own_key
 from connect_share.model.places import KeyPlaces
 from connect_share.model.records import Headers, Record, TopicType
+from connect_share.sealing.cipher import is_sealed
 from connect_share.worker_config import Isolation, WorkerConfig
 
 _PLACE: Final = struct.Struct(">iqqI")
@@ -81,16 +91,31 @@ class NewestDigests:
 
 
 Facts = Mapping[TopicType, TopicFacts]
-Placed = tuple[Record, int]
-"""A record and the partition that it goes to; -1: that of murmur2."""
+Others = dict[TopicType, set[int]]
+"""Where other groups have written."""
 Found = TypeVar("Found")
+_SHOWN: Final = 5
 
 
 class Since(NamedTuple):
-    """What was written to a topic since it was read: how many records of the group, and where others have written."""
+    """What was written to a topic since it was read.
 
-    own: int
+    Attributes:
+        theirs: under the group's keys, by others than us; without values.
+        ours: by the hash of a key the partition and offset of the last record that is ours; -1: several partitions.
+        others: where other groups have written.
+    """
+
+    theirs: list[Record]
+    ours: dict[int, tuple[int, int]]
     others: set[int]
+
+    def overtaken(self) -> Iterator[Record]:
+        """Yield what others have written that one of ours hides; in another partition it may."""
+        for record in self.theirs:
+            at, offset = self.ours.get(key_hash(None, record.key), (record.partition, -1))
+            if at != record.partition or offset > record.offset:
+                yield record
 
 
 @dataclass(frozen=True)
@@ -103,6 +128,8 @@ class StoppedGroup:
         group_id: of its workers.
         side: what messages call the group.
         may_miss: a topic of it may be missing.
+        again: what to do when others have written meanwhile.
+        places: where its keys lie, by their hashes, on the topics that were read.
     """
 
     worker: WorkerConfig
@@ -110,6 +137,8 @@ class StoppedGroup:
     group_id: str
     side: str
     may_miss: bool = False
+    again: str = "Run the command again"
+    places: dict[TopicType, KeyPlaces] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def topics(self) -> dict[TopicType, str]:
@@ -156,25 +185,26 @@ class StoppedGroup:
     def read(
         self, topic_type: TopicType, facts: TopicFacts, progress: Progress, doing: str = "reading"
     ) -> Iterator[Record]:
-        """Yield all records of a topic, those of others included."""
+        """Yield all records of a topic, those of others included; from now on it is known where the group's keys lie."""
         ranges = facts.ranges()
         progress.phase(f"{doing} {facts.topic}", sum(part.end - part.start for part in ranges))
+        places = self.places[topic_type] = KeyPlaces(partial(len, facts.ends))
         records = read_records(self.worker, ranges, self.isolation(topic_type), with_headers=True)
-        return counted(records, progress.advance)
+        for record in counted(records, progress.advance):
+            original = None if record.key is None else own_key(topic_type, record.key, self.group)
+            if original is not None:
+                places.take(hash_of(original), record)
+            yield record
 
-    def since(self, topic_type: TopicType, ends: Mapping[int, int], now: TopicFacts) -> Since:
-        """Return what was written behind these ends."""
-        own, others = 0, set[int]()
-        ranges = ranges_since(now.topic, ends, now.ends)
-        for record in read_records(self.worker, ranges, Isolation.READ_UNCOMMITTED):
-            if self.is_own(topic_type, record.key):
-                own += 1
-            else:
-                others.add(key_hash(record.partition, record.key))
-        return Since(own, others)
-
-    def back_up(self, path: Path, facts: Facts, run_id: str, progress: Progress) -> BackupFile:
-        """Write what the group has on its topics to one file."""
+    def back_up(
+        self,
+        path: Path,
+        facts: Facts,
+        run_id: str,
+        progress: Progress,
+        only: Collection[tuple[str, int, int]] | None = None,
+    ) -> BackupFile:
+        """Write what the group has on its topics to one file, or ``only`` records at these places."""
         layout, plain = BackupLayout(), self.group is None
         with admin_of(self.worker) as admin:
             cluster = admin.cluster_id()
@@ -182,7 +212,7 @@ class StoppedGroup:
             topic_type: layout.add(
                 ("source", cluster, topic.topic),
                 topic_type,
-                Reader.of(self.worker, self.isolation(topic_type)),
+                Reader.of(self.worker, self.isolation(topic_type))._replace(only=only),
                 topic.ranges(),
                 partial(self.is_own, topic_type),
             )
@@ -192,53 +222,127 @@ class StoppedGroup:
         layout.origins.append(origin)
         return write_backup(path, layout, run_id, progress)
 
-    def everywhere(
-        self,
-        records: Iterable[Record],
-        places: Mapping[TopicType, KeyPlaces],
-        known_as: Callable[[bytes], bytes] = bytes,
-    ) -> Iterator[Placed]:
-        """Yield each record with -1, and with each other partition that has a living record of its key.
+    def restoring(self, backup: Path) -> str:
+        """Return the command that puts back what a backup has."""
+        own = self.group == self.worker.cluster_group_id and self.worker.file is not None
+        file = str(self.worker.file) if own else f"WORKER_FILE_OF_{self.group_id}"
+        return shlex.join(["connect-share", "restore", str(backup), "-w", file])
+
+    def everywhere(self, records: Iterable[Record]) -> Iterator[tuple[Record, int]]:
+        """Yield each record with -1, murmur2's partition, and with each other one that has a living record of its key.
 
         What is put back with an old time counts all the same: it is not older there than the removal of its key elsewhere.
-        ``known_as`` returns how an original key is known to ``places``.
         """
         types = {topic: topic_type for topic_type, topic in self.topics.items()}
         for record in records:
             key, topic_type = record.key or b"", types[record.topic]
-            original, known = own_key(topic_type, key, self.group), places.get(topic_type)
+            original, known = own_key(topic_type, key, self.group), self.places.get(topic_type)
             if known is None or original is None:
                 yield record, -1
                 continue
-            name = known_as(original)
-            at_ms = -1 if record.value is None else known.newest_ms_of_others(name, key)
+            name = hash_of(original)
+            is_dated = record.value is not None and not is_sealed(record.value)  # else the sealed time decides, or none
+            at_ms = known.newest_ms_of_others(name, key) if is_dated else -1
             dated = replace(record, timestamp_ms=at_ms) if at_ms > record.timestamp_ms else record
             for place in (-1, *known.others(name, key)):
                 yield dated, place
 
-    def write(self, facts: Facts, records: Iterable[Placed]) -> None:
-        """Write records, unless something has changed since the facts were asked for.
+    def write(
+        self, facts: Facts, records: Iterable[Record], beside: Path, remedy: str = "the same command completes it"
+    ) -> tuple[Facts, Others]:
+        """Write records, unless something has changed since the facts were asked for; look again afterwards.
+
+        Each goes to every partition where its key lies. Returns the topics up to their ends of afterwards, and where other
+        groups have written meanwhile. ``beside``: where a file with what was overtaken goes; ``remedy``: see
+        :func:`write_records`.
 
         Raises:
             LiveMembersError: workers of the group are alive.
-            CopyError: another writer has written under the group's keys, or a topic is not the one that was read; nothing was
-                written. Or an acknowledgement is missing; some records were written.
+            CopyError: another writer has written under the group's keys, or a topic is not the one that was read: before,
+                and nothing was written; or meanwhile, and it says what was overtaken and how to put it back.
         """
         with admin_of(self.worker) as admin:
             now = self._facts(admin)
         for topic_type, topic in now.items():
             before = facts.get(topic_type)
-            if before is not None and (before.topic_id, {*before.ends}) != (topic.topic_id, {*topic.ends}):
-                raise CopyError(
-                    f"{topic.topic}: it was made again, or partitions were added, since it was read; nothing was written. "
-                    "Run the command again"
-                )
-            if self.since(topic_type, {} if before is None else before.ends, topic).own:
+            self._require_same(before, topic, "nothing was written. Run the command again")
+            if self._since(topic_type, {} if before is None else before.ends, topic, Isolation.READ_UNCOMMITTED).theirs:
                 raise CopyError(
                     f"{topic.topic}: another writer has written under the keys of {self.shown} meanwhile, perhaps another "
                     "run of this command; nothing was written. Look at who it is, and run the command again"
                 )
-        write_records([self.worker], ((0, *placed) for placed in records))
+        written = write_records([self.worker], ((0, *each) for each in self.everywhere(records)), remedy=remedy)
+        return self.look_again(now, written, beside)
+
+    def _require_same(self, before: TopicFacts | None, now: TopicFacts, remedy: str) -> None:
+        if before is not None and (before.topic_id, {*before.ends}) != (now.topic_id, {*now.ends}):
+            raise CopyError(f"{now.topic}: it was made again, or partitions were added, since it was read; {remedy}")
+
+    def look_again(self, before: Facts, written: Written, beside: Path, index: int = 0) -> tuple[Facts, Others]:
+        """Refuse what others have written under the group's keys since ``before``; see :meth:`write`.
+
+        ``index`` is the place of the group's worker among those of ``written``.
+        """
+        found = dict[TopicType, Since]()
+        with also_saying("Everything was written; it is not known what others wrote meanwhile: run the command again"):
+            now = self.facts()
+            for topic_type, topic in now.items():
+                self._require_same(before[topic_type], topic, "what was written before that is gone")
+                isolation = self.isolation(topic_type)
+                found[topic_type] = self._since(topic_type, before[topic_type].ends, topic, isolation, written, index)
+        if any(since.theirs for since in found.values()):
+            starts = {kind: replace(now[kind], starts=before[kind].ends) for kind in now}
+            raise self._overtaken(found, starts, new_backup_path(beside, f"{self.group_id}.overtaken"))
+        return now, {topic_type: since.others for topic_type, since in found.items()}
+
+    def _since(  # noqa: PLR0917 - the topic, then whose records are known
+        self,
+        topic_type: TopicType,
+        ends: Mapping[int, int],
+        now: TopicFacts,
+        isolation: Isolation,
+        written: Written | None = None,
+        index: int = 0,
+    ) -> Since:
+        since = Since([], {}, set())
+        for record in read_records(self.worker, ranges_since(now.topic, ends, now.ends), isolation):
+            at = key_hash(None, record.key)
+            if not self.is_own(topic_type, record.key):
+                since.others.add(key_hash(record.partition, record.key))
+            elif written is None or not written.has(index, record):
+                since.theirs.append(replace(record, value=None))
+            else:
+                is_first = since.ours.get(at, (record.partition, 0))[0] == record.partition
+                since.ours[at] = record.partition if is_first else -1, record.offset
+        return since
+
+    def _overtaken(self, found: Mapping[TopicType, Since], facts: Facts, file: Path) -> CopyError:
+        """Return the error that names what others have written, and where what was overtaken still lies."""
+        texts = []
+        for topic_type, since in found.items():
+            keys = {record.key or b"" for record in since.theirs}
+            names = {connector_of(topic_type, own_key(topic_type, key, self.group) or b"") for key in keys} - {None}
+            whose = f" of {listed(sorted(map(repr, names)), _SHOWN)}" if names else ""
+            counts = f"{len(since.theirs):,} record(s) under {len(keys):,} key(s){whose}"
+            texts += [f"{facts[topic_type].topic}: {counts}"] if keys else []
+        text = (
+            f"another writer has written under the keys of {self.shown} while this command wrote: {'; '.join(texts)}. Find "
+            "out who it is, and stop it. "
+        )
+        places = [
+            (record.topic, record.partition, record.offset) for since in found.values() for record in since.overtaken()
+        ]
+        if not places:
+            return CopyError(f"{text}What it wrote counts. {self.again}")
+        shown = listed((f"{topic}[{at}] offset {offset}" for topic, at, offset in places), _SHOWN)
+        text += (
+            f"{len(places):,} of these no longer count, for this command has written behind them: {shown}. They are "
+        )
+        try:
+            self.back_up(file, facts, f"overtaken-{uuid.uuid4()}", Silent(), {*places})
+        except ConnectShareError as error:
+            return CopyError(f"{text}in no file, and the cleaner will take them: {error}")
+        return CopyError(f"{text}in {file}: {self.restoring(file)} puts them back. {self.again}")
 
 
 @dataclass(frozen=True)
@@ -268,7 +372,7 @@ class Rewrite(ABC, Generic[Found]):
     writing: ClassVar[str] = "writing"
     """For people, while it writes."""
 
-    @property
+    @cached_property
     @abstractmethod
     def stopped(self) -> StoppedGroup:
         """The group."""
@@ -278,8 +382,8 @@ class Rewrite(ABC, Generic[Found]):
         """Read the topics, and decide what is to be written."""
 
     @abstractmethod
-    def _outgoing(self, found: Found) -> tuple[int, Iterable[Placed]]:
-        """Return how many records or keys are to be written, and the records as they go to the topics, and where."""
+    def _outgoing(self, found: Found) -> tuple[int, Iterable[Record]]:
+        """Return how many records or keys are to be written, and the records as they go to the topics."""
 
     @abstractmethod
     def _compare(self, done: Rewritten[Found]) -> None:
@@ -310,30 +414,9 @@ class Rewrite(ABC, Generic[Found]):
         made = stopped.back_up(backup, facts, f"{self.name}-{uuid.uuid4()}", progress)
         total, outgoing = self._outgoing(before)
         progress.phase(self.writing, total)
-        written = Counter[str]()
-        stopped.write(facts, counted(_noted(outgoing, written), progress.advance))
-        now = stopped.facts()
-        after, others = self._read(now, progress), dict[TopicType, set[int]]()
-        for topic_type, topic in now.items():
-            since = stopped.since(topic_type, facts[topic_type].ends, topic)
-            if since.own > written[topic.topic]:
-                raise still_written(topic.topic, stopped, backup)
-            others[topic_type] = since.others
-        done = Rewritten(backup, made, before, after, others)
-        self._compare(done)
+        remedy = f"the same command completes it, or {stopped.restoring(backup)} takes it back"
+        now, others = stopped.write(facts, counted(outgoing, progress.advance), backup, remedy)
+        with also_saying(f"Everything was written; what was there is in {backup}"):
+            done = Rewritten(backup, made, before, self._read(now, progress), others)
+            self._compare(done)
         return done
-
-
-def _noted(records: Iterable[Placed], written: Counter[str]) -> Iterator[Placed]:
-    """Yield the records, and count them by topic."""
-    for record, place in records:
-        written[record.topic] += 1
-        yield record, place
-
-
-def still_written(topic: str, stopped: StoppedGroup, backup: Path) -> CopyError:
-    """Return the error for records of the group that this command has not written."""
-    return CopyError(
-        f"{topic}: another writer writes under the keys of {stopped.shown}. Find out who it is, and run the command again; "
-        f"what was there is in {backup}"
-    )

@@ -28,10 +28,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
-from connect_share.backup.rewrite import Facts, NewestDigests, Placed, Rewrite, Rewritten, StoppedGroup, still_written
+from connect_share.backup.changes import hash_of
+from connect_share.backup.rewrite import Facts, NewestDigests, Rewrite, Rewritten, StoppedGroup
 from connect_share.checks.order import Order
 from connect_share.checks.orphans import is_lost, orphans_of
 from connect_share.checks.sources import GroupRecords, GroupState
@@ -81,7 +83,6 @@ class TopicContent:
         groups: the other groups with a record.
         connectors: names that the keys to be removed have.
         sealed: sealed values of the group that were not opened.
-        places: where the group's keys have records, if the topic may have several partitions.
     """
 
     facts: TopicFacts
@@ -91,7 +92,6 @@ class TopicContent:
     connectors: set[str] = field(default_factory=set)
     sealed: int = 0
     seals: TopicSeals | None = field(default=None, repr=False)
-    places: KeyPlaces = field(default_factory=KeyPlaces, repr=False)
 
     @property
     def due(self) -> list[bytes]:
@@ -136,10 +136,11 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
         group = ClusterGroupId(name)
         return cls(worker, group, group)
 
-    @property
+    @cached_property
     def stopped(self) -> StoppedGroup:
         """The group."""
-        return StoppedGroup(self.worker, self.group, self.group_id, "retired")
+        again = "If the group is to go all the same, run the command again"
+        return StoppedGroup(self.worker, self.group, self.group_id, "retired", again=again)
 
     def look(self, progress: Progress | None = None) -> dict[TopicType, TopicContent]:
         """Return what there is and what would be removed; writes nothing.
@@ -179,7 +180,7 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
     def _read_topic(self, topic_type: TopicType, facts: TopicFacts, progress: Progress) -> TopicContent:
         is_own_file = self.group is not None and self.group == self.worker.cluster_group_id
         seals = self.worker.seals(topic_type) if is_own_file else None
-        topic, living = TopicContent(facts, seals=seals, places=_places_on(facts)), set[bytes]()
+        topic, living = TopicContent(facts, seals=seals), set[bytes]()
         accepted, prefix = _places_on(facts), prefix_of(self.group)
         plain_statuses = StatusFold(None) if topic_type is TopicType.STATUS and self.group is None else None
         for record in self.stopped.read(topic_type, facts, progress):
@@ -192,9 +193,7 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
                 continue
             if plain_statuses is not None:
                 plain_statuses.apply(record)
-            original = record.key[len(prefix) :]
-            topic.places.take(original, record)
-            lives = bool(topic.places.living(original))
+            lives = bool(self.stopped.places[topic_type].living(hash_of(record.key[len(prefix) :])))
             if seals is None:
                 topic.sealed += self.group is not None and is_sealed(record.value)
                 topic.keys[record.key] = lives and not (topic_type is TopicType.CONFIG and record.value == JSON_NULL)
@@ -216,10 +215,9 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
         topic.connectors = {name for name in names if name is not None}
         return topic
 
-    def _outgoing(self, found: dict[TopicType, TopicContent]) -> tuple[int, Iterable[Placed]]:
+    def _outgoing(self, found: dict[TopicType, TopicContent]) -> tuple[int, Iterable[Record]]:
         removals = (record for topic_type, topic in found.items() for record in self._removals(topic_type, topic))
-        places = {topic_type: topic.places for topic_type, topic in found.items()}
-        return sum(len(topic.due) for topic in found.values()), self.stopped.everywhere(removals, places)
+        return sum(len(topic.due) for topic in found.values()), removals
 
     def _removals(self, topic_type: TopicType, topic: TopicContent) -> Iterator[Record]:
         for key in topic.due:
@@ -233,7 +231,9 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
     def _compare(self, done: Deleted) -> None:
         for topic_type, topic in done.before.items():
             if done.after[topic_type].due:
-                raise still_written(topic.facts.topic, self.stopped, done.path)
+                raise CopyError(
+                    f"{topic.facts.topic}: keys of {self.stopped.shown} are still there; run the command again"
+                )
             after = done.after[topic_type].others.by_key
             if any(after.get(key) != digest for key, digest in _untouched(done, topic_type)):
                 raise CopyError(
@@ -305,13 +305,11 @@ class Seen:
 
     Attributes:
         seals: seal what is written later than all that was read.
-        placed: the records of ``mending``, and where they go.
         mending: what is to be written.
         expected: the state of the group when that is written.
     """
 
     seals: Mapping[TopicType, TopicSeals | None] = field(repr=False)
-    placed: tuple[Placed, ...] = field(repr=False)
     mending: Mending
     expected: GroupState
 
@@ -324,7 +322,7 @@ class Repair(Rewrite[Seen]):
     worker: WorkerConfig
     plan: Plan
 
-    @property
+    @cached_property
     def stopped(self) -> StoppedGroup:
         """The group."""
         return StoppedGroup(self.worker, self.worker.cluster_group_id, self.worker.group_id, "repaired")
@@ -347,9 +345,7 @@ class Repair(Rewrite[Seen]):
                 fold.seals.end_start()
         state = _state(folds, kept)
         mending = self.plan(state, names)
-        places = {each: fold.fold.places for each, fold in folds.items() if fold.fold.places is not None}
-        placed = (*stopped.everywhere(mending.records, places),)
-        for record, place in placed:
+        for record, place in stopped.everywhere(mending.records):
             topic_type = _type_of(names, record)
             count = len(facts[topic_type].ends) if topic_type in facts else 1
             at = partition_for(record.key or b"", count) if place < 0 else place
@@ -359,24 +355,23 @@ class Repair(Rewrite[Seen]):
             raise CopyError(
                 "what would be written would change more than it should: nothing was written; please report this"
             )
-        return Seen({each: fold.seals for each, fold in folds.items()}, placed, mending, expected)
+        return Seen({each: fold.seals for each, fold in folds.items()}, mending, expected)
 
-    def _outgoing(self, found: Seen) -> tuple[int, Iterable[Placed]]:
-        return len(found.placed), self._sealed(found)
+    def _outgoing(self, found: Seen) -> tuple[int, Iterable[Record]]:
+        return len(found.mending.records), self._sealed(found)
 
-    def _sealed(self, found: Seen) -> Iterator[Placed]:
-        for record, place in found.placed:
+    def _sealed(self, found: Seen) -> Iterator[Record]:
+        for record in found.mending.records:
             seals = found.seals[_type_of(self.stopped.topics, record)]
             value = record.value if seals is None else seals.seal(record.key or b"", record.value)
-            yield replace(record, value=value), place
+            yield replace(record, value=value)
 
     def _compare(self, done: Rewritten[Seen]) -> None:
         left = len(done.after.mending.records)
         if left or _all_of(done.before.expected) != _all_of(done.after.expected):
             what = f"{left:,} record(s) are still to be mended" if left else "something else changed"
             raise CopyError(
-                f"the replay is not as expected: {what}. Another writer has written meanwhile; the state before is in "
-                f"{done.path}, which connect-share restore puts back"
+                f"the replay is not as expected: {what}; {self.stopped.restoring(done.path)} puts back what was"
             )
 
 
@@ -439,7 +434,6 @@ class ResealTopic:
         refused: how many the group does not accept.
         accepted: the newest value of each key that it does accept, opened, in the order of the topic.
         outgoing: what is written, not sealed yet.
-        places: where the keys have records, if the topic may have several partitions.
     """
 
     facts: TopicFacts
@@ -449,7 +443,6 @@ class ResealTopic:
     refused: int = 0
     accepted: dict[bytes, Record] = field(default_factory=dict, repr=False)
     outgoing: list[Record] = field(default_factory=list, repr=False)
-    places: KeyPlaces = field(default_factory=KeyPlaces, repr=False)
 
     def count(self, record: Record, *, is_accepted: bool) -> None:
         """Count a key by its newest record; one in several partitions counts in each."""
@@ -501,7 +494,7 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
             )
         return cls(worker_file, worker, ClusterGroupId(worker.group_id), keys, plain)
 
-    @property
+    @cached_property
     def stopped(self) -> StoppedGroup:
         """The group."""
         return StoppedGroup(self.worker, self.group, self.worker.group_id, "sealed")
@@ -511,10 +504,9 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
 
     def _read_topic(self, topic_type: TopicType, facts: TopicFacts, progress: Progress) -> ResealTopic:
         seals = TopicSeals(topic_type, self.group, self.keys, self.worker.sealing_mode)
-        topic, history = ResealTopic(facts, seals, places=_places_on(facts)), list[Record]()
+        topic, history = ResealTopic(facts, seals), list[Record]()
         accepted, newest = _places_on(facts), dict[tuple[bytes, int], Record]()
         ends_accepted: dict[tuple[bytes, int], bool] = {}
-        prefix = prefix_of(self.group)
 
         def value_of(key: bytes) -> bytes | None:
             return topic.accepted[key].value if key in topic.accepted else None
@@ -525,7 +517,6 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
                 continue
             place = (key, record.partition)
             newest[place], taken = record, seals.accepted(record)
-            topic.places.take(key[len(prefix) :], record)
             ends_accepted[place] = taken is not None
             if taken is not None:
                 counts = accepted.take(key, taken, value_of)
@@ -577,10 +568,9 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
         with _only_one(self.worker_file):
             return super().write(backup, progress)
 
-    def _outgoing(self, found: dict[TopicType, ResealTopic]) -> tuple[int, Iterable[Placed]]:
+    def _outgoing(self, found: dict[TopicType, ResealTopic]) -> tuple[int, Iterable[Record]]:
         sealed = (record for topic_type, topic in found.items() for record in self._sealed(topic_type, topic))
-        places = {topic_type: topic.places for topic_type, topic in found.items()}
-        return sum(len(topic.outgoing) for topic in found.values()), self.stopped.everywhere(sealed, places)
+        return sum(len(topic.outgoing) for topic in found.values()), sealed
 
     def _sealed(self, topic_type: TopicType, topic: ResealTopic) -> Iterator[Record]:
         for record in topic.outgoing:
@@ -616,10 +606,7 @@ def _check(topic_type: TopicType, before: ResealTopic, now: ResealTopic) -> None
         for key, value in expected.items()
     )
     if now.outgoing or not same or not values.keys() <= expected.keys():
-        raise CopyError(
-            f"{before.facts.topic}: the values are not those that were written: another writer has written meanwhile. Find "
-            "out who it is, and run the command again"
-        )
+        raise CopyError(f"{before.facts.topic}: the values are not those that were written; run the command again")
 
 
 def refused_plain(topics: Mapping[TopicType, ResealTopic]) -> int:

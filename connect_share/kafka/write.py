@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from operator import itemgetter
 from typing import Any, Final
 
-from connect_share.errors import BrokerError, CopyError, UnacknowledgedError
+from connect_share.errors import BrokerError, ConnectShareError, CopyError, UnacknowledgedError
 from connect_share.kafka import client
 from connect_share.model.records import Record
 from connect_share.worker_config import ClientSettings, WorkerConfig
@@ -156,16 +159,16 @@ class CheckedWriter:
     client_id: str
     _producer: KeptProducer | None = None
     _failures: list[client.KafkaError] = field(default_factory=list)
-    _sent: int = 0
+    sent: int = 0
     _polled: int = 0
-    _acknowledged: int = 0
-    _first: dict[int, int] = field(default_factory=dict)
-    _last: dict[int, client.Message] = field(default_factory=dict)
+    acknowledged: int = 0
+    runs: dict[int, list[list[int]]] = field(default_factory=dict)
+    """The offsets acknowledged, per partition: first of each run, and the one behind it; a bulk producer says none."""
 
     @property
     def offsets(self) -> dict[int, tuple[int, int]]:
-        """Per partition the first and last offset acknowledged; a bulk producer says none."""
-        return {partition: (first, self._last[partition].offset() or 0) for partition, first in self._first.items()}
+        """Per partition the first and last offset acknowledged."""
+        return {partition: (runs[0][0], runs[-1][1] - 1) for partition, runs in self.runs.items()}
 
     @property
     def is_acknowledged(self) -> bool:
@@ -182,7 +185,7 @@ class CheckedWriter:
         """How many records may be under way; of a bulk producer, those of all its writers."""
         if self.producers.bulk and self._producer is not None:
             return len(self._producer.client)
-        return self._sent - self._acknowledged
+        return self.sent - self.acknowledged
 
     @client.callback
     def delivered(self, error: client.KafkaError | None, message: client.Message) -> None:
@@ -190,11 +193,12 @@ class CheckedWriter:
         if error is not None:
             self._failures.append(error)
             return
-        self._acknowledged += 1
-        partition = message.partition() or 0
-        if partition not in self._last:
-            self._first[partition] = message.offset() or 0
-        self._last[partition] = message
+        self.acknowledged += 1
+        runs, offset = self.runs.setdefault(message.partition() or 0, []), message.offset() or 0
+        if runs and runs[-1][1] == offset:
+            runs[-1][1] += 1
+        else:
+            runs.append([offset, offset + 1])
 
     def write(self, record: Record, partition: int = -1) -> None:
         """Queue one record, for this partition or that of murmur2; blocks while the queue is full."""
@@ -221,10 +225,10 @@ class CheckedWriter:
                     produce(*arguments)
                 except BufferError:
                     self._produce_when_there_is_room(producer, arguments)
-            self._sent += len(records)
-            if self._sent - self._polled >= POLL_EVERY:
+            self.sent += len(records)
+            if self.sent - self._polled >= POLL_EVERY:
                 producer.client.poll(0)
-                self._polled = self._sent
+                self._polled = self.sent
         except client.KafkaException as error:
             producer.flush(0)
             raise self._refusal(producer.fatal or error) from error
@@ -259,7 +263,7 @@ class CheckedWriter:
             self._raise_failure()
             if unanswered := self._unanswered:
                 raise CopyError(
-                    f"{self.topic}: {self._sent} records were sent but {self._sent - unanswered} acknowledged; "
+                    f"{self.topic}: {self.sent} records were sent but {self.sent - unanswered} acknowledged; "
                     "the destination holds a part of them"
                 )
             on_error.pop_all()
@@ -281,11 +285,11 @@ class CheckedWriter:
                 f"{self.topic}: the brokers have stopped acknowledging; it is not known what the destination has"
             )
 
-    def abandon(self) -> None:
-        """Drop what is still queued, and the producer: its state is not known."""
+    def abandon(self, *, drained: bool = False) -> None:
+        """Drop what is still queued, and the producer; ``drained``: what was sent is waited for, and known then."""
         if self._producer is not None:
             self.producers.forget(self._producer)
-            client.give_up(self._producer.client)
+            (self._producer.drop_queued if drained else partial(client.give_up, self._producer.client))()
 
     def _raise_failure(self) -> None:
         if self._failures:
@@ -300,21 +304,40 @@ PROCESS_PRODUCERS: Final = Producers(once=True)
 """Kept by every thread of this process; Spark's workers live on from task to task."""
 
 
+@dataclass(frozen=True)
+class Written:
+    """What brokers have acknowledged: by the place of the worker and the topic, the offsets of each partition in runs."""
+
+    runs: Mapping[tuple[int, str], Mapping[int, list[list[int]]]] = field(default_factory=dict, repr=False)
+
+    def __len__(self) -> int:
+        """Return how many records."""
+        return sum(end - first for topic in self.runs.values() for runs in topic.values() for first, end in runs)
+
+    def has(self, index: int, record: Record) -> bool:
+        """Return whether a record of the topics of a worker is one of these, wherever its key and value are from."""
+        runs = self.runs.get((index, record.topic), {}).get(record.partition, [])
+        at = bisect_right(runs, record.offset, key=itemgetter(0))
+        return at > 0 and record.offset < runs[at - 1][1]
+
+
 def write_records(
-    workers: Sequence[WorkerConfig], records: Iterable[tuple[int, Record] | tuple[int, Record, int]]
-) -> int:
-    """Write records, each to its topic in the cluster of the worker with that index. Returns how many.
+    workers: Sequence[WorkerConfig],
+    records: Iterable[tuple[int, Record] | tuple[int, Record, int]],
+    *,
+    remedy: str = "the same command completes it",
+) -> Written:
+    """Write records, each to its topic in the cluster of the worker with that index. Returns where they are.
 
     A third member is the partition, else it is that of murmur2. The records of one cluster keep their order. Returns when
-    all are acknowledged.
+    all are acknowledged. ``remedy`` says what helps when only some were written.
 
     Raises:
-        BrokerError: a record was refused; some of the others were written.
+        BrokerError: a record was refused; it says what was written, and what was not.
         CopyError: an acknowledgement is missing; likewise.
     """
     producers = Producers()
     writers: dict[tuple[int, str], CheckedWriter] = {}
-    written = 0
     try:
         for index, record, *place in records:
             key = (index, record.topic)
@@ -324,11 +347,21 @@ def write_records(
                     producers, worker.producer_settings(), record.topic, worker.client_id(MIGRATE_CLIENT_ID)
                 )
             writers[key].write(record, *place)
-            written += 1
         for writer in writers.values():
             writer.finish()
-    except BaseException:
+    except BaseException as error:
         for writer in writers.values():
-            writer.abandon()
+            writer.abandon(drained=isinstance(error, ConnectShareError))
+        if isinstance(error, ConnectShareError):
+            error.args = (f"{error}. {_half_done(writers.values(), remedy)}",)
         raise
-    return written
+    return Written({key: writer.runs for key, writer in writers.items()})
+
+
+def _half_done(writers: Iterable[CheckedWriter], remedy: str) -> str:
+    """Return what was written when a record was refused, and what was not; the one wording of all commands."""
+    counts = {writer.topic: (writer.acknowledged, writer.sent) for writer in writers}
+    if not any(done for done, _ in counts.values()):
+        return "Nothing was written"
+    topics = ", ".join(f"{topic} {done:,} of {sent:,}" for topic, (done, sent) in counts.items())
+    return f"Half done: of the records sent so far were acknowledged: {topics}. When that is mended, {remedy}"

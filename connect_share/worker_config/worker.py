@@ -186,6 +186,7 @@ class WorkerConfig(BaseModel):
     internal_topics_automatic_creation_enable: bool = True
     originals: dict[str, str] = Field(default_factory=dict, repr=False)
     _common: ClientSettings | None = PrivateAttr(default=None)
+    _file: Path | None = PrivateAttr(default=None)
 
     @classmethod
     def from_file(cls, path: str | Path, *, providers: Mapping[str, ConfigProvider] | None = None) -> WorkerConfig:
@@ -213,11 +214,18 @@ class WorkerConfig(BaseModel):
             ConfigError, InvalidClusterGroupIdError: as :meth:`from_file`.
         """
         try:
-            return cls.from_properties(properties, providers=providers)
+            config = cls.from_properties(properties, providers=providers)
         except ConfigError as exc:
             raise ConfigError(f"{path}: {exc}", property_name=exc.property_name) from exc
         except InvalidClusterGroupIdError as exc:
             raise InvalidClusterGroupIdError(f"{path}: {exc}") from exc
+        config._file = Path(path)  # noqa: SLF001 - of this class
+        return config
+
+    @property
+    def file(self) -> Path | None:
+        """The file that it was read from."""
+        return self._file
 
     @classmethod
     def from_properties(

@@ -86,9 +86,9 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]
     def place(act: Callable[[], object]) -> None:
         write = StoppedGroup.write
 
-        def after(*arguments: Any) -> None:
+        def after(*arguments: Any) -> Any:
             act()
-            write(*arguments)
+            return write(*arguments)
 
         monkeypatch.setattr(StoppedGroup, "write", after)
 

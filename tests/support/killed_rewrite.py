@@ -10,7 +10,7 @@ _KILLED = """
 import importlib, itertools, os, signal, sys
 from connect_share.backup import rewrite
 write = rewrite.write_records
-def some(workers, records):
+def some(workers, records, **_):
     write(workers, itertools.islice(records, 4))
     os.kill(os.getpid(), signal.SIGKILL)
 rewrite.write_records = some
