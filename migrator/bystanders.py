@@ -23,13 +23,13 @@ from connect_share.backup.rewrite import NewestDigests, key_hash
 from connect_share.errors import PlanFileError
 from connect_share.files import Progress, Silent
 from connect_share.kafka.client import headers_of
-from connect_share.kafka.facts import TopicFacts, admin_of, read_facts, read_messages, require_topic
+from connect_share.kafka.facts import TopicFacts, admin_of, read_facts, read_messages
 from connect_share.model.keys import connector_of, split_key
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.model.removal import BARRIER_RECORDS
 from connect_share.transform.rules import PLAIN_KEYS
 from connect_share.worker_config import Isolation, WorkerConfig
-from migrator.checks import Opened, require_same_topic
+from migrator.checks import Opened, require_planned
 from migrator.plan import SourceCluster, SourceTopic, Wanted
 from migrator.run import MIRRORED, GroupDigest, Manifest, MigrationRun, TopicBaseline, backup_path
 
@@ -221,8 +221,7 @@ def check_bystanders(run: MigrationRun, *, progress: Progress | None = None) -> 
     with admin_of(worker) as admin:
         facts = read_facts(admin, {written.topic for written in manifest.destination.values()})
         for topic_type, written in manifest.destination.items():
-            found = require_topic(facts, written.topic, remedy="what the plan wrote is gone with it")
-            require_same_topic(found, written.topic_id)
+            found = require_planned(facts, topic_type, written)
             kept_ms = admin.topic_configs(written.topic).get("delete.retention.ms", str(_DAY_MS))
             check = _TopicCheck(
                 topic_type=topic_type,

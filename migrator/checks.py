@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Final
 
 from connect_share.errors import (
     AlreadyAppliedError,
@@ -25,8 +26,8 @@ from connect_share.kafka.facts import (
     require_keys_of,
     require_no_live_workers,
     require_no_open_transaction,
-    require_topic,
 )
+from connect_share.kafka.lost import lost_topic
 from connect_share.kafka.shared_set import create_planned, plan_topics
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model.keys import MARKER, ConfigKey, parse, split_key
@@ -36,8 +37,18 @@ from connect_share.transform.rules import PLAIN_KEYS, RULES, KeyTransform
 from connect_share.transform.sealed import Opener, Sealing, SealTimes
 from connect_share.worker_config import Isolation, WorkerConfig
 from migrator.copy.copy_job import CopyJob
-from migrator.plan import CopySlice, MigrationPlan, SourceCluster, SourceTopic, Wanted, read_plan_file
-from migrator.run import MigrationRun, MigrationStatus
+from migrator.plan import (
+    CopySlice,
+    DestinationTopic,
+    MigrationPlan,
+    SourceCluster,
+    SourceTopic,
+    Wanted,
+    read_plan_file,
+)
+from migrator.run import MigrationRun, MigrationStatus, WrittenTopic
+
+_NEW_PLAN: Final = "; then make a new plan"
 
 Sealings = Mapping[str | None, Sealing]
 """What opens the values of each key space; of others, and without keys, a sealed value counts as one."""
@@ -55,16 +66,23 @@ def require_same_cluster(admin: Admin, expected_id: str | None, path: str) -> No
         )
 
 
-def require_same_topic(facts: TopicFacts, planned_id: str | None) -> None:
-    """Refuse a topic that was deleted and created since the plan (KIP-516): ``TopicRecreatedError``."""
-    if planned_id is not None and facts.topic_id != planned_id:
-        raise TopicRecreatedError(
-            f"topic {facts.topic} has id {facts.topic_id}, the plan was made for id {planned_id}: it was "
-            "deleted and created again; make a new plan",
-            topic=facts.topic,
-            old_id=planned_id,
-            new_id=facts.topic_id,
-        )
+def require_planned(
+    facts: Mapping[str, TopicFacts], topic_type: TopicType, planned: SourceTopic | DestinationTopic | WrittenTopic
+) -> TopicFacts:
+    """Return the facts of a topic that has to be the one that a plan was made for, or has written to.
+
+    Raises:
+        LostTopicError: it is gone.
+        TopicRecreatedError: it was deleted and created since (KIP-516).
+    """
+    topic, found = planned.topic, facts.get(planned.topic)
+    if found is None:
+        raise lost_topic(topic_type, topic, "does not exist, and did when the plan was made", _NEW_PLAN)
+    if planned.topic_id not in (None, found.topic_id):
+        was = f"was deleted and created again: its id is {found.topic_id}, and was {planned.topic_id}"
+        lost = lost_topic(topic_type, topic, was, _NEW_PLAN)
+        raise TopicRecreatedError(str(lost), topic=topic, old_id=planned.topic_id, new_id=found.topic_id)
+    return found
 
 
 def _living_keys(
@@ -213,8 +231,7 @@ def _check_source(run: MigrationRun, index: int, *, may_change: bool) -> None:
             require_no_live_workers(admin, source.group_id, side="source")
         facts = read_facts(admin, {topic.topic for topic in source.topics.values()})
         for topic_type, topic in source.topics.items():
-            found = require_topic(facts, topic.topic, remedy="it did when the plan was made; make a new plan")
-            require_same_topic(found, topic.topic_id)
+            found = require_planned(facts, topic_type, topic)
             if not source.sharing and not may_change and not plan.in_place(source, topic_type):
                 require_no_open_transaction(admin, found)
             sealing = run.source_sealing(index)
@@ -235,9 +252,7 @@ def _open_destination(run: MigrationRun, admin: Admin, *, create: bool) -> Opene
     for topic_type, planned in topics.items():
         if planned.create and not create and planned.topic not in facts:
             continue
-        found = require_topic(facts, planned.topic, remedy="it did when the plan was made; make a new plan")
-        if not planned.create:
-            require_same_topic(found, planned.topic_id)
+        found = require_planned(facts, topic_type, planned)
         spec = topic_spec(worker, topic_type)
         fenced = planned.fence is not None
         check_known_policy(spec, settings[planned.topic], admin.bootstrap_servers, may_be_fenced=fenced)
@@ -319,7 +334,7 @@ def check_all(
         _require_empty(run, opened, progress)
     else:
         for topic_type, written in run.applied().destination.items():
-            require_same_topic(opened[topic_type][0], written.topic_id)
+            require_planned({written.topic: opened[topic_type][0]}, topic_type, written)
     return opened
 
 
@@ -386,8 +401,7 @@ def slices_behind(run: MigrationRun) -> list[CopySlice]:
         with admin_of(worker) as admin:
             facts = read_facts(admin, {topic.topic for topic in source.topics.values()})
             for topic_type, topic in source.topics.items():
-                there = require_topic(facts, topic.topic, remedy="it was deleted while it was followed")
-                require_same_topic(there, topic.topic_id)
+                there = require_planned(facts, topic_type, topic)
                 ends[index, topic_type] = dict(there.ends)
                 if topic.isolation is Isolation.READ_COMMITTED:
                     partitions = [(topic.topic, number) for number in there.ends]

@@ -22,7 +22,6 @@ from connect_share.kafka.facts import (
     read_records,
     require_no_live_workers,
     require_no_open_transaction,
-    require_topic,
 )
 from connect_share.kafka.write import MIGRATE_CLIENT_ID, write_records
 from connect_share.model.config import target_state_record
@@ -36,7 +35,7 @@ from connect_share.transform.rules import SkipReason
 from connect_share.worker_config import WorkerConfig
 from migrator.apply import now_ms
 from migrator.bystanders import back_up_mirrored
-from migrator.checks import same_members
+from migrator.checks import require_planned, same_members
 from migrator.copy.copy_job import marker
 from migrator.plan import MigrationPlan, SourceCluster
 from migrator.run import Manifest, MigrationRun, MigrationStatus, Sealed
@@ -96,14 +95,10 @@ class MovedSource:
         return self.run.applied().read_ranges_of(self.index, self.plan.topics[topic_type].ranges())
 
     def current_ranges(self, topic_type: TopicType) -> list[OffsetRange]:
-        """Return what a topic holds now.
-
-        Raises:
-            TopicMissingError: it is gone.
-        """
-        topic = self.plan.topics[topic_type].topic
+        """Return what a topic holds now."""
+        planned = self.plan.topics[topic_type]
         with admin_of(self.worker) as admin:
-            return require_topic(read_facts(admin, {topic}), topic, remedy="the source is gone").ranges()
+            return require_planned(read_facts(admin, {planned.topic}), topic_type, planned).ranges()
 
     def read(self, topic_type: TopicType, ranges: Sequence[OffsetRange]) -> Iterator[Record]:
         """Yield records of a topic as the workers accept them; of a sealed group read partitions from their beginning."""
@@ -220,8 +215,7 @@ _LEFT_BEHIND: Final = (SkipReason.SESSION_KEY, SkipReason.RESTART_REQUEST)
 
 def default_how(plan: MigrationPlan) -> Way:
     """Return ``remove`` for originals that lie beside their copies, ``stop`` for a source with topics of its own."""
-    in_place = any(plan.in_place(source, topic_type) for source in plan.sources for topic_type in TopicType)
-    return "remove" if in_place else "stop"
+    return "remove" if plan.is_in_place else "stop"
 
 
 def require_backed_up(manifest: Manifest) -> None:

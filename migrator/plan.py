@@ -283,6 +283,11 @@ class MigrationPlan(PlanPart):
             and source.topics[topic_type].topic == self.destination.topics[topic_type].topic
         )
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether any originals lie beside their copies."""
+        return any(self.in_place(source, topic_type) for source in self.sources for topic_type in TopicType)
+
     def wanted(self) -> Wanted:
         """Return the key spaces that are written to, and which of their connectors."""
         return key_spaces((source.cluster_group_id, source.only_connectors) for source in self.sources)

@@ -252,45 +252,40 @@ def _refuse_unassigned(moves: Sequence[PlannedMove]) -> list[str]:
     ]
 
 
-def steps_of(moves: Sequence[PlannedMove], destination: Destination, intent: Intent) -> tuple[PlanStep, ...]:
+def steps_of(moves: Sequence[PlannedMove], plan: MigrationPlan) -> tuple[PlanStep, ...]:
     """Return who does what, in order, from here to workers that run on the destination."""
     sources = [*dict.fromkeys(move.source.group_id for move in moves)]
     groups = [*dict.fromkeys(move.destination_group_id for move in moves)]
     new = [group for group in groups if group not in sources]
     steps = []
-    if not intent.follow:
+    if not plan.follow:
         steps.append(_stop([*sources, *new]))
     elif new:
         steps.append(_stop(new))
     steps.append(_tool("apply: check that nothing changed since this plan was made, back up what is read and replaced"))
-    create = [topic.topic for topic in destination.topics.values() if topic.create]
+    create = [topic.topic for topic in plan.destination.topics.values() if topic.create]
     if create:
         steps.append(_tool(f"apply: create {', '.join(create)} with the settings of connect-share create topics"))
-    what = "the folded state" if intent.mode == "state" else "the records"
+    what = "the folded state" if plan.mode == "state" else "the records"
     for move in moves:
         whose = what if move.only_connectors is None else f"{what} of {named_connectors(move.only_connectors)}"
         keys = "plain keys" if move.group is None else f"keys under the prefix {move.group}."
         steps.append(_tool(f"apply: copy {whose} of {move.source.group_id} as {keys}"))
-    if intent.follow:
+    if plan.follow:
         steps.append(_tool("apply --follow: mirror what the workers write meanwhile, showing how far it is behind"))
         steps.append(_stop(sources))
     steps.append(_tool("verify: fold both sides and compare the states"))
-    steps.append(_tool(f"cutover: copy what is left, verify, {_end_of(moves, destination)}"))
+    steps.append(_tool(f"cutover: copy what is left, verify, {_end_of(moves, plan)}"))
     sharing = "with sharing enabled" if moves[0].group is not None else "with sharing disabled"
     steps.append(_you(f"start the workers of {', '.join(groups)} on the destination's topics, {sharing}"))
     return tuple(steps)
 
 
-def _end_of(moves: Sequence[PlannedMove], destination: Destination) -> str:
-    """Return what is done to the old side; ``migrator.moved_source.default_how`` decides on the same."""
+def _end_of(moves: Sequence[PlannedMove], plan: MigrationPlan) -> str:
+    """Return what is done to the old side."""
     exactly_once = [move.source.group_id for move in moves if move.source.exactly_once_source_support != "disabled"]
     fence = f"fence the producers of {', '.join(dict.fromkeys(exactly_once))}, and " if exactly_once else "and "
-    topics = {topic_type: topic.topic for topic_type, topic in destination.topics.items()}
-    if any(
-        move.kafka_cluster_id == destination.kafka_cluster_id and move.source.topic(topic_type) == topic
-        for move in moves
-        for topic_type, topic in topics.items()
-    ):
+    if plan.is_in_place:
         return f"{fence}remove the originals, which are in the same topics as their copies"
     return f"{fence}seal the source, so that a worker that is started there by mistake runs nothing"
 
@@ -464,11 +459,9 @@ def make_plan(
         sources=clusters,
         destination=destination,
         fingerprint=plan_fingerprint(clusters, intent.mode),
-        warnings=tuple(warnings),
-        steps=steps_of(moves, destination, intent),
     )
     notes, steps = _about_fences(plan, moves)
-    return plan.model_copy(update={"warnings": (*plan.warnings, *notes), "steps": (*plan.steps, *steps)})
+    return plan.model_copy(update={"warnings": (*warnings, *notes), "steps": (*steps_of(moves, plan), *steps)})
 
 
 def _about_fences(plan: MigrationPlan, moves: Sequence[PlannedMove]) -> tuple[list[str], list[PlanStep]]:

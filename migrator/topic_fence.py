@@ -53,7 +53,7 @@ def fences_of(plan: MigrationPlan, workers: Sequence[WorkerConfig]) -> tuple[Sou
 
 def _without_settings(plan: MigrationPlan, worker: WorkerConfig, topic: str, indexes: Sequence[int]) -> SourceFence:
     """Return which of the sources on a topic leave nothing there, and why the topic is still used; ``None``: it is not."""
-    connectors, fenced = _use(worker, topic)
+    connectors, fences = _use(worker, topic)
     moved: dict[ClusterGroupId | None, set[str] | None] = {}
     for source in (plan.sources[index] for index in indexes):
         space, known = source.space, moved.get(source.space, set())
@@ -61,7 +61,7 @@ def _without_settings(plan: MigrationPlan, worker: WorkerConfig, topic: str, ind
     staying = {
         space for space, only in moved.items() if only is not None and connectors.get(space, set()) - {"", *only}
     }
-    others = sorted(PLAIN_KEYS if each is None else each for each in connectors.keys() - moved.keys() - fenced)
+    others = sorted(PLAIN_KEYS if each is None else each for each in connectors.keys() - moved.keys() - fences.keys())
     objection = None
     if plan.in_place(plan.sources[indexes[0]], TopicType.CONFIG):
         objection = "it is the config topic of the destination, too"
@@ -73,13 +73,16 @@ def _without_settings(plan: MigrationPlan, worker: WorkerConfig, topic: str, ind
     return SourceFence(topic=topic, sources=whole, objection=objection)
 
 
-def _use(worker: WorkerConfig, topic: str) -> tuple[dict[ClusterGroupId | None, set[str]], set[ClusterGroupId | None]]:
-    """Return by key space whose connectors live on a config topic, and the spaces that a record fences.
+def _use(
+    worker: WorkerConfig, topic: str
+) -> tuple[dict[ClusterGroupId | None, set[str]], dict[ClusterGroupId | None, Moved]]:
+    """Return by key space whose connectors live on a config topic, and what the record says that fences a space.
 
     The value of another group that is sealed lives, whatever it says.
     """
     living: dict[bytes, tuple[ClusterGroupId | None, str]] = {}
-    fenced = set[ClusterGroupId | None]()
+    fences: dict[ClusterGroupId | None, Moved] = {}
+    seals = worker.seals(TopicType.CONFIG)
     for record in _all_records(worker, topic):
         parts = None if record.key is None else split_key(TopicType.CONFIG, record.key)
         if record.key is None or parts is None:
@@ -87,14 +90,16 @@ def _use(worker: WorkerConfig, topic: str) -> tuple[dict[ClusterGroupId | None, 
         space, original = parts
         living.pop(record.key, None)
         if original == MARKER[0]:
-            fenced.discard(space)
-            fenced |= {space} if moved_in(record.value) is not None else set()
+            opened = record if seals is None else seals.accepted(record)
+            fences.pop(space, None)
+            if opened is not None and (found := moved_in(opened.value)) is not None:
+                fences[space] = found
         elif not is_removal(TopicType.CONFIG, record.value):
             living[record.key] = space, connector_of(TopicType.CONFIG, original) or ""
     connectors: dict[ClusterGroupId | None, set[str]] = {}
     for space, connector in living.values():
         connectors.setdefault(space, set()).add(connector)
-    return connectors, fenced
+    return connectors, fences
 
 
 def _all_records(worker: WorkerConfig, topic: str) -> Iterable[Record]:
@@ -161,14 +166,10 @@ def fence_at(admin: Admin, worker: WorkerConfig) -> Moved | None:
 
     A record under another group's prefix may be what says which settings there were.
     """
-    topic, seals, own, any_ = worker.topic(TopicType.CONFIG), worker.seals(TopicType.CONFIG), None, None
-    for record in _all_records(worker, topic):
-        parts = None if record.key is None else split_key(TopicType.CONFIG, record.key)
-        if parts is not None and parts[1] == MARKER[0]:
-            opened = record if seals is None else seals.accepted(record)
-            found = None if opened is None else moved_in(opened.value)
-            own = found if parts[0] == worker.cluster_group_id else own
-            any_ = found if found is not None and found.settings else any_
+    topic = worker.topic(TopicType.CONFIG)
+    _, fences = _use(worker, topic)
     if not is_fenced(admin.topic_configs(topic)):
+        own = fences.get(worker.cluster_group_id)
         return None if own is None else replace(own, settings={})
-    return any_ or Moved("another plan", "-", {**dict.fromkeys(FENCE), "cleanup.policy": "compact"})
+    unknown = Moved("another plan", "-", {**dict.fromkeys(FENCE), "cleanup.policy": "compact"})
+    return next((each for each in fences.values() if each.settings), unknown)

@@ -30,9 +30,9 @@ def way_back(topic_type: TopicType) -> str:
     )
 
 
-def lost_topic(topic_type: TopicType, topic: str, what: str = GONE) -> LostTopicError:
-    """Return the error that names a topic, and the way back."""
-    return LostTopicError(f"topic {topic} is lost, not empty: it {what}; {way_back(topic_type)}", topic=topic)
+def lost_topic(topic_type: TopicType, topic: str, what: str = GONE, then: str = "") -> LostTopicError:
+    """Return the error that names a topic, and the way back; ``then`` is what is to be done behind that."""
+    return LostTopicError(f"topic {topic} is lost, not empty: it {what}; {way_back(topic_type)}{then}", topic=topic)
 
 
 def require_none_lost(admin: Admin, topics: Mapping[TopicType, str]) -> None:

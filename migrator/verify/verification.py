@@ -28,7 +28,6 @@ from connect_share.kafka.facts import (
     require_no_open_transaction,
     require_topic,
 )
-from connect_share.kafka.lost import lost_topic
 from connect_share.kafka.read import RangeReader
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model.keys import connector_of, split_key
@@ -39,7 +38,7 @@ from connect_share.transform.rules import PLAIN_KEYS, KeyTransform
 from connect_share.transform.sealed import NO_SEALING, Opener, Resealer, Sealing, SealTimes
 from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig
 from migrator.bystanders import KeyOwners, portions
-from migrator.checks import openers_of, require_same_topic, sealings_of, slices_behind, times_at_destination
+from migrator.checks import openers_of, require_planned, sealings_of, slices_behind, times_at_destination
 from migrator.copy.copy_job import LOCAL_ENGINE, Tally, rewritten
 from migrator.copy.existing_records import identity
 from migrator.plan import CopySlice
@@ -74,7 +73,7 @@ def _records_since(run: MigrationRun, *, behind_own: bool) -> Iterator[Found]:
         facts = read_facts(admin, {topic.topic for topic in manifest.destination.values()})
     wanted = run.plan.wanted()
     for topic_type, topic in manifest.destination.items():
-        found = require_topic(facts, topic.topic, remedy="what was copied is gone")
+        found = require_planned(facts, topic_type, topic)
         others, known = KeyOwners(topic_type, wanted), manifest.written_up_to(topic_type) if behind_own else {}
         openers = openers_of(topic_type, sealings_of(run), times)
         # What is refused of the records behind the plan's own depends on these.
@@ -457,8 +456,7 @@ def _source_side(
 ) -> Side:
     source, manifest = run.plan.sources[index], run.manifest
     planned = source.topics[topic_type]
-    found = require_topic(facts, planned.topic, remedy="the source is gone, nothing is left to compare with")
-    require_same_topic(found, planned.topic_id)
+    found = require_planned(facts, topic_type, planned)
     ranges = planned.ranges() if manifest is None else manifest.read_ranges_of(index, planned.ranges())
     quiet = not source.sharing and not run.plan.in_place(source, topic_type) and not _is_sealed(manifest)
     if quiet and any(found.ends.get(each.partition) != each.end for each in ranges):
@@ -470,11 +468,9 @@ def _destination_side(
     run: MigrationRun, index: int, topic_type: TopicType, facts: dict[str, TopicFacts], admin: Admin
 ) -> Side:
     shared, manifest, worker = run.plan.destination.topics[topic_type], run.manifest, run.destinations[index]
-    written = manifest.destination[topic_type].topic_id if manifest is not None else None
-    if written and (shared.topic not in facts or facts[shared.topic].topic_id != written):
-        raise lost_topic(topic_type, shared.topic, "had what was moved, and does not exist or was made anew")
-    found = require_topic(facts, shared.topic, remedy="apply the plan first")
-    require_same_topic(found, shared.topic_id)
+    if manifest is None and shared.create:
+        require_topic(facts, shared.topic, remedy="apply the plan first")
+    found = require_planned(facts, topic_type, shared if manifest is None else manifest.destination[topic_type])
     isolation = worker.isolation(topic_type)
     if isolation is Isolation.READ_COMMITTED:
         require_no_open_transaction(admin, found, wait_s=BUSY_TOPIC_WAIT_S)

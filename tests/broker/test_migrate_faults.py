@@ -228,7 +228,7 @@ def test_a_source_created_again_is_not_gone_on_with(site: Site) -> None:
     before = [site.read(site.topic("shared", topic_type)) for topic_type in TopicType]
     recreate(site, site.topic("own", TopicType.OFFSET))
     site.lay_down("own", TopicType.OFFSET, SMALL[TopicType.OFFSET])
-    with pytest.raises(TopicRecreatedError, match="deleted and created again"):
+    with pytest.raises(TopicRecreatedError, match="is lost, not empty: it was deleted and created again"):
         resume_plan(plan)
     assert [site.read(site.topic("shared", topic_type)) for topic_type in TopicType] == before
     assert len(before[0]) == 4

@@ -249,7 +249,7 @@ def test_verify_of_a_finished_move_says_that_its_topic_is_lost(site: Site) -> No
         with pytest.raises(LostTopicError):  # a move would make it anew, empty but for what is moved
             make_plan([site.small_source("two", "billing")], [site.shared()], now_ms=1)
         site.create_topic(admin, topic, 1, {})
-    for code, _, said in (gone, run("verify", plan_path)):
+    for code, _, said in (gone, *(run(each, plan_path) for each in ("verify", "cutover", "rollback"))):
         assert (code, "is lost, not empty" in said) == (1, True), said
 
 
