@@ -394,15 +394,7 @@ def _own_keys(source: SourceCluster, topic_type: TopicType) -> KeyTest:
 def back_up(run: MigrationRun, opened: Opened, progress: Progress) -> BackupFile:
     """Write what the sources of a plan hold, and what the destination holds under the keys it writes, to one file.
 
-    Records of other groups on the same topics are not in it.
-
-    Returns:
-        The manifest's entry.
-
-    Raises:
-        AlreadyAppliedError: a backup of another run has that name.
-        RecordFileError: the file cannot be written; nothing bears its name then.
-        UnreadableHeadersError: a record that is moved or written over cannot be kept whole.
+    Records of other groups on the same topics are not in it. Returns and raises as :func:`write_backup`.
     """
     layout, plan = _lay_out_sources(run, lambda _, topic: topic.ranges()), run.plan
     wanted, worker, cluster = plan.wanted(), run.destination, plan.destination.kafka_cluster_id

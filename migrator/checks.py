@@ -132,12 +132,9 @@ def refuse_present(
     progress: Progress,
     sealings: Sealings | None = None,
 ) -> None:
-    """Refuse destination topics in which something lives already of what is to be moved there.
+    """Refuse (``DestinationNotEmptyError``) topics in which something lives already of what is to be moved there.
 
     Keys that were removed or superseded do not count: a group may move back onto topics that it left.
-
-    Raises:
-        DestinationNotEmptyError: it says how many keys live there.
     """
     for topic_type, facts in topics.items():
         ranges = facts.ranges()
@@ -169,12 +166,9 @@ def openers_of(topic_type: TopicType, sealings: Sealings, times: Spaces | None =
 def require_source_unchanged(
     worker: WorkerConfig, facts: TopicFacts, planned: SourceTopic, opener: Opener, *, may_grow: bool = False
 ) -> None:
-    """Refuse a source topic that has lost records, or has records to be moved behind the planned ends.
+    """Refuse a source topic that has lost records, or has new ones to be moved: ``SourceChangedError``, which says where.
 
     On a shared topic other groups continue to write; their records do not count, and none that ``opener`` refuses.
-
-    Raises:
-        SourceChangedError: it says where.
     """
     parts = {part.partition: part for part in planned.partitions}
     if parts.keys() != facts.ends.keys():
@@ -389,12 +383,7 @@ def copy_jobs(
 
 
 def slices_behind(run: MigrationRun) -> list[CopySlice]:
-    """Return what is not copied yet: a slice from each position to the end that the source's own worker would read.
-
-    Raises:
-        PlanFileError: the plan was not applied.
-        TopicError: a source topic is gone or was recreated.
-    """
+    """Return what is not copied yet: a slice from each position to the end that the source's own worker would read."""
     manifest, found = run.applied(), []
     ends: dict[tuple[int, TopicType], dict[int, int]] = {}
     for index, (source, worker) in enumerate(zip(run.plan.sources, run.workers, strict=True)):

@@ -80,11 +80,7 @@ class MovedSource:
             require_no_live_workers(admin, self.plan.group_id, side="source")
 
     def require_no_open_transaction(self, wait_s: float) -> None:
-        """Wait until no transaction is open in front of an end.
-
-        Raises:
-            TopicError: one is still open.
-        """
+        """Wait until no transaction is open in front of an end, else ``TopicError``."""
         with admin_of(self.worker) as admin:
             facts = read_facts(admin, {topic.topic for topic in self.plan.topics.values()})
             for topic in self.plan.topics.values():
@@ -174,11 +170,7 @@ def _accepted(records: Iterable[Record], step: TopicSeals | None) -> Iterator[Re
 
 
 def moved_sources(run: MigrationRun) -> list[MovedSource]:
-    """Return the sources of a plan, in its order.
-
-    Raises:
-        PlanRejectedError: the values of one are sealed, and there are no keys.
-    """
+    """Return the sources of a plan, in its order; ``PlanRejectedError`` if one is sealed, and there are no keys."""
     if any(source.sealed_as_is for source in run.plan.sources):
         raise PlanRejectedError(
             "the values of the source are sealed, and its worker file has no keys: nobody can see its connectors, or stop "
@@ -254,9 +246,6 @@ def seal(run: MigrationRun, how: Way, progress: Progress) -> Manifest:
     """Seal every source, which ends the cut-over; may be repeated. Returns the manifest as it was saved.
 
     What was mirrored is backed up before originals are removed; the backup of the plan does not hold it.
-
-    Raises:
-        PlanRejectedError: originals would be removed of which there is no backup.
     """
     manifest, sources = run.applied(), moved_sources(run)
     mirrored_backup = manifest.mirrored_backup

@@ -115,8 +115,7 @@ def pair(
 ) -> list[PlannedMove]:
     """Decide which group each source becomes; ``docs/decisions/0004-several-sources.md``.
 
-    Raises:
-        ConfigError: the files and the intent contradict each other.
+    Files and an intent that contradict each other are a ``ConfigError``.
     """
     intent = intent or Intent()
     if not source_files or not destination_files:

@@ -334,11 +334,7 @@ def _found(file: str, folder: Path) -> str:
 
 
 def plan_fingerprint(sources: tuple[SourceCluster, ...], mode: str) -> str:
-    """Return the hash of all transforms of a plan, in order.
-
-    Raises:
-        ValueError: a ``cluster_group_id`` is illegal.
-    """
+    """Return the hash of all transforms of a plan, in order; ``ValueError`` for an illegal ``cluster_group_id``."""
     digest = hashlib.sha256(mode.encode())
     for source in sources:
         for topic_type in TopicType:
@@ -350,12 +346,9 @@ def plan_fingerprint(sources: tuple[SourceCluster, ...], mode: str) -> str:
 
 
 def load_model(model: type[Model], path: Path, what: str, text: str | None = None) -> Model:
-    """Read a JSON file into a pydantic model; errors name the place in the file, never its content.
+    """Read a JSON file into a pydantic model; errors (``PlanFileError``) name the place in the file, never its content.
 
     ``what`` names the file in errors; ``text`` is that of the file, if it was read already.
-
-    Raises:
-        PlanFileError: missing, not JSON, or not of this shape.
     """
     try:
         return model.model_validate_json(read_plan_file(path, what) if text is None else text)
@@ -368,8 +361,7 @@ def load_model(model: type[Model], path: Path, what: str, text: str | None = Non
 def write_plan_file(path: Path, text: str) -> None:
     """Replace ``path`` by ``text`` as one step, mode 0600: a reader sees the old file or the new one.
 
-    Raises:
-        PlanFileError: it cannot be written; what was there before is untouched.
+    ``PlanFileError``: it cannot be written; what was there before is untouched.
     """
     try:
         private_file.write_private_file(path, text.encode())
@@ -380,11 +372,7 @@ def write_plan_file(path: Path, text: str) -> None:
 
 
 def read_plan_file(path: Path, what: str) -> str:
-    """Return the text of a plan or manifest.
-
-    Raises:
-        PlanFileError: missing, unreadable or not UTF-8.
-    """
+    """Return the text of a plan or manifest; ``PlanFileError``: missing, unreadable or not UTF-8."""
     try:
         return path.read_bytes().decode("utf-8")  # no newline is translated: a plan is hashed
     except FileNotFoundError:

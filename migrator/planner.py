@@ -62,11 +62,7 @@ _SHOWN_GROUPS: Final = 3
 
 
 def check_sharing_lines(files: Iterable[Path]) -> list[str]:
-    """Check worker files without asking a broker. Returns warnings.
-
-    Raises:
-        PlanRejectedError: a file has the interceptor, but does not say whether sharing is on.
-    """
+    """Check worker files without asking a broker, or raise ``PlanRejectedError``. Returns warnings."""
     warnings = []
     for path in dict.fromkeys(files):
         properties = load_worker_file(path)
@@ -121,11 +117,7 @@ OWN_OFFSETS_TOPIC: Final = "offsets.storage.topic"
 
 
 def warn_about(moves: Sequence[PlannedMove], destination_cluster: str | None, mode: str) -> list[str]:
-    """Return warnings about the sources; refuse a move after which connectors would read everything again.
-
-    Raises:
-        PlanRejectedError: connectors have an offsets topic of their own and go to another Kafka cluster.
-    """
+    """Return warnings about the sources; refuse a move after which connectors would read everything again."""
     warnings = [warning for move in moves for warning in _warn_about_one(move, destination_cluster, mode)]
     owners: dict[str, list[str]] = {}
     for move in moves:

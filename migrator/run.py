@@ -281,11 +281,7 @@ class MigrationRun:
         return hashlib.sha256(self.plan_text.encode()).hexdigest()
 
     def applied(self) -> Manifest:
-        """Return the manifest of a plan that was applied.
-
-        Raises:
-            PlanFileError: there is none, or it is that of another plan.
-        """
+        """Return the manifest of a plan that was applied; ``PlanFileError``: there is none, or it is that of another plan."""
         if self.manifest is None:
             raise PlanFileError(
                 f"there is no manifest {self.manifest_path}: nothing was written to Kafka with this plan from here; begin "
@@ -305,11 +301,7 @@ class MigrationRun:
         return manifest
 
     def update(self, **changes: Any) -> Manifest:
-        """Write the manifest with some members changed.
-
-        Raises:
-            PlanFileError: the plan was not applied, or the file cannot be written.
-        """
+        """Write the manifest with some members changed."""
         return self.save(self.applied().model_copy(update=changes))
 
     def reload_manifest(self) -> Manifest:
@@ -320,11 +312,7 @@ class MigrationRun:
 
 @contextmanager
 def locked_run(plan_path: Path | str) -> Iterator[MigrationRun]:
-    """Load a plan while no other process works with it.
-
-    Raises:
-        AlreadyAppliedError: another process works with it.
-    """
+    """Load a plan while no other process works with it; raises as :func:`only_one`."""
     with only_one(Path(plan_path)):
         yield MigrationRun.load(plan_path)
 

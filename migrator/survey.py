@@ -605,9 +605,6 @@ def survey(
         destination_files: one for all sources, or one for each; none: no move is judged.
         progress: reports the reading.
         timeout_s: longest wait for each answer of a cluster.
-
-    Raises:
-        ConfigError: a worker file is wrong.
     """
     files = [
         _WorkerFile(Path(path).resolve(), side, WorkerConfig.from_file(path))

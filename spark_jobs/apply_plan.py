@@ -17,11 +17,7 @@ SPARK_ENGINE: Final = "spark"
 
 
 def copy_engine(progress: Progress) -> Engine:
-    """Return the engine that copies each slice in a task; the session lives until the copy has ended.
-
-    Raises:
-        ConfigError: the session would run two attempts of a task side by side.
-    """
+    """Return the engine that copies each slice in a task; the session lives until the copy has ended."""
     with ExitStack() as stack:
         spark = stack.enter_context(spark_session("connect-share apply_plan"))
         refuse_speculation(spark)

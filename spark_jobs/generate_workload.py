@@ -50,8 +50,7 @@ class GroupJob:
 def write_groups(jobs: Sequence[GroupJob]) -> int:
     """Write the records of several groups, one after the other, through the same clients; return how many.
 
-    Raises:
-        WriteError: a record was refused.
+    A record that is refused is a ``WriteError``.
     """
     first = jobs[0]
     overrides = {**_PRODUCER, "compression.type": first.compression}

@@ -73,11 +73,7 @@ def warn_of_missing_protection(session: SparkSession) -> None:
 
 
 def refuse_speculation(session: SparkSession) -> None:
-    """Check that Spark starts no second attempt of a task that writes beside the first one.
-
-    Raises:
-        ConfigError: it may.
-    """
+    """Check that Spark starts no second attempt of a task that writes beside the first one, else ``ConfigError``."""
     if (session.conf.get("spark.speculation", None) or "").strip().lower() == "true":
         raise ConfigError(
             "spark.speculation=true: Spark would start a second attempt of a slow task beside the first one, and both would "

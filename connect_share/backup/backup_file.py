@@ -155,11 +155,7 @@ class BackupFile(BaseModel):
 
 
 def read_contents(file: RecordFile) -> BackupContents:
-    """Return the header of a backup.
-
-    Raises:
-        RecordFileError: the file is no backup.
-    """
+    """Return the header of a backup; ``RecordFileError``: the file is none."""
     try:
         return BackupContents.model_validate(file.about)
     except ValidationError as error:
@@ -205,11 +201,7 @@ class SegmentFile:
 
 
 def segment_of(contents: BackupContents, path: Path) -> Segment:
-    """Return the place that a header names.
-
-    Raises:
-        RecordFileError: it names none, or another than the file's name.
-    """
+    """Return the place that a header names; ``RecordFileError``: it names none, or another than the file's name."""
     segment, name = contents.segment, _NAME.fullmatch(path.name)
     if segment is None or name is None or (segment.sequence, segment.kind) != (int(name[1]), name[2]):
         raise RecordFileError(f"{path} is not the file of a continuous backup that its name says", path=str(path))
@@ -276,11 +268,7 @@ def not_needed(files: Sequence[SegmentFile], horizon_ms: int) -> list[SegmentFil
 
 
 def require_connected(before: BackupContents, behind: BackupContents, path: Path) -> None:
-    """Check that an increment begins where the file before it ended.
-
-    Raises:
-        RecordFileError: it does not, or is of other topics.
-    """
+    """Check that an increment begins where the file before it ended, else ``RecordFileError``."""
     places = [
         [(each.section, each.kafka_cluster_id, each.topic, each.topic_type, each.topic_id) for each in contents.topics]
         for contents in (before, behind)
@@ -341,11 +329,7 @@ class BackupFiles:
         return sum(file.records for file, _ in self._files)
 
     def check(self) -> None:
-        """Check that every file is what was written.
-
-        Raises:
-            RecordFileError: bytes are missing, added or changed.
-        """
+        """Check that every file is what was written, else ``RecordFileError``."""
         for file, _ in self._files:
             file.check()
 

@@ -98,12 +98,7 @@ class Export:
     keys: KeyRing | None = field(default=None, repr=False)
 
     def look(self, admin: Admin) -> tuple[dict[TopicType, list[OffsetRange]], list[str]]:
-        """Return what there is to read now, and notes for people.
-
-        Raises:
-            TopicMissingError: names the topic.
-            BrokerError: not reachable, or not allowed.
-        """
+        """Return what there is to read now, and notes for people; raises as :func:`topic_ranges`."""
         isolation = {topic_type: common_isolation(topic_type) for topic_type in self.topic_set.topics}
         found = topic_ranges(admin, replace(self.topic_set, isolation=isolation), self.topic_set.topics)
         ranges = {topic_type: each.ranges for topic_type, each in found.items()}
@@ -189,8 +184,7 @@ class Export:
     def present(self, ranges: Ranges, progress: Progress) -> Present:
         """Read the keys alone, until all that was named is found: the file begins with what is in it.
 
-        Raises:
-            ConnectShareError: there are too many groups.
+        Too many groups are a ``ConnectShareError``.
         """
         found, connectors = Present(), self.connectors or frozenset()
         progress.phase("looking for groups", sum(part.end - part.start for parts in ranges.values() for part in parts))

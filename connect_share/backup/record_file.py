@@ -123,11 +123,7 @@ class RecordEncoder:
         value: bytes | None,
         headers: Iterable[tuple[str, bytes | None]] | None,
     ) -> RecordBlock | None:
-        """Add one record; return a block when it is full.
-
-        Raises:
-            RecordFileError: it is no record.
-        """
+        """Add one record; return a block when it is full. ``RecordFileError``: it is no record."""
         try:
             if not -(1 << 31) <= partition < 1 << 31:
                 raise OverflowError  # noqa: TRY301 - the library writes it
@@ -284,11 +280,7 @@ class RecordFile:
         return sum(self.sections)
 
     def check(self) -> None:
-        """Check that the file is what was written; reads it to its end.
-
-        Raises:
-            RecordFileError: bytes are missing, added or changed.
-        """
+        """Check that the file is what was written, else ``RecordFileError``; reads it to its end."""
         with self._explained(), self.path.open("rb") as file:
             header = file.read(self._header_bytes)
             if self._whole:
@@ -301,18 +293,13 @@ class RecordFile:
     def read(self) -> Iterator[Record]:
         """Yield all records, exactly as they were written, in order.
 
-        Raises:
-            RecordFileError: the file is damaged; records may have been given before.
+        Of a damaged file (``RecordFileError``) records may have been given before.
         """
         for _, record in self.read_sections():
             yield record
 
     def read_sections(self) -> Iterator[tuple[int, Record]]:
-        """Yield all records with the number of their section.
-
-        Raises:
-            RecordFileError: as :meth:`read`.
-        """
+        """Yield all records with the number of their section, as :meth:`read`."""
         section, left = -1, 0
         with self._explained(), self.path.open("rb") as file:
             for row in fastavro.reader(file):

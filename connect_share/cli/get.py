@@ -285,8 +285,7 @@ class Reading:
     def read(self, admin: Admin, out: Output) -> Contents:
         """Return the contents for the first time, and print notes about the topics.
 
-        Raises:
-            ConnectShareError: they cannot be read, or a group that was named is not there.
+        A group that was named and is not there is a ``ConnectShareError``.
         """
         contents = self.topics.read_on(admin)
         assert contents is not None  # noqa: S101 - the first time

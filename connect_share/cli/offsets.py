@@ -184,11 +184,7 @@ class ConnectorPlan:
         self.changes = compare(self._stored, self.wanted)
 
     def check_unchanged(self) -> None:
-        """Refuse if what is there is no longer what was shown.
-
-        Raises:
-            ConnectShareError: nothing was written.
-        """
+        """Refuse, before anything is written, if what is there is no longer what was shown."""
         if self.worker.stored_offsets(self.connector) != self._stored:
             raise ConnectShareError(
                 f"offsets of connector {shown(self.connector)} were changed by somebody else after they were shown; nothing "
@@ -198,8 +194,7 @@ class ConnectorPlan:
     def write(self, *, force: bool) -> int:
         """Write what is needed, and read it back; return the number of records.
 
-        Raises:
-            ConnectShareError: not allowed, not written, or somebody else has written meanwhile.
+        ``ConnectShareError``: not allowed, not written, or somebody else has written meanwhile.
         """
         storage = self.worker.storage
         if self.resets:

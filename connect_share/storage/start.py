@@ -386,8 +386,7 @@ class TopicsStart:
     def find_since(self, checkpoint: Checkpoint) -> None:
         """Begin to fetch what is new since a checkpoint, while it is proven that this is as good as reading everything.
 
-        Raises:
-            CheckpointRejected: it is not.
+        ``CheckpointRejected``: it is not.
         """
         starts = {self._worker.topic(topic_type): checkpoint.of(topic_type).positions for topic_type in TopicType}
         reader = self._reader(starts, from_the_beginning=False)

@@ -31,11 +31,7 @@ class _Engines(NamedTuple):
 
 
 def _spark_job(name: str) -> Any:
-    """Return a module of the Spark jobs, an extra that is imported only when it is asked for.
-
-    Raises:
-        UsageError: the extra ``spark`` is not installed.
-    """
+    """Return a module of the Spark jobs, an extra that is imported only when it is asked for, or raise ``UsageError``."""
     if importlib.util.find_spec("pyspark") is None or importlib.util.find_spec("spark_jobs") is None:
         raise UsageError("--engine spark needs Spark: pip install pyspark pyarrow numpy, or use --engine local")
     return importlib.import_module(f"spark_jobs.{name}")

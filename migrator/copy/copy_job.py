@@ -254,14 +254,10 @@ class PendingCopy:
         return self
 
     def finish(self, ends: Mapping[int, int] | None = None) -> SliceEvidence:
-        """Wait for the missing acknowledgements and return what was done.
+        """Wait for the missing acknowledgements and return what was done; raises as :meth:`CheckedWriter.finish`.
 
         A bulk producer does not say where the records are: ``ends`` are those of the destination's partitions, asked for
         when all was acknowledged.
-
-        Raises:
-            BrokerError: a record was refused or not acknowledged in time.
-            CopyError: fewer acknowledgements than records.
         """
         self.writer.finish()
         offsets, resumed = self.writer.offsets, self.resume_point
@@ -402,9 +398,6 @@ class CopyJob:
         A record that was not acknowledged may be in its partition all the same. It lies behind the high watermark while
         replicas are missing, and becomes visible when they are back. A resume that reads before that would write it once
         more. When all replicas have acknowledged a record behind it, everything before that record is visible.
-
-        Raises:
-            BrokerError: a record was not acknowledged, such as while replicas are missing.
         """
         topic, (key, value) = self.slice_.destination_topic, BARRIER_RECORDS[self.slice_.topic_type]
         writer = CheckedWriter(Producers(), self.producer_settings, topic, self.client_id)

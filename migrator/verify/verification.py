@@ -92,10 +92,6 @@ def written_since(run: MigrationRun) -> Written:
     """Return the connectors of which others have written something at the destination since the plan has.
 
     A process that follows may be ahead of the manifest, or may have been killed.
-
-    Raises:
-        PlanFileError: the plan was not applied.
-        TopicError: a topic is gone.
     """
     return _written_since(run)[0]
 
@@ -122,10 +118,9 @@ def _written_since(run: MigrationRun) -> tuple[Written, int]:
 
 
 def require_counted(run: MigrationRun) -> None:
-    """Check that the destination has no more under the plan's keys than its copy reported: a second attempt may have written.
+    """Check that the destination has no more of the plan than its copy reported, else ``CopyError``.
 
-    Raises:
-        CopyError: it has more.
+    A second attempt of a task may have written.
     """
     found = Counter(topic_type for topic_type, _, _, _ in _records_since(run, behind_own=False))
     for topic_type, count in found.items():
@@ -153,10 +148,9 @@ def _identities(run: MigrationRun, slices: Sequence[CopySlice], *, stamped: bool
 
 
 def require_unused(run: MigrationRun) -> None:
-    """Check that no new worker has written: a further copy would replace its records by older ones.
+    """Check that no new worker has written, else ``DestinationUsedError``, which says what to do.
 
-    Raises:
-        DestinationUsedError: one has; the error says what to do.
+    A further copy would replace its records by older ones.
     """
     written = written_since(run)
     if written:
@@ -228,8 +222,7 @@ class Side:
     def opened(self, transform: KeyTransform, on_progress: Callable[[int], None] | None = None) -> Iterator[Record]:
         """Yield what the group accepts of the records that a transform takes; all records for plain keys.
 
-        Raises:
-            ConfigError: a key is missing: what cannot be opened cannot be compared.
+        A key that is missing is a ``ConfigError``: what cannot be opened cannot be compared.
         """
         opener, takes_all = Opener(self.sealing, transform), transform.source is None
         for batch in self.batches(on_progress):
@@ -276,11 +269,7 @@ class VerifyJob:
         return not self.narrowed and not (self.fold and self.topic_type is not TopicType.OFFSET)
 
     def run(self, on_progress: Callable[[int], None] | None = None) -> list[StateDifference]:
-        """Read both sides and compare.
-
-        Raises:
-            ConfigError: a key is missing.
-        """
+        """Read both sides and compare."""
         if self.may_be_quick:
             return run_together([self], on_progress)[0]
         return self.compare_all(on_progress)
@@ -508,9 +497,6 @@ def verify_plan(
     """Compare both sides as :func:`compare_sides`; when they are equal, a copied plan's manifest becomes ``verified``.
 
     The manifest stays as it is while another process works with the plan, or if one has changed it since it was read.
-
-    Raises:
-        PlanFileError: the manifest cannot be written.
     """
     verification = compare_sides(run, engine=engine, progress=progress)
     compared = run.manifest

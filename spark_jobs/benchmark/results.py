@@ -239,11 +239,7 @@ def load(path: Path | None, machine: Mapping[str, Any], known_versions: Mapping[
 
 
 def read(path: Path, remedy: str = "measure again, or name another file") -> StartupResult:
-    """Read a result, of whatever machine and versions.
-
-    Raises:
-        ConfigError: the file cannot be read, or is something else; its text ends with the remedy.
-    """
+    """Read a result, of whatever machine and versions; a ``ConfigError`` ends with the remedy."""
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise ConfigError(f"{path} is longer than {_MOST_BYTES >> 20} MiB; {remedy}", property_name="result")
@@ -260,11 +256,7 @@ def read(path: Path, remedy: str = "measure again, or name another file") -> Sta
 
 
 def save(path: Path, result: StartupResult) -> None:
-    """Write the file so that it is whole at any time.
-
-    Raises:
-        ConnectShareError: it cannot be written.
-    """
+    """Write the file so that it is whole at any time, else ``ConnectShareError``."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_private_file(path, (result.model_dump_json(indent=2) + "\n").encode())

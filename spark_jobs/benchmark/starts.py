@@ -265,11 +265,7 @@ _WARM_UP: Final = 20
 
 
 def run_python(module: str, *arguments: object, timeout_s: float = _PROBE_S) -> list[str]:
-    """Run a module in a new process; return the lines that it prints.
-
-    Raises:
-        ConnectShareError: it failed; has the end of its errors.
-    """
+    """Run a module in a new process; return the lines that it prints, or raise the end of its errors."""
     command = [sys.executable, "-m", module, *map(str, arguments)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
@@ -306,9 +302,6 @@ def measure(plan: Plan, files: Files, runs: Mapping[str, Run], rounds: int, prog
     """Measure every contender once a round, in turn, so that a machine whose speed drifts harms all alike.
 
     The brokers serve a few reads before anything counts.
-
-    Raises:
-        ConnectShareError: one of them failed.
     """
     name = plan.scenario.name
     size = size_of(files.ours)

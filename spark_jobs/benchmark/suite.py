@@ -136,11 +136,7 @@ class Suite:
     prefix: str = field(init=False, default_factory=lambda: f"{PREFIX}{time.time_ns() // 1_000_000}")
 
     def run(self) -> StartupResult:
-        """Measure what is missing.
-
-        Raises:
-            ConnectShareError: a part failed; those before it are kept.
-        """
+        """Measure what is missing; if a part fails, those before it are kept."""
         with ExitStack() as stack:
             # Idle, the one Spark session of a run costs the starts nothing. It is made when it is first needed.
             spark = cache(lambda: stack.enter_context(spark_session("connect-share benchmark_startup", master=MASTER)))

@@ -221,11 +221,7 @@ SUITES: Final[Mapping[str, Sequence[str]]] = {
 
 
 def chosen(suite: str, names: Sequence[str] | None) -> list[Plan]:
-    """Return the scenarios of a suite, or those that are named, in the order of the whole list.
-
-    Raises:
-        ConfigError: there is no such scenario.
-    """
+    """Return the scenarios of a suite, or those that are named (else ``ConfigError``), in the order of the whole list."""
     wanted = SUITES[suite] if names is None else names
     unknown = sorted(set(wanted) - PLANS.keys())
     if unknown:
@@ -280,11 +276,7 @@ def is_secured(connection: Connection) -> bool:
 
 
 def look_at(connection: Connection) -> tuple[dict[str, object], list[str]]:
-    """Return what a result says of the cluster, and the topics of benchmarks that are there already.
-
-    Raises:
-        BrokerError: it cannot be reached, or refuses the principal.
-    """
+    """Return what a result says of the cluster, and the topics of benchmarks that are there already."""
     worker = WorkerConfig.from_properties(_properties("benchmark", "benchmark", connection))
     with Admin(worker.admin_settings(), client_id="benchmark") as admin:
         known: dict[str, object] = {"cluster": admin.cluster_id(), "brokers": len(admin.brokers())}
