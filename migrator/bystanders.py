@@ -28,7 +28,7 @@ from connect_share.model.keys import connector_of, split_key
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.model.removal import BARRIER_RECORDS
 from connect_share.transform.rules import PLAIN_KEYS
-from connect_share.worker_config import Isolation, WorkerConfig
+from connect_share.worker_config import WorkerConfig, common_isolation
 from migrator.checks import Opened, require_planned
 from migrator.plan import SourceCluster, SourceTopic, Wanted
 from migrator.run import MIRRORED, GroupDigest, Manifest, MigrationRun, TopicBaseline, backup_path
@@ -44,13 +44,13 @@ class KeyOwners:
     """The owners of keys at the destination of a plan that writes to ``wanted``."""
 
     def __init__(self, topic_type: TopicType, wanted: Wanted) -> None:
-        self._topic_type = topic_type
+        self.topic_type = topic_type
         self._wanted = wanted
         self._own_mark = BARRIER_RECORDS[topic_type][0]
 
     def owner(self, key: bytes | None) -> str | None:
         """Return the group of a key; ``None`` for what the plan itself writes."""
-        parts = None if key is None else split_key(self._topic_type, key)
+        parts = None if key is None else split_key(self.topic_type, key)
         if parts is None:
             return ILLEGAL_KEYS
         space, original = parts
@@ -59,7 +59,7 @@ class KeyOwners:
             if (
                 connectors is None
                 or original == self._own_mark
-                or connector_of(self._topic_type, original) in connectors
+                or connector_of(self.topic_type, original) in connectors
             ):
                 return None
         return PLAIN_KEYS if space is None else space
@@ -96,7 +96,7 @@ def digests_of(
     """
     keys, digests, newest = Counter[str](), Counter[str](), NewestDigests()
     for portion in portions([part for part in ranges if part.end > part.start]):
-        for batch in read_messages(worker, portion, Isolation.READ_COMMITTED):
+        for batch in read_messages(worker, portion, common_isolation(owners.topic_type)):
             for message in batch:
                 owner = owners.owner(message.key())
                 if owner is not None:
@@ -124,7 +124,7 @@ def take_baseline(
         for topic_type, facts in opened.items():
             partitions = [(facts.topic, number) for number in facts.ends]
             # Records of transactions that are open now belong to nobody yet.
-            stable = admin.end_offsets(partitions, Isolation.READ_COMMITTED)
+            stable = admin.end_offsets(partitions, common_isolation(topic_type))
             ends = {number: min(end, stable[facts.topic, number]) for number, end in facts.ends.items()}
             ranges = [OffsetRange(facts.topic, number, facts.starts[number], end) for number, end in ends.items()]
             total = sum(max(part.end - part.start, 0) for part in ranges)
@@ -306,7 +306,7 @@ class _TopicCheck:
         first = self.manifest.destination[self.topic_type].end_offsets
         last = self.manifest.written_up_to(self.topic_type)
         keys: dict[int, str] = {}
-        for batch in read_messages(self.worker, ranges, Isolation.READ_UNCOMMITTED):
+        for batch in read_messages(self.worker, ranges, common_isolation(self.topic_type)):
             for message in batch:
                 key, number = message.key(), message.partition() or 0
                 among = first.get(number, 0) <= (message.offset() or 0) < last.get(number, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -125,8 +125,29 @@ def _living_keys(
     )
 
 
+def read_groups(
+    workers: Mapping[str | None, WorkerConfig],
+    topic_type: TopicType,
+    ranges: Sequence[OffsetRange],
+    *,
+    with_headers: bool = False,
+) -> Iterator[Record]:
+    """Yield what groups have on a shared topic, each as its own workers read it; what is not committed yet, too.
+
+    Records of others are among them.
+    """
+    isolations = {space: worker.isolation(topic_type) for space, worker in workers.items()}
+    levels = {*isolations.values()}
+    for level in levels:
+        worker = next(iter(workers.values()))
+        for record in read_records(worker, ranges, level, with_headers=with_headers):
+            parts = None if len(levels) == 1 or record.key is None else split_key(topic_type, record.key)
+            if len(levels) == 1 or (parts is not None and isolations.get(parts[0]) is level):
+                yield record
+
+
 def refuse_present(
-    worker: WorkerConfig,
+    workers: Mapping[str | None, WorkerConfig],
     topics: Mapping[TopicType, TopicFacts],
     wanted: Wanted,
     progress: Progress,
@@ -139,7 +160,7 @@ def refuse_present(
     for topic_type, facts in topics.items():
         ranges = facts.ranges()
         progress.phase(f"looking for the groups in {facts.topic}", sum(part.end - part.start for part in ranges))
-        records = counted(read_records(worker, ranges, Isolation.READ_UNCOMMITTED), progress.advance)
+        records = counted(read_groups(workers, topic_type, ranges), progress.advance)
         counts = sorted(_living_keys(topic_type, wanted, records, sealings or {}).items(), key=str)
         if not counts:
             continue
@@ -188,7 +209,7 @@ def require_source_unchanged(
         return
     grown = [OffsetRange(planned.topic, number, part.end, facts.ends[number]) for number, part in parts.items()]
     grown = [each for each in grown if each.end > each.start]
-    for record in read_records(worker, grown, Isolation.READ_UNCOMMITTED):
+    for record in read_records(worker, grown, planned.isolation):
         if opener.transform.takes(record.key) and (opener.open(record) is not None or opener.unopened):
             raise SourceChangedError(
                 f"{planned.topic}[{record.partition}]@{record.offset} was written since the plan was made, which says "
@@ -262,7 +283,7 @@ def _open_destination(run: MigrationRun, admin: Admin, *, create: bool) -> Opene
 def _require_empty(run: MigrationRun, opened: Opened, progress: Progress) -> None:
     try:
         topics = {topic_type: topic for topic_type, (topic, _) in opened.items()}
-        refuse_present(run.destination, topics, run.plan.wanted(), progress, sealings_of(run))
+        refuse_present(run.groups, topics, run.plan.wanted(), progress, sealings_of(run))
     except DestinationNotEmptyError as error:
         if run.manifest is None:
             raise
@@ -350,7 +371,7 @@ def times_at_destination(run: MigrationRun, starts: Mapping[TopicType, Mapping[i
         with admin_of(run.destination) as admin:
             facts = read_facts(admin, {run.plan.destination.topics[topic_type].topic})
         ranges = [part._replace(end=ends.get(part.partition, 0)) for each in facts.values() for part in each.ranges()]
-        for record in read_records(run.destination, ranges, Isolation.READ_UNCOMMITTED):
+        for record in read_groups(run.groups, topic_type, ranges):
             parts = None if record.key is None else split_key(topic_type, record.key)
             if parts is not None and parts[0] in openers:
                 openers[parts[0]].open(record)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -18,15 +19,21 @@ from connect_share.backup.record_file import RecordFile
 from connect_share.errors import AlreadyAppliedError, CutoverError, PlanRejectedError
 from connect_share.files import Progress, Silent
 from connect_share.kafka.client import Deadline
-from connect_share.kafka.facts import admin_of, ranges_since, read_facts, read_records
+from connect_share.kafka.facts import (
+    BUSY_TOPIC_WAIT_S,
+    admin_of,
+    ranges_since,
+    read_facts,
+    read_records,
+    require_no_open_transaction,
+)
 from connect_share.kafka.write import write_records
 from connect_share.model.keys import MARKER, connector_of, prefix_of, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.model.removal import OLDEST_MS, is_removal, tombstone
 from connect_share.transform.sealed import Opener, Sealer
-from connect_share.worker_config import Isolation
 from migrator.apply import Follower, now_ms, request_path, require_may_follow
-from migrator.checks import check_all, copy_jobs, times_at_destination
+from migrator.checks import check_all, copy_jobs, read_groups, times_at_destination
 from migrator.copy.copy_job import CopyJob, Tally, marker, rewritten
 from migrator.copy.existing_records import identity
 from migrator.moved_source import (
@@ -298,6 +305,7 @@ def unseal_plan(
         raise PlanRejectedError(f"the originals were removed; {how_to_restore(run)}")
     for source in moved_sources(run):
         source.require_stopped()
+        source.require_no_open_transaction(BUSY_TOPIC_WAIT_S)  # its workers would not see what is put back
     written = written_since(run)
     count = sum(len(unseal_records(run, source)) for source in moved_sources(run))
     found = UnsealResult(count, describe_written(written) if written else None)
@@ -364,6 +372,9 @@ def roll_back(
     removed = manifest.sealed is not None and manifest.sealed.how == "remove"
     if removed:
         _require_restored(run)
+    elif manifest.sealed is not None:
+        for source in moved_sources(run):
+            source.require_no_open_transaction(BUSY_TOPIC_WAIT_S)  # as for unseal_plan
     found = _find(run, progress, dry_run=dry_run)
     if found.newer and not (although_used or dry_run):
         raise used_since(found)
@@ -409,23 +420,25 @@ def _find(run: MigrationRun, progress: Progress, *, dry_run: bool) -> Rollback:
             for job in {job.slice_.transform.prefix: job for job in jobs}.values():
                 job.write_barrier()
         with admin_of(run.destination) as admin:
-            ranges = ranges_since(topic.topic, starts[topic_type], read_facts(admin, {topic.topic})[topic.topic].ends)
+            facts = read_facts(admin, {topic.topic})[topic.topic]
+            # The plan's record counts again when a newer one is aborted.
+            require_no_open_transaction(admin, facts, wait_s=BUSY_TOPIC_WAIT_S)
+            ranges = ranges_since(topic.topic, starts[topic_type], facts.ends)
             stamped = admin.topic_configs(topic.topic).get("message.timestamp.type") == "LogAppendTime"
         copies = {identity(record, stamped=stamped) for job in jobs for record in _copies(run, job)}
         progress.phase(f"reading {topic.topic}", sum(part.end - part.start for part in ranges))
         found.removals[topic_type], found.times[topic_type] = [], {}
-        for part in ranges:
-            for record, original in _newest(run, part, jobs, found.times[topic_type]).values():
-                key = (topic_type, connector_of(topic_type, original))
-                # An earlier rollback has removed a key of a sealed config topic; workers write no such timestamp.
-                removed = record.timestamp_ms == OLDEST_MS and is_removal(topic_type, record.value)
-                if original == MARKER[0] or record.value is None or removed:
-                    continue
-                if identity(record, stamped=stamped) in copies:
-                    found.removals[topic_type].append((record.key or b"", part.partition))
-                    found.by_connector[key] += 1
-                else:
-                    found.newer[key] += 1
+        for record, original in _newest(run, ranges, jobs, found.times[topic_type]):
+            key = (topic_type, connector_of(topic_type, original))
+            # An earlier rollback has removed a key of a sealed config topic; workers write no such timestamp.
+            removed = record.timestamp_ms == OLDEST_MS and is_removal(topic_type, record.value)
+            if original == MARKER[0] or record.value is None or removed:
+                continue
+            if identity(record, stamped=stamped) in copies:
+                found.removals[topic_type].append((record.key or b"", record.partition))
+                found.by_connector[key] += 1
+            else:
+                found.newer[key] += 1
     return found
 
 
@@ -453,30 +466,29 @@ def _backed_up(folder: Path, manifest: Manifest, part: OffsetRange) -> Iterator[
 
 
 def _newest(
-    run: MigrationRun, part: OffsetRange, jobs: Sequence[CopyJob], times: dict[bytes, int]
-) -> dict[bytes, tuple[Record, bytes]]:
-    """Return the newest accepted record of each key that the plan may have written, with its original key.
+    run: MigrationRun, ranges: Sequence[OffsetRange], jobs: Sequence[CopyJob], times: dict[bytes, int]
+) -> Iterable[tuple[Record, bytes]]:
+    """Return of each partition the newest accepted record of each key the plan may have written, and its original key.
 
     ``times`` gets those of sealed values.
     """
-    openers = [
-        Opener(sealing, transform, newest)
-        for transform, (sealing, newest) in {
-            job.slice_.transform.at_destination(): (job.sealing, job.times.destination) for job in jobs
-        }.items()
-    ]
-    newest: dict[bytes, tuple[Record, bytes]] = {}
-    for found in read_records(run.destination, [part], Isolation.READ_UNCOMMITTED, with_headers=True):
-        for opener in openers:
+    spaces = {job.slice_.transform.at_destination(): (job.sealing, job.times.destination) for job in jobs}
+    openers = {
+        part.partition: [Opener(sealing, transform, newest) for transform, (sealing, newest) in spaces.items()]
+        for part in ranges
+    }
+    newest: dict[tuple[int, bytes], tuple[Record, bytes]] = {}
+    for found in read_groups(run.groups, jobs[0].slice_.topic_type, ranges, with_headers=True):
+        for opener in openers[found.partition]:
             original = opener.transform.original_key(found.key)
             record = opener.open(found) if isinstance(original, bytes) else None
             if record is not None and record.key is not None and isinstance(original, bytes):
-                newest[record.key] = (record, original)
-    for opener in openers:
+                newest[found.partition, record.key] = (record, original)
+    for opener in chain.from_iterable(openers.values()):
         if opener.is_on:
             opener.require_opened()
             times.update(opener.newest())
-    return newest
+    return newest.values()
 
 
 def _removals(run: MigrationRun, found: Rollback) -> Iterator[tuple[int, Record, int]]:

@@ -17,6 +17,7 @@ from connect_share.errors import PlanRejectedError
 from connect_share.files import Progress
 from connect_share.kafka import client
 from connect_share.kafka.facts import (
+    BUSY_TOPIC_WAIT_S,
     admin_of,
     read_facts,
     read_records,
@@ -91,10 +92,12 @@ class MovedSource:
         return self.run.applied().read_ranges_of(self.index, self.plan.topics[topic_type].ranges())
 
     def current_ranges(self, topic_type: TopicType) -> list[OffsetRange]:
-        """Return what a topic holds now."""
+        """Return what a topic holds now, with no transaction open in front of its end."""
         planned = self.plan.topics[topic_type]
         with admin_of(self.worker) as admin:
-            return require_planned(read_facts(admin, {planned.topic}), topic_type, planned).ranges()
+            facts = require_planned(read_facts(admin, {planned.topic}), topic_type, planned)
+            require_no_open_transaction(admin, facts, wait_s=BUSY_TOPIC_WAIT_S)
+            return facts.ranges()
 
     def read(self, topic_type: TopicType, ranges: Sequence[OffsetRange]) -> Iterator[Record]:
         """Yield records of a topic as the workers accept them; of a sealed group read partitions from their beginning."""

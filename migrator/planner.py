@@ -40,7 +40,7 @@ from connect_share.sealing.cipher import SEALED_BYTES
 from connect_share.transform.counter import RecordCounter, limit_of
 from connect_share.transform.rules import SkipReason
 from connect_share.transform.sealed import Opener, Sealing
-from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig, load_worker_file
+from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig, common_isolation, load_worker_file
 from migrator.checks import refuse_present, require_same_cluster
 from migrator.moves import Intent, PlannedMove, pair, refuse_same_topics
 from migrator.plan import (
@@ -87,7 +87,7 @@ def warn_about_shared_topics(path: Path, worker: WorkerConfig, config_topic: Top
     if worker.sharing_enabled or config_topic is None:
         return []
     groups: dict[str, None] = {}
-    for record in read_records(worker, config_topic.ranges(), Isolation.READ_UNCOMMITTED):
+    for record in read_records(worker, config_topic.ranges(), common_isolation(TopicType.CONFIG)):
         owner = None if record.key is None else split_key(TopicType.CONFIG, record.key)
         if owner is not None and owner[0] is not None:
             groups[str(owner[0])] = None
@@ -509,7 +509,7 @@ def _read_clusters(
         moved = [move for move in moves if intent.job is None or move.has_records()]
         wanted = key_spaces((move.group, move.only_connectors) for move in moved)
         sealings: dict[str | None, Sealing] = {move.group: move.destination_sealing for move in moved}
-        refuse_present(shared, existing, wanted, progress, sealings)
+        refuse_present({move.group: move.destination for move in moved}, existing, wanted, progress, sealings)
     return moved, destination, warnings
 
 

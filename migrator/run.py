@@ -262,6 +262,12 @@ class MigrationRun:
         """The worker of the destination; those of several sources name the same topics."""
         return self.destinations[0]
 
+    @cached_property
+    def groups(self) -> dict[str | None, WorkerConfig]:
+        """The groups that the sources become (``None``: plain keys), and a worker of each."""
+        spaces = (source.cluster_group_id for source in self.plan.sources)
+        return dict(zip(spaces, self.destinations, strict=True))
+
     def source_sealing(self, index: int) -> Sealing:
         """Return what opens the values of a source."""
         return replace(Sealing.of(self.workers[index]), as_is=self.plan.sources[index].sealed_as_is)

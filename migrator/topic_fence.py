@@ -21,7 +21,7 @@ from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import is_removal
 from connect_share.sealing import TopicSeals
 from connect_share.transform.rules import PLAIN_KEYS
-from connect_share.worker_config import Isolation, WorkerConfig
+from connect_share.worker_config import WorkerConfig, common_isolation
 from migrator.copy.copy_job import marker
 from migrator.plan import MigrationPlan
 from migrator.run import MigrationRun, SourceFence
@@ -106,7 +106,7 @@ def _all_records(worker: WorkerConfig, topic: str) -> Iterable[Record]:
     with admin_of(worker) as admin:
         facts = read_facts(admin, {topic})
     ranges = [part for each in facts.values() for part in each.ranges()]
-    return read_records(worker, ranges, Isolation.READ_UNCOMMITTED)
+    return read_records(worker, ranges, common_isolation(TopicType.CONFIG))
 
 
 def seals_after(worker: WorkerConfig, topic_type: TopicType) -> TopicSeals | None:

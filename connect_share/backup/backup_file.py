@@ -537,11 +537,6 @@ class BackupLayout:
         ]
 
 
-def common_isolation(topic_type: TopicType) -> Isolation:
-    """Return what every group agrees with: one with exactly-once writes transactions, the others none."""
-    return Isolation.READ_UNCOMMITTED if topic_type is TopicType.STATUS else Isolation.READ_COMMITTED
-
-
 def read_here(reads: Sequence[SectionRead], progress: Progress) -> Iterator[SectionPart]:
     """Yield what each read gives, one after the other: the engine of this process."""
     for read in reads:

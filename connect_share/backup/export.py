@@ -38,7 +38,6 @@ from connect_share.backup.backup_file import (
     Reader,
     Segment,
     SegmentFile,
-    common_isolation,
     file_name,
     half_written_in,
     not_needed,
@@ -59,7 +58,7 @@ from connect_share.kafka.read import CONSOLE_CLIENT_ID, topic_ranges
 from connect_share.model.keys import ClusterGroupId, connector_of, own_key, split_key
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.sealing import KeyRing
-from connect_share.worker_config import TopicSet
+from connect_share.worker_config import TopicSet, common_isolation
 
 _SHOWN: Final = 20
 

@@ -25,7 +25,6 @@ from connect_share.backup.backup_file import (
     BackupLayout,
     Origin,
     Reader,
-    common_isolation,
     new_backup_path,
     write_backup,
 )
@@ -51,7 +50,7 @@ from connect_share.model.keys import connector_of, own_key
 from connect_share.model.places import KeyPlaces
 from connect_share.model.records import Headers, Record, TopicType
 from connect_share.sealing.cipher import is_sealed
-from connect_share.worker_config import Isolation, WorkerConfig
+from connect_share.worker_config import WorkerConfig
 
 _PLACE: Final = struct.Struct(">iqqI")
 
@@ -176,12 +175,6 @@ class StoppedGroup:
         """Return whether a key is the group's."""
         return key is not None and own_key(topic_type, key, self.group) is not None
 
-    def isolation(self, topic_type: TopicType) -> Isolation:
-        """Return the isolation of the group's workers; what every group agrees with, if the worker file is not its own."""
-        if self.group == self.worker.cluster_group_id:
-            return self.worker.isolation(topic_type)
-        return common_isolation(topic_type)
-
     def read(
         self, topic_type: TopicType, facts: TopicFacts, progress: Progress, doing: str = "reading"
     ) -> Iterator[Record]:
@@ -189,7 +182,7 @@ class StoppedGroup:
         ranges = facts.ranges()
         progress.phase(f"{doing} {facts.topic}", sum(part.end - part.start for part in ranges))
         places = self.places[topic_type] = KeyPlaces(partial(len, facts.ends))
-        records = read_records(self.worker, ranges, self.isolation(topic_type), with_headers=True)
+        records = read_records(self.worker, ranges, self.worker.isolation_of(self.group, topic_type), with_headers=True)
         for record in counted(records, progress.advance):
             original = None if record.key is None else own_key(topic_type, record.key, self.group)
             if original is not None:
@@ -212,7 +205,7 @@ class StoppedGroup:
             topic_type: layout.add(
                 ("source", cluster, topic.topic),
                 topic_type,
-                Reader.of(self.worker, self.isolation(topic_type))._replace(only=only),
+                Reader.of(self.worker, self.worker.isolation_of(self.group, topic_type))._replace(only=only),
                 topic.ranges(),
                 partial(self.is_own, topic_type),
             )
@@ -266,7 +259,7 @@ class StoppedGroup:
         for topic_type, topic in now.items():
             before = facts.get(topic_type)
             self._require_same(before, topic, "nothing was written. Run the command again")
-            if self._since(topic_type, {} if before is None else before.ends, topic, Isolation.READ_UNCOMMITTED).theirs:
+            if self._since(topic_type, {} if before is None else before.ends, topic).theirs:
                 raise CopyError(
                     f"{topic.topic}: another writer has written under the keys of {self.shown} meanwhile, perhaps another "
                     "run of this command; nothing was written. Look at who it is, and run the command again"
@@ -288,23 +281,22 @@ class StoppedGroup:
             now = self.facts()
             for topic_type, topic in now.items():
                 self._require_same(before[topic_type], topic, "what was written before that is gone")
-                isolation = self.isolation(topic_type)
-                found[topic_type] = self._since(topic_type, before[topic_type].ends, topic, isolation, written, index)
+                found[topic_type] = self._since(topic_type, before[topic_type].ends, topic, written, index)
         if any(since.theirs for since in found.values()):
             starts = {kind: replace(now[kind], starts=before[kind].ends) for kind in now}
             raise self._overtaken(found, starts, new_backup_path(beside, f"{self.group_id}.overtaken"))
         return now, {topic_type: since.others for topic_type, since in found.items()}
 
-    def _since(  # noqa: PLR0917 - the topic, then whose records are known
+    def _since(
         self,
         topic_type: TopicType,
         ends: Mapping[int, int],
         now: TopicFacts,
-        isolation: Isolation,
         written: Written | None = None,
         index: int = 0,
     ) -> Since:
         since = Since([], {}, set())
+        isolation = self.worker.isolation_of(self.group, topic_type)
         for record in read_records(self.worker, ranges_since(now.topic, ends, now.ends), isolation):
             at = key_hash(None, record.key)
             if not self.is_own(topic_type, record.key):

@@ -38,6 +38,7 @@ from connect_share.errors import (
 )
 from connect_share.files import write_private_file
 from connect_share.kafka.admin import Admin
+from connect_share.kafka.facts import require_no_open_for
 from connect_share.kafka.lost import require_topics
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.keys import shown
@@ -81,6 +82,7 @@ class Worker:
         self.config = config = WorkerConfig.from_file(path)
         self._admin = stack.enter_context(Admin(config.admin_settings(), client_id=config.client_id("console")))
         require_topics(self._admin, {each: config.topic(each) for each in TopicType})
+        require_no_open_for(config, self._admin)  # a start waits for as long as a transaction may last
         try:
             self.storage = stack.enter_context(ConnectStorage(config))
         except PlainTopicsError as error:
@@ -116,6 +118,7 @@ class Worker:
                         f"connector {shown(connector)} and the cluster's address",
                         topic=topic,
                     )
+                require_no_open_for(own, admin, [TopicType.OFFSET])
         return self.storage.stored_offsets(connector)
 
     def refusals(self, connectors: Collection[str], *, force: bool) -> list[ConnectShareError]:

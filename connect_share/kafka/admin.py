@@ -203,7 +203,7 @@ class Admin:
 
     def __init__(self, settings: ClientSettings, *, client_id: str, timeout_s: float = 30.0) -> None:
         self.bootstrap_servers = settings.bootstrap_servers
-        self._settings = settings
+        self.settings = settings
         self._timeout_s = timeout_s
         self._trouble: KafkaError | None = None
         self._answered = False
@@ -260,7 +260,7 @@ class Admin:
     def _wrong_protocol(self, limit_s: float) -> str | None:
         """Return how ``security.protocol`` is wrong, if it is; asked in a thread, for names may take their time."""
         found: list[str | None] = []
-        asking = threading.Thread(target=lambda: found.append(wrong_protocol(self._settings)), daemon=True)
+        asking = threading.Thread(target=lambda: found.append(wrong_protocol(self.settings)), daemon=True)
         asking.start()
         asking.join(max(0.0, min(_PROTOCOL_S, limit_s)))
         return found[0] if found else None

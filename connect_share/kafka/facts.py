@@ -13,7 +13,7 @@ from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline, Message, is_unknown_topic, to_record, to_whole_record
 from connect_share.kafka.create import TopicSpec, check_cleanup_policy, check_partition_count, ensure_topic, topic_spec
 from connect_share.kafka.descriptions import TopicDescription
-from connect_share.kafka.read import read_batches
+from connect_share.kafka.read import owners_of_open, read_batches
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model.keys import ClusterGroupId, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
@@ -139,7 +139,7 @@ def find_or_create(
         check()
 
 
-BUSY_TOPIC_WAIT_S: Final = 30.0
+BUSY_TOPIC_WAIT_S: Final = 10.0
 """The wait for open transactions on a busy topic; those of a healthy worker last a second."""
 _ASK_AGAIN_S: Final = 0.2
 IDLE_TIMEOUT_S: Final = 60.0
@@ -154,20 +154,32 @@ def admin_of(worker: WorkerConfig) -> Admin:
 def read_records(
     worker: WorkerConfig, ranges: Sequence[OffsetRange], isolation: Isolation, *, with_headers: bool = False
 ) -> Iterator[Record]:
-    """Yield the records of offset ranges of the worker's cluster, in offset order within each partition."""
+    """Yield the records of offset ranges of the worker's cluster, as :func:`read_messages` does."""
     for batch in read_messages(worker, ranges, isolation):
         yield from map(to_whole_record if with_headers else to_record, batch)
 
 
 def read_messages(worker: WorkerConfig, ranges: Sequence[OffsetRange], isolation: Isolation) -> Iterator[list[Message]]:
-    """Yield the messages of offset ranges of the worker's cluster in batches, in offset order within each partition."""
-    return read_batches(
-        worker.consumer_settings(),
-        ranges,
-        isolation=isolation,
-        client_id=worker.client_id(MIGRATE_CLIENT_ID),
-        idle_timeout_s=IDLE_TIMEOUT_S,
-    )
+    """Yield the messages of offset ranges of the worker's cluster in batches, in offset order within each partition.
+
+    Readers of committed records get what lies behind the first open transaction, too: it may count when that has ended.
+    Whoever must not take it for committed asks :func:`require_no_open_transaction` before. What was aborted nobody wrote.
+    """
+    parts = [(ranges, isolation)]
+    if isolation is Isolation.READ_COMMITTED:
+        with admin_of(worker) as admin:
+            stable = admin.end_offsets([part[:2] for part in ranges], isolation)
+        seen = [part._replace(end=min(part.end, stable[part[:2]])) for part in ranges]
+        behind = [part._replace(start=max(part.start, stable[part[:2]])) for part in ranges]
+        parts = [(seen, isolation), (behind, Isolation.READ_UNCOMMITTED)]
+    for part, level in parts:
+        yield from read_batches(
+            worker.consumer_settings(),
+            part,
+            isolation=level,
+            client_id=worker.client_id(MIGRATE_CLIENT_ID),
+            idle_timeout_s=IDLE_TIMEOUT_S,
+        )
 
 
 def require_topic(facts: dict[str, TopicFacts], topic: str, *, remedy: str) -> TopicFacts:
@@ -243,15 +255,23 @@ def require_no_open_transaction(admin: Admin, facts: TopicFacts, *, wait_s: floa
         time.sleep(_ASK_AGAIN_S)
     number, last_stable_offset = behind[0]
     end = facts.ends[number]
+    whose = owners_of_open(admin, admin.settings, (facts.topic, number), client_id=MIGRATE_CLIENT_ID)
     raise OpenTransactionError(
         f"{facts.topic}[{number}]: a transaction is open, the last stable offset is {last_stable_offset} "
         f"but the end is {end}; wait until it is committed, aborted or timed out, or abort it with "
-        "kafka-transactions.sh, then try again",
+        f"kafka-transactions.sh, then try again: {' '.join(whose) or 'it has just ended'}",
         topic=facts.topic,
         partition=number,
         last_stable_offset=last_stable_offset,
         end_offset=end,
     )
+
+
+def require_no_open_for(worker: WorkerConfig, admin: Admin, types: Iterable[TopicType] = TopicType) -> None:
+    """Refuse as :func:`require_no_open_transaction` does what the worker reads committed, after a wait."""
+    read = [worker.topic(each) for each in types if worker.isolation(each) is Isolation.READ_COMMITTED]
+    for facts in gather_facts(admin, read).values():
+        require_no_open_transaction(admin, facts, wait_s=BUSY_TOPIC_WAIT_S)
 
 
 def require_no_live_workers(admin: Admin, group_id: str, *, side: str) -> None:

@@ -553,8 +553,14 @@ def _open_transaction(
         f"an open transaction holds back the end of {topic}[{partition}]: read up to offset {stable_end} of {end}; "
         f"-X isolation.level=read_uncommitted shows all"
     )
+    return [note, *owners_of_open(admin, settings, place, client_id=CONSOLE_CLIENT_ID)]
+
+
+def owners_of_open(admin: Admin, settings: ClientSettings, place: Partition, *, client_id: str) -> list[str]:
+    """Return whose transaction is open in a partition and what to do, or why that is not known; nothing if it has ended."""
+    topic, partition = place
     try:
-        found = find_open_transactions(admin, settings, topic, [partition], client_id=CONSOLE_CLIENT_ID)
+        found = find_open_transactions(admin, settings, topic, [partition], client_id=client_id)
     except (BrokerError, ReadToEndTimeoutError) as exc:
-        return [note, f"its owner is not known: {exc}"]
-    return [note, *(each.text(settings.bootstrap_servers) for each in found)]
+        return [f"its owner is not known: {exc}"]
+    return [each.text(settings.bootstrap_servers) for each in found]

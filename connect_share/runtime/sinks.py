@@ -35,7 +35,7 @@ class ConsumerGroupsAdmin(Admin):
         doing = f"reading the offsets of consumer group {group_id}"
         # A consumer that never joins, and not the admin client: that one crashes the process where the coordinator is moving
         # or not there yet (librdkafka issue 5040). With a topic the brokers forget its offsets, so all there are are found.
-        settings = self._settings.overlaid({"group.id": group_id})
+        settings = self.settings.overlaid({"group.id": group_id})
         reader = consumer(settings, client_id="group-offsets", isolation=Isolation.READ_COMMITTED)
 
         def ask(timeout_s: float) -> dict[tuple[str, int], int]:

@@ -374,10 +374,10 @@ class TopicsStart:
         self._set_context(with_ends(self._admin, descriptions, asked_s), reader)
 
     def _has_own(self, topic_type: TopicType) -> bool:
-        """Read a topic for keys that live; what is not committed counts, too, for it may be in a while."""
+        """Read a topic for keys that live; what is not committed yet counts, too."""
         living: dict[bytes, bool] = {}
         for facts in read_facts(self._admin, [self._worker.topic(topic_type)]).values():
-            for record in read_records(self._worker, facts.ranges(), Isolation.READ_UNCOMMITTED):
+            for record in read_records(self._worker, facts.ranges(), self._worker.isolation(topic_type)):
                 owner = None if record.key is None else split_key(topic_type, record.key)
                 if record.key is not None and owner is not None and (self._is_many or owner[0] == self._group):
                     living[record.key] = not removes(topic_type, record.value)

@@ -10,5 +10,6 @@ from connect_share.worker_config.worker import (
     TOPIC_PROPERTIES,
     TopicSet,
     WorkerConfig,
+    common_isolation,
     load_worker_file,
 )

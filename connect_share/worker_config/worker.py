@@ -363,6 +363,10 @@ class WorkerConfig(BaseModel):
             return Isolation.READ_COMMITTED
         return Isolation(given)
 
+    def isolation_of(self, group: str | None, topic_type: TopicType) -> Isolation:
+        """Return the isolation of a group's workers; what every group agrees with, if this is not its worker file."""
+        return self.isolation(topic_type) if group == self.cluster_group_id else common_isolation(topic_type)
+
     def client_settings(self) -> ClientSettings:
         """Bootstrap servers, security and network settings, in librdkafka's names.
 
@@ -386,6 +390,11 @@ class WorkerConfig(BaseModel):
     def producer_settings(self) -> ClientSettings:
         """Settings of the internal producers."""
         return self.client_settings().overlaid(translated(self.originals, PRODUCER_SETTINGS))
+
+
+def common_isolation(topic_type: TopicType) -> Isolation:
+    """Return what every group agrees with: one with exactly-once writes transactions, the others none."""
+    return Isolation.READ_UNCOMMITTED if topic_type is TopicType.STATUS else Isolation.READ_COMMITTED
 
 
 _YAML: Final = (".yaml", ".yml")

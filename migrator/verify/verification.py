@@ -38,7 +38,14 @@ from connect_share.transform.rules import PLAIN_KEYS, KeyTransform
 from connect_share.transform.sealed import NO_SEALING, Opener, Resealer, Sealing, SealTimes
 from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig
 from migrator.bystanders import KeyOwners, portions
-from migrator.checks import openers_of, require_planned, sealings_of, slices_behind, times_at_destination
+from migrator.checks import (
+    openers_of,
+    read_groups,
+    require_planned,
+    sealings_of,
+    slices_behind,
+    times_at_destination,
+)
 from migrator.copy.copy_job import LOCAL_ENGINE, Tally, rewritten
 from migrator.copy.existing_records import identity
 from migrator.plan import CopySlice
@@ -79,7 +86,7 @@ def _records_since(run: MigrationRun, *, behind_own: bool) -> Iterator[Found]:
         # What is refused of the records behind the plan's own depends on these.
         with_keys = any(opener.is_on for opener in openers.values())
         ranges = ranges_since(topic.topic, known if known and not with_keys else topic.end_offsets, found.ends)
-        for each in read_records(run.destination, ranges, Isolation.READ_UNCOMMITTED, with_headers=True):
+        for each in read_groups(run.groups, topic_type, ranges, with_headers=True):
             parts = None if each.key is None else split_key(topic_type, each.key)
             if parts is None or others.owner(each.key) is not None or others.is_marker(each.key):
                 continue

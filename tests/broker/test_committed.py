@@ -1,0 +1,229 @@
+"""What counts of a topic: what the group's workers see, by their own worker file; all commands against one small model."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from connect_share.kafka.client import Producer
+from connect_share.model.records import Record, TopicType
+from connect_share.worker_config import Isolation
+from tests.support.migration_runs import apply_plan, check_bystanders
+from tests.support.migration_site import Site, run
+from tests.support.topics import in_transaction, pairs_of, read_topic
+from tests.support.waiting import await_that
+
+CONFIG, OFFSET = TopicType.CONFIG, TopicType.OFFSET
+ENDS, SUPPORTS, WHOSE = ("commit", "abort", "open"), ("enabled", "disabled"), ("own", "stranger")
+every_case = [
+    pytest.mark.parametrize("whose", WHOSE),
+    pytest.mark.parametrize("end", ENDS),
+    pytest.mark.parametrize("support", SUPPORTS),
+]
+
+
+def in_every_case(test: Any) -> Any:
+    for mark in every_case:
+        test = mark(test)
+    return test
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is to be expected of a transaction that ended so, for a group with this support, by this writer."""
+
+    support: str
+    end: str
+    whose: str
+
+    @property
+    def is_open(self) -> bool:
+        return self.end == "open"
+
+    @property
+    def seen(self) -> bool:
+        """Whether the group's workers see a record of it under their keys, at the latest when it is committed."""
+        return self.whose == "own" and (self.support == "disabled" or self.end == "commit")
+
+    @property
+    def may_be_seen(self) -> bool:
+        return self.whose == "own" and (self.support == "disabled" or self.end != "abort")
+
+    @property
+    def waits(self) -> bool:
+        return self.is_open and self.support == "enabled"
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("connect_share.kafka.facts", "connect_share.backup.rewrite", "migrator.cutover"):
+        monkeypatch.setattr(f"{module}.BUSY_TOPIC_WAIT_S", 0.3)
+
+
+@contextmanager
+def transaction(site: Site, records: list[Record], end: str) -> Any:
+    """Write records in a transaction that ends so; one that is open is aborted at the end of the block."""
+    writer = in_transaction(site.settings, f"{site.name}-{end}-{len(records)}", records)
+    ended(site, writer, records, end)
+    yield
+    if end == "open":
+        ended(site, writer, records, "abort")
+
+
+def ended(site: Site, writer: Producer, records: list[Record], end: str) -> None:
+    if end == "open":
+        return
+    (writer.commit_transaction if end == "commit" else writer.abort_transaction)(30)
+    places = {(record.topic, record.partition) for record in records}
+    with site.admin() as admin:  # the coordinator answers before the marker is written
+        await_that(
+            lambda: admin.end_offsets(places) == admin.end_offsets(places, Isolation.READ_COMMITTED), what="the marker"
+        )
+
+
+def refused(ran: Any, topic: str, whose: str) -> None:
+    """An open transaction is refused, and the message says where and whose."""
+    code, err = (ran.code, ran.err) if hasattr(ran, "code") else (ran[0], ran[2])
+    group = "one" if whose == "own" else "two"
+    assert code == 1, err
+    assert f"{topic}[0]: a transaction is open, the last stable offset is" in err
+    assert f"it appears to belong to cluster group '{group}'" in err
+    assert "kafka-transactions.sh --bootstrap-server" in err
+
+
+@in_every_case
+def test_what_a_group_has(site: Site, call: Any, support: str, end: str, whose: str) -> None:
+    model, topic = Model(support, end, whose), site.topic("shared", OFFSET)
+    site.create("shared")
+    site.lay_group("shared", "one.")
+    file = site.worker_file("shared", "one", sharing=True, exactly_once_source_support=support)
+    backup, altered = site.folder / "one.avro", site.folder / "altered.json"
+    assert call("export", "-w", file, "-o", backup).code == 0
+    altered.write_text(json.dumps({"offsets": [{"partition": {"at": place}, "offset": {"n": 9}} for place in "xyz"]}))
+    group = "one" if whose == "own" else "two"
+    keys = ('["a.b",{"at":"x"}]', '["a.b",{"at":"y"}]', '["gone",{}]')
+    records = pairs_of(topic, [(f"{group}.{key}".encode(), b'{"n":1}') for key in keys], 0)
+    with transaction(site, records, end):
+        behind = pairs_of(topic, [(b'one.["a.b",{"at":"y"}]', b'{"n":2}'), (b'one.["a.b",{"at":"z"}]', b'{"n":2}')], 0)
+        site.produce(behind)  # y was written again, in front of the end; x was not
+        new = {"y": 2, "z": 2, **({"x": 1} if model.seen else {})}
+        got = call("get", "offsets", "-w", file, "--output", "json")
+        seen = {
+            each["partition"]["at"]: each["offset"]["n"] for each in got.json["offsets"] if "at" in each["partition"]
+        }
+        assert seen == ({} if model.waits else new)
+        assert ("an open transaction holds back the end" in got.err) == model.waits
+        alter = call(
+            "alter", "offsets", "a.b", "-w", file, "--file", altered, "--force", "--dry-run", "--output", "json"
+        )
+        if model.waits:
+            refused(alter, topic, whose)
+        else:
+            old = {each["partition"]["at"]: (each["old"] or {}).get("n") for each in alter.json["changes"]}
+            assert old == {"x": None, **new}
+        for words in (
+            ("delete", "group", "one", "-w", file),
+            ("restore", backup, "-w", file),
+            ("repair", "orphans", "-w", file, "--offsets"),
+        ):
+            ran = call(*words, "--dry-run", "--output", "json")
+            if model.is_open:
+                refused(ran, topic, whose)
+            elif words[0] == "delete":
+                assert ran.json["topics"]["offset"]["to_remove"] == 1 + len(new) + model.seen
+            elif words[0] == "restore":
+                assert sum(each["remaining"] for each in ran.json["changes"]) == len(new) + model.seen
+            else:
+                assert ran.json["records"] == {"config": 0, "status": 0, "offset": model.seen}
+        other = site.worker_file("other", "one", sharing=True)
+        plan = ("plan", "-w", file, "--to-worker-config", other, "--dry-run", "--output", "json")
+        if model.is_open:
+            refused(run(*plan), topic, whose)
+        else:
+            (source,) = json.loads(run(*plan)[1])["plan"]["sources"]
+            assert source["topics"]["offset"]["counts"]["to_write"] == 3 + 3 * model.seen
+
+
+def living(site: Site, topic_type: TopicType, isolation: Isolation) -> set[bytes]:
+    with site.admin() as admin:
+        newest = {
+            each.key: each.value
+            for each in read_topic(admin, site.settings, site.topic("shared", topic_type), isolation)
+        }
+    return {key for key, value in newest.items() if key and value not in {None, b"null"}}
+
+
+@in_every_case
+def test_what_a_moved_group_has(site: Site, support: str, end: str, whose: str) -> None:
+    """An aborted transaction of a new worker is nothing: the move is verified, taken back, and made again."""
+    model, topic = Model(support, end, whose), site.topic("shared", CONFIG)
+    source = site.small_source()
+    one = site.worker_file("shared", "one", sharing=True, exactly_once_source_support=support)
+    plan, again = site.plan(source, one), site.folder / "again.json"
+    apply_plan(plan)
+    group, value = ("one" if whose == "own" else "two").encode(), b'{"properties":{"name":"new"}}'
+    records = pairs_of(topic, [(group + b".connector-" + name, value) for name in (b"a.b", b"new")], 0)
+    moved = ("plan", "-w", source, "--to-worker-config", one, "-o", again)
+    with transaction(site, records, end):
+        verified = run("verify", plan)
+        if model.waits:
+            refused(verified, topic, whose)
+        else:
+            assert verified[0] == model.seen, verified
+        rollback = run("rollback", plan, "--dry-run", "--output", "json")
+        if model.is_open:
+            refused(rollback, topic, whose)
+            refused(run("rollback", plan, "--yes", "--although-used"), topic, whose)
+        else:
+            assert json.loads(rollback[1])["written_since"] == 2 * model.seen
+        unused = run("cutover", plan, "--dry-run")
+        assert (unused[0], "new workers have written" in unused[2]) == (model.may_be_seen, model.may_be_seen), unused
+    if model.is_open:
+        model = Model(support, "abort", whose)
+    code, _, err = run("rollback", plan, "--yes")
+    assert (code, "new workers have run" in err) == (model.seen, model.seen)
+    if model.seen:
+        assert run("rollback", plan, "--yes", "--although-used")[0] == 0
+    prefix, theirs = b"one.", {records[0].key, records[1].key}
+    for topic_type in TopicType:
+        for isolation in (
+            Isolation if end == "commit" else [Isolation(f"read_{'' if support == 'enabled' else 'un'}committed")]
+        ):
+            left = {key for key in living(site, topic_type, isolation) if key.startswith(prefix)}
+            assert left == (theirs if model.seen and topic_type is CONFIG else set())
+    code, _, err = run(*moved)
+    assert (code, "already holds 2 living key(s) of group one" in err) == (model.seen, model.seen), err
+    if not model.seen:
+        apply_plan(again)
+        assert run("verify", again)[0] == 0
+
+
+@in_every_case
+def test_what_a_source_has_written_since_its_plan(site: Site, support: str, end: str, whose: str) -> None:
+    """Also what is open counts as growth; of others nothing does."""
+    model, topic = Model(support, end, whose), site.topic("shared", OFFSET)
+    site.create("shared")
+    site.lay_group("shared", "one.")
+    file = site.worker_file("shared", "one", sharing=True, exactly_once_source_support=support)
+    plan = site.plan(file, site.worker_file("other", "one", sharing=True))
+    key = b'%s.["a.b",{"at":"x"}]' % (b"one" if whose == "own" else b"two")
+    with transaction(site, pairs_of(topic, [(key, b'{"n":1}')], 0), end):
+        code, _, err = run("apply", plan, "--yes")
+    assert (code, "was written since the plan was made" in err) == (model.may_be_seen, model.may_be_seen), err
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_what_bystanders_have_written(site: Site, end: str) -> None:
+    topic = site.topic("shared", CONFIG)
+    source = site.small_source()
+    site.create("shared")
+    site.lay_group("shared", "two.")
+    plan = site.plan(source, site.shared("one"))
+    apply_plan(plan, isolation_proof=True)
+    with transaction(site, pairs_of(topic, [(b"two.connector-a.b", b"{}")], 0), end):
+        groups = {(group.topic_type, group.group): group for group in check_bystanders(plan).groups}
+    assert groups[CONFIG, "two"].written_since == (end != "abort")
