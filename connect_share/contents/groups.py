@@ -518,7 +518,7 @@ def keys_in_several(count: int, whose: str) -> str:
     """Return what is said of so many keys in several partitions."""
     return (
         f"{plural(count, 'key')} of {whose} in several partitions, as after partitions were added: the newest record by time "
-        "counts here, but what a Java worker reads last counts there. A move onto other topics leaves one record of each"
+        "counts here, but without the jar what a Java worker reads last. A move onto other topics leaves one record of each"
     )
 
 

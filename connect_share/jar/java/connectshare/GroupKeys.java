@@ -128,9 +128,4 @@ final class GroupKeys {
         }
         return isOriginal(type, key, prefixBytes.length) ? Arrays.copyOfRange(key, prefixBytes.length, key.length) : null;
     }
-
-    /** How many bytes the prefix has. */
-    int prefixLength() {
-        return prefixBytes.length;
-    }
 }

@@ -31,8 +31,10 @@ final class MovedGroup {
     MovedGroup(Map<String, ?> clients, String wireKey) {
         properties.putAll(clients);
         properties.keySet().removeAll(Arrays.asList("group.id", "group.instance.id", Settings.INTERCEPTORS));
-        properties.put("client.id", clients.get("client.id") + "-moved");
+        properties.put("client.id", clients.get("client.id") + "-asking");
         properties.put("enable.auto.commit", "false");
+        properties.put("key.deserializer", StringDeserializer.class);
+        properties.put("value.deserializer", StringDeserializer.class);
         this.wireKey = wireKey;
     }
 
@@ -55,10 +57,17 @@ final class MovedGroup {
             + ": start its workers where it was moved to; to bring it back, run connect-share-migrate unseal or rollback with that plan";
     }
 
+    /** Returns how many partitions a topic has now. */
+    int partitions(String topic) {
+        try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(properties)) {
+            return consumer.partitionsFor(topic).size();
+        }
+    }
+
     /** Returns the offset of the next record with this key, -1: there is none. */
     private long next(TopicPartition partition, long from) {
         long began = System.nanoTime();
-        try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(properties, new StringDeserializer(), new StringDeserializer())) {
+        try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(properties)) {
             consumer.assign(Collections.singletonList(partition));
             long end = consumer.endOffsets(Collections.singletonList(partition)).get(partition);
             consumer.seek(partition, from);

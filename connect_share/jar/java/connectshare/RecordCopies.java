@@ -13,7 +13,7 @@ import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.record.TimestampType;
 
 /**
- * Makes consumer records with another key, on every version of the client.
+ * Makes consumer records with another key and value, on every version of the client.
  *
  * <p>The constructor that takes a leader epoch has a checksum in 2.8 and none from 3.0 on; {@code ConsumerRecords} takes the
  * next offsets from 4.0 on. Looked up once; a client with neither fails to load this class, which stops the worker.
@@ -63,22 +63,12 @@ final class RecordCopies {
         }
     }
 
-    /** The same record with another key; {@code shorter} is by how many bytes the key shrank. */
-    static <K, V> ConsumerRecord<K, V> withKey(ConsumerRecord<K, V> record, Object key, int shorter)
-            throws ReflectiveOperationException {
-        int keySize = Math.max(record.serializedKeySize() - shorter, -1);
-        return copy(record, key, keySize, record.value(), record.serializedValueSize());
-    }
-
-    /** The same record with another key and another value. */
-    static <K, V> ConsumerRecord<K, V> with(ConsumerRecord<K, V> record, Object key, byte[] value) throws ReflectiveOperationException {
-        int keySize = key instanceof byte[] ? ((byte[]) key).length : ((String) key).getBytes(StandardCharsets.UTF_8).length;
-        return copy(record, key, keySize, value, value == null ? -1 : value.length);
-    }
-
+    /** The same record with another key and value. */
     @SuppressWarnings("unchecked")
-    private static <K, V> ConsumerRecord<K, V> copy(ConsumerRecord<K, V> record, Object key, int keySize, Object value, int valueSize)
-            throws ReflectiveOperationException {
+    static <K, V> ConsumerRecord<K, V> with(ConsumerRecord<K, V> record, Object key, Object value) throws ReflectiveOperationException {
+        int keySize = key instanceof byte[] ? ((byte[]) key).length : ((String) key).getBytes(StandardCharsets.UTF_8).length;
+        boolean isBytes = value instanceof byte[];
+        int valueSize = value == record.value() ? record.serializedValueSize() : isBytes ? ((byte[]) value).length : -1;
         Object copy = WITH_CHECKSUM
             ? RECORD.newInstance(record.topic(), record.partition(), record.offset(), record.timestamp(),
                 record.timestampType(), null, keySize, valueSize, key, value, record.headers(),

@@ -68,7 +68,7 @@ final class SealedTopics {
         return seal.seal(type, key, (byte[]) written, writtenMs);
     }
 
-    private static byte[] bytes(Object key) {
+    static byte[] bytes(Object key) {
         return key instanceof String ? ((String) key).getBytes(StandardCharsets.UTF_8) : (byte[]) key;
     }
 
@@ -89,6 +89,11 @@ final class SealedTopics {
     final class Reader {
         private final long starter = Thread.currentThread().getId();
         private final Map<ByteBuffer, Long> newest = new HashMap<>();
+        private final KeyPlaces places;
+
+        Reader(KeyPlaces places) {
+            this.places = places;
+        }
 
         /** Whether a topic is still read for the first time. */
         boolean isStarting() {
@@ -102,7 +107,7 @@ final class SealedTopics {
          * @throws KeysMissing a key is missing: the group would look as if it had no connectors
          */
         ConsumerRecord<Object, Object> accepted(
-                TopicType type, ConsumerRecord<Object, Object> record, Object original, int shorter, TopicCounters counters)
+                TopicType type, ConsumerRecord<Object, Object> record, Object original, TopicCounters counters)
                 throws GeneralSecurityException, ReflectiveOperationException, KeysMissing {
             boolean sealed = record.value() instanceof byte[] && Seal.isSealed((byte[]) record.value());
             if (seal == null && type == TopicType.CONFIG) {
@@ -114,7 +119,7 @@ final class SealedTopics {
             }
             byte[] value = seal == null ? null : value(record.value());
             if (seal == null || !sealed && settings.sealing == SealingMode.ACCEPT) {
-                return RecordCopies.withKey(record, original, shorter);
+                return places.counting(type, record, RecordCopies.with(record, original, record.value()), record.timestamp());
             }
             if (!sealed) {
                 return refused(record, value == null ? Refusal.TOMBSTONE : Refusal.PLAIN, counters);
@@ -139,7 +144,7 @@ final class SealedTopics {
             }
             // On the config topic the same removal: what was sealed cannot be cleaned away as a tombstone can.
             byte[] given = opened.value == null && type == TopicType.CONFIG ? JSON_NULL.clone() : opened.value;
-            return RecordCopies.with(record, original, given);
+            return places.counting(type, record, RecordCopies.with(record, original, given), opened.writtenMs);
         }
 
         private ConsumerRecord<Object, Object> refused(ConsumerRecord<Object, Object> record, Refusal why, TopicCounters counters) {

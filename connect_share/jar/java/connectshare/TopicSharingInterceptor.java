@@ -35,13 +35,13 @@ public final class TopicSharingInterceptor
     /** Name of this class as worker files have it. */
     static final String NAME = "connectshare.TopicSharingInterceptor";
 
-    private Sharing sharing;
+    Sharing sharing;
     // Stays when the client is closed: not even then does a plain key pass.
     private boolean ofWorker;
     private boolean acquired;
     private Latch latch = Latch.ofClient("this client");
     // Null where sharing is off: no topic is known then.
-    private SealedTopics.Reader reader;
+    SealedTopics.Reader reader;
     private MovedGroup moved;
 
     /** Version of this jar. */
@@ -75,8 +75,8 @@ public final class TopicSharingInterceptor
             sharing = Sharing.ofOnlyWorker();
             latch = Latch.ofClient("this client of a connector");
         }
-        reader = sharing.sealed == null ? null : sharing.sealed.new Reader();
         moved = sharing.keys == null ? null : new MovedGroup(properties, sharing.keys.prefixed(MovedGroup.KEY));
+        reader = sharing.sealed == null ? null : sharing.sealed.new Reader(new KeyPlaces(moved::partitions));
     }
 
     @Override
@@ -182,7 +182,7 @@ public final class TopicSharingInterceptor
                 foreign++;
                 continue;
             }
-            ConsumerRecord<Object, Object> accepted = reader.accepted(type, record, original, sharing.keys.prefixLength(), counters);
+            ConsumerRecord<Object, Object> accepted = reader.accepted(type, record, original, counters);
             if (accepted != null) {
                 kept.add(accepted);
                 if (type == TopicType.CONFIG) {

@@ -57,11 +57,11 @@ final class ConsumeChecks {
         List<ConsumerRecord<Object, Object>> records = new ArrayList<>();
         boolean other = partition.topic().equals(Worker.OTHER);
         for (int k = random.nextInt(20); k > 0; k--) {
-            Object original = other ? Integer.valueOf(k) : Worker.goodKey(partition.topic(), "x.y" + k);
+            Object original = other ? Integer.valueOf(k) : Worker.goodKey(partition.topic(), partition.partition() + ".y" + k);
             String group = random.nextBoolean() ? Worker.GROUP : random.nextBoolean() ? "com.acme.orders" : "com";
-            boolean own = other || group.equals(Worker.GROUP);
+            boolean isOwn = other || group.equals(Worker.GROUP);
             Object key = other ? original : Worker.prefixed(group, original);
-            if (!own && random.nextBoolean()) {
+            if (!isOwn && random.nextBoolean()) {
                 key = random.nextBoolean() ? null : original;
             }
             long timestamp = random.nextInt(3) - 1;
@@ -75,9 +75,9 @@ final class ConsumeChecks {
             Optional<Integer> epoch = random.nextBoolean() ? Optional.empty() : Optional.of(random.nextInt(9));
             long offset = records.size() * 3L;
             records.add(read(partition.topic(), partition.partition(), offset, timestamp, type, size, size - 50, key, value, headers, epoch));
-            if (own) {
-                int shorter = other || size < 0 ? 0 : Worker.GROUP.length() + 1;
-                expected.add(read(partition.topic(), partition.partition(), offset, timestamp, type, size - shorter, size - 50, original, value,
+            if (isOwn) {
+                int own = other ? size : original instanceof byte[] ? ((byte[]) original).length : original.toString().length();
+                expected.add(read(partition.topic(), partition.partition(), offset, timestamp, type, own, size - 50, original, value,
                     headers, epoch));
             }
         }

@@ -48,7 +48,6 @@ final class KeyAnswers {
         agree(GroupKeys.isOriginal(type, text, 0), original, text);
         if (own != null) {
             agree(Arrays.equals(keys.prefixed(own), key), true, text);
-            agree(key.length - own.length, keys.prefixLength(), text);
         }
         return (own == null ? "foreign" : "own " + hex(own)) + (original ? " original" : "");
     }
