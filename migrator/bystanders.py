@@ -18,12 +18,13 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
-from connect_share.backup.backup_file import BackupFile, BackupLayout, KeyTest, Origin, Reader, write_backup
+from connect_share.backup.backup_file import BackupFile, BackupLayout, KeyTest, Origin, write_backup
 from connect_share.backup.rewrite import NewestDigests, key_hash
 from connect_share.errors import PlanFileError
 from connect_share.files import Progress, Silent
 from connect_share.kafka.client import headers_of
 from connect_share.kafka.facts import TopicFacts, admin_of, read_facts, read_messages
+from connect_share.kafka.read import Reader
 from connect_share.model.keys import connector_of, split_key
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.model.removal import BARRIER_RECORDS

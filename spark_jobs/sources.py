@@ -112,9 +112,9 @@ _SETTINGS: Final = "settings_secret"
 def _batches(
     settings: Mapping[str, str], isolation: Isolation, client_id: str, part: OffsetRange
 ) -> Iterator[list[Row]]:
-    from connect_share.kafka.read import read_batches
+    from connect_share.kafka.read import Reader
 
-    for batch in read_batches(ClientSettings(settings), [part], isolation=isolation, client_id=client_id):
+    for batch in Reader(ClientSettings(settings), client_id, isolation).batches([part]):
         yield [_row(message) for message in batch]
 
 

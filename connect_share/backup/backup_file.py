@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -38,13 +38,11 @@ from connect_share.backup.record_file import (
 )
 from connect_share.errors import AlreadyAppliedError, RecordFileError, RestoreRejectedError, UsageError
 from connect_share.files import Progress
-from connect_share.kafka.client import Message, headers_of, to_record
-from connect_share.kafka.facts import IDLE_TIMEOUT_S
-from connect_share.kafka.read import read_batches
-from connect_share.kafka.write import MIGRATE_CLIENT_ID
+from connect_share.kafka.client import headers_of, to_record
+from connect_share.kafka.read import Reader, place_of
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.sealing import KeyRing
-from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig
+from connect_share.worker_config import Isolation
 
 What = Literal["backup of a migration", "export"]
 BACKUP: Final = "backup of a migration"
@@ -389,35 +387,6 @@ class SectionTopic:
     required: list[KeyTest] = field(default_factory=list)
 
 
-class Reader(NamedTuple):
-    """How the topics of a section are read; ``only``: these records, by topic, partition and offset."""
-
-    settings: ClientSettings
-    client_id: str
-    isolation: Isolation
-    only: Collection[tuple[str, int, int]] | None = None
-
-    @classmethod
-    def of(cls, worker: WorkerConfig, isolation: Isolation) -> Reader:
-        """Return how the topics of a worker are read."""
-        return cls(worker.consumer_settings(), worker.client_id(MIGRATE_CLIENT_ID), isolation)
-
-    def batches(self, ranges: Sequence[OffsetRange]) -> Iterator[list[Message]]:
-        """Yield the messages of ranges."""
-        for batch in read_batches(
-            self.settings,
-            ranges,
-            isolation=self.isolation,
-            client_id=self.client_id,
-            idle_timeout_s=IDLE_TIMEOUT_S,
-        ):
-            yield batch if self.only is None else [each for each in batch if _place_of(each) in self.only]
-
-
-def _place_of(message: Message) -> tuple[str, int, int]:
-    return message.topic() or "", message.partition() or 0, message.offset() or 0
-
-
 class SectionPart(NamedTuple):
     """Records that were read, encoded, and their number by topic."""
 
@@ -454,7 +423,7 @@ class SectionRead:
                     continue
                 headers = headers_of(message)
                 if headers is not None:
-                    place = _place_of(message)
+                    place = place_of(message)
                     if cipher is not None:
                         value = cipher.seal(topic.topic_type, place, key, value)
                     block = encoder.add(*place, message.timestamp()[1], key, value, headers)

@@ -35,7 +35,6 @@ from connect_share.backup.backup_file import (
     KeyTest,
     Origin,
     ReadEngine,
-    Reader,
     Segment,
     SegmentFile,
     file_name,
@@ -54,7 +53,7 @@ from connect_share.contents.groups import MOST_GROUPS
 from connect_share.errors import AlreadyAppliedError, ConnectShareError, RecordFileError, RestoreRejectedError, listed
 from connect_share.files import Progress, Silent, sync_folder
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.read import CONSOLE_CLIENT_ID, topic_ranges
+from connect_share.kafka.read import CONSOLE_CLIENT_ID, Reader, topic_ranges
 from connect_share.model.keys import ClusterGroupId, connector_of, own_key, split_key
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.sealing import KeyRing

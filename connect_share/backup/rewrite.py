@@ -24,7 +24,6 @@ from connect_share.backup.backup_file import (
     BackupFile,
     BackupLayout,
     Origin,
-    Reader,
     new_backup_path,
     write_backup,
 )
@@ -45,6 +44,7 @@ from connect_share.kafka.facts import (
     require_no_open_transaction,
 )
 from connect_share.kafka.lost import require_topics
+from connect_share.kafka.read import Reader
 from connect_share.kafka.write import Written, write_records
 from connect_share.model.keys import connector_of, own_key
 from connect_share.model.places import KeyPlaces

@@ -17,7 +17,7 @@ from connect_share.contents.cost_model import FittedModel, StartSize
 from connect_share.contents.profile import Count, PartitionCounter, PartitionProfile, TopicProfile, total
 from connect_share.errors import AuthorizationError
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.read import CONSOLE_CLIENT_ID, read_batches, topic_ranges
+from connect_share.kafka.read import CONSOLE_CLIENT_ID, Reader, topic_ranges
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.worker_config import ClientSettings, Isolation, TopicSet
 
@@ -369,14 +369,7 @@ class CountJob:
         ``advance`` is called with the number of further records.
         """
         counters = {each.partition: PartitionCounter(self.topic_type, each.partition) for each in self.ranges}
-        batches = read_batches(
-            self.settings,
-            self.ranges,
-            isolation=self.isolation,
-            client_id=CONSOLE_CLIENT_ID,
-            idle_timeout_s=self.timeout_s,
-        )
-        for batch in batches:
+        for batch in Reader(self.settings, CONSOLE_CLIENT_ID, self.isolation).batches(self.ranges, self.timeout_s):
             for message in batch:
                 counters[message.partition() or 0].add(
                     message.offset() or 0, message.timestamp()[1], message.key(), message.value()

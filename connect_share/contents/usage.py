@@ -20,7 +20,7 @@ from connect_share.contents.profile import Count, TopicProfile, total
 from connect_share.contents.startup import CountPlan
 from connect_share.errors import BrokerError
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.read import CONSOLE_CLIENT_ID, read_batches
+from connect_share.kafka.read import CONSOLE_CLIENT_ID, Reader
 from connect_share.model.keys import split_key
 from connect_share.model.records import TopicType
 
@@ -317,13 +317,8 @@ def _recent(admin: Admin, plan: CountPlan, topic_type: TopicType, since_ms: int)
     late = [each._replace(start=max(each.start, begins.get(each[:2], each.end))) for each in ranges]
     records: Counter[Group] = Counter()
     size: Counter[Group] = Counter()
-    for batch in read_batches(
-        topic_set.settings,
-        late,
-        isolation=topic_set.isolation[topic_type],
-        client_id=CONSOLE_CLIENT_ID,
-        idle_timeout_s=plan.timeout_s,
-    ):
+    reader = Reader(topic_set.settings, CONSOLE_CLIENT_ID, topic_set.isolation[topic_type])
+    for batch in reader.batches(late, plan.timeout_s):
         for message in batch:
             key, value = message.key(), message.value()
             owner = None if key is None else split_key(topic_type, key)

@@ -13,7 +13,7 @@ from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline, Message, is_unknown_topic, to_record, to_whole_record
 from connect_share.kafka.create import TopicSpec, check_cleanup_policy, check_partition_count, ensure_topic, topic_spec
 from connect_share.kafka.descriptions import TopicDescription
-from connect_share.kafka.read import owners_of_open, read_batches
+from connect_share.kafka.read import Reader, owners_of_open
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model.keys import ClusterGroupId, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
@@ -142,8 +142,6 @@ def find_or_create(
 BUSY_TOPIC_WAIT_S: Final = 10.0
 """The wait for open transactions on a busy topic; those of a healthy worker last a second."""
 _ASK_AGAIN_S: Final = 0.2
-IDLE_TIMEOUT_S: Final = 60.0
-"""The longest wait without progress while records are read."""
 
 
 def admin_of(worker: WorkerConfig) -> Admin:
@@ -173,13 +171,7 @@ def read_messages(worker: WorkerConfig, ranges: Sequence[OffsetRange], isolation
         behind = [part._replace(start=max(part.start, stable[part[:2]])) for part in ranges]
         parts = [(seen, isolation), (behind, Isolation.READ_UNCOMMITTED)]
     for part, level in parts:
-        yield from read_batches(
-            worker.consumer_settings(),
-            part,
-            isolation=level,
-            client_id=worker.client_id(MIGRATE_CLIENT_ID),
-            idle_timeout_s=IDLE_TIMEOUT_S,
-        )
+        yield from Reader.of(worker, level).batches(part)
 
 
 def require_topic(facts: dict[str, TopicFacts], topic: str, *, remedy: str) -> TopicFacts:

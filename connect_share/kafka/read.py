@@ -28,9 +28,10 @@ from connect_share.kafka.client import (
     translate,
 )
 from connect_share.kafka.lost import require_topics
+from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model.keys import ClusterGroupId, connector_of, shown, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
-from connect_share.worker_config import ClientSettings, Isolation, TopicSet
+from connect_share.worker_config import ClientSettings, Isolation, TopicSet, WorkerConfig
 
 CONSOLE_CLIENT_ID: Final = "connect-share-console"
 CATCH_UP_SETTINGS: Final[Mapping[str, str]] = {
@@ -46,7 +47,8 @@ CATCH_UP_SETTINGS: Final[Mapping[str, str]] = {
     "queued.min.messages": "50000",
     "queued.max.messages.kbytes": "32768",
 }
-IDLE_TIMEOUT_S: Final = 30.0
+IDLE_TIMEOUT_S: Final = 60.0
+"""The longest wait without progress while records are read."""
 _log = logging.getLogger(__name__)
 _BATCH: Final = 300
 """As in the catch-up: Python's collector looks at what is young after 700 new objects, and a caller that looks at each
@@ -83,22 +85,36 @@ def read_ranges(
         BrokerError: a partition cannot be read, or an offset is not there any more.
     """
     taken = to_whole_record if with_headers else to_record
-    with RangeReader(settings, ranges, isolation=isolation, client_id=client_id) as reader:
-        for batch in reader.batches(idle_timeout_s):
-            yield from map(taken, batch)
+    for batch in Reader(settings, client_id, isolation).batches(ranges, idle_timeout_s):
+        yield from map(taken, batch)
 
 
-def read_batches(
-    settings: ClientSettings,
-    ranges: Sequence[OffsetRange],
-    *,
-    isolation: Isolation,
-    client_id: str,
-    idle_timeout_s: float = IDLE_TIMEOUT_S,
-) -> Iterator[list[Message]]:
-    """Yield the same records as :func:`read_ranges`, in batches of the client's own messages."""
-    with RangeReader(settings, ranges, isolation=isolation, client_id=client_id) as reader:
-        yield from reader.batches(idle_timeout_s)
+class Reader(NamedTuple):
+    """How ranges of topics are read, by a client of its own each time; the settings are secret.
+
+    ``only``: these records, by topic, partition and offset.
+    """
+
+    settings: ClientSettings
+    client_id: str
+    isolation: Isolation
+    only: Collection[tuple[str, int, int]] | None = None
+
+    @classmethod
+    def of(cls, worker: WorkerConfig, isolation: Isolation) -> Reader:
+        """Return how the topics of a worker are read."""
+        return cls(worker.consumer_settings(), worker.client_id(MIGRATE_CLIENT_ID), isolation)
+
+    def batches(self, ranges: Sequence[OffsetRange], idle_timeout_s: float = IDLE_TIMEOUT_S) -> Iterator[list[Message]]:
+        """Yield the same records as :func:`read_ranges`, in batches of the client's own messages."""
+        with RangeReader(self.settings, ranges, isolation=self.isolation, client_id=self.client_id) as reader:
+            for batch in reader.batches(idle_timeout_s):
+                yield batch if self.only is None else [each for each in batch if place_of(each) in self.only]
+
+
+def place_of(message: Message) -> tuple[str, int, int]:
+    """Return topic, partition and offset."""
+    return message.topic() or "", message.partition() or 0, message.offset() or 0
 
 
 class RangeReader(AbstractContextManager["RangeReader"]):

@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from connect_share.errors import ConnectShareError, LogFailedError, NotStartedError, StoreClosedError
 from connect_share.kafka.client import Message, to_record
-from connect_share.kafka.read import read_batches
+from connect_share.kafka.read import Reader
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import STOP_TIMEOUT_S, KeyWatch, RecordFeed, RecordMetadata, RecordSink, Steps
 from connect_share.log.tail import OnFailed
@@ -204,14 +204,8 @@ class RoutedLog:
         ends = self._hub.log.between_batches(dict, _ATTACH_S)
         topic, prefix = self._hub.log.topic, self.key_prefix
         ranges = [OffsetRange(topic, partition, 0, end) for partition, end in ends.items() if end > 0]
-        batches = read_batches(
-            self._hub.log.consumer_settings,
-            ranges,
-            isolation=self._hub.log.isolation,
-            client_id="connect-share-late",
-            idle_timeout_s=_ATTACH_S,
-        )
-        for batch in batches:
+        reader = Reader(self._hub.log.consumer_settings, "connect-share-late", self._hub.log.isolation)
+        for batch in reader.batches(ranges, _ATTACH_S):
             own = [message for message in batch if (key := message.key()) is not None and key.startswith(prefix)]
             self.own += len(own)
             if own:

@@ -24,8 +24,8 @@ from connect_share.errors import BrokerError, UnacknowledgedError, UnreadableHea
 from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Message, ask_headers, to_record, to_whole_record
-from connect_share.kafka.facts import IDLE_TIMEOUT_S, ranges_since
-from connect_share.kafka.read import RangeReader, read_ranges
+from connect_share.kafka.facts import ranges_since
+from connect_share.kafka.read import RangeReader, Reader
 from connect_share.kafka.write import PROCESS_PRODUCERS, CheckedWriter, Outgoing, Producers
 from connect_share.model.keys import MARKER
 from connect_share.model.records import Record, TopicType
@@ -381,14 +381,9 @@ class CopyJob:
             self.write_barrier()
         with Admin(settings, client_id=self.client_id) as admin:
             ends = admin.end_offsets([(slice_.destination_topic, number) for number in starts])
-        records = read_ranges(
-            settings,
-            ranges_since(slice_.destination_topic, starts, {number: end for (_, number), end in ends.items()}),
-            isolation=Isolation.READ_UNCOMMITTED,
-            client_id=self.client_id,
-            idle_timeout_s=IDLE_TIMEOUT_S,
-            with_headers=True,
-        )
+        ranges = ranges_since(slice_.destination_topic, starts, {number: end for (_, number), end in ends.items()})
+        batches = Reader(settings, self.client_id, Isolation.READ_UNCOMMITTED).batches(ranges)
+        records = (to_whole_record(message) for batch in batches for message in batch)
         opener = Opener(self.sealing, slice_.transform.at_destination(), self.times.destination)
         return ExistingRecords.read(records, slice_.transform, opener)
 
@@ -416,7 +411,7 @@ def open_slices(jobs: Sequence[CopyJob]) -> RangeReader:
 
 
 def _records(reader: RangeReader) -> Iterator[Record]:
-    return (to_whole_record(message) for batch in reader.batches(IDLE_TIMEOUT_S) for message in batch)
+    return (to_whole_record(message) for batch in reader.batches() for message in batch)
 
 
 def begin_together(
@@ -433,7 +428,7 @@ def begin_together(
     alone = next(iter(copies.values())) if len(copies) == 1 else None
     try:
         with reader:
-            for batch in reader.batches(IDLE_TIMEOUT_S):
+            for batch in reader.batches():
                 if alone is not None:
                     _mirror(alone, batch)
                 else:
@@ -458,7 +453,7 @@ def begun_slices(
     """
     left = {job.slice_.offset_range[:2]: job for job in jobs}
     with reader:
-        for batch in reader.batches(IDLE_TIMEOUT_S):
+        for batch in reader.batches():
             for place, messages in groupby(batch, key=_place):
                 job = left.get(place)
                 if job and existing(job).may_have_begun(job.slice_.transform, (each.key() for each in messages)):

@@ -19,7 +19,6 @@ from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Message, to_record
 from connect_share.kafka.facts import (
     BUSY_TOPIC_WAIT_S,
-    IDLE_TIMEOUT_S,
     TopicFacts,
     admin_of,
     ranges_since,
@@ -242,7 +241,7 @@ class Side:
     def batches(self, on_progress: Callable[[int], None] | None = None) -> Iterator[list[Message]]:
         """Yield the records as batches of the client's own messages, in order within each partition."""
         with RangeReader(self.settings, self.ranges, isolation=self.isolation, client_id=self.client_id) as reader:
-            for batch in reader.batches(IDLE_TIMEOUT_S):
+            for batch in reader.batches():
                 if on_progress is not None:
                     on_progress(len(batch))
                 yield batch

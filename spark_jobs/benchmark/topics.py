@@ -23,7 +23,7 @@ from connect_share.files import Progress, write_private_file
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Message, producer, to_record
 from connect_share.kafka.facts import gather_facts
-from connect_share.kafka.read import read_batches
+from connect_share.kafka.read import Reader
 from connect_share.model.keys import ClusterGroupId, prefix_key
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.model.status import TopicStatus, topic_status_record
@@ -458,7 +458,7 @@ def _everything(worker: WorkerConfig) -> Iterator[tuple[TopicType, Message, bool
         topic = worker.topic(topic_type)
         ranges = [OffsetRange(topic, partition, 0, end) for partition, end in found[topic].ends.items()]
         isolation = worker.isolation(topic_type)
-        for batch in read_batches(worker.client_settings(), ranges, isolation=isolation, client_id="count"):
+        for batch in Reader(worker.client_settings(), "count", isolation).batches(ranges):
             for message in batch:
                 yield topic_type, message, (message.key() or b"").startswith(prefix)
 

@@ -16,7 +16,7 @@ from connect_share.errors import (
 )
 from connect_share.kafka.client import TopicPartition
 from connect_share.kafka.facts import TopicFacts, gather_facts
-from connect_share.kafka.read import read_batches, read_ranges
+from connect_share.kafka.read import Reader, read_ranges
 from connect_share.log.first_read import StartContext
 from connect_share.model.records import OffsetRange
 from connect_share.worker_config import Isolation
@@ -300,12 +300,8 @@ def test_topic_that_does_not_exist(bench: Any) -> None:
 def test_reader_may_stop_early(bench: Any) -> None:
     bench.create()
     bench.write([(b"k", b"v")] * 5_000)
-    batches = read_batches(
-        bench.settings,
-        [OffsetRange(bench.topic, 0, 0, 5_000)],
-        isolation=Isolation.READ_UNCOMMITTED,
-        client_id=bench.unique,
-    )
+    reader = Reader(bench.settings, bench.unique, Isolation.READ_UNCOMMITTED)
+    batches = reader.batches([OffsetRange(bench.topic, 0, 0, 5_000)])
     first = next(batches)
     assert 0 < len(first) < 5_000
     assert first[0].offset() == 0

@@ -8,7 +8,7 @@ from typing import Any
 
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Message
-from connect_share.kafka.read import read_batches
+from connect_share.kafka.read import Reader
 from connect_share.model.keys import ConfigKey, split_key
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import OffsetRange, TopicType
@@ -79,4 +79,4 @@ def whole_topics(settings: ClientSettings, topics: Sequence[str]) -> Iterator[li
     with Admin(settings, client_id="benchmark") as admin:
         ends = admin.end_offsets(partitions_of(admin, topics))
     ranges = [OffsetRange(*place, 0, end) for place, end in ends.items()]
-    yield from read_batches(settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id="benchmark")
+    yield from Reader(settings, "benchmark", Isolation.READ_UNCOMMITTED).batches(ranges)
