@@ -277,6 +277,23 @@ def test_a_table_is_enough_and_no_row_too_much(
             assert row[0] in error + capsys.readouterr().err
 
 
+@pytest.mark.parametrize("missing", [["ALTER_CONFIGS"], ["ALTER_CONFIGS", "DESCRIBE_CONFIGS"]])
+def test_a_plan_says_that_a_right_for_the_fence_is_missing(scene: Scene, missing: list[str]) -> None:
+    scene.write_source()
+    scene.create(scene.shared)
+    page_rows = [*rows("Migrator: survey, plan, apply, verify"), ("ALTER_CONFIGS", "the source's topics")]
+    config = (ResourceType.TOPIC, f"{scene.source}-config", ResourcePatternType.LITERAL)
+    denied = [(*config, AclOperation[right]) for right in missing]
+    wanted = [acl for row in page_rows for acl in acls(row, scene.shared, scene.source)]
+    allow(scene.broker, "user", [acl for acl in wanted if acl not in denied])
+    plan = scene.folder / "plan.json"
+    files = ("--source-worker-config", scene.file(scene.source), "--destination-worker-config", scene.shared_file())
+    run(migrate, "plan", *files, "-o", plan)
+    [warning] = [each for each in json.loads(plan.read_text())["warnings"] if "cannot be closed" in each]
+    assert f"needs the right {missing[-1]} on the topic" in warning
+    assert "a worker without DescribeConfigs looks at no settings" in warning
+
+
 def check_rights(scene: Scene, use: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, list[Row]]]:
     """Return the exit code, and what is missing or cannot be seen, without the prefix of the scene."""
     capsys.readouterr()

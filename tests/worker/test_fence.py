@@ -69,21 +69,21 @@ def test_an_old_worker_ends_before_it_joins(
     worker.rest.await_state("source", "RUNNING", tasks=1)
 
 
-@pytest.mark.parametrize("version", ["4.3.1", *(["2.8.2", "3.9.2"] if LONG else [])])
+@pytest.mark.parametrize("form", FORMS)
 def test_an_old_worker_with_the_jar_ends_on_a_topic_that_others_use(
-    broker: TestBroker, unique: str, worker_factory: Callable[..., ConnectWorker], tmp_path: Path, version: str
+    broker: TestBroker, unique: str, worker_factory: Callable[..., ConnectWorker], tmp_path: Path, form: str
 ) -> None:
     topics, fresh = (
         SharedTopics(broker.client_settings, broker.bootstrap_servers, name) for name in (unique, f"{unique}-fresh")
     )
     topics.create()
     fresh.create()
-    group, other = topics.group("orders"), topics.group("other")
-    old, new = topics.properties(group), {**fresh.properties(group)}
+    version, group, other = form.split(maxsplit=1)[0], topics.group("orders"), topics.group("other")
+    old, new = ({**each.properties(group), **FORMS[form]} for each in (topics, fresh))
     paths = [write_properties(tmp_path / f"{name}.properties", each) for name, each in (("old", old), ("new", new))]
     config = {"connector.class": "FileStreamSource", "tasks.max": "1", "file": "/none", "topic": f"{unique}-data"}
     for each in (group, other):
-        worker = worker_factory(topics.properties(each), class_path=JAR)
+        worker = worker_factory({**topics.properties(each), **FORMS[form]}, class_path=JAR)
         put(worker, "source", config)
         worker.rest.await_state("source", "RUNNING", tasks=1)
         worker.stop()
@@ -95,9 +95,8 @@ def test_an_old_worker_with_the_jar_ends_on_a_topic_that_others_use(
     await_that(lambda: mistaken.exit_code, lambda code: code == 1, what="ended with code 1", timeout_s=120)
     assert f"was moved away from topic {topics.topic(TopicType.CONFIG)} by there.json" in mistaken.log()
     assert JOINED not in mistaken.log()
-    worker_factory(topics.properties(other), version=version, class_path=JAR).rest.await_state(
-        "source", "RUNNING", tasks=1
-    )
+    others = {**topics.properties(other), **FORMS[form]}
+    worker_factory(others, version=version, class_path=JAR).rest.await_state("source", "RUNNING", tasks=1)
     # Records behind the fence lift it, and it is still there to be read.
     assert run("unseal", plan, "--yes")[0] == 0
     worker_factory(old, version=version, class_path=JAR).rest.await_state("source", "RUNNING", tasks=1)
