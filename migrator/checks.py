@@ -35,7 +35,7 @@ from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.model.removal import is_removal
 from connect_share.transform.rules import PLAIN_KEYS, RULES, KeyTransform
 from connect_share.transform.sealed import Opener, Sealing, SealTimes
-from connect_share.worker_config import Isolation, WorkerConfig
+from connect_share.worker_config import WorkerConfig
 from migrator.copy.copy_job import CopyJob
 from migrator.plan import (
     CopySlice,
@@ -412,11 +412,8 @@ def slices_behind(run: MigrationRun) -> list[CopySlice]:
             facts = read_facts(admin, {topic.topic for topic in source.topics.values()})
             for topic_type, topic in source.topics.items():
                 there = require_planned(facts, topic_type, topic)
-                ends[index, topic_type] = dict(there.ends)
-                if topic.isolation is Isolation.READ_COMMITTED:
-                    partitions = [(topic.topic, number) for number in there.ends]
-                    stable = admin.end_offsets(partitions, Isolation.READ_COMMITTED)
-                    ends[index, topic_type] = {number: end for (_, number), end in stable.items()}
+                found_ends = admin.end_offsets([(topic.topic, number) for number in there.ends], topic.isolation)
+                ends[index, topic_type] = {number: end for (_, number), end in found_ends.items()}
     for slice_ in run.plan.slices():
         (planned,) = manifest.read_ranges_of(slice_.source_index, [slice_.offset_range])
         end = ends[slice_.source_index, slice_.topic_type].get(planned.partition, planned.end)

@@ -22,6 +22,7 @@ from connect_share.kafka.client import Deadline
 from connect_share.kafka.facts import (
     BUSY_TOPIC_WAIT_S,
     admin_of,
+    count_aborted,
     ranges_since,
     read_facts,
     read_records,
@@ -31,6 +32,7 @@ from connect_share.kafka.write import write_records
 from connect_share.model.keys import MARKER, connector_of, prefix_of, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.model.removal import OLDEST_MS, is_removal, tombstone
+from connect_share.transform.rules import KeyTransform
 from connect_share.transform.sealed import Opener, Sealer
 from migrator.apply import Follower, now_ms, request_path, require_may_follow
 from migrator.checks import check_all, copy_jobs, read_groups, times_at_destination
@@ -305,7 +307,7 @@ def unseal_plan(
         raise PlanRejectedError(f"the originals were removed; {how_to_restore(run)}")
     for source in moved_sources(run):
         source.require_stopped()
-        source.require_no_open_transaction(BUSY_TOPIC_WAIT_S)  # its workers would not see what is put back
+        source.require_no_open_transaction()  # its workers would not see what is put back
     written = written_since(run)
     count = sum(len(unseal_records(run, source)) for source in moved_sources(run))
     found = UnsealResult(count, describe_written(written) if written else None)
@@ -330,6 +332,7 @@ class Rollback:
         newer: per topic and connector how many keys others have written since; they stay.
         times: when the newest sealed values were written, by whole key.
         unsealed: target states put back at the sources.
+        aborted: per topic how many records new workers do not see, for their transactions were aborted.
     """
 
     removals: dict[TopicType, list[tuple[bytes, int]]] = field(default_factory=dict)
@@ -337,6 +340,7 @@ class Rollback:
     newer: Counter[tuple[TopicType, str | None]] = field(default_factory=Counter)
     times: dict[TopicType, dict[bytes, int]] = field(default_factory=dict, repr=False)
     unsealed: int = 0
+    aborted: Counter[TopicType] = field(default_factory=Counter)
 
     @property
     def records(self) -> int:
@@ -374,7 +378,7 @@ def roll_back(
         _require_restored(run)
     elif manifest.sealed is not None:
         for source in moved_sources(run):
-            source.require_no_open_transaction(BUSY_TOPIC_WAIT_S)  # as for unseal_plan
+            source.require_no_open_transaction()  # as for unseal_plan
     found = _find(run, progress, dry_run=dry_run)
     if found.newer and not (although_used or dry_run):
         raise used_since(found)
@@ -426,6 +430,9 @@ def _find(run: MigrationRun, progress: Progress, *, dry_run: bool) -> Rollback:
             ranges = ranges_since(topic.topic, starts[topic_type], facts.ends)
             stamped = admin.topic_configs(topic.topic).get("message.timestamp.type") == "LogAppendTime"
         copies = {identity(record, stamped=stamped) for job in jobs for record in _copies(run, job)}
+        for space, worker in run.groups.items():
+            takes = KeyTransform.between(topic_type, space, None).takes
+            found.aborted[topic_type] += count_aborted(worker, ranges, worker.isolation(topic_type), takes)
         progress.phase(f"reading {topic.topic}", sum(part.end - part.start for part in ranges))
         found.removals[topic_type], found.times[topic_type] = [], {}
         for record, original in _newest(run, ranges, jobs, found.times[topic_type]):

@@ -80,23 +80,21 @@ class MovedSource:
         with admin_of(self.worker) as admin:
             require_no_live_workers(admin, self.plan.group_id, side="source")
 
-    def require_no_open_transaction(self, wait_s: float) -> None:
+    def require_no_open_transaction(self, wait_s: float = BUSY_TOPIC_WAIT_S) -> None:
         """Wait until no transaction is open in front of an end, else ``TopicError``."""
-        with admin_of(self.worker) as admin:
-            facts = read_facts(admin, {topic.topic for topic in self.plan.topics.values()})
-            for topic in self.plan.topics.values():
-                require_no_open_transaction(admin, facts[topic.topic], wait_s=wait_s)
+        for topic_type in TopicType:
+            self.current_ranges(topic_type, wait_s)
 
     def copied_ranges(self, topic_type: TopicType) -> tuple[OffsetRange, ...]:
         """Return what was copied of a topic."""
         return self.run.applied().read_ranges_of(self.index, self.plan.topics[topic_type].ranges())
 
-    def current_ranges(self, topic_type: TopicType) -> list[OffsetRange]:
+    def current_ranges(self, topic_type: TopicType, wait_s: float = BUSY_TOPIC_WAIT_S) -> list[OffsetRange]:
         """Return what a topic holds now, with no transaction open in front of its end."""
         planned = self.plan.topics[topic_type]
         with admin_of(self.worker) as admin:
             facts = require_planned(read_facts(admin, {planned.topic}), topic_type, planned)
-            require_no_open_transaction(admin, facts, wait_s=BUSY_TOPIC_WAIT_S)
+            require_no_open_transaction(admin, facts, wait_s=wait_s)
             return facts.ranges()
 
     def read(self, topic_type: TopicType, ranges: Sequence[OffsetRange]) -> Iterator[Record]:

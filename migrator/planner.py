@@ -23,6 +23,7 @@ from connect_share.kafka.facts import (
     BUSY_TOPIC_WAIT_S,
     TopicFacts,
     admin_of,
+    count_aborted,
     destination_settings,
     read_facts,
     read_messages,
@@ -296,7 +297,7 @@ def _tool(what: str) -> PlanStep:
 
 # On dedicated topics nothing of this kind is expected. On shared ones prefixed and plain keys of others are.
 _EXPECTED_WHEN_SHARED: Final = (SkipReason.NOT_A_LEGAL_KEY, SkipReason.ALREADY_PREFIXED)
-_WARNED_REASONS: Final = (SkipReason.NO_KEY, *_EXPECTED_WHEN_SHARED, SkipReason.REFUSED)
+_WARNED_REASONS: Final = (SkipReason.NO_KEY, *_EXPECTED_WHEN_SHARED, SkipReason.REFUSED, SkipReason.ABORTED)
 
 
 def _plan_destination(
@@ -375,6 +376,7 @@ def _plan_source(
             for batch in batches:
                 counter.count_batch(batch)
                 progress.advance(len(batch))
+        counter.add_aborted(count_aborted(move.source, ranges, planned.isolation, transform.takes))
         move.connectors_seen |= counter.connectors
         move.planned[topic_type] = planned.model_copy(update={"counts": counter.counts()})
         warnings += _warnings_of(found.topic, counter, is_shared=move.source.cluster_group_id is not None)

@@ -36,6 +36,7 @@ from connect_share.kafka.facts import (
     BUSY_TOPIC_WAIT_S,
     TopicFacts,
     admin_of,
+    count_aborted,
     ranges_since,
     read_facts,
     read_records,
@@ -188,6 +189,17 @@ class StoppedGroup:
             if original is not None:
                 places.take(hash_of(original), record)
             yield record
+
+    def aborted(self) -> tuple[dict[str, int], list[str]]:
+        """Return, by topic, how many records the group's workers leave out as aborted; and the same for people."""
+        with admin_of(self.worker) as admin:
+            found = self._facts(admin)
+        counts = {}
+        for topic_type, topic in found.items():
+            isolation, takes = self.worker.isolation_of(self.group, topic_type), partial(self.is_own, topic_type)
+            counts[topic_type.value] = count_aborted(self.worker, topic.ranges(), isolation, takes)
+        texts = (f"  {kind:6}  left out: {count:,} of aborted transactions" for kind, count in counts.items() if count)
+        return counts, [*texts]
 
     def back_up(
         self,

@@ -174,6 +174,19 @@ def read_messages(worker: WorkerConfig, ranges: Sequence[OffsetRange], isolation
         yield from Reader.of(worker, level).batches(part)
 
 
+def count_aborted(
+    worker: WorkerConfig, ranges: Sequence[OffsetRange], isolation: Isolation, takes: Callable[[bytes | None], bool]
+) -> int:
+    """Return how many records with keys that are taken such a reader leaves out: those of aborted transactions."""
+    if isolation is Isolation.READ_UNCOMMITTED:
+        return 0
+    found = {
+        level: sum(takes(message.key()) for batch in read_messages(worker, ranges, level) for message in batch)
+        for level in Isolation
+    }
+    return max(0, found[Isolation.READ_UNCOMMITTED] - found[isolation])  # the cleaner takes some meanwhile
+
+
 def require_topic(facts: dict[str, TopicFacts], topic: str, *, remedy: str) -> TopicFacts:
     """Return the facts of a topic that has to exist."""
     if topic not in facts:

@@ -550,7 +550,11 @@ def topic_ranges(admin: Admin, topic_set: TopicSet, wanted: Collection[TopicType
         notes = []
         for place, end in sorted(written.items()):
             if ends[place] < end:
-                notes += _open_transaction(admin, topic_set.settings, place, ends[place], end)
+                notes.append(
+                    f"an open transaction holds back the end of {topic}[{place[1]}]: read up to offset {ends[place]} of "
+                    f"{end}; -X isolation.level=read_uncommitted shows all"
+                )
+                notes += owners_of_open(admin, topic_set.settings, place, client_id=CONSOLE_CLIENT_ID)
         if topic_type is TopicType.CONFIG and len(partitions) != 1:
             notes.append(
                 f"config topic {topic} has {len(partitions)} partitions, so its records have no order: "
@@ -561,22 +565,10 @@ def topic_ranges(admin: Admin, topic_set: TopicSet, wanted: Collection[TopicType
     return found
 
 
-def _open_transaction(
-    admin: Admin, settings: ClientSettings, place: tuple[str, int], stable_end: int, end: int
-) -> list[str]:
-    topic, partition = place
-    note = (
-        f"an open transaction holds back the end of {topic}[{partition}]: read up to offset {stable_end} of {end}; "
-        f"-X isolation.level=read_uncommitted shows all"
-    )
-    return [note, *owners_of_open(admin, settings, place, client_id=CONSOLE_CLIENT_ID)]
-
-
 def owners_of_open(admin: Admin, settings: ClientSettings, place: Partition, *, client_id: str) -> list[str]:
     """Return whose transaction is open in a partition and what to do, or why that is not known; nothing if it has ended."""
-    topic, partition = place
     try:
-        found = find_open_transactions(admin, settings, topic, [partition], client_id=client_id)
+        found = find_open_transactions(admin, settings, place[0], [place[1]], client_id=client_id)
     except (BrokerError, ReadToEndTimeoutError) as exc:
         return [f"its owner is not known: {exc}"]
     return [each.text(settings.bootstrap_servers) for each in found]

@@ -141,6 +141,10 @@ class RecordCounter:
             )
         return original, opened
 
+    def add_aborted(self, count: int) -> None:
+        """Add what readers of committed records do not see."""
+        self._skipped += Counter({SkipReason.ABORTED: count})
+
     def counts(self) -> RecordCounts:
         """Return the figures so far."""
         return RecordCounts(

@@ -53,6 +53,7 @@ class SkipReason(enum.Enum):
     NO_JOB = "no_job"
     REFUSED = "refused"
     REPLACED = "replaced"
+    ABORTED = "aborted"
 
     @property
     def explanation(self) -> str:
@@ -72,6 +73,7 @@ _EXPLANATIONS: Final[Mapping[SkipReason, str]] = {
     SkipReason.NO_JOB: "belongs to no connector, and one connector only is to be moved",
     SkipReason.REFUSED: "is refused by the group's own workers, too: a sealed group has not sealed it, or it is an old value",
     SkipReason.REPLACED: "lies in another partition than the newest record of its key, which is copied",
+    SkipReason.ABORTED: "is of an aborted transaction: the source's own workers do not see it",
 }
 
 

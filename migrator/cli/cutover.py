@@ -283,7 +283,8 @@ def _rollback_lines(found: Rollback) -> list[str]:
             f"  {topic_type.value:6}  {'-' if name is None else repr(name)}: {count:,}"
             for (topic_type, name), count in sorted(found.newer.items(), key=str)
         ]
-    return lines
+    aborted = ((each.value, count) for each, count in found.aborted.items() if count)
+    return lines + [f"  {kind:6}  left out: {count:,} of aborted transactions" for kind, count in aborted]
 
 
 def _rollback_json(found: Rollback) -> dict[str, object]:
@@ -293,6 +294,7 @@ def _rollback_json(found: Rollback) -> dict[str, object]:
             {"topic_type": topic_type.value, "connector": name, "keys": count}
             for (topic_type, name), count in sorted(found.by_connector.items(), key=str)
         ],
+        "aborted": {topic_type.value: count for topic_type, count in found.aborted.items()},
         "written_since": sum(found.newer.values()),
         "needs_although_used": bool(found.newer),
         "unsealed": found.unsealed,

@@ -37,14 +37,7 @@ from connect_share.transform.rules import PLAIN_KEYS, KeyTransform
 from connect_share.transform.sealed import NO_SEALING, Opener, Resealer, Sealing, SealTimes
 from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig
 from migrator.bystanders import KeyOwners, portions
-from migrator.checks import (
-    openers_of,
-    read_groups,
-    require_planned,
-    sealings_of,
-    slices_behind,
-    times_at_destination,
-)
+from migrator.checks import openers_of, read_groups, require_planned, sealings_of, slices_behind, times_at_destination
 from migrator.copy.copy_job import LOCAL_ENGINE, Tally, rewritten
 from migrator.copy.existing_records import identity
 from migrator.plan import CopySlice

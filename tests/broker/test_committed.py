@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import pytest
 
-from connect_share.kafka.client import Producer
-from connect_share.model.records import Record, TopicType
+from connect_share.backup.rewrite import StoppedGroup
+from connect_share.model.records import TopicType
 from connect_share.worker_config import Isolation
+from migrator.planner import make_plan
 from tests.support.migration_runs import apply_plan, check_bystanders
 from tests.support.migration_site import Site, run
-from tests.support.topics import in_transaction, pairs_of, read_topic
-from tests.support.waiting import await_that
+from tests.support.topics import pairs_of, read_topic, transaction
 
 CONFIG, OFFSET = TopicType.CONFIG, TopicType.OFFSET
 ENDS, SUPPORTS, WHOSE = ("commit", "abort", "open"), ("enabled", "disabled"), ("own", "stranger")
-every_case = [
-    pytest.mark.parametrize("whose", WHOSE),
-    pytest.mark.parametrize("end", ENDS),
-    pytest.mark.parametrize("support", SUPPORTS),
-]
-
-
-def in_every_case(test: Any) -> Any:
-    for mark in every_case:
-        test = mark(test)
-    return test
+in_every_case = pytest.mark.parametrize(("support", "end", "whose"), list(product(SUPPORTS, ENDS, WHOSE)))
 
 
 @dataclass(frozen=True)
@@ -50,6 +41,11 @@ class Model:
         return self.whose == "own" and (self.support == "disabled" or self.end == "commit")
 
     @property
+    def aborted(self) -> bool:
+        """Whether records of the group are left out as aborted."""
+        return (self.support, self.end, self.whose) == ("enabled", "abort", "own")
+
+    @property
     def may_be_seen(self) -> bool:
         return self.whose == "own" and (self.support == "disabled" or self.end != "abort")
 
@@ -62,27 +58,6 @@ class Model:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("connect_share.kafka.facts", "connect_share.backup.rewrite", "migrator.cutover"):
         monkeypatch.setattr(f"{module}.BUSY_TOPIC_WAIT_S", 0.3)
-
-
-@contextmanager
-def transaction(site: Site, records: list[Record], end: str) -> Any:
-    """Write records in a transaction that ends so; one that is open is aborted at the end of the block."""
-    writer = in_transaction(site.settings, f"{site.name}-{end}-{len(records)}", records)
-    ended(site, writer, records, end)
-    yield
-    if end == "open":
-        ended(site, writer, records, "abort")
-
-
-def ended(site: Site, writer: Producer, records: list[Record], end: str) -> None:
-    if end == "open":
-        return
-    (writer.commit_transaction if end == "commit" else writer.abort_transaction)(30)
-    places = {(record.topic, record.partition) for record in records}
-    with site.admin() as admin:  # the coordinator answers before the marker is written
-        await_that(
-            lambda: admin.end_offsets(places) == admin.end_offsets(places, Isolation.READ_COMMITTED), what="the marker"
-        )
 
 
 def refused(ran: Any, topic: str, whose: str) -> None:
@@ -107,7 +82,7 @@ def test_what_a_group_has(site: Site, call: Any, support: str, end: str, whose: 
     group = "one" if whose == "own" else "two"
     keys = ('["a.b",{"at":"x"}]', '["a.b",{"at":"y"}]', '["gone",{}]')
     records = pairs_of(topic, [(f"{group}.{key}".encode(), b'{"n":1}') for key in keys], 0)
-    with transaction(site, records, end):
+    with transaction(site.settings, site.name, records, end):
         behind = pairs_of(topic, [(b'one.["a.b",{"at":"y"}]', b'{"n":2}'), (b'one.["a.b",{"at":"z"}]', b'{"n":2}')], 0)
         site.produce(behind)  # y was written again, in front of the end; x was not
         new = {"y": 2, "z": 2, **({"x": 1} if model.seen else {})}
@@ -133,7 +108,10 @@ def test_what_a_group_has(site: Site, call: Any, support: str, end: str, whose: 
             ran = call(*words, "--dry-run", "--output", "json")
             if model.is_open:
                 refused(ran, topic, whose)
-            elif words[0] == "delete":
+                continue
+            assert ran.json["aborted"]["offset"] == 3 * model.aborted
+            assert ("offset  left out: 3 of aborted transactions" in call(*words, "--dry-run").out) == model.aborted
+            if words[0] == "delete":
                 assert ran.json["topics"]["offset"]["to_remove"] == 1 + len(new) + model.seen
             elif words[0] == "restore":
                 assert sum(each["remaining"] for each in ran.json["changes"]) == len(new) + model.seen
@@ -145,7 +123,8 @@ def test_what_a_group_has(site: Site, call: Any, support: str, end: str, whose: 
             refused(run(*plan), topic, whose)
         else:
             (source,) = json.loads(run(*plan)[1])["plan"]["sources"]
-            assert source["topics"]["offset"]["counts"]["to_write"] == 3 + 3 * model.seen
+            counts = source["topics"]["offset"]["counts"]
+            assert (counts["to_write"], counts["skipped"].get("aborted", 0)) == (3 + 3 * model.seen, 3 * model.aborted)
 
 
 def living(site: Site, topic_type: TopicType, isolation: Isolation) -> set[bytes]:
@@ -168,7 +147,7 @@ def test_what_a_moved_group_has(site: Site, support: str, end: str, whose: str) 
     group, value = ("one" if whose == "own" else "two").encode(), b'{"properties":{"name":"new"}}'
     records = pairs_of(topic, [(group + b".connector-" + name, value) for name in (b"a.b", b"new")], 0)
     moved = ("plan", "-w", source, "--to-worker-config", one, "-o", again)
-    with transaction(site, records, end):
+    with transaction(site.settings, site.name, records, end):
         verified = run("verify", plan)
         if model.waits:
             refused(verified, topic, whose)
@@ -179,7 +158,8 @@ def test_what_a_moved_group_has(site: Site, support: str, end: str, whose: str) 
             refused(rollback, topic, whose)
             refused(run("rollback", plan, "--yes", "--although-used"), topic, whose)
         else:
-            assert json.loads(rollback[1])["written_since"] == 2 * model.seen
+            found = json.loads(rollback[1])
+            assert (found["written_since"], found["aborted"]["config"]) == (2 * model.seen, 2 * model.aborted)
         unused = run("cutover", plan, "--dry-run")
         assert (unused[0], "new workers have written" in unused[2]) == (model.may_be_seen, model.may_be_seen), unused
     if model.is_open:
@@ -211,7 +191,7 @@ def test_what_a_source_has_written_since_its_plan(site: Site, support: str, end:
     file = site.worker_file("shared", "one", sharing=True, exactly_once_source_support=support)
     plan = site.plan(file, site.worker_file("other", "one", sharing=True))
     key = b'%s.["a.b",{"at":"x"}]' % (b"one" if whose == "own" else b"two")
-    with transaction(site, pairs_of(topic, [(key, b'{"n":1}')], 0), end):
+    with transaction(site.settings, site.name, pairs_of(topic, [(key, b'{"n":1}')], 0), end):
         code, _, err = run("apply", plan, "--yes")
     assert (code, "was written since the plan was made" in err) == (model.may_be_seen, model.may_be_seen), err
 
@@ -224,6 +204,71 @@ def test_what_bystanders_have_written(site: Site, end: str) -> None:
     site.lay_group("shared", "two.")
     plan = site.plan(source, site.shared("one"))
     apply_plan(plan, isolation_proof=True)
-    with transaction(site, pairs_of(topic, [(b"two.connector-a.b", b"{}")], 0), end):
+    with transaction(site.settings, site.name, pairs_of(topic, [(b"two.connector-a.b", b"{}")], 0), end):
         groups = {(group.topic_type, group.group): group for group in check_bystanders(plan).groups}
     assert groups[CONFIG, "two"].written_since == (end != "abort")
+
+
+@pytest.mark.parametrize("name", ["restore", "delete"])
+def test_a_transaction_that_is_opened_while_a_command_writes(
+    site: Site, call: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers with exactly-once would not see what was written; when it has ended the same command completes it."""
+    site.create("shared")
+    site.lay_group("shared", "one.")
+    file, backup = (
+        site.worker_file("shared", "one", sharing=True, exactly_once_source_support="enabled"),
+        site.folder / "one.avro",
+    )
+    assert call("export", "-w", file, "-o", backup).code == 0
+    words = {
+        "restore": ("restore", backup, "-w", file, "--yes"),
+        "delete": ("delete", "group", "one", "-w", file, "--yes"),
+    }
+    topic, write = site.topic("shared", CONFIG), StoppedGroup.write
+    with ExitStack() as stack:
+
+        def after_a_stranger(*arguments: Any) -> Any:
+            records = pairs_of(topic, [(b"two.connector-x", b"{}")], 0)
+            stack.enter_context(transaction(site.settings, site.name, records, "open"))
+            return write(*arguments)
+
+        monkeypatch.setattr(StoppedGroup, "write", after_a_stranger)
+        ran = call(*words[name])
+        refused(ran, topic, "stranger")
+        assert "Everything was written" in ran.err
+        assert "may be started" not in ran.out
+    monkeypatch.undo()
+    assert call(*words[name]).code == 0
+
+
+def test_a_source_whose_workers_would_not_see_their_target_states(site: Site) -> None:
+    source = site.small_source(exactly_once_source_support="enabled")
+    plan, topic = site.plan(source, site.shared()), site.topic("own", CONFIG)
+    apply_plan(plan)
+    assert run("cutover", plan, "--yes")[0] == 0
+    copies = [living(site, each, Isolation.READ_COMMITTED) for each in TopicType]
+    with transaction(site.settings, site.name, pairs_of(topic, [(b"two.connector-x", b"{}")], 0), "open"):
+        for words in (
+            ("unseal", plan, "--yes"),
+            ("rollback", plan, "--yes"),
+            ("seal", plan, "--seal", "stop", "--yes"),
+        ):
+            refused(run(*words), topic, "stranger")
+    assert [living(site, each, Isolation.READ_COMMITTED) for each in TopicType] == copies
+    assert run("rollback", plan, "--yes")[0] == 0
+
+
+def test_each_group_of_a_plan_is_read_as_its_own_workers_do(site: Site) -> None:
+    sources = [site.small_source(each, each) for each in ("first", "second")]
+    files = [
+        site.worker_file("shared", group, sharing=True, exactly_once_source_support=support)
+        for group, support in zip(("one", "two"), SUPPORTS, strict=True)
+    ]
+    path = site.folder / "plan.json"
+    make_plan(sources, files, now_ms=1).save(path)
+    apply_plan(path)
+    records = pairs_of(site.topic("shared", CONFIG), [(b"one.connector-a.b", b"{}"), (b"two.connector-a.b", b"{}")], 0)
+    with transaction(site.settings, site.name, records, "abort"):
+        found = json.loads(run("rollback", path, "--dry-run", "--output", "json")[1])
+    assert (found["written_since"], found["aborted"]["config"], found["removed"]["config"]) == (1, 1, 7)

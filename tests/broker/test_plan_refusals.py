@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
@@ -23,46 +22,25 @@ from connect_share.errors import (
 )
 from connect_share.model.records import Record, TopicType
 from connect_share.replay import replay_config
-from connect_share.worker_config import Isolation
 from migrator.copy.copy_job import CopyJob, SliceEvidence
 from migrator.planner import make_plan
 from migrator.run import Manifest, MigrationStatus, manifest_path
 from tests.support.connect_member import ConnectMember
 from tests.support.migration_runs import apply_plan, verify_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, SMALL, Site, pair
-from tests.support.topics import in_transaction, pairs_of
+from tests.support.topics import pairs_of, transaction
 from tests.support.waiting import await_that
 
 
-def settled(site: Site, topic: str) -> None:
-    """Wait for the transaction's marker: the coordinator answers before it is written."""
-    with site.admin() as admin:
-
-        def open_records() -> int:
-            end = admin.end_offsets([(topic, 0)])[(topic, 0)]
-            return end - admin.end_offsets([(topic, 0)], Isolation.READ_COMMITTED)[(topic, 0)]
-
-        await_that(open_records, lambda count: count == 0, what=f"{topic} without an open transaction")
-
-
-def transactional(site: Site, topic: str, keys: Sequence[str], *, end: str) -> Any:
-    """Write keys in a transaction and commit it, abort it or leave it open."""
-    records = pairs_of(topic, [(key.encode(), b'{"properties":{}}') for key in keys], 0)
-    producer = in_transaction(site.settings, f"{site.name}-{end}-{keys[0]}", records)
-    if end == "commit":
-        producer.commit_transaction(30)
-    elif end == "abort":
-        producer.abort_transaction(30)
-    if end != "open":
-        settled(site, topic)
-    return producer
+def connector(topic: str, name: str) -> list[Record]:
+    return pairs_of(topic, [(f"connector-{name}".encode(), b'{"properties":{}}')], 0)
 
 
 @pytest.mark.parametrize(("support", "sees"), [("enabled", {"a.b"}), ("disabled", {"a.b", "ghost"})])
 def test_each_source_is_read_as_its_own_worker_reads_it(site: Site, support: str, sees: set[str]) -> None:
     source = site.small_source(exactly_once_source_support=support)
-    transactional(site, site.topic("own", TopicType.CONFIG), ["connector-ghost"], end="abort")
-    plan_path = site.plan(source, site.shared())
+    with transaction(site.settings, site.name, connector(site.topic("own", TopicType.CONFIG), "ghost"), "abort"):
+        plan_path = site.plan(source, site.shared())
     apply_plan(plan_path)
     assert verify_plan(plan_path).equal
     assert replay_config(site.read(site.topic("shared", TopicType.CONFIG)), GROUP).connectors() == sees
@@ -72,22 +50,20 @@ def test_each_source_is_read_as_its_own_worker_reads_it(site: Site, support: str
 def test_an_open_transaction_is_refused(site: Site, support: str) -> None:
     source = site.small_source(exactly_once_source_support=support)
     topic = site.topic("own", TopicType.CONFIG)
-    producer = transactional(site, topic, ["connector-open"], end="open")
-    with pytest.raises(OpenTransactionError) as caught:
-        site.plan(source, site.shared())
-    assert (caught.value.topic, caught.value.partition) == (topic, 0)
-    assert (caught.value.last_stable_offset, caught.value.end_offset) == (6, 7)
-    assert "6" in str(caught.value)
-    assert "7" in str(caught.value)
-    producer.abort_transaction(30)
-    settled(site, topic)
+    with transaction(site.settings, site.name, connector(topic, "open"), "open"):
+        with pytest.raises(OpenTransactionError) as caught:
+            site.plan(source, site.shared())
+        assert (caught.value.topic, caught.value.partition) == (topic, 0)
+        assert (caught.value.last_stable_offset, caught.value.end_offset) == (6, 7)
+        assert "6" in str(caught.value)
+        assert "7" in str(caught.value)
     plan_path = site.plan(source, site.shared())
-    producer.begin_transaction()
-    producer.produce(site.topic("own", TopicType.STATUS), key=b"status-connector-x", value=b"{}", partition=0)
-    producer.flush(30)
-    with pytest.raises((OpenTransactionError, SourceChangedError)):
+    records = pairs_of(site.topic("own", TopicType.STATUS), [(b"status-connector-x", b"{}")], 0)
+    with (
+        transaction(site.settings, site.name, records, "open"),
+        pytest.raises((OpenTransactionError, SourceChangedError)),
+    ):
         apply_plan(plan_path)
-    producer.abort_transaction(30)
 
 
 def test_sources_are_never_merged(site: Site) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -136,6 +136,24 @@ def in_transaction(settings: ClientSettings, transactional_id: str, records: Ite
     producer.begin_transaction()
     send(producer, records)
     return producer
+
+
+@contextmanager
+def transaction(settings: ClientSettings, name: str, records: Sequence[Record], end: str) -> Iterator[client.Producer]:
+    """Write records in a transaction; ``commit`` or ``abort`` it before the block, or after it if it is to be ``open``."""
+    writer = in_transaction(settings, f"{name}-{end}-{len(records)}", records)
+    if end == "open":
+        yield writer
+    (writer.commit_transaction if end == "commit" else writer.abort_transaction)(30)
+    places = {(record.topic, record.partition) for record in records}
+    with Admin(settings, client_id="tests") as admin:  # the coordinator answers before the marker is written
+
+        def ends() -> bool:
+            return admin.end_offsets(places) == admin.end_offsets(places, Isolation.READ_COMMITTED)
+
+        await_that(ends, what="the marker of the transaction")
+    if end != "open":
+        yield writer
 
 
 @contextmanager
