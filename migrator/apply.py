@@ -144,7 +144,10 @@ def _copy(run: MigrationRun, engine: Engine, progress: Progress, *, resumed: boo
     done = {evidence.slice_name for evidence in manifest.evidence}
     times = times_at_destination(run, starts)
     jobs = [job for job in copy_jobs(run, starts, times, resumed=resumed) if job.slice_.name not in done]
-    jobs = _without_replaced(run, jobs, progress)
+    for index, source in enumerate(plan.sources):
+        for topic_type, topic in source.topics.items():
+            if topic_type is not TopicType.CONFIG and len(topic.partitions) > 1 and topic.counts.several != 0:
+                jobs = _without_replaced(run, (index, topic_type), jobs, progress)
     _logger.info("run %s: copying %d slices with the %s engine", plan.run_id, len(jobs), manifest.engine)
     progress.phase(f"starting the {manifest.engine} engine", 0)
     saved_s = -math.inf
@@ -172,39 +175,37 @@ def _copy(run: MigrationRun, engine: Engine, progress: Progress, *, resumed: boo
     if manifest.engine != LOCAL_ENGINE:
         run.save(manifest)
         require_counted(run)
-    fence_destination(run, up=False)
+    if plan.destination.topics[TopicType.CONFIG].fence is not None:
+        fence_destination(run, up=False)
     manifest = manifest.model_copy(update={"status": MigrationStatus.COPIED, "finished_at_ms": now_ms()})
     run.save(manifest)
     _logger.info("run %s: %d records written", plan.run_id, manifest.records_written)
     return manifest
 
 
-def _without_replaced(run: MigrationRun, jobs: Sequence[CopyJob], progress: Progress) -> list[CopyJob]:
-    """Return the jobs, each with the keys whose record that counts is in another partition: one of each is copied."""
-    replaced: dict[str, frozenset[bytes]] = {}
-    for index, source in enumerate(run.plan.sources):
-        for topic_type, topic in source.topics.items():
-            if topic_type is TopicType.CONFIG or len(topic.partitions) == 1 or topic.counts.several == 0:
-                continue
-            transform, ranges = source.transform(topic_type), topic.ranges()
-            opener = Opener(run.source_sealing(index), transform)
-            places = KeyPlaces(partial(int, len(ranges)))
-            progress.phase(f"reading {topic.topic}", sum(part.end - part.start for part in ranges))
-            for record in counted(read_records(run.workers[index], ranges, topic.isolation), progress.advance):
-                original = transform.original_key(record.key)
-                opened = opener.open(record) if isinstance(original, bytes) else None
-                if opened is not None and isinstance(original, bytes):
-                    places.take(original, opened)
-            names = {
-                job.slice_.offset_range.partition: job.slice_.name for job in jobs if _is_of(job, index, topic_type)
-            }
-            replaced |= {names[at]: keys for at, keys in places.replaced().items() if at in names}
-    found = ((job, replaced.get(job.slice_.name)) for job in jobs)
-    return [replace(job, slice_=replace(job.slice_, replaced=keys)) if keys else job for job, keys in found]
-
-
-def _is_of(job: CopyJob, index: int, topic_type: TopicType) -> bool:
-    return (job.slice_.source_index, job.slice_.topic_type) == (index, topic_type)
+def _without_replaced(
+    run: MigrationRun, of: tuple[int, TopicType], jobs: Sequence[CopyJob], progress: Progress
+) -> list[CopyJob]:
+    """Return the jobs, those of a topic with the keys whose record that counts is elsewhere: one of each is copied."""
+    index, topic_type = of
+    source, topic = run.plan.sources[index], run.plan.sources[index].topics[topic_type]
+    transform, ranges = source.transform(topic_type), topic.ranges()
+    opener = Opener(run.source_sealing(index), transform)
+    places = KeyPlaces(partial(int, len(ranges)))
+    progress.phase(f"reading {topic.topic}", sum(part.end - part.start for part in ranges))
+    for record in counted(read_records(run.workers[index], ranges, topic.isolation), progress.advance):
+        original = transform.original_key(record.key)
+        opened = opener.open(record) if isinstance(original, bytes) else None
+        if opened is not None and isinstance(original, bytes):
+            places.take(original, opened)
+    replaced = places.replaced()
+    slices = [
+        replace(each.slice_, replaced=replaced.get(each.slice_.offset_range.partition, frozenset()))
+        if (each.slice_.source_index, each.slice_.topic_type) == of
+        else each.slice_
+        for each in jobs
+    ]
+    return [replace(job, slice_=slice_) for job, slice_ in zip(jobs, slices, strict=True)]
 
 
 def _require_still_there(run: MigrationRun, manifest: Manifest) -> None:

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict
@@ -31,7 +32,7 @@ from connect_share.model.removal import BARRIER_RECORDS
 from connect_share.transform.rules import PLAIN_KEYS
 from connect_share.worker_config import WorkerConfig, common_isolation
 from migrator.checks import Opened, require_planned
-from migrator.plan import SourceCluster, SourceTopic, Wanted
+from migrator.plan import SourceTopic, Wanted
 from migrator.run import MIRRORED, GroupDigest, Manifest, MigrationRun, TopicBaseline, backup_path
 
 ILLEGAL_KEYS: Final = "illegal keys"
@@ -356,10 +357,11 @@ def _lay_out_sources(run: MigrationRun, ranges: Ranges) -> BackupLayout:
                 topic_type,
                 Reader.of(worker, topic.isolation),
                 ranges(index, topic),
-                _own_keys(source, topic_type),
-                required=source.transform(topic_type).takes,
+                partial(_is_own, topic_type, source.space, replace(transform, connectors=None).sure_beginnings[0]),
+                required=transform.takes,
             )
             for topic_type, topic in source.topics.items()
+            for transform in (source.transform(topic_type),)
         }
         layout.origins.append(
             Origin(
@@ -378,18 +380,12 @@ def _written_keys(owners: KeyOwners) -> KeyTest:
     return lambda key: owners.owner(key) is None
 
 
-def _own_keys(source: SourceCluster, topic_type: TopicType) -> KeyTest:
-    """Return the test for the keys of a source, not of other groups; illegal keys count as plain ones."""
-    group = source.group_id if source.sharing else None
-    beginnings, _ = replace(source.transform(topic_type), connectors=None).sure_beginnings
-
-    def is_own(key: bytes | None) -> bool:
-        if key is not None and key.startswith(beginnings):
-            return True
-        parts = None if key is None else split_key(topic_type, key)
-        return (None if parts is None else parts[0]) == group
-
-    return is_own
+def _is_own(topic_type: TopicType, group: str | None, beginnings: tuple[bytes, ...], key: bytes | None) -> bool:
+    """Return whether a key is of a source, not of other groups; illegal keys count as plain ones."""
+    if key is not None and key.startswith(beginnings):
+        return True
+    parts = None if key is None else split_key(topic_type, key)
+    return (None if parts is None else parts[0]) == group
 
 
 def back_up(run: MigrationRun, opened: Opened, progress: Progress) -> BackupFile:

@@ -280,20 +280,6 @@ def _open_destination(run: MigrationRun, admin: Admin, *, create: bool) -> Opene
     return opened
 
 
-def _require_empty(run: MigrationRun, opened: Opened, progress: Progress) -> None:
-    try:
-        topics = {topic_type: topic for topic_type, (topic, _) in opened.items()}
-        refuse_present(run.groups, topics, run.plan.wanted(), progress, sealings_of(run))
-    except DestinationNotEmptyError as error:
-        if run.manifest is None:
-            raise
-        raise AlreadyAppliedError(
-            f"an earlier apply of this plan was interrupted after {len(run.manifest.evidence)} of "
-            f"{run.manifest.slices_planned} slices ({run.manifest_path}) and left records behind: connect-share-migrate "
-            f"resume continues ({error})"
-        ) from error
-
-
 def sealings_of(run: MigrationRun) -> dict[str | None, Sealing]:
     """Return what opens the copies in each key space that a plan writes to."""
     return {source.cluster_group_id: run.destination_sealing(index) for index, source in enumerate(run.plan.sources)}
@@ -345,11 +331,21 @@ def check_all(
             require_keys_of(worker, [source.transform(TopicType.CONFIG).destination], facts.get(topic))
     with admin_of(run.destination) as admin:
         opened = _open_destination(run, admin, create=create)
-    if first:
-        _require_empty(run, opened, progress)
-    else:
+    if not first:
         for topic_type, written in run.applied().destination.items():
             require_planned({written.topic: opened[topic_type][0]}, topic_type, written)
+        return opened
+    try:
+        topics = {topic_type: topic for topic_type, (topic, _) in opened.items()}
+        refuse_present(run.groups, topics, plan.wanted(), progress, sealings_of(run))
+    except DestinationNotEmptyError as error:
+        if run.manifest is None:
+            raise
+        raise AlreadyAppliedError(
+            f"an earlier apply of this plan was interrupted after {len(run.manifest.evidence)} of "
+            f"{run.manifest.slices_planned} slices ({run.manifest_path}) and left records behind: connect-share-migrate "
+            f"resume continues ({error})"
+        ) from error
     return opened
 
 

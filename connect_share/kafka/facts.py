@@ -203,12 +203,12 @@ def require_keys_of(worker: WorkerConfig, groups: Collection[ClusterGroupId | No
         SealedGroupError: most of what a group has there looks sealed, and the worker file does not say whether it is.
         ConfigError: something of the worker file's group is sealed with a key that is not in the file.
     """
+    if config is None or not any(groups):
+        return
     seals = {group: TopicSeals(TopicType.CONFIG, group, None, says_sealing=False) for group in groups if group}
     own, opened = worker.cluster_group_id, worker.seals(TopicType.CONFIG)
     if own is not None and opened is not None and own in seals:
         seals[own] = opened
-    if config is None or not seals:
-        return
     for record in read_records(worker, config.ranges(), worker.isolation(TopicType.CONFIG)):
         owner = None if record.key is None else split_key(TopicType.CONFIG, record.key)
         if owner is not None and owner[0] in seals:

@@ -561,7 +561,7 @@ def copy_all(
         CopyError: an acknowledgement is missing.
     """
     left = {job.slice_.name: job for job in jobs}
-    existing, count = _read_existing(jobs, progress)
+    existing, count = _read_existing(jobs, progress) if any(job.resumed for job in jobs) else ({}, 0)
     in_vain, reached = 0, (-len(left), count)
     while left:
         ranges = [job.slice_.offset_range for job in left.values()]
@@ -659,8 +659,7 @@ def _read_existing(jobs: Sequence[CopyJob], progress: Progress) -> tuple[dict[st
     """
     spaces: dict[_Space, ExistingRecords] = {}
     resumed = [job for job in jobs if job.resumed]
-    if resumed:
-        progress.phase("reading what the destination has", 0)
+    progress.phase("reading what the destination has", 0)
     for job in resumed:
         if _space(job) not in spaces:
             spaces[_space(job)] = job.read_existing()
