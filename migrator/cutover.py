@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.backup.record_file import RecordFile
+from connect_share.backup.rewrite import StoppedGroup
 from connect_share.errors import AlreadyAppliedError, CutoverError, PlanRejectedError
 from connect_share.files import Progress, Silent
 from connect_share.kafka.client import Deadline
 from connect_share.kafka.facts import (
     BUSY_TOPIC_WAIT_S,
+    TopicFacts,
     admin_of,
     count_aborted,
     ranges_since,
@@ -331,6 +333,7 @@ class Rollback:
         removals: per topic the keys whose newest record in a partition the plan wrote, and the partition.
         newer: per topic and connector how many keys others have written since; they stay.
         times: when the newest sealed values were written, by whole key.
+        facts: the topics as they were read.
         unsealed: target states put back at the sources.
         aborted: per topic how many records new workers do not see, for their transactions were aborted.
     """
@@ -339,6 +342,7 @@ class Rollback:
     by_connector: Counter[tuple[TopicType, str | None]] = field(default_factory=Counter)
     newer: Counter[tuple[TopicType, str | None]] = field(default_factory=Counter)
     times: dict[TopicType, dict[bytes, int]] = field(default_factory=dict, repr=False)
+    facts: dict[TopicType, TopicFacts] = field(default_factory=dict, repr=False)
     unsealed: int = 0
     aborted: Counter[TopicType] = field(default_factory=Counter)
 
@@ -385,7 +389,14 @@ def roll_back(
     if dry_run:
         return found
     check_all(run, progress, source_may_change=True)  # a worker may have been started while the topics were read
-    write_records([run.destination], _removals(run, found))
+    groups = {
+        each.group_id: StoppedGroup(each, each.cluster_group_id, each.group_id, "new") for each in run.destinations
+    }
+    for group in groups.values():
+        group.require_unchanged(found.facts)
+    written = write_records([run.destination], _removals(run, found))
+    for group in groups.values():
+        group.look_again(found.facts, written, run.plan_path)
     if manifest.sealed is not None and not removed:
         found.unsealed = unseal(run)
     fence_destination(run, up=True)
@@ -424,11 +435,11 @@ def _find(run: MigrationRun, progress: Progress, *, dry_run: bool) -> Rollback:
             for job in {job.slice_.transform.prefix: job for job in jobs}.values():
                 job.write_barrier()
         with admin_of(run.destination) as admin:
-            facts = read_facts(admin, {topic.topic})[topic.topic]
+            facts = found.facts[topic_type] = read_facts(admin, {topic.topic})[topic.topic]
             # The plan's record counts again when a newer one is aborted.
             require_no_open_transaction(admin, facts, wait_s=BUSY_TOPIC_WAIT_S)
-            ranges = ranges_since(topic.topic, starts[topic_type], facts.ends)
             stamped = admin.topic_configs(topic.topic).get("message.timestamp.type") == "LogAppendTime"
+        ranges = ranges_since(topic.topic, starts[topic_type], facts.ends)
         copies = {identity(record, stamped=stamped) for job in jobs for record in _copies(run, job)}
         for space, worker in run.groups.items():
             takes = KeyTransform.between(topic_type, space, None).takes

@@ -266,6 +266,12 @@ class StoppedGroup:
             CopyError: another writer has written under the group's keys, or a topic is not the one that was read: before,
                 and nothing was written; or meanwhile, and it says what was overtaken and how to put it back.
         """
+        now = self.require_unchanged(facts)
+        written = write_records([self.worker], ((0, *each) for each in self.everywhere(records)), remedy=remedy)
+        return self.look_again(now, written, beside)
+
+    def require_unchanged(self, facts: Facts) -> Facts:
+        """Check that nothing has changed since the facts were asked for. Returns those of now."""
         with admin_of(self.worker) as admin:
             now = self._facts(admin)
         for topic_type, topic in now.items():
@@ -276,8 +282,7 @@ class StoppedGroup:
                     f"{topic.topic}: another writer has written under the keys of {self.shown} meanwhile, perhaps another "
                     "run of this command; nothing was written. Look at who it is, and run the command again"
                 )
-        written = write_records([self.worker], ((0, *each) for each in self.everywhere(records)), remedy=remedy)
-        return self.look_again(now, written, beside)
+        return now
 
     def _require_same(self, before: TopicFacts | None, now: TopicFacts, remedy: str) -> None:
         if before is not None and (before.topic_id, {*before.ends}) != (now.topic_id, {*now.ends}):

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from connect_share.backup.changes import hash_of
-from connect_share.backup.rewrite import Facts, NewestDigests, Rewrite, Rewritten, StoppedGroup
+from connect_share.backup.rewrite import Facts, Rewrite, Rewritten, StoppedGroup, key_hash
 from connect_share.checks.order import Order
 from connect_share.checks.orphans import is_lost, orphans_of
 from connect_share.checks.sources import GroupRecords, GroupState
@@ -79,7 +79,7 @@ class TopicContent:
 
     Attributes:
         keys: the group's keys; whether something of each is left to be removed.
-        others: records of other groups, and with keys that are none of Connect's.
+        others: hashes of the living keys of other groups, and of those that are none of Connect's.
         groups: the other groups with a record.
         connectors: names that the keys to be removed have.
         sealed: sealed values of the group that were not opened.
@@ -87,7 +87,7 @@ class TopicContent:
 
     facts: TopicFacts
     keys: dict[bytes, bool] = field(default_factory=dict, repr=False)
-    others: NewestDigests = field(default_factory=NewestDigests)
+    others: set[int] = field(default_factory=set, repr=False)
     groups: set[Group] = field(default_factory=set)
     connectors: set[str] = field(default_factory=set)
     sealed: int = 0
@@ -187,9 +187,8 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
             parts = None if record.key is None else split_key(topic_type, record.key)
             if record.key is None or parts is None or parts[0] != self.group:
                 topic.groups |= set() if parts is None else {parts[0]}
-                value = None if is_removal(topic_type, record.value) else record.value
-                place = (record.partition, record.offset, record.timestamp_ms)
-                topic.others.add(*place, record.key, value, record.headers)
+                is_removed, at = is_removal(topic_type, record.value), key_hash(record.partition, record.key)
+                (topic.others.discard if is_removed else topic.others.add)(at)
                 continue
             if plain_statuses is not None:
                 plain_statuses.apply(record)
@@ -234,27 +233,20 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
                 raise CopyError(
                     f"{topic.facts.topic}: keys of {self.stopped.shown} are still there; run the command again"
                 )
-            after = done.after[topic_type].others.by_key
-            if any(after.get(key) != digest for key, digest in _untouched(done, topic_type)):
+            if not topic.others - done.others[topic_type] <= done.after[topic_type].others:
                 raise CopyError(
-                    f"{topic.facts.topic}: a record of another group is not what it was, and this command has not "
-                    "written it: find out who writes or deletes records there"
+                    f"{topic.facts.topic}: a record of another group is gone, and this command has not written it: find out "
+                    "who writes or deletes records there"
                 )
 
 
 Deleted = Rewritten[dict[TopicType, TopicContent]]
 
 
-def _untouched(done: Deleted, topic_type: TopicType) -> Iterator[tuple[int, int]]:
-    """Yield what others had, those keys apart that they have written meanwhile."""
-    since, before = done.others[topic_type], done.before[topic_type].others.by_key
-    return ((key, digest) for key, digest in before.items() if key not in since)
-
-
 def count_others(done: Deleted) -> tuple[int, int]:
-    """Return how many keys of others have a value, unchanged, and how many they have written meanwhile."""
-    kept = sum(1 for topic_type in done.before for _ in _untouched(done, topic_type))
-    return kept, sum(len(topic.others.by_key.keys() & done.others[kind]) for kind, topic in done.before.items())
+    """Return how many living keys of others nobody has written, and how many they have written meanwhile."""
+    wrote = sum(len(topic.others & done.others[topic_type]) for topic_type, topic in done.before.items())
+    return sum(len(topic.others) for topic in done.before.values()) - wrote, wrote
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import os
 import shlex
 import sys
 import urllib.parse
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -33,15 +33,22 @@ from connect_share.errors import (
     ConnectShareError,
     LiveMembersError,
     PlainTopicsError,
-    TopicMissingError,
     UsageError,
 )
 from connect_share.files import write_private_file
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.facts import require_no_open_for
+from connect_share.kafka.facts import (
+    TopicFacts,
+    gather_facts,
+    ranges_since,
+    read_records,
+    require_no_open_for,
+    require_topic,
+)
 from connect_share.kafka.lost import require_topics
 from connect_share.model.config_state import ClusterConfigState
-from connect_share.model.keys import shown
+from connect_share.model.keys import connector_of, own_key, shown
+from connect_share.model.offsets import parse_offset_key, partition_identity
 from connect_share.model.records import TopicType
 from connect_share.storage.connect_storage import ConnectStorage
 from connect_share.stores.alter_offsets import (
@@ -64,6 +71,7 @@ _RULES: Final = (
     "No worker of the group that is changed may be alive, and its connectors must be STOPPED. The changes are shown first, "
     "and the old offsets go to a file from which alter offsets puts them back. With exactly-once all tasks are fenced first."
 )
+_Map = Mapping[str, Any]
 _UNASKED: Final = "nothing was changed: give --yes to change the offsets without a prompt"
 _LONGEST_NAME: Final = 120
 
@@ -101,6 +109,25 @@ class Worker:
         """What is configured."""
         return self.storage.config.snapshot()
 
+    def offset_facts(self, connector: str) -> list[tuple[WorkerConfig, TopicFacts]]:
+        """Return the topics with the offsets of a connector, up to their ends of now, and who reads them so.
+
+        Raises:
+            TopicMissingError: the connector has an offsets topic of its own, which does not exist.
+        """
+        own = own_offsets_worker_config(self.config, connector, self.state.connector_config(connector) or {})
+        found = []
+        for config in (self.config, *(() if own is None else (own,))):
+            with Admin(config.admin_settings(), client_id=config.client_id("console")) as admin:
+                remedy = (  # a worker would create it
+                    f"so there are no offsets to change; check offsets.storage.topic of connector {shown(connector)} and the "
+                    "cluster's address"
+                )
+                require_no_open_for(config, admin, [TopicType.OFFSET])
+                topic = config.offset_storage_topic
+                found.append((config, require_topic(gather_facts(admin, [topic]), topic, remedy=remedy)))
+        return found
+
     def stored_offsets(self, connector: str) -> list[StoredOffset]:
         """Return what a connector's tasks would find.
 
@@ -108,17 +135,7 @@ class Worker:
             TopicMissingError: the connector has an offsets topic of its own, which does not exist.
             StoreError: it cannot be read.
         """
-        own = own_offsets_worker_config(self.config, connector, self.state.connector_config(connector) or {})
-        if own is not None:
-            with Admin(own.admin_settings(), client_id=own.client_id("console")) as admin:
-                topic = own.offset_storage_topic
-                if topic not in admin.describe_topics([topic]):  # which a worker would create
-                    raise TopicMissingError(
-                        f"topic {topic} does not exist, so there are no offsets to change; check offsets.storage.topic of "
-                        f"connector {shown(connector)} and the cluster's address",
-                        topic=topic,
-                    )
-                require_no_open_for(own, admin, [TopicType.OFFSET])
+        self.offset_facts(connector)
         return self.storage.stored_offsets(connector)
 
     def refusals(self, connectors: Collection[str], *, force: bool) -> list[ConnectShareError]:
@@ -170,6 +187,7 @@ class ConnectorPlan:
     resets: bool = False
     changes: list[OffsetChange] = field(init=False, repr=False)
     _stored: list[StoredOffset] = field(init=False, repr=False)
+    _facts: list[tuple[WorkerConfig, TopicFacts]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.compare()
@@ -188,14 +206,15 @@ class ConnectorPlan:
 
     def check_unchanged(self) -> None:
         """Refuse, before anything is written, if what is there is no longer what was shown."""
+        self._facts = self.worker.offset_facts(self.connector)
         if self.worker.stored_offsets(self.connector) != self._stored:
             raise ConnectShareError(
                 f"offsets of connector {shown(self.connector)} were changed by somebody else after they were shown; nothing "
                 "was changed here, look again"
             )
 
-    def write(self, *, force: bool) -> int:
-        """Write what is needed, and read it back; return the number of records.
+    def write(self, *, folder: Path, force: bool) -> int:
+        """Write what is needed, and read it back; return the number of records. What is overtaken goes to a folder.
 
         ``ConnectShareError``: not allowed, not written, or somebody else has written meanwhile.
         """
@@ -204,13 +223,58 @@ class ConnectorPlan:
             written = storage.reset_offsets(self.connector, force=force)
         else:
             written = storage.alter_offsets(self.connector, self.wanted, force=force)
+        overtaken = self._overtaken({partition_identity(partition): new for partition, new in self.wanted})
         self.compare()
         if self.needed:
             raise ConnectShareError(
                 f"{plural(len(self.needed), 'offset')} of connector {shown(self.connector)} are not what was written: "
                 "somebody else has written to them; look at them again (get offsets)"
             )
+        if overtaken:
+            path = self.save(folder, overtaken)
+            raise ConnectShareError(
+                f"somebody else has written {plural(len(overtaken), 'offset')} of connector {shown(self.connector)} "
+                f"meanwhile, and they count no more: find out who it is, and stop it. They are in {path}: "
+                f"{self.command(path)} puts them back"
+            )
         return written
+
+    def save(self, folder: Path, pairs: Iterable[tuple[_Map | None, Any]]) -> Path:
+        """Write offsets in the form of ``alter offsets --file``; return where. Nobody can use some partitions."""
+        name = f"{self.worker.group or 'plain'}-{urllib.parse.quote(self.connector, safe='')}"[:_LONGEST_NAME]
+        now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+        path = folder / f"offsets-{name}-{now}.json"
+        usable = [(at, None if old is UNREADABLE else old) for at, old in pairs if is_usable(at)]
+        try:
+            write_private_file(path, offsets_document(usable))
+        except OSError as error:
+            raise ConnectShareError(
+                f"the old offsets cannot be written to {path} ({error.strerror}), so nothing was changed; name another "
+                "--backup-dir"
+            ) from None
+        return path
+
+    def command(self, path: Path) -> str:
+        """Return the command that puts back what was saved."""
+        words = ["connect-share", "alter", "offsets", self.connector, "-w", str(self.worker.path), "--file", str(path)]
+        return shlex.join(words)
+
+    def _overtaken(self, wanted: Mapping[bytes, Any]) -> list[OffsetPair]:
+        """Return what others have written last of the partitions that were changed, other values than are wanted."""
+        found: dict[bytes, OffsetPair] = {}
+        for (config, before), (_, now) in zip(self._facts, self.worker.offset_facts(self.connector), strict=True):
+            ranges, seals = ranges_since(now.topic, before.ends, now.ends), config.seals(TopicType.OFFSET)
+            for record in read_records(config, ranges, config.isolation(TopicType.OFFSET)):
+                original = own_key(TopicType.OFFSET, record.key or b"", self.worker.group)
+                taken = record if seals is None else seals.accepted(record)
+                if original is None or taken is None or connector_of(TopicType.OFFSET, original) != self.connector:
+                    continue
+                partition = parse_offset_key(original)[1]
+                at, stored = partition_identity(partition), [] if taken.value is None else [(partition, taken.value)]
+                if at in wanted:
+                    (change,) = compare(stored, [(partition, wanted[at])])
+                    found |= {at: (partition, change.old)} if change.is_change else {}
+        return list(found.values())
 
 
 def _connectors_of(arguments: argparse.Namespace, worker: Worker) -> list[str]:
@@ -319,13 +383,13 @@ def _carry_out(arguments: argparse.Namespace, out: Output, plans: Sequence[Conne
             return 1
     for plan in needed:
         plan.check_unchanged()
-    backups = [_backup(arguments.backup_dir, plan) for plan in needed]
+    backups = [plan.save(arguments.backup_dir, [(each.partition, each.old) for each in plan.needed]) for plan in needed]
     for plan, path in zip(needed, backups, strict=True):
         _note_backup(out, plan, path)
     written = 0
     for done, plan in enumerate(needed):
         try:
-            written += plan.write(force=arguments.force)
+            written += plan.write(folder=arguments.backup_dir, force=arguments.force)
         except ConnectShareError:
             if done:
                 out.note(f"{done} of {plural(len(needed), 'connector')} are done; the same command continues")
@@ -362,29 +426,8 @@ def _shown(offset: Any) -> str:
     return UNREADABLE if offset is UNREADABLE else json_text_of(offset)
 
 
-def _backup(folder: Path, plan: ConnectorPlan) -> Path:
-    """Write the old offsets of what will change, in the form of ``alter offsets --file``; return where."""
-    name = f"{plan.worker.group or 'plain'}-{urllib.parse.quote(plan.connector, safe='')}"[:_LONGEST_NAME]
-    now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-    path = folder / f"offsets-{name}-{now}.json"
-    old = [
-        (change.partition, None if change.old is UNREADABLE else change.old)
-        for change in plan.needed
-        if is_usable(change.partition)
-    ]
-    try:
-        write_private_file(path, offsets_document(old))
-    except OSError as error:
-        raise ConnectShareError(
-            f"the old offsets cannot be written to {path} ({error.strerror}), so nothing was changed; name another "
-            "--backup-dir"
-        ) from None
-    return path
-
-
 def _note_backup(out: Output, plan: ConnectorPlan, path: Path) -> None:
-    undo = ["connect-share", "alter", "offsets", plan.connector, "-w", str(plan.worker.path), "--file", str(path)]
-    out.note(f"old offsets of {plan.connector} are in {path}; undo: {shlex.join(undo)}")
+    out.note(f"old offsets of {plan.connector} are in {path}; undo: {plan.command(path)}")
     lost = sum(not change.can_be_undone for change in plan.needed)
     if lost:
         out.note(

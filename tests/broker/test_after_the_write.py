@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import random
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,22 +19,26 @@ from typing import Any
 import pytest
 
 from connect_share.backup import rewrite
+from connect_share.errors import BrokerError
 from connect_share.files import Silent
-from connect_share.kafka import write as written
-from connect_share.model.records import TopicType
+from connect_share.kafka.write import write_records
+from connect_share.model.records import Record, TopicType
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
+from migrator import cutover as rollback
 from tests.support.console import Ran
 from tests.support.flushes import flush_offsets
 from tests.support.long_forms import LONG
-from tests.support.migration_site import SHARED_PARTITIONS, Site, run
+from tests.support.migration_runs import apply_plan
+from tests.support.migration_site import SHARED_PARTITIONS, Site, pair, run
 from tests.support.sealed_sites import worker
 from tests.support.sealed_stores import believed
 from tests.support.waiting import await_that
 
 KEYS = 30
-MOMENTS = 200 if LONG else 3
-OFFSETS = [(name, {"n": number}) for number in range(KEYS) for name in ("c", "gone")]
+AT_ONCE = 5
+RUNS = 40 if LONG else 1
+OFFSETS = [(name, number) for number in range(KEYS) for name in ("c", "gone")]
 Call = Callable[..., Ran]
 
 
@@ -41,7 +47,8 @@ class _Scene:
 
     def __init__(self, site: Site, call: Call, storage: ConnectStorage, file: Path) -> None:
         self.site, self.call, self.storage, self.file = site, call, storage, file
-        self.backup, self.position = site.folder / "all.avro", 0
+        self.backup, self.position = site.folder / "all.avro", 918_273_000
+        self.committed: dict[tuple[str, int], Any] = {}
         self.fill()
         worker_config = WorkerConfig.from_file(file)
         stopped = rewrite.StoppedGroup(worker_config, worker_config.cluster_group_id, worker_config.group_id, "test")
@@ -51,37 +58,37 @@ class _Scene:
         self.storage.config.put_connector_config("c", {"name": "c"}, None)
         self.position += 1
         for name in ("c", "gone"):
-            mine = [(partition, {"position": self.position}) for each, partition in OFFSETS if each == name]
+            mine = [({"n": number}, {"position": self.position}) for each, number in OFFSETS if each == name]
             flush_offsets(self.storage.offset_writer(name, transactional=False), *mine)
 
-    def commit(self, name: str, partition: dict[str, int]) -> None:
+    def commit(self, name: str, number: int) -> None:
         self.position += 1
-        flush_offsets(self.storage.offset_writer(name, transactional=False), (partition, {"position": self.position}))
+        self.committed[name, number] = {"position": self.position}
+        writer = self.storage.offset_writer(name, transactional=False)
+        flush_offsets(writer, ({"n": number}, {"position": self.position}))
 
-    def found(self, name: str, partition: dict[str, int]) -> Any:
+    def found(self, name: str, number: int) -> Any:
         self.storage.offsets.refresh()
-        return self.storage.offset_reader(name).offset(partition)
-
-    def ends(self) -> int:
-        with self.site.admin() as admin:
-            topics = admin.describe_topics(self.site.topic("shared", kind) for kind in TopicType)
-            ends = admin.log_ends((name, part.id) for name, topic in topics.items() for part in topic.partitions)
-        return sum(each.offset for each in ends.values())
+        return self.storage.offset_reader(name).offset({"n": number})
 
     def limit(self, topic: str, most: str | None) -> None:
         """Change the largest record that the broker takes."""
         with self.site.admin() as admin:
             admin.alter_topic_configs(topic, {"max.message.bytes": most})
 
+        def is_refused() -> bool:
+            with contextlib.suppress(BrokerError):
+                write_records([WorkerConfig.from_file(self.file)], [(0, Record(topic, 0, 0, 1, b"probe", b""))])
+                return False
+            return True
+
+        await_that(is_refused, (most is not None).__eq__, what="the limit to be that of the broker")
+
     def command(self, name: str) -> Ran:
         """Run a command that writes, where there is something to write."""
-        if name == "restore":
-            return self.call("restore", self.backup, "-w", self.file, "--yes")
-        if name == "delete group":
-            return self.call("delete", "group", "one", "-w", self.file, "--yes")
-        if name == "repair orphans":
-            return self.call("repair", "orphans", "--offsets", "-w", self.file, "--yes")
-        return Ran(*run("reseal", "-w", self.file, "--yes", "--plain"))
+        more = {"restore": str(self.backup), "delete group": "one", "repair orphans": "--offsets"}
+        words = [*name.split(), more.get(name, "--plain"), "-w", str(self.file), "--yes"]
+        return Ran(*run(*words)) if name == "reseal" else self.call(*words)
 
 
 @pytest.fixture
@@ -92,61 +99,142 @@ def scene(site: Site, call: Call) -> Iterator[_Scene]:
         yield _Scene(site, call, storage, file)
 
 
+def ends(site: Site) -> int:
+    with site.admin() as admin:
+        topics = admin.describe_topics(site.topic("shared", kind) for kind in TopicType)
+        found = admin.log_ends((name, part.id) for name, topic in topics.items() for part in topic.partitions)
+    return sum(each.offset for each in found.values())
+
+
 @pytest.fixture
-def while_it_writes(scene: _Scene, monkeypatch: pytest.MonkeyPatch) -> Callable[[int, str, Callable[[], None]], None]:
-    """Do something after so many records of the next rewrite: once they are sent, once they lie there, or behind the last."""
-    write = written.write_records
+def while_it_writes(site: Site, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Act after some records of the next write: once they lie there, once they are sent, and behind the last, by turns."""
 
-    def place(count: int, when: str, act: Callable[[], None]) -> None:
+    def place(chosen: random.Random, acts: Sequence[Callable[[], None]], module: Any = rewrite) -> None:
+        behind = acts[2::3]
+        todo = sorted((chosen.randrange(5, KEYS), at) for at in range(len(acts)) if at % 3 < 2)
+
+        def sending(records: Iterable[Any], there: int) -> Iterator[Any]:
+            for number, each in enumerate(records):
+                while todo and todo[0][0] <= number:
+                    if todo[0][1] % 3 == 0:
+                        await_that(partial(ends, site), there.__eq__, what="records")
+                    acts[todo.pop(0)[1]]()
+                    there += 1
+                there += 1
+                yield each
+
         def some(workers: Any, records: Iterable[Any], **more: Any) -> Any:
-            before, todo = scene.ends(), [act]
-
-            def sending() -> Iterator[Any]:
-                for number, each in enumerate(records):
-                    if number == count and todo and when != "behind":
-                        if when == "there":
-                            await_that(scene.ends, (before + number).__eq__, what="records")
-                        todo.pop()()
-                    yield each
-
-            done = write(workers, sending(), **more)
-            for each in todo:
-                each()
+            done = write_records(workers, sending(records, ends(site)), **more)
+            for act in [*(acts[at] for _, at in todo), *behind]:
+                act()
             return done
 
-        monkeypatch.setattr(rewrite, "write_records", some)
+        monkeypatch.setattr(module, "write_records", some)
 
     return place
 
 
+@pytest.mark.timeout(7_200 if LONG else 120)
 @pytest.mark.parametrize("name", ["reseal", "delete group", "restore", "repair orphans"])
 def test_nothing_acknowledged_is_lost_in_silence(
     scene: _Scene, name: str, while_it_writes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen, chosen = Counter[str](), random.Random(f"1173 {name}")
-    for moment in range(MOMENTS):
+    for _ in range(RUNS):
         scene.fill()
-        own = [each for each in OFFSETS if name != "repair orphans" or each[0] == "gone"]
-        key = chosen.choice(own)
-        when = ("sent", "there", "behind")[moment % 3]
-        while_it_writes(chosen.randrange(KEYS), when, partial(scene.commit, *key))
+        keys = chosen.sample([each for each in OFFSETS if name != "repair orphans" or each[0] == "gone"], AT_ONCE)
+        while_it_writes(chosen, [partial(scene.commit, *key) for key in keys])
         ran = scene.command(name)
         monkeypatch.undo()
-        wanted = {"position": scene.position}
-        assert ran.code == 1, (when, key, ran)
-        assert "another writer has written under the keys of group one while this command wrote" in ran.err
-        assert f"1 record(s) under 1 key(s) of '{key[0]}'" in ran.err
-        assert str(key[1]) not in ran.err
+        assert ran.code == 1, ran
+        names = ", ".join(sorted({repr(name) for name, _ in keys}))
+        assert f"{AT_ONCE} record(s) under {AT_ONCE} key(s) of {names}" in ran.err
+        assert str(scene.position)[:-3] not in ran.err
         back = re.search(r"connect-share (restore \S+ -w \S+) puts them back", ran.err)
-        seen["overtaken" if scene.found(*key) != wanted else "last"] += 1
-        if back is not None:
-            assert scene.call(*shlex.split(back[1]), "--yes").code == 0
-        assert scene.found(*key) == wanted, (when, key, ran.err)
+        lost = [key for key in keys if scene.found(*key) != scene.committed[key]]
+        seen.update({"overtaken": len(lost), "last": AT_ONCE - len(lost)})
+        assert back is not None, ran.err
+        assert f"{len(lost)} of these no longer count" in ran.err
+        assert scene.call(*shlex.split(back[1]), "--yes").code == 0
+        assert [key for key in keys if scene.found(*key) != scene.committed[key]] == []
         assert ("with --dry-run shows what differs" if name == "restore" else "un the command again") in ran.err
         if name != "restore":
             assert scene.command(name).code == 0
     print(name, dict(seen))
     assert {*seen} == {"overtaken", "last"}
+
+
+@pytest.mark.timeout(7_200 if LONG else 120)
+def test_nothing_acknowledged_is_lost_in_a_rollback(
+    site: Site, call: Call, while_it_writes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, seen, chosen = site.small_source(), Counter[str](), random.Random(1173)
+    site.lay_down("own", TopicType.OFFSET, [pair(f'["a.b",{{"n":{number}}}]') for number in range(KEYS)])
+    for number in range(RUNS):
+        file = site.shared(f"new-{number}")
+        apply_plan(plan := site.plan(source, file, f"plan-{number}.json"))
+        partitions = [{"n": each} for each in chosen.sample(range(KEYS), AT_ONCE)]
+        with ConnectStorage(WorkerConfig.from_file(file)) as storage:
+
+            def missing() -> int:
+                storage.offsets.refresh()
+                return [storage.offset_reader("a.b").offset(each) for each in partitions].count(None)  # noqa: B023
+
+            writer = storage.offset_writer("a.b")
+            commits = [partial(flush_offsets, writer, (each, {"position": 1})) for each in partitions]
+            while_it_writes(chosen, commits, rollback)
+            code, _, errors = run("rollback", plan, "--yes")
+            monkeypatch.undo()
+            assert code == 1, errors
+            assert f"{AT_ONCE} record(s) under {AT_ONCE} key(s) of 'a.b'" in errors
+            back = re.search(r"connect-share (restore \S+ -w \S+) puts them back. Run the command again", errors)
+            seen.update({"overtaken": missing(), "last": AT_ONCE - missing()})
+            assert back is not None, errors
+            assert call(*shlex.split(back[1]), "--yes").code == 0
+            code, _, errors = run("rollback", plan, "--yes")
+            assert (code, f"{AT_ONCE} key(s) were written at the destination since" in errors) == (1, True), errors
+            assert run("rollback", plan, "--yes", "--although-used")[0] == 0
+            assert missing() == 0
+            assert len(storage.offsets.snapshot().raw) == AT_ONCE
+    print("rollback", dict(seen))
+    assert {*seen} == {"overtaken", "last"}
+
+
+@pytest.mark.parametrize("when", ["before", "behind"])
+@pytest.mark.parametrize("verb", ["alter", "reset", "copy"])
+def test_nothing_acknowledged_is_lost_in_a_change_of_offsets(
+    scene: _Scene, verb: str, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the last look at what is there, and the look at what was written."""
+    offsets, folder = scene.site.folder / "offsets.json", ("--backup-dir", scene.site.folder)
+    offsets.write_text(json.dumps({"offsets": [{"partition": {"n": n}, "offset": {"position": -1}} for n in range(9)]}))
+    words = {"alter": ("c", "--file", offsets), "reset": ("c",), "copy": ("gone", "--to", "c")}[verb]
+    scene.commit("gone", 3)  # else there is nothing to copy
+    name = "reset_offsets" if verb == "reset" else "alter_offsets"
+    change = getattr(ConnectStorage, name)
+
+    def changing(*arguments: Any, **more: Any) -> Any:
+        if when == "before":
+            scene.commit("c", 3)
+        done = change(*arguments, **more)
+        if when == "behind":
+            scene.commit("c", 3)
+        return done
+
+    monkeypatch.setattr(ConnectStorage, name, changing)
+    ran = scene.call(verb, "offsets", *words, "-w", scene.file, "--force", "--yes", *folder)
+    monkeypatch.undo()
+    assert ran.code == 1, ran
+    assert str(scene.position) not in ran.err
+    assert (scene.found("c", 3) == {"position": scene.position}) == (when == "behind")
+    if when == "before":
+        back = re.search(r"connect-share (alter offsets c -w \S+ --file \S+) puts them back", ran.err)
+        assert back is not None, ran.err
+        assert scene.call(*shlex.split(back[1]), "--force", "--yes", *folder).code == 0
+    else:
+        assert "1 offset of connector 'c' are not what was written: somebody else" in ran.err
+    assert scene.found("c", 3) == {"position": scene.position}
 
 
 def state(scene: _Scene) -> Any:
@@ -164,14 +252,12 @@ def test_half_done_is_said_and_the_commands_that_it_names_work(
     before, chosen = state(scene), random.Random(f"1173 {name} {way}")
     for _ in range(10 if LONG else 1):
         topic = scene.site.topic("shared", TopicType.OFFSET)
-        while_it_writes(chosen.randrange(5, KEYS), "there", partial(scene.limit, topic, "1"))
+        while_it_writes(chosen, [partial(scene.limit, topic, "1")])
         ran = scene.command(name)
         monkeypatch.undo()
         scene.limit(topic, None)
         assert ran.code == 1
-        counts = re.search(
-            rf"Half done: of the records sent so far were acknowledged: .*{topic} (\d+) of (\d+)", ran.err
-        )
+        counts = re.search(rf"Half done: .* were acknowledged: .*{topic} (\d+) of (\d+)", ran.err)
         assert counts is not None, ran.err
         assert int(counts[1]) < int(counts[2])
         back = re.search(r"the same command completes it, or connect-share (restore \S+ -w \S+) takes it back", ran.err)
@@ -181,10 +267,7 @@ def test_half_done_is_said_and_the_commands_that_it_names_work(
             assert state(scene) == before
             continue
         assert scene.command(name).code == 0
-        left = {
-            "delete group": ({}, {}),
-            "repair orphans": (before[0], {k: v for k, v in before[1].items() if b"gone" not in k}),
-        }
-        assert state(scene) == left.get(name, before)
+        kept = {key: value for key, value in before[1].items() if b"gone" not in key}
+        assert state(scene) == {"delete group": ({}, {}), "repair orphans": (before[0], kept)}.get(name, before)
         scene.fill()
         before = state(scene)
