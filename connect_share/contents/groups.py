@@ -344,6 +344,7 @@ class TopicReading:
         timed: bool = False,
     ) -> None:
         self._topic_set = topic_set
+        self._partitions = Counter[TopicType]()
         self._wanted = wanted
         self._timeout_s = timeout_s
         self._folds = {
@@ -355,18 +356,14 @@ class TopicReading:
                 look=look,
                 unshown=unshown,
                 timed=timed,
-                partitions=partial(self._partition_count, topic_type),
+                partitions=partial(self._partitions.__getitem__, topic_type),
             )
             for topic_type in wanted
         }
-        self._partitions: dict[TopicType, int] = {}
         self._ids: dict[TopicType, str | None] = {}
         self._ends: dict[tuple[str, int], int] = {}
         self._notes: dict[TopicType, list[str]] = {}
         self._is_first = True
-
-    def _partition_count(self, topic_type: TopicType) -> int:
-        return self._partitions.get(topic_type, 0)
 
     def read_on(self, admin: Admin) -> Contents | None:
         """Read what was not read before; return the contents if there was anything, and the first time."""
@@ -376,7 +373,7 @@ class TopicReading:
                 name = self._topic_set.topics[topic_type]
                 raise TopicRecreatedError(f"{name} was deleted and created again", topic=name)
         self._notes = {topic_type: topic.notes for topic_type, topic in found.items()}
-        self._partitions = {topic_type: len(topic.ranges) for topic_type, topic in found.items()}
+        self._partitions |= {topic_type: len(topic.ranges) for topic_type, topic in found.items()}
         new = {
             topic_type: [
                 each._replace(start=max(each.start, self._ends.get((each.topic, each.partition), 0)))
@@ -436,8 +433,7 @@ class GroupFold:
     ) -> None:
         self.group = group
         self.fold = FOLDS[topic_type](group)
-        if topic_type is not TopicType.CONFIG:
-            self.fold.places.partitions = partitions
+        self.fold.places.partitions = partitions
         is_own = worker is not None and group is not None and group == worker.cluster_group_id
         self.seals = worker.seals(topic_type) if worker is not None and is_own else None
         self.is_sealed = False
@@ -596,10 +592,8 @@ class TopicFold:
             others=self._folds.others + beyond,
             unrecognized=self._folds.unrecognized,
         )
-        places = (
-            {} if self._topic_type is TopicType.CONFIG else {group: each.fold.places for group, each in folds.items()}
-        )
-        contents.several = {group: len(found) for group, each in places.items() if (found := each.in_several())}
+        several = {group: len(each.fold.places.in_several()) for group, each in folds.items()}
+        contents.several = {group: count for group, count in several.items() if count}
         contents.notes += [
             f"{self._topic}: {keys_in_several(count, shown_group(group))}" for group, count in contents.several.items()
         ]

@@ -35,6 +35,7 @@ from connect_share.model.keys import (
     task_id_of,
     to_int32,
 )
+from connect_share.model.places import KeyPlaces
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
 
 
@@ -184,7 +185,7 @@ class ConfigFold:
     """
 
     def __init__(self, cluster_group_id: ClusterGroupId | None = None) -> None:
-        self.places: None = None  # a config topic has one partition
+        self.places = KeyPlaces()  # of no key: a config topic has one partition
         self.skipped: Counter[SkipKind] = Counter()
         self.own_records = 0
         self._group = cluster_group_id

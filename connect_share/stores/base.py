@@ -183,8 +183,8 @@ class Fold(Protocol):
     skipped: Counter[SkipKind]
 
     @property
-    def places(self) -> KeyPlaces | None:
-        """Where the keys have records, on topics with several partitions."""
+    def places(self) -> KeyPlaces:
+        """Where the keys have records, on topics with several partitions; else nothing."""
 
     def saved(self) -> Any:
         """Return the state as plain values for JSON."""
@@ -386,11 +386,8 @@ class KafkaTopicBasedBackingStore(ABC):
 
     def _other_places(self, key: bytes) -> list[int]:
         """Return where else than murmur2 says a wire key has to be written now: see :meth:`KeyPlaces.others`."""
-        places = self._fold.places
         with self._state_lock:
-            if places is None:
-                return []
-            return places.others(key[len(self._key_prefix) :], key, time.time_ns() // 1_000_000)
+            return self._fold.places.others(key[len(self._key_prefix) :], key, time.time_ns() // 1_000_000)
 
     def _send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
         """Send one record under a wire key, sealed where values are; every failure ends up in the future."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from connect_share.console import Command, Output, Parser, Preview, ProgressLine, Result, Steps, seconds
 from connect_share.kafka.create import FENCE
+from connect_share.model.records import TopicType
 from migrator.bystanders import BystanderGroup, BystanderReport, BystanderVerdict, check_bystanders
 from migrator.cli.options import ENGINES, NOTHING_WRITTEN, add_evidence, add_plan, continues
 from migrator.cutover import (
@@ -26,7 +27,7 @@ from migrator.cutover import (
     used_since,
 )
 from migrator.report import evidence_of
-from migrator.run import Manifest, MigrationRun, SourceFence, locked_run
+from migrator.run import MigrationRun, SourceFence, locked_run
 from migrator.verify.equality import Verification
 from migrator.verify.verification import verify_plan
 
@@ -142,14 +143,8 @@ def _cutover(arguments: argparse.Namespace, _: Output) -> Steps:
         evidence.verification = result.verification
     sealed = result.manifest.sealed
     done = "the source was not sealed" if sealed is None else f"sealed with {sealed.records} records"
-    yield Result(
-        _result_json(run, result),
-        [
-            f"both sides are equal, {result.fenced} transactional ids fenced, {done}",
-            *_done_lines(result.manifest),
-            "start the new workers now",
-        ],
-    )
+    done = f"both sides are equal, {result.fenced} transactional ids fenced, {done}"
+    yield _result(run, result, done, "start the new workers now")
 
 
 def _seal(arguments: argparse.Namespace, _: Output) -> Steps:
@@ -160,16 +155,9 @@ def _seal(arguments: argparse.Namespace, _: Output) -> Steps:
         yield Preview(_cutover_lines(shown), _preview_json(shown), "seal?")
         with evidence_of(run, arguments.evidence, "seal"), ProgressLine(sys.stderr) as progress:
             result = seal_plan(run, arguments.seal, progress)
-    sealed = result.manifest.sealed
-    records = 0 if sealed is None else sealed.records
-    yield Result(
-        _result_json(run, result),
-        [
-            f"{result.fenced} transactional ids fenced, sealed with {records} records",
-            *_done_lines(result.manifest),
-            "do not start the old workers any more",
-        ],
-    )
+    records = 0 if result.manifest.sealed is None else result.manifest.sealed.records
+    done = f"{result.fenced} transactional ids fenced, sealed with {records} records"
+    yield _result(run, result, done, "do not start the old workers any more")
 
 
 def _cutover_lines(shown: CutoverPreview) -> list[str]:
@@ -205,11 +193,19 @@ def _alive(count: int, *, same: bool) -> str:
     return f"{count} worker(s) alive, {'make sure that they are the new ones' if same else 'stop them first'}"
 
 
-def _done_lines(manifest: Manifest) -> list[str]:
-    closed = [each.topic for each in manifest.fences if each.objection is None]
-    opened = [each for each in manifest.fences if each.objection is not None]
-    done = [f"{topic} is closed: old workers end before they join their group" for topic in closed]
-    return done + _fence_lines(opened)
+def _result(run: MigrationRun, result: CutoverResult, done: str, then: str) -> Result:
+    """Return what a cut-over or a seal has done, between these lines what is closed to old workers."""
+    fences = result.manifest.fences
+    opened = [each for each in fences if each.objection is not None]
+    end = "is closed: old workers end before they join their group"
+    closed = [f"{each.topic} {end}" for each in fences if each not in opened]
+    members = {
+        "dry_run": False,
+        "manifest_file": str(run.manifest_path),
+        "manifest": result.manifest.model_dump(mode="json"),
+        "fenced": result.fenced,
+    }
+    return Result(members, [done, *closed, *_fence_lines(opened), then])
 
 
 def _preview_json(shown: CutoverPreview) -> dict[str, object]:
@@ -221,16 +217,6 @@ def _preview_json(shown: CutoverPreview) -> dict[str, object]:
         "connectors": list(shown.connectors),
         "transactional_ids": list(shown.transactional_ids),
         "fences": [fence.model_dump(mode="json") for fence in shown.fences],
-    }
-
-
-def _result_json(run: MigrationRun, result: CutoverResult) -> dict[str, object]:
-    """Return what a cut-over or a seal has done, as JSON."""
-    return {
-        "dry_run": False,
-        "manifest_file": str(run.manifest_path),
-        "manifest": result.manifest.model_dump(mode="json"),
-        "fenced": result.fenced,
     }
 
 
@@ -271,20 +257,20 @@ def _rollback(arguments: argparse.Namespace, _: Output) -> Steps:
 def _rollback_lines(found: Rollback) -> list[str]:
     """Return what a rollback removes and what it leaves, by connector."""
     lines = [f"{found.records:,} key(s) whose newest record this plan wrote are removed:"]
-    lines += [
-        f"  {topic_type.value:6}  {'-' if name is None else repr(name)}: {count:,}"
-        for (topic_type, name), count in sorted(found.by_connector.items(), key=str)
-    ]
+    lines += _connector_lines(found.by_connector)
     if found.newer:
-        lines.append(
-            f"{sum(found.newer.values()):,} key(s) were written by others since and stay; needs --although-used:"
-        )
-        lines += [
-            f"  {topic_type.value:6}  {'-' if name is None else repr(name)}: {count:,}"
-            for (topic_type, name), count in sorted(found.newer.items(), key=str)
-        ]
+        count = sum(found.newer.values())
+        lines.append(f"{count:,} key(s) were written by others since and stay; needs --although-used:")
+    lines += _connector_lines(found.newer)
     aborted = ((each.value, count) for each, count in found.aborted.items() if count)
     return lines + [f"  {kind:6}  left out: {count:,} of aborted transactions" for kind, count in aborted]
+
+
+def _connector_lines(counts: Mapping[tuple[TopicType, str | None], int]) -> list[str]:
+    return [
+        f"  {topic_type.value:6}  {'-' if name is None else repr(name)}: {count:,}"
+        for (topic_type, name), count in sorted(counts.items(), key=str)
+    ]
 
 
 def _rollback_json(found: Rollback) -> dict[str, object]:
