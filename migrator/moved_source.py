@@ -47,13 +47,7 @@ _FENCED_AT_ONCE: Final = 8
 
 @dataclass(frozen=True)
 class MovedSource:
-    """A source of a plan that was copied.
-
-    Attributes:
-        index: its place in the plan.
-        plan: what that says of it.
-        worker: the configuration of its workers.
-    """
+    """A source of a plan that was copied, what the plan says of it, and its workers."""
 
     run: MigrationRun
     index: int
@@ -141,8 +135,7 @@ class MovedSource:
         return self._replay(self.copied_ranges(TopicType.CONFIG))
 
     def _replay(self, ranges: Sequence[OffsetRange]) -> ClusterConfigState:
-        group = self.plan.group_id if self.plan.sharing else None
-        return replay_config(self.read(TopicType.CONFIG, ranges), group)
+        return replay_config(self.read(TopicType.CONFIG, ranges), self.plan.space)
 
     def target_states(self) -> dict[str, TargetState]:
         """Return the connectors that were moved, with the target states that were copied."""

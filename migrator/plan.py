@@ -108,9 +108,7 @@ class SourceCluster(PlanPart):
 
     Attributes:
         worker_config_file: path of its worker file, absolute or from the plan's folder.
-        group_id: its ``group.id``.
         sharing: its topics are shared: only the keys under its own prefix are its own.
-        kafka_cluster_id: id of the Kafka cluster that holds its topics.
         cluster_group_id: the prefix its records get; ``None`` gives them plain keys.
         only_connectors: exact names of the connectors that are moved; ``None`` moves the whole cluster.
         destination_worker_config_file: path of the worker file used for writing, likewise.

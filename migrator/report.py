@@ -63,7 +63,6 @@ class CommandRun(BaseModel):
         command: its word, such as ``apply``.
         outcome: ``done``, ``interrupted``, ``differences found``, or the error's name.
         operator: who ran it: the name of the user of the system.
-        host: where.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -110,12 +109,8 @@ def evidence_of(run: MigrationRun, folder: Path | None, command: str) -> Iterato
     """Write the evidence of a command when it ends, failures included; existing files are brought up to date.
 
     A command that was refused before anything was done leaves none. If the command failed, its own error is raised, even
-    if the evidence cannot be written.
-
-    Args:
-        run: the plan.
-        folder: where; by default beside the plan. An existing folder keeps its mode, a new one is 0700.
-        command: for the list of runs.
+    if the evidence cannot be written. The folder is beside the plan by default; one that is there keeps its mode, a new one
+    is 0700.
 
     Raises:
         PlanFileError: an earlier file cannot be read, the folder belongs to another plan, which is refused before the

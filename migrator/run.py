@@ -225,9 +225,6 @@ class MigrationRun:
     """One plan, the worker files that it names and its manifest.
 
     Attributes:
-        plan_path: the plan file.
-        plan_text: its text as it was read.
-        plan: the same, parsed.
         workers: of the sources, in the order of the plan.
         destinations: for each source the worker of its destination.
         manifest: what was done with the plan so far; ``None``: nothing.

@@ -123,12 +123,7 @@ def change_fence(
 ) -> None:
     """Put a fence up, or put back what it has replaced; may be repeated.
 
-    Args:
-        workers: that reach the topic.
-        sides: for each group its worker's place among them, its prefix, and whether its values are sealed.
-        topic: the config topic.
-        moved: what the record says.
-        up: whether it is put up.
+    ``sides``: for each group its worker's place among ``workers``, its prefix, and whether its values are sealed.
     """
     records = []
     for index, prefix, sealed in sides:

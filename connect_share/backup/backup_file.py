@@ -137,7 +137,6 @@ class BackupFile(BaseModel):
         file: its name; it lies beside the plan.
         topics: how many records of each topic are in it.
         sha256: of the file's bytes.
-        seconds: what it took.
         left_out: by topic: records of its groups that are not moved and could not be carried whole.
     """
 

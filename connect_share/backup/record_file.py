@@ -248,7 +248,6 @@ class RecordFile:
 
     Attributes:
         about: what the writer said of it.
-        records: how many records it holds.
         sections: how many each section has.
 
     Raises:

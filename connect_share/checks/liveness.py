@@ -47,14 +47,10 @@ def live_workers(
     others: Iterable[str],
     plain_group_id: str | None,
 ) -> LiveWorkers:
-    """Return the live workers of a group.
+    """Return the live workers of a group; ``members`` are worker ids by Connect group, ``None`` for unreadable ones.
 
-    Args:
-        state: of the group.
-        members: worker ids by id of the Connect group, ``None`` for those that cannot be read.
-        others: ids of all groups on the topics.
-        plain_group_id: of the cluster with plain keys, whose records do not say it. Without it, that is the group that is
-            none of ``others``, and to which a worker in the statuses belongs.
+    The records of the cluster with plain keys do not say its ``plain_group_id``. Without it, that is the group that is none
+    of the ``others`` on the topics, and to which a worker in the statuses belongs.
     """
     group_id = plain_group_id if state.group is None else str(state.group)
     if group_id is not None:

@@ -248,15 +248,7 @@ class Reading:
         every_group: bool = False,
         unshown: Collection[KeyKind] = (),
     ) -> None:
-        """Read nothing yet.
-
-        Args:
-            arguments: of the command line.
-            needed: topics without which there is nothing to show.
-            also: others of use.
-            every_group: is the default.
-            unshown: kinds of records that are not shown.
-        """
+        """Read nothing yet; without the topics ``needed`` there is nothing to show, ``also`` are others of use."""
         self.topic_set = topic_set_of(arguments, needed)
         self._timeout_s: float = arguments.timeout
         self._wanted = [each for each in dict.fromkeys((*needed, *also)) if each in self.topic_set.topics]

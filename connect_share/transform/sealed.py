@@ -138,9 +138,7 @@ class Opener:
     def written_ms(self, original: bytes, timestamp_ms: int) -> int:
         """Return when the newest value of an original key was written, as far as it was read.
 
-        Args:
-            original: the key.
-            timestamp_ms: of its record; it counts for a value that was not sealed, but not if it lies in the future.
+        The timestamp of its record counts for a value that was not sealed, but not if it lies in the future.
         """
         known_ms = None if self._seals is None else self._seals.freshness.newest_ms(self._prefix + original)
         return min(max(timestamp_ms, 0), int(time.time() * 1000)) if known_ms is None else known_ms

@@ -46,10 +46,8 @@ class SliceEvidence(PlanPart):
     """The result of copying one slice; one per source partition, never per record.
 
     Attributes:
-        slice_name: ``CopySlice.name``.
         first_offset: of the first record read, ``None`` when there was none.
         last_offset: of the last record read.
-        read: records read.
         written: records acknowledged by this and, for a repeated task, by earlier attempts.
         found_present: how many of those an earlier attempt of the same task had written.
         tombstones: how many of the written have no value.

@@ -450,15 +450,9 @@ def compare_states(
 ) -> list[StateDifference]:
     """Fold the records of one topic on both sides and compare the states of workers.
 
-    Records may come in any order of partitions, in log order within each; each side is read once.
-
-    Args:
-        topic_type: which of the three topics.
-        source: records of the source topic, as its worker reads them.
-        destination: records of the shared topic, those of other groups included.
-        cluster_group_id: the group at the destination; ``None`` for plain keys.
-        source_cluster_group_id: the group at the source; ``None`` for plain keys.
-        partitions: of the source topic; of a key in several of them with equal times, the place of murmur2 decides.
+    Records may come in any order of partitions, in log order within each; each side is read once, those of other groups at
+    the destination included. A group that is ``None`` has plain keys. ``partitions``: of the source topic; of a key in
+    several of them with equal times, the place of murmur2 decides.
     """
     here = None if cluster_group_id is None else ClusterGroupId(cluster_group_id)
     there = None if source_cluster_group_id is None else ClusterGroupId(source_cluster_group_id)

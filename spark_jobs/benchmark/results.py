@@ -40,13 +40,11 @@ class Scenario(_Part):
 
     Attributes:
         name: stable, such as ``kip`` or ``groups-100``; a resumed run looks it up.
-        title: for people.
         series: the curve it belongs to, such as ``groups``, ``records``, ``record-size``; ``kip`` for the KIP's table.
         config_bytes, status_bytes, offset_bytes: keys and values of all records together.
         partitions: of the topics ``config``, ``status``, ``offset``.
         shared: all groups on one set of topics; ``False``: the group alone on dedicated topics.
         compacted: the cleaner has been over them; ``False``: superseded records are still there.
-        compression: of the record batches.
         transactions: the records were written in transactions and are read committed, past their markers.
         source_partitions: of each connector: how many keys it has on the offset topic.
     """
@@ -100,7 +98,6 @@ class Starts(_Part):
             that start one after the other, from the begin of each.
         cpu_seconds: of the process while it started.
         peak_bytes: memory of the process at its highest minus before the start.
-        size: what was read.
     """
 
     scenario: str
@@ -118,7 +115,6 @@ class Storm(_Part):
     """Many workers that start at once: each a process of its own, or a Spark task.
 
     Attributes:
-        starts: how many.
         at_once: how many run at the same time; 1 is one after another.
         seconds: each start's, from when its task began. Above the number of processors this is queueing, not latency.
         wall_seconds: from the first start's begin to the last one's end.

@@ -113,8 +113,6 @@ class Suite:
     Attributes:
         runs: on every scenario those of its own contenders that are here.
         connection: to the cluster; topics of its own are made there and deleted.
-        folder: for worker files.
-        progress: reports how far it is.
         result: what there is already, and then all.
         file: is written after each part.
         storms: numbers of starts; on the first scenario with shared topics.
