@@ -23,7 +23,7 @@ from connect_share.sealing import TopicSeals
 from connect_share.transform.rules import PLAIN_KEYS
 from connect_share.worker_config import WorkerConfig, common_isolation
 from migrator.copy.copy_job import marker
-from migrator.plan import MigrationPlan
+from migrator.plan import MigrationPlan, key_spaces
 from migrator.run import MigrationRun, SourceFence
 
 
@@ -54,12 +54,9 @@ def fences_of(plan: MigrationPlan, workers: Sequence[WorkerConfig]) -> tuple[Sou
 def _without_settings(plan: MigrationPlan, worker: WorkerConfig, topic: str, indexes: Sequence[int]) -> SourceFence:
     """Return which of the sources on a topic leave nothing there, and why the topic is still used; ``None``: it is not."""
     connectors, fences = _use(worker, topic)
-    moved: dict[ClusterGroupId | None, set[str] | None] = {}
-    for source in (plan.sources[index] for index in indexes):
-        space, known = source.space, moved.get(source.space, set())
-        moved[space] = None if known is None or source.only_connectors is None else known | {*source.only_connectors}
+    moved = key_spaces((plan.sources[each].space, plan.sources[each].only_connectors) for each in indexes)
     staying = {
-        space for space, only in moved.items() if only is not None and connectors.get(space, set()) - {"", *only}
+        space for space, names in connectors.items() if (only := moved.get(space)) is not None and names - {"", *only}
     }
     others = sorted(PLAIN_KEYS if each is None else each for each in connectors.keys() - moved.keys() - fences.keys())
     objection = None

@@ -17,10 +17,9 @@ from typing import Final
 from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity, errors_first, findings_result, of_group
 from connect_share.checks.worker_file import CheckedFile, worker_finding
-from connect_share.console import Group, Output, Parser, Result, group_order, plural, shown_group
+from connect_share.console import Group, Output, Parser, Result, named_groups, plural
 from connect_share.console.options import add_topics, topic_set_of
 from connect_share.contents.groups import Contents, Newest, SealCount, SealKind, TopicContents, ids_text, read_topics
-from connect_share.errors import listed
 from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY, SEALING_PROPERTY, Refusal, SealingMode
 from connect_share.worker_config import WorkerConfig
@@ -145,7 +144,6 @@ def _differences(one: WorkerConfig, two: WorkerConfig) -> Iterator[tuple[Severit
 
 
 _SHOWN_PLACES: Final = 3
-_SHOWN_GROUPS: Final = 20
 _MANY_VALUES: Final = 2**31
 """Half of what a key may seal with random IVs. Source: NIST SP 800-38D, 8.3."""
 _NOT_OWN: Final = (Refusal.FORGED, Refusal.MALFORMED, Refusal.REPLAYED)
@@ -167,8 +165,7 @@ def _check_sealing(arguments: argparse.Namespace, out: Output) -> Result:
     only = None if group is None or arguments.all_groups_sealed else (group,)
     contents = read_topics(topic_set, list(topic_set.topics), groups=only, timeout_s=arguments.timeout)
     for topic in contents.topics.values():
-        for note in topic.notes:
-            out.note(note)
+        out.note(*topic.notes)
     findings = find(contents, worker, arguments.worker_config, all_groups_sealed=arguments.all_groups_sealed)
     return findings_result(findings, _names(contents), {"values_at_most": _values_at_most(contents)})
 
@@ -304,7 +301,7 @@ def _plain_beside_sealed(contents: Contents, groups: Sequence[Group]) -> Iterato
                 "sealing-plain-beside-sealed",
                 Severity.WARNING,
                 topic.topic,
-                f"plain values, as the newest of their keys, of groups that have sealed ones, too: {_shown(mixed)}",
+                f"plain values, as the newest of their keys, of groups that have sealed ones, too: {named_groups(mixed)}",
                 "such a value is of before the group was sealed, or of another writer. Without keys it is known which values "
                 "claim to be sealed, and not who sealed them",
                 "run this with the worker file of the group, which opens its values",
@@ -326,7 +323,7 @@ def _plain_groups(contents: Contents) -> Iterator[Finding]:
             "sealing-plain-groups",
             Severity.ERROR,
             _names(contents),
-            f"nothing of {plural(len(plain), 'group')} is sealed: {_shown(plain)}"
+            f"nothing of {plural(len(plain), 'group')} is sealed: {named_groups(plain)}"
             + (f"; {plural(beyond, 'record')} of further groups not checked" if beyond else ""),
             "all groups on these topics are to be sealed; who may write there controls a plain group, and who may read there "
             "sees its values",
@@ -351,10 +348,6 @@ def _many_values(contents: Contents, at_most: int) -> Finding:
         "a key may seal 4,294,967,296 values at most: the IVs are random, and two that are the same break it",
         "change the key of each group that writes much; what the topics tell does not change by that",
     )
-
-
-def _shown(groups: Sequence[Group]) -> str:
-    return listed(map(shown_group, sorted(groups, key=group_order)), _SHOWN_GROUPS)
 
 
 CHECK: Final = Check(

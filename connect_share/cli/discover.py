@@ -82,8 +82,7 @@ def _discover(arguments: argparse.Namespace, out: Output) -> Result:
             notes.append(f"whether workers live is not known: {error}")
         discovered = survey(admin, reader, most=arguments.most_records, members=members)
     discovered.notes += notes
-    for note in discovered.notes:
-        out.note(note)
+    out.note(*discovered.notes)
     result = members_of(discovered)
     return Result(result, _lines(discovered, result))
 

@@ -290,8 +290,7 @@ class Reading:
                 f"there is no group {' and no group '.join(sorted(map(shown_group, unknown)))} in "
                 f"{', '.join(self.topic_set.topics.values())}; there are: {named_groups(there)}"
             )
-        for note in contents.notes():
-            out.note(note)
+        out.note(*contents.notes())
         return contents
 
     def once(self, out: Output) -> Contents:

@@ -56,8 +56,7 @@ def _usage(arguments: argparse.Namespace, out: Output) -> Result:
     """Return the usage of all groups."""
     topic_set = topic_set_of(arguments, tuple(TopicType))
     plan = CountPlan.of(topic_set, timeout_s=arguments.timeout)
-    for note in plan.notes:
-        out.note(note)
+    out.note(*plan.notes)
     profiled = count_topics(plan, out)
     found = measured_usage(
         plan,

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from connect_share.errors import ConfigError, UsageError
+from connect_share.errors import ConfigError, UsageError, listed
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import TopicType
 from connect_share.worker_config import TopicSet
@@ -255,8 +255,7 @@ def shown_group(group: Group) -> str:
 
 def named_groups(groups: Sequence[Group]) -> str:
     """Return the names of groups for people, the first ones of many."""
-    more = f" and {len(groups) - _NAMED_GROUPS} more" if len(groups) > _NAMED_GROUPS else ""
-    return (", ".join(map(shown_group, groups[:_NAMED_GROUPS])) or "none") + more
+    return listed(map(shown_group, groups), _NAMED_GROUPS) or "none"
 
 
 def group_order(group: Group) -> tuple[bool, str]:

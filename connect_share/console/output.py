@@ -229,8 +229,7 @@ class Output:
                     self.lines(line)
             if result.title is not None:
                 self.note(result.title)
-        for note in result.notes:
-            self.note(note)
+        self.note(*result.notes)
         return result.code
 
     def show_again(self, result: Result) -> None:
@@ -239,8 +238,7 @@ class Output:
             self.json(result.members, bare=result.bare, on_one_line=True)
         else:
             self._redraw(result.title or "", *(line for line in result.lines if isinstance(line, Table)))
-        for note in result.notes:
-            self.note(note)
+        self.note(*result.notes)
 
     def _redraw(self, title: str, found: Table) -> None:
         headers, rows, spare = found
@@ -258,9 +256,10 @@ class Output:
         for line in lines:
             self._print(printable(line), self._stdout)
 
-    def note(self, text: str) -> None:
-        """Print something that is not the result."""
-        self._print(f"{self._program}: {printable(text)}", self._stderr)
+    def note(self, *texts: str) -> None:
+        """Print what is not the result."""
+        for text in texts:
+            self._print(f"{self._program}: {printable(text)}", self._stderr)
 
     def error(self, error: ConnectShareError) -> int:
         """Print an error in the form asked for; return the exit code."""

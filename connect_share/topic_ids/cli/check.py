@@ -111,8 +111,7 @@ def compared(arguments: argparse.Namespace, out: Output, local: ScannedBroker | 
     if arguments.zookeeper_config is not None and arguments.zookeeper is None:
         raise UsageError("--zookeeper-config goes with --zookeeper")
     found = compare(scans_of(arguments, out, local), authority_of(arguments, out))
-    for note in found.notes:
-        out.note(note)
+    out.note(*found.notes)
     return found
 
 
