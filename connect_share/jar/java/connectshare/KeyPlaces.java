@@ -65,12 +65,10 @@ final class KeyPlaces {
         place.timeMs = timeMs;
         place.value = record.value();
         Place counts = first;
-        boolean lives = first.value != null;
         for (Place other = first.next; other != null; other = other.next) {
-            lives |= other.value != null;
             counts = precedes(other, counts, read) ? other : counts;
         }
-        if (lives) {
+        if (counts.value != null) {
             living.put(key, first);
         } else {
             living.remove(key);

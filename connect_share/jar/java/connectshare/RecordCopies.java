@@ -3,6 +3,7 @@ package connectshare;
 import java.lang.reflect.Constructor;
 import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -38,13 +39,9 @@ final class RecordCopies {
         }
         RECORD = record;
         RECORDS_WITH_OFFSETS = constructor(ConsumerRecords.class, Map.class, Map.class);
-        Method nextOffsets = null;
-        try {
-            nextOffsets = ConsumerRecords.class.getMethod("nextOffsets");
-        } catch (NoSuchMethodException before40) {
-            // Then the class has no such constructor either.
-        }
-        NEXT_OFFSETS = nextOffsets;
+        // From the same version on as the constructor.
+        NEXT_OFFSETS = Arrays.stream(ConsumerRecords.class.getMethods())
+            .filter(method -> method.getName().equals("nextOffsets")).findFirst().orElse(null);
     }
 
     /** Loads this class, and fails if the client is of an unknown kind. */

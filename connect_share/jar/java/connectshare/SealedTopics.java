@@ -89,11 +89,6 @@ final class SealedTopics {
     final class Reader {
         private final long starter = Thread.currentThread().getId();
         private final Map<ByteBuffer, Long> newest = new HashMap<>();
-        private final KeyPlaces places;
-
-        Reader(KeyPlaces places) {
-            this.places = places;
-        }
 
         /** Whether a topic is still read for the first time. */
         boolean isStarting() {
@@ -107,7 +102,7 @@ final class SealedTopics {
          * @throws KeysMissing a key is missing: the group would look as if it had no connectors
          */
         ConsumerRecord<Object, Object> accepted(
-                TopicType type, ConsumerRecord<Object, Object> record, Object original, TopicCounters counters)
+                TopicType type, ConsumerRecord<Object, Object> record, Object original, KeyPlaces places, TopicCounters counters)
                 throws GeneralSecurityException, ReflectiveOperationException, KeysMissing {
             boolean sealed = record.value() instanceof byte[] && Seal.isSealed((byte[]) record.value());
             if (seal == null && type == TopicType.CONFIG) {

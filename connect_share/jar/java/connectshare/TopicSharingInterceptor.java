@@ -1,8 +1,8 @@
 package connectshare;
 
 import connectshare.GroupKeys.TopicType;
-import java.io.InputStream;
 import java.security.GeneralSecurityException;
+import java.io.InputStream;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -35,14 +35,15 @@ public final class TopicSharingInterceptor
     /** Name of this class as worker files have it. */
     static final String NAME = "connectshare.TopicSharingInterceptor";
 
-    Sharing sharing;
+    private Sharing sharing;
     // Stays when the client is closed: not even then does a plain key pass.
     private boolean ofWorker;
     private boolean acquired;
     private Latch latch = Latch.ofClient("this client");
     // Null where sharing is off: no topic is known then.
-    SealedTopics.Reader reader;
+    private SealedTopics.Reader reader;
     private MovedGroup moved;
+    KeyPlaces places;
 
     /** Version of this jar. */
     static String version() {
@@ -76,7 +77,8 @@ public final class TopicSharingInterceptor
             latch = Latch.ofClient("this client of a connector");
         }
         moved = sharing.keys == null ? null : new MovedGroup(properties, sharing.keys.prefixed(MovedGroup.KEY));
-        reader = sharing.sealed == null ? null : sharing.sealed.new Reader(new KeyPlaces(moved::partitions));
+        reader = sharing.sealed == null ? null : sharing.sealed.new Reader();
+        places = sharing.keys == null ? null : new KeyPlaces(moved::partitions);
     }
 
     @Override
@@ -101,10 +103,9 @@ public final class TopicSharingInterceptor
                 + described(type, record.key()) + "; this jar may be older than the worker", null);
         }
         Object value = sealed(type, key, record.value());
-        ProducerRecord<Object, Object> sent = new ProducerRecord<>(
-            record.topic(), record.partition(), record.timestamp(), key, value, record.headers());
         sharing.counters(record.topic()).rewritten.increment();
-        return sent;
+        return new ProducerRecord<>(
+            record.topic(), record.partition(), record.timestamp(), key, value, record.headers());
     }
 
     private Object sealed(TopicType type, Object key, Object value) {
@@ -182,7 +183,7 @@ public final class TopicSharingInterceptor
                 foreign++;
                 continue;
             }
-            ConsumerRecord<Object, Object> accepted = reader.accepted(type, record, original, counters);
+            ConsumerRecord<Object, Object> accepted = reader.accepted(type, record, original, places, counters);
             if (accepted != null) {
                 kept.add(accepted);
                 if (type == TopicType.CONFIG) {

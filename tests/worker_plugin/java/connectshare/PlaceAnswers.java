@@ -35,7 +35,7 @@ final class PlaceAnswers {
         byte[] value = null;
         try (Worker worker = new Worker("group.id", "g", "connect.management.topic.sharing.encryption.keys", one.get("keys").textValue())) {
             TopicSharingInterceptor client = worker.first;
-            client.reader = client.sharing.sealed.new Reader(new KeyPlaces(topic -> one.get("partitions").intValue()));
+            client.places = new KeyPlaces(topic -> one.get("partitions").intValue());
             List<ConsumerRecord<Object, Object>> polled = new ArrayList<>();
             for (int at = 1; at <= one.get("records").size(); at++) {
                 polled.add(read(one.get("topic").textValue(), one.get("records").get(at - 1)));
