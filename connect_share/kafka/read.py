@@ -552,7 +552,7 @@ def topic_ranges(admin: Admin, topic_set: TopicSet, wanted: Collection[TopicType
             if ends[place] < end:
                 notes.append(
                     f"an open transaction holds back the end of {topic}[{place[1]}]: read up to offset {ends[place]} of "
-                    f"{end}; -X isolation.level=read_uncommitted shows all"
+                    f"{end}; get with -B {admin.bootstrap_servers} --{topic_type.value}-storage-topic {topic} shows all"
                 )
                 notes += owners_of_open(admin, topic_set.settings, place, client_id=CONSOLE_CLIENT_ID)
         if topic_type is TopicType.CONFIG and len(partitions) != 1:
