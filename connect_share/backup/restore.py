@@ -498,10 +498,9 @@ def _restore(arguments: argparse.Namespace, _: Output) -> Steps:
     with ProgressLine(sys.stderr) as progress:
         restore = prepare_restore(arguments.file, arguments.destination, request, progress)
         preview = restore.preview(progress)
-    aborted, texts = restore.stopped.aborted()
-    lines = [*_lines(restore, preview), *texts, *(("", "dry run: nothing was written") if arguments.dry_run else ())]
-    members = {**_members(restore, preview), "aborted": aborted}
-    yield Preview(lines, members, "put these back?")
+    lines = [*_lines(restore, preview), *(("", "dry run: nothing was written") if arguments.dry_run else ())]
+    members = _members(restore, preview)
+    yield Preview(lines, members, "put these back?", aborted=restore.stopped.aborted())
     with ProgressLine(sys.stderr) as progress:
         done = restore.write(progress)
         restore.verify(progress)

@@ -190,16 +190,15 @@ class StoppedGroup:
                 places.take(hash_of(original), record)
             yield record
 
-    def aborted(self) -> tuple[dict[str, int], list[str]]:
-        """Return, by topic, how many records the group's workers leave out as aborted; and the same for people."""
+    def aborted(self) -> dict[TopicType, int]:
+        """Return how many records of the group its workers leave out as aborted."""
         with admin_of(self.worker) as admin:
             found = self._facts(admin)
         counts = {}
         for topic_type, topic in found.items():
             isolation, takes = self.worker.isolation_of(self.group, topic_type), partial(self.is_own, topic_type)
-            counts[topic_type.value] = count_aborted(self.worker, topic.ranges(), isolation, takes)
-        texts = (f"  {kind:6}  left out: {count:,} of aborted transactions" for kind, count in counts.items() if count)
-        return counts, [*texts]
+            counts[topic_type] = count_aborted(self.worker, topic.ranges(), isolation, takes)
+        return counts
 
     def back_up(
         self,

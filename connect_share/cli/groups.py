@@ -61,11 +61,11 @@ def _delete_group(arguments: argparse.Namespace, _: Output) -> Steps:
     deletion = GroupDeletion.of(arguments.worker_config, arguments.group)
     with ProgressLine(sys.stderr) as progress:
         topics = deletion.look(progress)
-    aborted, texts = deletion.stopped.aborted()
-    members = {**_deletion_members(deletion, topics), "aborted": aborted}
+    members = _deletion_members(deletion, topics)
     due = any(topic.due for topic in topics.values())
     if due or arguments.dry_run:
-        yield Preview([*_deletion_lines(deletion, topics), *texts], members, "remove these?")
+        aborted = deletion.stopped.aborted()
+        yield Preview(_deletion_lines(deletion, topics), members, "remove these?", aborted=aborted)
     backup = None
     counts = {"removed": 0, "others": 0, "others_wrote": 0}
     if due:
@@ -120,11 +120,11 @@ def _repair(noun: str, arguments: argparse.Namespace, _: Output) -> Steps:
     repair = Repair(WorkerConfig.from_file(arguments.worker_config), plan)
     with ProgressLine(sys.stderr) as progress:
         mending = repair.look(progress).mending
-    aborted, texts = repair.stopped.aborted()
-    members = {**_repair_members(repair, mending), "aborted": aborted}
+    members = _repair_members(repair, mending)
     backup: Path | None = None
     if arguments.dry_run or mending.records:
-        yield Preview([*_repair_lines(noun, repair, mending), *texts], members, "write these?")
+        lines = _repair_lines(noun, repair, mending)
+        yield Preview(lines, members, "write these?", aborted=repair.stopped.aborted())
         backup = arguments.backup or new_backup_path(arguments.worker_config, f"{arguments.worker_config.stem}.repair")
         with ProgressLine(sys.stderr) as progress:
             mending = repair.write(backup, progress).before.mending

@@ -31,6 +31,7 @@ from connect_share.console.options import (
 from connect_share.console.output import Output, Result, printable, unwritable
 from connect_share.errors import ConnectShareError
 from connect_share.kafka.callbacks import is_in_callback
+from connect_share.model.records import TopicType
 from connect_share.worker_config.worker import profile_in_use
 
 NOTHING_CHANGED: Final = "nothing was changed; run the same command again"
@@ -46,12 +47,14 @@ class Preview:
         members: of the JSON object of ``--dry-run``.
         question: without the choice.
         refusal: raised instead of asking.
+        aborted: by topic, how many records are left out because the group's workers do not see them.
     """
 
     lines: Sequence[str]
     members: Mapping[str, Any] = field(repr=False)
     question: str
     refusal: ConnectShareError | None = None
+    aborted: Mapping[TopicType, int] = field(default_factory=dict)
 
 
 Steps = Generator[Preview | Result, None, None]
@@ -257,9 +260,12 @@ def run_command(command: Command, arguments: argparse.Namespace, out: Output) ->
 
 def _ended_by(preview: Preview, arguments: argparse.Namespace, out: Output) -> int | None:
     """Show a preview, and ask unless ``--yes`` was given; return the exit code of a command that ends here."""
+    counts = {topic_type.value: count for topic_type, count in preview.aborted.items()}
+    texts = (f"  {kind:6}  left out: {count:,} of aborted transactions" for kind, count in counts.items() if count)
+    lines, members = [*preview.lines, *texts], {"aborted": counts} if counts else {}
     if arguments.dry_run:
-        return out.show(Result({"dry_run": True, **preview.members}, preview.lines))
-    Output(out.command, stdout=sys.stderr).lines(*preview.lines)
+        return out.show(Result({"dry_run": True, **preview.members, **members}, lines))
+    Output(out.command, stdout=sys.stderr).lines(*lines)
     if preview.refusal is not None:
         raise preview.refusal
     return None if arguments.yes or confirmed(preview.question, otherwise=NEEDS_YES) else 1

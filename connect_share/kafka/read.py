@@ -64,31 +64,6 @@ _BULK_SETTINGS: Final[Mapping[str, str]] = {
 }
 
 
-def read_ranges(
-    settings: ClientSettings,
-    ranges: Sequence[OffsetRange],
-    *,
-    isolation: Isolation,
-    client_id: str,
-    idle_timeout_s: float = IDLE_TIMEOUT_S,
-    with_headers: bool = False,
-) -> Iterator[Record]:
-    """Yield the records of half-open ranges, in offset order within each partition.
-
-    Holes of compaction, markers and (read_committed) aborted records are passed over.
-
-    There is at most one range for each partition; ``idle_timeout_s`` is the longest time without any progress. A caller
-    that only looks at keys and values does without headers.
-
-    Raises:
-        ReadToEndTimeoutError: no progress for so long; a range may go past the log's end, or an open transaction holds.
-        BrokerError: a partition cannot be read, or an offset is not there any more.
-    """
-    taken = to_whole_record if with_headers else to_record
-    for batch in Reader(settings, client_id, isolation).batches(ranges, idle_timeout_s):
-        yield from map(taken, batch)
-
-
 class Reader(NamedTuple):
     """How ranges of topics are read, by a client of its own each time; the settings are secret.
 
@@ -106,10 +81,22 @@ class Reader(NamedTuple):
         return cls(worker.consumer_settings(), worker.client_id(MIGRATE_CLIENT_ID), isolation)
 
     def batches(self, ranges: Sequence[OffsetRange], idle_timeout_s: float = IDLE_TIMEOUT_S) -> Iterator[list[Message]]:
-        """Yield the same records as :func:`read_ranges`, in batches of the client's own messages."""
+        """Yield what half-open ranges hold, at most one of each partition, in offset order within each partition.
+
+        ``idle_timeout_s`` is the longest time without any progress.
+
+        Raises:
+            ReadToEndTimeoutError: no progress for so long: a range goes past the log's end, or a transaction is open.
+            BrokerError: a partition cannot be read, or an offset is not there any more.
+        """
         with RangeReader(self.settings, ranges, isolation=self.isolation, client_id=self.client_id) as reader:
             for batch in reader.batches(idle_timeout_s):
                 yield batch if self.only is None else [each for each in batch if place_of(each) in self.only]
+
+    def records(self, ranges: Sequence[OffsetRange], idle_timeout_s: float = IDLE_TIMEOUT_S) -> Iterator[Record]:
+        """Yield the same as records."""
+        for batch in self.batches(ranges, idle_timeout_s):
+            yield from map(to_whole_record, batch)
 
 
 def place_of(message: Message) -> tuple[str, int, int]:
@@ -445,9 +432,7 @@ def find_open_transactions(
     stable = admin.end_offsets(at, Isolation.READ_COMMITTED, timeout_s=timeout_s)
     # The log is not cleaned from there on, so these are the transactions' own first records.
     first = [OffsetRange(*place, offset, offset + 1) for place, offset in stable.items() if offset < ends[place]]
-    records = read_ranges(
-        settings, first, isolation=Isolation.READ_UNCOMMITTED, client_id=client_id, idle_timeout_s=timeout_s
-    )
+    records = Reader(settings, client_id, Isolation.READ_UNCOMMITTED).records(first, timeout_s)
     found = {record.partition: record for record in records}
     return [_described(each, found.get(each.partition)) for each in first]
 

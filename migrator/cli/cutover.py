@@ -242,7 +242,7 @@ def _rollback(arguments: argparse.Namespace, _: Output) -> Steps:
         with ProgressLine(sys.stderr) as progress:
             found = roll_back(run, dry_run=True, progress=progress)
         refusal = used_since(found) if found.newer and not arguments.although_used else None
-        yield Preview(_rollback_lines(found), _rollback_json(found), "remove these?", refusal)
+        yield Preview(_rollback_lines(found), _rollback_json(found), "remove these?", refusal, found.aborted)
         with evidence_of(run, arguments.evidence, "rollback"), ProgressLine(sys.stderr) as progress:
             found = roll_back(run, although_used=arguments.although_used, progress=progress)
     yield Result(
@@ -261,9 +261,7 @@ def _rollback_lines(found: Rollback) -> list[str]:
     if found.newer:
         count = sum(found.newer.values())
         lines.append(f"{count:,} key(s) were written by others since and stay; needs --although-used:")
-    lines += _connector_lines(found.newer)
-    aborted = ((each.value, count) for each, count in found.aborted.items() if count)
-    return lines + [f"  {kind:6}  left out: {count:,} of aborted transactions" for kind, count in aborted]
+    return lines + _connector_lines(found.newer)
 
 
 def _connector_lines(counts: Mapping[tuple[TopicType, str | None], int]) -> list[str]:
@@ -280,7 +278,6 @@ def _rollback_json(found: Rollback) -> dict[str, object]:
             {"topic_type": topic_type.value, "connector": name, "keys": count}
             for (topic_type, name), count in sorted(found.by_connector.items(), key=str)
         ],
-        "aborted": {topic_type.value: count for topic_type, count in found.aborted.items()},
         "written_since": sum(found.newer.values()),
         "needs_although_used": bool(found.newer),
         "unsealed": found.unsealed,

@@ -24,11 +24,11 @@ def _reseal(arguments: argparse.Namespace, _: Output) -> Steps:
     reseal = Reseal.of(arguments.worker_config, plain=arguments.plain)
     with ProgressLine(sys.stderr) as progress:
         topics = reseal.look(progress)
-    aborted, texts = reseal.stopped.aborted()
     members = {"group": str(reseal.group), "key_id": None if reseal.plain else reseal.keys.sealing_id}
-    before = {"topics": _json(topics), "aborted": aborted}
+    before = {"topics": _json(topics)}
     if arguments.dry_run or any(topic.outgoing for topic in topics.values()):
-        yield Preview([*_preview(reseal, topics), *texts], {**members, **before}, "write these?")
+        aborted = reseal.stopped.aborted()
+        yield Preview(_preview(reseal, topics), {**members, **before}, "write these?", aborted=aborted)
         path = arguments.backup or new_backup_path(arguments.worker_config, f"{arguments.worker_config.stem}.reseal")
         with ProgressLine(sys.stderr) as progress:
             done = reseal.write(path, progress)

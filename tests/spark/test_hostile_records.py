@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from connect_share.kafka.read import read_ranges
+from connect_share.kafka.read import Reader
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.worker_config import Isolation
 from spark_jobs import profile_topics
@@ -32,9 +32,7 @@ def test_hostile_records_are_rows_and_are_profiled(
         ends = admin.end_offsets([(topic, 0) for topic in topics.values()])
     ranges = [OffsetRange(topic, 0, 0, end) for (topic, _), end in ends.items()]
     found = read_kafka(spark, broker.client_settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id="tests")
-    records = read_ranges(
-        broker.client_settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id="tests", with_headers=True
-    )
+    records = Reader(broker.client_settings, "tests", Isolation.READ_UNCOMMITTED).records(ranges)
     assert sorted(rows_of(found)) == sorted(map(row_of, records))
     file = site.worker_file("shared", GROUP, sharing=True)
     capsys.readouterr()

@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from connect_share.kafka import client
-from connect_share.kafka.read import read_ranges
+from connect_share.kafka.read import Reader
 from connect_share.model.records import OffsetRange, Record
 from connect_share.worker_config import Isolation
 from spark_jobs.sources import KAFKA_SOURCE, read_kafka
@@ -71,9 +71,7 @@ def test_both_isolations_give_the_rows_of_the_library(spark: SparkSession, broke
     for isolation in Isolation:
         frame = read_kafka(spark, broker.client_settings, ranges, isolation=isolation, client_id="tests")
         assert frame.schema == KAFKA_SOURCE
-        expected = read_ranges(
-            broker.client_settings, ranges, isolation=isolation, client_id="tests", with_headers=True
-        )
+        expected = Reader(broker.client_settings, "tests", isolation).records(ranges)
         rows = rows_of(frame)
         assert rows == sorted(map(row_of, expected), key=lambda row: (row[1], row[2]))
         counts[isolation] = len(rows)

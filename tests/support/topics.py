@@ -13,7 +13,7 @@ from itertools import islice
 from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.descriptions import NewTopicRequest
-from connect_share.kafka.read import read_ranges
+from connect_share.kafka.read import Reader
 from connect_share.model.records import OffsetRange, Record
 from connect_share.worker_config import ClientSettings, Isolation
 from tests.support.waiting import await_that
@@ -199,7 +199,5 @@ def read_topic(
     at = [(topic, partition.id) for partition in admin.describe_topics([topic])[topic].partitions]
     starts, ends = admin.start_offsets(at), admin.end_offsets(at, up_to)
     ranges = [OffsetRange(*each, starts[each], ends[each]) for each in at]
-    found = read_ranges(
-        settings, ranges, isolation=isolation, client_id="tests", idle_timeout_s=30.0, with_headers=True
-    )
+    found = Reader(settings, "tests", isolation).records(ranges, 30.0)
     return sorted(found, key=lambda record: (record.partition, record.offset))

@@ -16,7 +16,7 @@ from connect_share.errors import (
 )
 from connect_share.kafka.client import TopicPartition
 from connect_share.kafka.facts import TopicFacts, gather_facts
-from connect_share.kafka.read import Reader, read_ranges
+from connect_share.kafka.read import Reader
 from connect_share.log.first_read import StartContext
 from connect_share.model.records import OffsetRange
 from connect_share.worker_config import Isolation
@@ -221,8 +221,8 @@ def facts_of(bench: Any) -> TopicFacts:
 
 
 def read(bench: Any, *ranges: OffsetRange, **options: Any) -> list[tuple[int, int]]:
-    settings: dict[str, Any] = {"isolation": Isolation.READ_UNCOMMITTED, "idle_timeout_s": 30.0} | options
-    records = read_ranges(bench.settings, ranges, client_id=bench.unique, **settings)
+    reader = Reader(bench.settings, bench.unique, options.get("isolation", Isolation.READ_UNCOMMITTED))
+    records = reader.records(ranges, options.get("idle_timeout_s", 30.0))
     return [(record.partition, record.offset) for record in records]
 
 

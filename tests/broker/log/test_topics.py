@@ -26,7 +26,7 @@ from connect_share.errors import (
 from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import TopicSpec, check_cleanup_policy, ensure_topic
-from connect_share.kafka.read import read_ranges
+from connect_share.kafka.read import Reader
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import OffsetRange, TopicType
@@ -189,13 +189,7 @@ def test_not_a_broker(bench: Any, collected: Any, closed_port: str, capfd: pytes
                 call()
             assert closed_port in str(caught.value)
         log.stop()
-    records = read_ranges(
-        settings,
-        [OffsetRange("t", 0, 0, 1)],
-        isolation=Isolation.READ_UNCOMMITTED,
-        client_id=bench.unique,
-        idle_timeout_s=0.5,
-    )
+    records = Reader(settings, bench.unique, Isolation.READ_UNCOMMITTED).records([OffsetRange("t", 0, 0, 1)], 0.5)
     with pytest.raises((BrokerError, ReadToEndTimeoutError)):
         list(records)
     assert capfd.readouterr().err == ""

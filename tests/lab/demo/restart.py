@@ -12,7 +12,7 @@ from typing import TypeVar
 from connect_share.jar import jar_path
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.facts import gather_facts
-from connect_share.kafka.read import read_ranges
+from connect_share.kafka.read import Reader
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import Isolation, WorkerConfig, load_properties
@@ -84,9 +84,7 @@ def look_at_shared_topics(captured: Captured, admin: Admin) -> list[SharedTopic]
     for topic_type in TopicType:
         topic = worker.topic(topic_type)
         ranges = [OffsetRange(topic, partition, 0, end) for partition, end in facts[topic].ends.items()]
-        records = read_ranges(
-            worker.client_settings(), ranges, isolation=Isolation.READ_UNCOMMITTED, client_id=_CLIENT_ID
-        )
+        records = Reader(worker.client_settings(), _CLIENT_ID, Isolation.READ_UNCOMMITTED).records(ranges)
         found.append(count_plain_keys(topic, topic_type, records))
     return found
 
@@ -165,7 +163,7 @@ def _data_state(admin: Admin, captured: Captured) -> DataState:
     topics = sorted({connector.topic for connector in captured.cluster.connectors})
     values: dict[str, list[bytes | None]] = {topic: [] for topic in topics}
     ranges = [OffsetRange(*place, 0, end) for place, end in admin.end_offsets((topic, 0) for topic in topics).items()]
-    for record in read_ranges(settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id=_CLIENT_ID):
+    for record in Reader(settings, _CLIENT_ID, Isolation.READ_UNCOMMITTED).records(ranges):
         values[record.topic].append(record.value)
     found: dict[Place, Sequence[bytes | None]] = {("data topic", topic): values[topic] for topic in topics}
     for connector in captured.cluster.connectors:
