@@ -66,7 +66,7 @@ class FollowedTopic:
         while not self._stopping.is_set():
             try:
                 self._follow()
-            except Exception as error:  # noqa: BLE001 - what is shown would stand still for ever
+            except BaseException as error:  # noqa: BLE001 - what is shown would stand still for ever
                 if not self._stopping.is_set():
                     _log.warning("Reading topic %s begins anew: %s", self.spec.topic, safe_text(error))
             self.lag = None

@@ -6,12 +6,13 @@ import threading
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from connect_share.errors import ConnectShareError, LogFailedError, NotStartedError, StoreClosedError
-from connect_share.kafka.client import Message, to_record
+from connect_share.kafka.client import Deadline, Message, to_record
 from connect_share.kafka.read import Reader
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import STOP_TIMEOUT_S, KeyWatch, RecordFeed, RecordMetadata, RecordSink, Steps
@@ -177,9 +178,10 @@ class RoutedLog:
         try:
             self._sink.apply(records)
         except BaseException as error:  # noqa: BLE001 - one group must not hold up the others
-            self._fail(error)
+            self.fail(error)
 
-    def _fail(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
+        """End this log alone: every later call raises what has happened."""
         if isinstance(error, ConnectShareError) and not self._started:
             self._failure = error
             return
@@ -223,7 +225,10 @@ class RoutedLog:
         """Wait for what this group has sent, and take nothing more; the others go on. May be called twice."""
         self._stopped = True
         self._hub.router.remove(self)
-        wait(set(self._unacknowledged), timeout_s)
+        deadline = Deadline.after(timeout_s)
+        for sent in list(self._unacknowledged):
+            with suppress(TimeoutError):
+                sent.exception(deadline.remaining_s())
 
     def check_topic(self) -> None:
         """Raise if what was read may not be that of the topic any more."""

@@ -69,6 +69,7 @@ class KafkaBasedLog:
     Attributes:
         caught_up: what the first read found; ``None`` before its end.
         check_topic: raises if what was read counts no more; as :meth:`LogState.check`.
+        fail: as :meth:`LogState.fail`.
         positions: returns the next offset to be read of each partition: the consumer's progress, foreign records included.
 
     Source: ``KafkaBasedLog``. Unlike Java's it gives up at a deadline and says so, and after its thread has failed every
@@ -93,14 +94,18 @@ class KafkaBasedLog:
     def __post_init__(self) -> None:
         topic = self.topic
         self._state = LogState(topic, self.on_failed)
-        self.check_topic, self.positions = self._state.check, self._state.positions
+        self.check_topic, self.positions, self.fail = self._state.check, self._state.positions, self._state.fail
         self._feed = self.feed or RecordFeed(self.sink, self.key_watch)
         self._identity = TopicIdentity(self.admin, topic)
         self._watch = IdentityWatch(topic, self._identity, fail=self._state.fail)
         self._writer = None
         if self.producer_settings is not None:
             self._writer = LogWriter(
-                topic, self.producer_settings, client_id=self.client_id, acknowledged=self._acknowledged
+                topic,
+                self.producer_settings,
+                client_id=self.client_id,
+                acknowledged=self._acknowledged,
+                failed=self._state.fail,
             )
         self._open_transactions = OpenTransactions(
             topic, self.admin, self.consumer_settings, client_id=self.client_id, isolation=self.isolation

@@ -122,6 +122,10 @@ class MemoryLog:
         self._stopped = True
         self._topic.detach(self)
 
+    def fail(self, error: BaseException) -> None:
+        """Raise: in memory no thread can end."""
+        raise error
+
     def check_topic(self) -> None:
         """Return: memory does not fail."""
 

@@ -143,6 +143,9 @@ class CompactedLog(Protocol):
     def check_topic(self) -> None:
         """Raise if what was read may not be that of the topic any more."""
 
+    def fail(self, error: BaseException) -> None:
+        """End: :meth:`check_topic`, and with it every later call, raises what has happened."""
+
     def check_may_wait(self) -> None:
         """Raise ``UsageError`` in a thread that a wait would wait for."""
 

@@ -36,6 +36,7 @@ from connect_share.kafka.client import (
 )
 from connect_share.kafka.read import is_about_groups
 from connect_share.log.protocol import RecordFeed, Steps, Wait
+from connect_share.log.threads import BackgroundThread, SafeFuture
 from connect_share.log.writer import IdentityWatch, TopicIdentity
 from connect_share.worker_config import ClientSettings, Isolation
 
@@ -72,7 +73,6 @@ class LogState:
 
     Attributes:
         stopping: set when the log is being stopped.
-        awaited: how many threads wait for the log to come further.
     """
 
     def __init__(self, topic: str, on_failed: OnFailed | None = None) -> None:
@@ -83,8 +83,12 @@ class LogState:
         self._positions: dict[int, int] = {}
         self.stopping = threading.Event()
         self.failure: BaseException | None = None
-        self.awaited = 0
         self._waiting: dict[Future[None], Mapping[int, int]] = {}
+
+    @property
+    def awaited(self) -> bool:
+        """Whether threads wait for the log to come further."""
+        return bool(self._waiting)
 
     def positions(self) -> dict[int, int]:
         """Return the next offset to be read of each partition."""
@@ -109,29 +113,28 @@ class LogState:
     @contextmanager
     def awaiting(self) -> Iterator[None]:
         """Let the thread that follows hurry meanwhile."""
-        with self._changed:
-            self.awaited += 1
+        mark: Future[None] = Future()
         try:
+            with self._changed:
+                self._waiting[mark] = {}
             yield
         finally:
             with self._changed:
-                self.awaited -= 1
+                self._waiting.pop(mark, None)
 
     def reaching(self, ends: Mapping[int, int], timeout_s: float) -> Steps[dict[int, int]]:
         """Wait until these ends are reached, or the log has failed or stops; return the ends that are not."""
-        reached: Future[None] = Future()
-        with self._changed:
-            if self.failure is not None or self.stopping.is_set() or not self._behind(ends):
-                return self._behind(ends)
-            self.awaited += 1
-            self._waiting[reached] = ends
+        reached: Future[None] = SafeFuture()
         try:
+            with self._changed:
+                if self.failure is not None or self.stopping.is_set() or not self._behind(ends):
+                    return self._behind(ends)
+                self._waiting[reached] = ends
             yield Wait(reached, timeout_s)
         except TimeoutError:
             pass
         finally:
             with self._changed:
-                self.awaited -= 1
                 self._waiting.pop(reached, None)
         with self._changed:
             return self._behind(ends)
@@ -227,7 +230,7 @@ class Tail:
         self._logged_s = -_LOGGED_EVERY_S
         self._tasks: queue.SimpleQueue[Callable[[Mapping[int, int]], None]] = queue.SimpleQueue()
         self.trouble: BrokerError | None = None
-        self.thread = threading.Thread(target=self._run, name=f"log-{self.topic}", daemon=True)
+        self.thread = BackgroundThread(f"log-{self.topic}", self._run, self.state.fail)
 
     def between_batches(
         self, read: Callable[[Mapping[int, int]], T], deadline: Deadline, check: Callable[[], None]
@@ -236,7 +239,7 @@ class Tail:
 
         ``read`` runs in the thread that applies records, so it has to be quick; what ``check`` raises ends the wait.
         """
-        answer: Future[T] = Future()
+        answer: Future[T] = SafeFuture()
 
         def run(positions: Mapping[int, int]) -> None:
             try:
@@ -274,10 +277,10 @@ class Tail:
                 self._read_next(reader, [TopicPartition(self.topic, partition) for partition in followed])
                 while not self._tasks.empty():
                     self._tasks.get()(self.state.positions())
-        except (KafkaException, BrokerError) as error:
-            self._fail(self._explained(error))
-        except BaseException as error:  # noqa: BLE001 - whatever ends this thread has to reach every later caller
-            self._fail(error)
+        except BaseException as error:  # noqa: BLE001 - told at once: to close the client may take a while
+            failure = self._explained(error)
+            _log.error("The log of topic %s has failed: %s", self.topic, safe_text(failure))
+            self.state.fail(failure)
         finally:
             if reader is not None:
                 reader.close()
@@ -310,8 +313,10 @@ class Tail:
             self._logged_s = time.monotonic()
             _log.warning("%s; it is followed again when that has passed", trouble)
 
-    def _explained(self, error: KafkaException | BrokerError) -> BaseException:
+    def _explained(self, error: BaseException) -> BaseException:
         """Return why the reader's offset is not there any more: it may be in another topic."""
+        if not isinstance(error, KafkaException | BrokerError):
+            return error
         try:
             self.identity.confirm(_EXPLAIN_S, at_once=True)
         except TopicRecreatedError as recreated:
@@ -321,7 +326,3 @@ class Tail:
         if isinstance(error, BrokerError):
             return error
         return translate(error, f"reading topic {self.topic}", TopicRight.READ)
-
-    def _fail(self, error: BaseException) -> None:
-        _log.error("The log of topic %s has failed: %s", self.topic, safe_text(error))
-        self.state.fail(error)

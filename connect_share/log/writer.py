@@ -1,13 +1,15 @@
 """The writing side of a log, and whether its topic is still the one that was read (KIP-516).
 
-One producer is made at the first record, and a thread hands out acknowledgements. Neither readers nor producers hear that a
-topic was deleted and created again: a reader goes on at its offset in the new topic, a producer writes into it, both without
-an error. So the id is asked for again and again, and an acknowledgement counts only once it is known to be of that topic.
+One producer is made at the first record, and a thread uses it and hands out acknowledgements. Neither readers nor producers
+hear that a topic was deleted and created again: a reader goes on at its offset in the new topic, a producer writes into it,
+both without an error. So the id is asked for again and again, and an acknowledgement counts only once it is known to be of
+that topic.
 """
 
 from __future__ import annotations
 
 import logging
+import queue
 import threading
 import time
 from collections import deque
@@ -16,7 +18,6 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from itertools import chain
 from typing import Any, Final
 
 from connect_share.errors import (
@@ -31,26 +32,30 @@ from connect_share.errors import (
     listed,
 )
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.client import Deadline, KafkaException, TopicRight, give_up, producer, translate
+from connect_share.kafka.client import Deadline, KafkaException, Producer, TopicRight, give_up, producer, translate
 from connect_share.log.protocol import RecordMetadata
+from connect_share.log.threads import BackgroundThread, SafeCondition, SafeFuture, fail_all
 from connect_share.worker_config import ClientSettings
 
 _log = logging.getLogger(__name__)
 
-_POLL_S: Final = 0.1
-_QUEUE_FULL_S: Final = 0.05
+_IDLE_S: Final = 0.1
+_SOON_S: Final = 0.001  # how late a record is handed over while others are under way; more while nothing comes back
+_LATEST_S: Final = 0.05
+_FULL_S: Final = 0.05
 _MOST_WAITING: Final = 100_000  # as many as the client itself queues
 
 
 @dataclass(eq=False, slots=True)
 class _Write:
-    """A record on its way; ``before``: how far the topic had been read when it was sent."""
+    """A record on its way; ``before``: how far the topic had been read when it was sent; ``number``: in that order."""
 
     key: bytes = field(repr=False)
     value: bytes | None = field(repr=False)
     before: Mapping[int, int]
     partition: int = -1
-    future: Future[RecordMetadata] = field(default_factory=Future)
+    number: int = 0
+    future: SafeFuture[RecordMetadata] = field(default_factory=SafeFuture)
 
 
 @dataclass(eq=False, repr=False)
@@ -61,10 +66,14 @@ class LogWriter:
     Java's producer keeps the order. librdkafka (2.16.0) has built the next one meanwhile, and if a broker refuses the first
     for the moment, the next overtakes it.
 
+    The client is used by one thread alone, which no signal interrupts: a caller hands a record over in one step, and an
+    exception in its own thread, whenever it comes, leaves the record not sent, or sent as any other.
+
     ``acknowledged`` is given the future of a record, where it went and what ``before`` was; it completes the future.
+    ``failed`` is called with what every later call raises, if the thread ends by what nobody foresaw.
 
     Attributes:
-        thread: hands out acknowledgements; ``None`` before the first record.
+        thread: writes, and hands out acknowledgements; ``None`` before the first record.
     """
 
     topic: str
@@ -72,16 +81,23 @@ class LogWriter:
     _: KW_ONLY
     client_id: str
     acknowledged: Callable[[Future[RecordMetadata], RecordMetadata, Mapping[int, int]], None]
+    failed: Callable[[ConnectShareError], None]
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
-        self._producer: Any = None
+        self._inbox: queue.SimpleQueue[_Write | Future[None]] = queue.SimpleQueue()
         self.thread: threading.Thread | None = None
-        self._stopping = threading.Event()
-        self._given_up = False
+        self._serving = threading.Lock()  # held for ever by the thread that serves
+        self._close_by: Deadline | None = None
+        self._refusal: ConnectShareError | None = None  # of what comes now: it was stopped, or the thread has ended
+        # What follows changes in the thread that serves.
+        self._taken = 0
+        self._open: dict[int, _Write] = {}  # not acknowledged, and not failed, by their numbers
         self._behind: dict[bytes, deque[_Write]] = {}  # what waits, by the keys of records that are under way
-        self._due: deque[_Write] = deque()  # what waits no longer
         self._waiting = 0
+        self._due: deque[_Write] = deque()  # what the client gets next
+        self._is_full = False
+        self._flushes: deque[tuple[int, Future[None]]] = deque()  # and the last record that each waits for
 
     def send(
         self, key: bytes, value: bytes | None, before: Mapping[int, int], partition: int = -1
@@ -93,135 +109,167 @@ class LogWriter:
         write = _Write(key, value, before, partition)
         write.future.set_running_or_notify_cancel()  # what is sent cannot be called back
         while True:
-            error: BrokerError | None = None
-            with suppress(BufferError), self._lock:
-                sender = self._ready()
-                if key not in self._behind:
-                    error = self._produce(sender, write)
-                elif self._waiting < _MOST_WAITING:
-                    self._behind[key].append(write)
-                    self._waiting += 1
-                else:
-                    raise BufferError
-                break
-            self._stopping.wait(_QUEUE_FULL_S)
-        if error is not None:
-            write.future.set_exception(error)
-        return write.future
-
-    def _produce(self, sender: Any, write: _Write) -> BrokerError | None:
-        """Hand a record over to the client; return why it does not take it.
-
-        Raises:
-            BufferError: it is full.
-        """
-        try:
-            on_delivery = partial(self._delivered, sender, write)
-            sender.produce(self.topic, write.value, write.key, write.partition, on_delivery=on_delivery)
-        except KafkaException as exc:
-            return translate(exc, f"writing to topic {self.topic}", TopicRight.WRITE)
-        self._behind.setdefault(write.key, deque())
-        return None
-
-    def _delivered(self, sender: Any, write: _Write, error: Any, message: Any) -> None:
-        self._end(write)
-        self._send_due(sender)
-        if error is None:
-            record = RecordMetadata(message.topic(), message.partition(), message.offset())
-            self.acknowledged(write.future, record, write.before)
-        else:
-            write.future.set_exception(translate(error, f"writing to topic {self.topic}", TopicRight.WRITE))
-
-    def _end(self, write: _Write) -> None:
-        with self._lock:
-            behind = self._behind[write.key]
-            if behind:
-                self._due.append(behind.popleft())
-            else:
-                del self._behind[write.key]
-
-    def _send_due(self, sender: Any) -> None:
-        """Send what waits no longer, as much as the client takes."""
-        refused: list[tuple[_Write, BrokerError]] = []
-        with suppress(BufferError), self._lock:  # if it is full: after the next acknowledgement
-            while self._due and not self._given_up:
-                error = self._produce(sender, self._due[0])
-                self._waiting -= 1
-                write = self._due.popleft()
-                if error is not None:
-                    refused.append((write, error))
-        for write, error in refused:
-            self._end(write)
-            write.future.set_exception(error)
-
-    def flush(self, timeout_s: float) -> None:
-        """Wait until everything sent is acknowledged or failed."""
-        sender = self._producer
-        if sender is not None and self._flush(sender, timeout_s) > 0:
-            raise BrokerTimeoutError(
-                f"writes to topic {self.topic} were not acknowledged within {timeout_s:g} s; check the brokers",
-                retriable=True,
-            )
-
-    def _flush(self, sender: Any, timeout_s: float) -> int:
-        """Return how many records are not acknowledged when the time is over."""
-        deadline = Deadline.after(timeout_s)
-        while True:
-            sender.flush(deadline.remaining_s())
-            self._send_due(sender)
             with self._lock:
-                left = len(sender) + self._waiting
-            if not left or not deadline.remaining_s():
-                return left
+                self._require_thread()
+                if self._has_room(key):
+                    self._inbox.put(write)
+                    return write.future
+            time.sleep(_FULL_S)
 
-    def close(self, timeout_s: float) -> None:
-        """Wait so long for what is under way, then let go; futures that are still open fail."""
-        with self._lock:
-            self._stopping.set()
-            sender, self._producer = self._producer, None
-            thread, self.thread = self.thread, None
-        if sender is not None:
-            left = self._flush(sender, timeout_s)
-            if left:
-                _log.warning(
-                    "%d records for topic %s were not acknowledged before the log was stopped", left, self.topic
-                )
-                self._give_up(sender)
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
+    def _has_room(self, key: bytes) -> bool:
+        waits = self._waiting >= _MOST_WAITING and key in self._behind
+        return not waits and not self._is_full and self._inbox.qsize() < _MOST_WAITING
 
-    def _give_up(self, sender: Any) -> None:
-        """Fail the futures of everything that is not acknowledged."""
-        with self._lock:
-            self._given_up = True
-        give_up(sender)
-        with self._lock:
-            waiting = [*self._due, *chain.from_iterable(self._behind.values())]
-        for write in waiting:
-            write.future.set_exception(self._stopped())
-
-    def _stopped(self) -> StoreClosedError:
-        return StoreClosedError(f"the log of topic {self.topic} was stopped")
-
-    def _ready(self) -> Any:
-        if self._stopping.is_set():
-            raise self._stopped()
-        if self._producer is None:
+    def _require_thread(self) -> None:
+        """Make the client and begin to serve it, unless that was done."""
+        if self._refusal is not None:
+            raise self._refusal
+        if self.thread is None:
             try:
                 sender = producer(self.settings, client_id=self.client_id)
             except KafkaException as exc:
                 raise WriteError(f"no producer for topic {self.topic}: {translate(exc, 'creating it')}") from exc
-            name = f"log-writer-{self.topic}"
-            thread = threading.Thread(target=self._serve, args=(sender,), name=name, daemon=True)
-            thread.start()  # there may be no more threads: its acknowledgements would never be handed out
-            self._producer, self.thread = sender, thread
-        return self._producer
+            thread = BackgroundThread(f"log-writer-{self.topic}", partial(self._serve, sender), self._fail)
+            thread.start()  # there may be no more threads
+            self.thread = thread
 
-    def _serve(self, sender: Any) -> None:
-        """Acknowledgements are only handed out inside poll()."""
-        while not self._stopping.is_set():
-            sender.poll(_POLL_S)
-            self._send_due(sender)
+    def flush(self, timeout_s: float) -> None:
+        """Wait until everything sent before is acknowledged or failed."""
+        flushed: Future[None] = SafeFuture()
+        with self._lock:
+            if self.thread is None or self._refusal is not None:
+                return
+            self._inbox.put(flushed)
+        try:
+            flushed.result(timeout_s)
+        except TimeoutError:
+            raise BrokerTimeoutError(
+                f"writes to topic {self.topic} were not acknowledged within {timeout_s:g} s; check the brokers",
+                retriable=True,
+            ) from None
+
+    def close(self, timeout_s: float) -> None:
+        """Wait so long for what is under way, then let go; futures that are still open fail."""
+        with self._lock:
+            self._close_by = self._close_by or Deadline.after(timeout_s)
+            self._refusal = self._refusal or StoreClosedError(f"the log of topic {self.topic} was stopped")
+            self._inbox.put(Future())  # it may wait for something to do
+            thread = self.thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _serve(self, sender: Producer) -> None:
+        """Body of the thread; acknowledgements are only handed out inside poll()."""
+        if not self._serving.acquire(blocking=False):
+            return  # the start of the one that serves was cut off behind its begin
+        with self._lock:
+            self.thread = threading.current_thread()
+        poll_s = _SOON_S
+        try:
+            while not self._is_over():
+                came = self._take(wait=not self._open)
+                self._send_due(sender)
+                came += sender.poll(poll_s if self._open else 0)
+                poll_s = _SOON_S if came else min(2 * poll_s, _LATEST_S)
+                self._send_due(sender)
+                self._end_flushes()
+            self._take(wait=False)
+            if self._open:
+                _log.warning(
+                    "%d records for topic %s were not acknowledged before the log was stopped",
+                    len(self._open),
+                    self.topic,
+                )
+                give_up(sender)
+            self._end_all()
+        except BaseException:
+            sender.purge()  # the trace keeps the client alive, which would send on
+            raise
+
+    def _is_over(self) -> bool:
+        if self._close_by is None:
+            return False
+        return self._close_by.is_within() or not (self._open or self._inbox.qsize())
+
+    def _take(self, *, wait: bool) -> int:
+        """Take over what callers have put in; return how much."""
+        taken = 0
+        with suppress(queue.Empty):
+            for _ in range(self._inbox.qsize() or int(wait)):
+                entry = self._inbox.get(wait, _IDLE_S)
+                taken += 1
+                if isinstance(entry, Future):
+                    self._flushes.append((self._taken, entry))
+                    continue
+                self._taken += 1
+                entry.number = self._taken
+                self._open[entry.number] = entry
+                if entry.key in self._behind:
+                    self._behind[entry.key].append(entry)
+                    self._waiting += 1
+                else:
+                    self._behind[entry.key] = deque()
+                    self._due.append(entry)
+        return taken
+
+    def _send_due(self, sender: Producer) -> None:
+        """Hand what waits no longer to the client, as much as it takes."""
+        self._is_full = False
+        while self._due and not self._is_full:
+            write = self._due.popleft()
+            try:
+                on_delivery = partial(self._delivered, write)
+                sender.produce(self.topic, write.value, write.key, write.partition, on_delivery=on_delivery)
+            except BufferError:  # again after the next acknowledgement
+                self._due.appendleft(write)
+                self._is_full = True
+            except Exception as exc:  # noqa: BLE001 - what the client does not take holds no other up
+                self._end(write)
+                write.future.set_exception(self._translated(exc))
+
+    def _delivered(self, write: _Write, error: Any, message: Any) -> None:
+        self._end(write)
+        if error is None:
+            record = RecordMetadata(message.topic(), message.partition(), message.offset())
+            self.acknowledged(write.future, record, write.before)
+        else:
+            write.future.set_exception(self._translated(error))
+
+    def _translated(self, error: Any) -> BrokerError:
+        return translate(error, f"writing to topic {self.topic}", TopicRight.WRITE)
+
+    def _end(self, write: _Write) -> None:
+        del self._open[write.number]
+        behind = self._behind[write.key]
+        if behind:
+            self._due.append(behind.popleft())
+            self._waiting -= 1
+        else:
+            del self._behind[write.key]
+
+    def _end_flushes(self) -> None:
+        while self._flushes and next(iter(self._open), self._taken + 1) > self._flushes[0][0]:
+            self._flushes.popleft()[1].set_result(None)
+
+    def _fail(self, error: BaseException) -> None:
+        """Let every caller know why this thread has ended, those who wait and those who come."""
+        what = f"the thread that writes to topic {self.topic} has ended; what was under way may be written all the same"
+        failure = LogFailedError.caused_by(error, what)
+        with self._lock:
+            self._refusal = failure
+        try:
+            self.failed(failure)
+        finally:
+            self._end_all()
+
+    def _end_all(self) -> None:
+        """Fail what is still open, and what was put in meanwhile; nothing is put in any more."""
+        assert self._refusal is not None  # noqa: S101 - since nothing is put in
+        self._take(wait=False)
+        ended = [write.future for write in self._open.values()]
+        self._open.clear()
+        fail_all(ended, self._refusal)
+        self._end_flushes()
 
 
 FRESH_S: Final = 1.0
@@ -238,7 +286,7 @@ class TopicIdentity:
     def __init__(self, admin: Admin, topic: str) -> None:
         self._admin = admin
         self._topic = topic
-        self._asking = threading.Lock()
+        self._asking = threading.RLock()  # which only its owner can release
         self.topic_id: str | None = None
         self.seen_s = 0.0
         self.partitions: list[int] = []
@@ -258,11 +306,11 @@ class TopicIdentity:
         deadline = Deadline.after(timeout_s)
         if self.topic_id is None or (not at_once and self.is_fresh()):
             return
-        if not self._asking.acquire(timeout=max(timeout_s, 0.0)):
-            raise BrokerTimeoutError(
-                f"the id of topic {self._topic} is being asked for without an answer", retriable=True
-            )
         try:
+            if not self._asking.acquire(timeout=max(timeout_s, 0.0)):
+                raise BrokerTimeoutError(
+                    f"the id of topic {self._topic} is being asked for without an answer", retriable=True
+                )
             if not at_once and self.is_fresh():
                 return
             asked_s = time.monotonic()
@@ -273,7 +321,8 @@ class TopicIdentity:
                 self.partitions = [each.id for each in description.partitions]
                 return
         finally:
-            self._asking.release()
+            with suppress(RuntimeError):  # it was not acquired
+                self._asking.release()
         noticed = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime())
         raise TopicRecreatedError(
             f"topic {self._topic} was deleted"
@@ -299,9 +348,9 @@ class IdentityWatch:
         self._topic = topic
         self._identity = identity
         self._fail = fail
-        self._changed = threading.Condition()
+        self._changed = SafeCondition()
         self._waiting: list[tuple[Future[RecordMetadata], RecordMetadata]] = []
-        self._busy = 0
+        self._asking: list[tuple[Future[RecordMetadata], RecordMetadata]] = []  # those for which it asks
         self._passed: list[RecordMetadata] = []
         self._error: ConnectShareError | None = None
         self._due = False
@@ -321,7 +370,7 @@ class IdentityWatch:
         with self._changed:  # stop() may come now, and can only wait for a thread that has begun
             if self._identity.topic_id is None or self._stopping:
                 return
-            thread = threading.Thread(target=self._run, name=f"log-identity-{self._topic}", daemon=True)
+            thread = BackgroundThread(f"log-identity-{self._topic}", self._run, self._end)
             thread.start()
             self.thread = thread
 
@@ -330,7 +379,7 @@ class IdentityWatch:
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-            none_waits, thread = not self._waiting and not self._busy, self.thread
+            none_waits, thread = not self._waiting and not self._asking, self.thread
         if thread is not None and thread is not threading.current_thread():
             # It may be asking a broker that is gone, which is not worth a wait if no write depends on the answer.
             thread.join(_RETRY_S if none_waits else max(timeout_s, _RETRY_S))
@@ -364,7 +413,7 @@ class IdentityWatch:
         """Wait until nothing waits to be handed out; return whether that is so."""
         deadline = Deadline.after(timeout_s)
         with self._changed:
-            return self._changed.wait_for(lambda: not self._waiting and not self._busy, deadline.remaining_s())
+            return self._changed.wait_for(lambda: not self._waiting and not self._asking, deadline.remaining_s())
 
     def _lost(self, record: RecordMetadata) -> StoreError:
         return StoreError(
@@ -384,52 +433,52 @@ class IdentityWatch:
                 if not self._waiting and not self._stopping and not self._due:
                     self._changed.wait(_WATCH_S)
                 self._due = False
-                waiting, self._waiting = self._waiting, []
-                self._busy = len(waiting)
-                stopping = self._stopping
-                self._ended = stopping and not waiting
+                self._asking, self._waiting = self._waiting, []
+                self._ended = self._stopping and not self._asking
             if self._ended:
                 return
-            error = self._ask(bool(waiting))
-            if error is not None:
-                self._fail(error)
-            for future, record in waiting:
-                if error is None:
-                    future.set_result(record)
-                else:
-                    future.set_exception(error)
+            self._ask(write_waits=bool(self._asking))
+            for future, record in self._asking:
+                future.set_result(record)
             with self._changed:
-                self._busy = 0
+                self._asking = []
                 self._changed.notify_all()
-                if error is not None:
-                    self._error = error
-                self._ended = (stopping or error is not None) and not self._waiting
-                if self._ended:
-                    return
 
-    def _ask(self, write_waits: bool) -> ConnectShareError | None:
-        """Ask until there is an answer if a write waits for it; return what is wrong."""
+    def _end(self, error: BaseException) -> None:
+        """Fail what waits, and what comes, with what ended the watch."""
+        what = f"whether topic {self._topic} is still the one that was read cannot be learnt any more"
+        failure = error if isinstance(error, ConnectShareError) else LogFailedError.caused_by(error, what)
+        try:
+            self._fail(failure)
+        finally:
+            with self._changed:
+                self._error, self._ended = failure, True
+                waiting, self._asking, self._waiting = [*self._asking, *self._waiting], [], []
+                self._changed.notify_all()
+            fail_all((future for future, _ in waiting), failure)
+
+    def _ask(self, *, write_waits: bool) -> None:
+        """Ask until there is an answer if a write waits for it; raise what is wrong."""
         while True:
             with self._changed:
                 passed = list(self._passed)
             try:
                 self._identity.confirm(_ASK_S, at_once=True)
             except TopicRecreatedError as error:
-                return _with_names(error, passed)
+                raise _with_names(error, passed) from None
             except BrokerError as error:
                 if not write_waits:
-                    return None
+                    return
                 with self._changed:
                     if self._stopping:
-                        return self._not_learnt(f"the store was stopped, and {error}")
+                        raise self._not_learnt(f"the store was stopped, and {error}") from None
                     self._changed.wait(_RETRY_S)
-            except BaseException as error:  # noqa: BLE001 - writes wait for this thread: what ends it has to reach them
-                what = f"whether topic {self._topic} is still the one that was read cannot be learnt any more"
-                return LogFailedError.caused_by(error, what)
             else:
                 with self._changed:
                     del self._passed[: len(passed)]
-                    return self._error
+                    if self._error is not None:
+                        raise self._error
+                    return
 
 
 def _with_names(error: TopicRecreatedError, passed: list[RecordMetadata]) -> TopicRecreatedError:

@@ -25,6 +25,7 @@ from connect_share.kafka.connect_protocol import (
     fits,
 )
 from connect_share.kafka.descriptions import GroupMember
+from connect_share.log.threads import BackgroundThread
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.runtime.assignor import Change, balanced_assignment
 from connect_share.runtime.coordinator import GroupCoordinator, GroupSettings, Joined, MemberCallbacks
@@ -127,7 +128,7 @@ class ConnectGroupMember:
         self._coordinator = GroupCoordinator(
             worker_config.client_settings(), self._group, callbacks, worker_config.client_id(_CLIENT_ID_SUFFIX)
         )
-        self._thread = threading.Thread(target=self._run, name="connect-group-member", daemon=True)
+        self._thread = BackgroundThread("connect-group-member", self._run, self._fail)
 
     def start(self) -> None:
         """Begin to join."""
@@ -184,11 +185,9 @@ class ConnectGroupMember:
             while not self._stopping.is_set():
                 self._turn()
             self._revoke(self._held)
-        except Exception as exc:
-            # The text of an exception that is not ours may quote configuration.
-            unexpected = GroupMembershipError(f"membership ended by an unexpected {type(exc).__name__}")
+        except BaseException as exc:
             _logger.exception("Membership in the group has ended")
-            self._fail(exc if isinstance(exc, ConnectShareError) else unexpected)
+            self._fail(exc)
         finally:
             self._generation = None
             self._coordinator.close(_LEAVE_MS)
@@ -258,12 +257,16 @@ class ConnectGroupMember:
             _logger.warning("The config topic was not read to its end: %s", error)
             self._stopping.wait(self._group.retry_backoff_ms / 1000)
 
-    def _fail(self, failure: ConnectShareError) -> None:
+    def _fail(self, error: BaseException) -> None:
+        if self._failure is not None:
+            return
         try:
             self._revoke(self._held)
-        except Exception:
+        except BaseException:
             _logger.exception("What this worker ran could not be revoked")
-        self._failure = failure
+        # The text of an exception that is not ours may quote configuration.
+        unexpected = GroupMembershipError(f"membership ended by an unexpected {type(error).__name__}")
+        self._failure = failure = error if isinstance(error, ConnectShareError) else unexpected
         if self._on_failed is not None:
             self._on_failed(failure)
 
@@ -309,7 +312,7 @@ def _listener_called() -> Iterator[None]:
         yield
     except ConnectShareError:
         raise
-    except Exception as exc:
+    except BaseException as exc:
         raise GroupMembershipError(f"the listener failed: {type(exc).__name__}") from exc
 
 

@@ -32,6 +32,12 @@ T = TypeVar("T")
 _READERS: Final = 4
 
 
+async def to_its_end(changing: asyncio.Future[T]) -> T:
+    """Wait for what goes on if the caller is cancelled; nobody asks then how it has ended, and asyncio must not complain."""
+    changing.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+    return await asyncio.shield(changing)
+
+
 class Driver:
     """One thread for calls that change something, in their order; four for reads that wait.
 
@@ -50,7 +56,7 @@ class Driver:
         task = asyncio.ensure_future(self._carry_out(before, steps_of(method)(*args, **kwargs)))
         self._last[key] = task
         task.add_done_callback(lambda ended: self._forget(key, ended))
-        return await asyncio.shield(task)
+        return await to_its_end(task)
 
     async def _carry_out(self, before: asyncio.Task[Any] | None, steps: Steps[T]) -> T:
         if before is not None:
@@ -74,12 +80,10 @@ class Driver:
     def _forget(self, key: str, ended: asyncio.Task[Any]) -> None:
         if self._last.get(key) is ended:
             del self._last[key]
-        if not ended.cancelled():
-            ended.exception()  # it was raised where it was awaited, or nobody awaits it any more
 
     async def call(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call what blocks and changes something; calls follow each other."""
-        return await asyncio.get_running_loop().run_in_executor(self._calls, function, *arguments)
+        """Call what blocks and changes something; calls follow each other. It is called also if the caller is cancelled."""
+        return await to_its_end(asyncio.get_running_loop().run_in_executor(self._calls, function, *arguments))
 
     async def read(self, function: Callable[..., T], *arguments: Any) -> T:
         """Call what blocks and only reads."""
@@ -221,7 +225,7 @@ class AsyncOffsetStore(_Asynchronous[KafkaOffsetBackingStore]):
 
     async def set(self, values: Mapping[bytes, bytes | None]) -> None:
         """Write values under wire keys, ``None`` as tombstone."""
-        await asyncio.shield(asyncio.wrap_future(self._sync.set(values)))
+        await to_its_end(asyncio.wrap_future(self._sync.set(values)))
 
     connector_partitions = _same(KafkaOffsetBackingStore.connector_partitions)
     snapshot = _same(KafkaOffsetBackingStore.snapshot)
@@ -258,7 +262,7 @@ class AsyncOffsetWriter(_Asynchronous[OffsetStorageWriter]):
         written = self._sync.do_flush(lambda error: None if error is None else errors.append(error))
         if written is None:
             raise errors[0]
-        await asyncio.shield(asyncio.wrap_future(written))
+        await to_its_end(asyncio.wrap_future(written))
 
     offset = _same(OffsetStorageWriter.offset)
     will_flush = _same(OffsetStorageWriter.will_flush)
@@ -328,7 +332,7 @@ class AsyncConnectStorage:
         driver = self._driver = Driver()
         started = asyncio.ensure_future(driver.call(self._storage.start))
         try:
-            await asyncio.shield(started)
+            await to_its_end(started)
         except BaseException:
             # Cancelled, or failed: nothing stays behind.
             await driver.read(self._storage.stop)
@@ -343,7 +347,7 @@ class AsyncConnectStorage:
         driver, self._driver = self._driver, None
         if driver is not None:
             try:
-                await asyncio.shield(driver.read(self._storage.stop, timeout_s))
+                await to_its_end(asyncio.ensure_future(driver.read(self._storage.stop, timeout_s)))
                 await driver.wait_for_all()
             finally:
                 driver.close()

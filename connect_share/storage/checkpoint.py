@@ -27,6 +27,7 @@ from connect_share.errors import AuthorizationError, BrokerError, RecordFileErro
 from connect_share.files import write_private_file
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.facts import TopicFacts, gather_facts
+from connect_share.log.threads import BackgroundThread
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import TopicType
 from connect_share.stores.base import KafkaTopicBasedBackingStore
@@ -283,7 +284,7 @@ class CheckpointWriter:
     def __post_init__(self) -> None:
         self._one_at_a_time = threading.Lock()
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="connect-storage-checkpoint", daemon=True)
+        self._thread = BackgroundThread("connect-storage-checkpoint", self._run, self.stores[TopicType.CONFIG].fail)
 
     def start(self) -> None:
         """Write the first version now and others later, in a thread."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final, Self
 
 from connect_share.errors import ConnectShareError, StoreError
+from connect_share.log.threads import BackgroundThread
 from connect_share.model.config import ConfigEvent
 from connect_share.stores.config import ConfigUpdateListener, EventReceiver, call_method, check_listener, deliver
 
@@ -136,10 +137,12 @@ class ListenerThread(EventReceiver):
         self._changed = threading.Condition()
         self._pending: dict[ConfigEvent, None] = {}
         self._stopping = False
-        self._thread = threading.Thread(target=self._run, name=f"listener-{name}", daemon=True)
+        self._name = f"listener-{name}"
+        self._thread: BackgroundThread | None = None
 
-    def start(self) -> None:
-        """Begin to call the listener."""
+    def start(self, failed: Callable[[BaseException], object]) -> None:
+        """Begin to call the listener; ``failed`` hears if it is called no more."""
+        self._thread = BackgroundThread(self._name, self._run, failed)
         self._thread.start()
 
     def stop(self) -> None:
@@ -147,7 +150,7 @@ class ListenerThread(EventReceiver):
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-        if self._thread is not threading.current_thread():
+        if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(_JOIN_S)
 
     def receive(self, event: ConfigEvent) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -14,6 +13,7 @@ from typing import Final
 from connect_share.errors import BrokerError, BrokerUnavailableError, LiveMembersError, safe_text
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.descriptions import GroupMember
+from connect_share.log.threads import BackgroundThread, SafeCondition
 from connect_share.stores.base import WriteGuard
 
 _logger = logging.getLogger(__name__)
@@ -42,16 +42,16 @@ class LiveMembersGuard:
         self._admin = admin
         self._group_id = group_id
         self._policies = policies
-        self._changed = threading.Condition()
+        self._changed = SafeCondition()
         self._members: Mapping[str, tuple[GroupMember, ...]] = {}
         self._asked_s = -math.inf  # when the newest answer was asked for, by the monotonic clock
         self._needed_s = -math.inf  # an answer that was asked for later than this is waited for
         self._error: Exception | None = None
         self._stopping = False
 
-    def start(self) -> None:
-        """Begin to ask, and wait for the first answer for a while."""
-        threading.Thread(target=self._run, name="connect-storage-live-members", daemon=True).start()
+    def start(self, failed: Callable[[BaseException], object]) -> None:
+        """Begin to ask, and wait for the first answer for a while; ``failed`` hears if no more is asked."""
+        BackgroundThread("connect-storage-live-members", self._run, failed).start()
         try:
             self._await_answer(_FIRST_ANSWER_S, time.monotonic())
         except BrokerError as error:

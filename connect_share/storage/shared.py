@@ -105,7 +105,7 @@ class GroupStorage(ConnectStorage):
         for store in stores.by_topic().values():
             stack.callback(lambda store: store.stop(life.left_s()), store)
         if self._listener_thread is not None:
-            self._listener_thread.start()
+            self._listener_thread.start(stores.config.fail)
             stack.callback(self._listener_thread.stop)
         for store in stores.by_topic().values():
             store.start()

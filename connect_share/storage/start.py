@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from connect_share.log.first_read import SharedReader, StartContext
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, KeyWatch, RecordFeed, RecordSink
 from connect_share.log.tail import OnFailed, OwnerProcess
+from connect_share.log.threads import BackgroundThread
 from connect_share.model.keys import split_key
 from connect_share.model.records import TopicType
 from connect_share.sealing import load_library
@@ -136,16 +137,8 @@ class StorageLife:
                 return
             self._failure = error
         if self._on_failed is not None:
-            threading.Thread(
-                target=self._call_on_failed, args=(error,), name="connect-storage-failed", daemon=True
-            ).start()
-
-    def _call_on_failed(self, error: ConnectShareError) -> None:
-        try:
-            if self._on_failed is not None:
-                self._on_failed(error)
-        except Exception:
-            _logger.exception("on_failed of a ConnectStorage failed")
+            with suppress(RuntimeError):  # there may be no more threads; other groups depend on the one that noticed
+                BackgroundThread("connect-storage-failed", partial(self._on_failed, error), lambda _: None).start()
 
 
 def _closed_meanwhile() -> StoreClosedError:
@@ -467,7 +460,7 @@ class TopicsStart:
         # The check first: a store may wait for it, and whether all of them begin is not certain.
         tasks: list[Callable[[], None]] = [self._check_policies, *(partial(start, topic_type) for topic_type in logs)]
         if asks_for_members:
-            tasks.append(self.guard.start)
+            tasks.append(lambda: self.guard.start(lambda error: [log.fail(error) for log in logs.values()]))
         run_together(tasks, stop=stop_all)
         return seconds
 

@@ -7,9 +7,9 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, Literal, Protocol, TypedDict, Unpack
@@ -22,6 +22,7 @@ from connect_share.log.first_read import StartContext
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, KeyWatch, RecordFeed, RecordMetadata, RecordSink
 from connect_share.log.tail import OnFailed
+from connect_share.log.threads import SafeFuture
 from connect_share.model.keys import ClusterGroupId, SkipKind, prefix_of
 from connect_share.model.places import KeyPlaces
 from connect_share.model.records import Record, TopicType
@@ -317,6 +318,11 @@ class KafkaTopicBasedBackingStore(ABC):
 
         return self._log.between_batches(state_at, timeout_s)
 
+    def fail(self, error: BaseException) -> None:
+        """End this store, as a failure of its log does: a thread on which it depends has ended."""
+        if self._compacted_log is not None:
+            self._compacted_log.fail(error)
+
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Send what is under way, within ``timeout_s``, end the log's thread, close the clients; may be called twice."""
         deadline = Deadline.after(timeout_s)
@@ -343,13 +349,14 @@ class KafkaTopicBasedBackingStore(ABC):
     def _partition_count(self) -> int:
         return 0 if self._compacted_log is None else len(self._compacted_log.positions())
 
-    @contextmanager
-    def _at_rest(self) -> Iterator[None]:
-        """Apply nothing meanwhile. Raises as :meth:`LogState.check`: nothing is served of a topic that is gone."""
+    def _at_rest(self) -> AbstractContextManager[Any]:
+        """Return what holds up whatever is to be applied; entered in one step, an exception cannot leave it locked.
+
+        Raises as :meth:`LogState.check`: nothing is served of a topic that is gone.
+        """
         if self._compacted_log is not None:
             self._compacted_log.check_topic()
-        with self._state_lock:
-            yield
+        return self._state_lock
 
     @abstractmethod
     def _apply(self, records: Sequence[Record]) -> None:
@@ -423,7 +430,7 @@ def when_all(futures: Collection[Future[Any]], end: Callable[[BaseException | No
 
 def all_of(futures: Sequence[Future[RecordMetadata]]) -> Future[RecordMetadata]:
     """Return a future that ends with the first one's result when all have ended, or with the first error."""
-    all_sent: Future[RecordMetadata] = Future()
+    all_sent: Future[RecordMetadata] = SafeFuture()
     all_sent.set_running_or_notify_cancel()
 
     def end(error: BaseException | None) -> None:

@@ -28,6 +28,7 @@ from connect_share.errors import (
     WriteError,
     safe_text,
 )
+from connect_share.log.threads import BackgroundThread
 from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.keys import ClusterGroupId, shown
 from connect_share.model.offsets import partition_identity
@@ -597,7 +598,7 @@ class ConnectorOffsetStores:
                 raise StoreClosedError(f"the storage was closed; it has no offsets of connector {connector!r} any more")
             self._running.add(primary)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._let_go, name="connector-offset-stores", daemon=True)
+                self._thread = BackgroundThread("connector-offset-stores", self._let_go, self.offsets.fail)
                 self._thread.start()
         # A close() meanwhile stops the store, and the start ends.
         weakref.finalize(store, self._unused.put, primary).atexit = False

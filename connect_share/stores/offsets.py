@@ -19,6 +19,7 @@ from connect_share.errors import (
     ValueFormatError,
 )
 from connect_share.log.protocol import STOP_TIMEOUT_S
+from connect_share.log.threads import SafeCondition, SafeFuture
 from connect_share.model.connect_json import loads
 from connect_share.model.keys import ClusterGroupId, own_key, prefix_key
 from connect_share.model.offsets import OffsetFold, OffsetSnapshot, offset_key, offset_value, validate_offset_map
@@ -100,7 +101,7 @@ class WriteOutcome:
     """The end of a write, told once: to its callback, then by its future."""
 
     def __init__(self, callback: SetCallback | None) -> None:
-        self.future: Future[None] = Future()
+        self.future: Future[None] = SafeFuture()
         self.future.set_running_or_notify_cancel()  # what is sent cannot be called back
         self._callback = callback
 
@@ -282,8 +283,7 @@ class OffsetStorageWriter:
         self._store = backing_store
         self._namespace = namespace
         self._cluster_group_id = group_of_store(backing_store, cluster_group_id)
-        self._lock = threading.Lock()
-        self._permit = threading.Semaphore(1)
+        self._lock = SafeCondition()
         self._data: dict[object, _Pair] = {}
         self._to_flush: dict[object, _Pair] | None = None
         self._flush_number = 0
@@ -316,15 +316,13 @@ class OffsetStorageWriter:
         Raises:
             FlushInProgressError: an earlier flush has not ended in time.
         """
-        acquired = self._permit.acquire(timeout=timeout_s) if timeout_s > 0 else self._permit.acquire(False)
-        if not acquired:
-            raise FlushInProgressError(
-                f"offsets of connector {self._namespace!r} are still being flushed after waiting "
-                f"{timeout_s:g} s; wait for that flush, or cancel it"
-            )
         with self._lock:
+            if not self._lock.wait_for(lambda: self._to_flush is None, timeout_s):
+                raise FlushInProgressError(
+                    f"offsets of connector {self._namespace!r} are still being flushed after waiting "
+                    f"{timeout_s:g} s; wait for that flush, or cancel it"
+                )
             if not self._data:
-                self._permit.release()
                 return False
             self._to_flush, self._data = self._data, {}
             return True
@@ -379,7 +377,7 @@ class OffsetStorageWriter:
     def _end_flush(self) -> None:
         self._to_flush = None
         self._flush_number += 1
-        self._permit.release()
+        self._lock.notify_all()
 
     def _finish(self, flush_number: int, error: ConnectShareError | None) -> bool:
         """End the flush unless it was cancelled meanwhile; return whether it was still the current one."""

@@ -15,6 +15,7 @@ from typing import Final, Protocol, Unpack, overload
 from connect_share.errors import AuthorizationError, BrokerError, ConnectShareError
 from connect_share.kafka.client import Deadline, is_unknown_topic
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata
+from connect_share.log.threads import BackgroundThread, SafeCondition
 from connect_share.model import writable as wire
 from connect_share.model.keys import Key, StatusKey, own_key, parse
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
@@ -114,12 +115,12 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
         self._fold.places.partitions = self._partition_count
         self._entries: dict[bytes, _Entry] = {}
         self._unwritten: dict[bytes, object] = {}
-        self._writes_ended = threading.Condition(self._state_lock)
+        self._writes_ended = SafeCondition(self._state_lock)
         self._refusal_logged_s = -LOGGED_EVERY_S
         self._last_generation_sent: int | None = None
         self._logged_two_clusters = False
         self._logged_clocks = False
-        self._retries = _RetryThread()
+        self._retries = _RetryThread(self.fail)
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Send what was put, again where that failed, within ``timeout_s``; then end log and retries. May be called twice."""
@@ -256,9 +257,9 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
         def send() -> None:
             self._send(self._key_prefix + key, value).add_done_callback(on_acknowledged)
 
-        with self._writes_ended:
-            self._unwritten[key] = mine
         try:
+            with self._writes_ended:
+                self._unwritten[key] = mine
             send()
         except BaseException:
             self._ended(key, mine)
@@ -356,7 +357,8 @@ class _Entry:
 class _RetryThread:
     """Runs resends one after the other, apart from the producer's own thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, failed: Callable[[BaseException], object]) -> None:
+        self._failed = failed
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -367,7 +369,7 @@ class _RetryThread:
             if self._stopping.is_set():
                 return
             if self._thread is None:
-                thread = threading.Thread(target=self._run, name="status-retries", daemon=True)
+                thread = BackgroundThread("status-retries", self._run, self._failed)
                 thread.start()  # there may be no more threads, and stop() can only wait for one that has begun
                 self._thread = thread
         self._jobs.put(job)

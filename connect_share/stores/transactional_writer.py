@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Final, cast
 
 from connect_share.errors import BrokerError, BrokerTimeoutError, PrivilegedWriteError, StoreError, WriteError
@@ -63,7 +64,7 @@ class TransactionalWriter:
         self._transactional_id = transactional_id
         self._topic = topic
         self._fences = fences
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # which only its owner can release
         self._producer: client.Producer | None = None
         self._given_up = False
 
@@ -114,10 +115,11 @@ class TransactionalWriter:
             PrivilegedWriteError: never claimed, lost to another producer, or failed; claim again.
             WriteError: another thread's write has not ended in time; nothing was written.
         """
-        deadline = Deadline.after(timeout_s)
-        if not self._lock.acquire(timeout=timeout_s):
-            raise WriteError(f"{self._topic} was not written: another write has not ended within {timeout_s:g} s")
+        deadline, held = Deadline.after(timeout_s), False
         try:
+            held = self._lock.acquire(timeout=timeout_s)
+            if not held:
+                raise WriteError(f"{self._topic} was not written: another write has not ended within {timeout_s:g} s")
             if self._producer is None:
                 raise PrivilegedWriteError(
                     f"{self._topic} cannot be written: write privileges were not claimed, or were lost; "
@@ -134,9 +136,10 @@ class TransactionalWriter:
                 raise PrivilegedWriteError(f"{failure}; claim write privileges again") from failure
             return written
         finally:
-            if self._given_up:
+            if self._given_up and held:
                 self._abandon(LEAST_ABORT_S)
-            self._lock.release()
+            with suppress(RuntimeError):  # it is not held; an exception may come between acquiring it and ``held``
+                self._lock.release()
 
     def close(self, timeout_s: float = ABORT_TIMEOUT_S) -> None:
         """Give up the producer; a write that takes longer than ``timeout_s`` fails, and does so. May be called twice."""

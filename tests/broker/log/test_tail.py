@@ -402,25 +402,6 @@ def test_an_acknowledgement_waits_for_a_look(bench: Any, collected: Any) -> None
     assert not log._watch._waiting
 
 
-def test_a_question_that_ends_the_thread_ends_the_log(
-    bench: Any, collected: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever it is: a write would else wait for its acknowledgement for ever."""
-    log = bench.started(collected())
-    assert log.send(b"k", b"v").result(30).offset == 0
-
-    def broken(*_: Any, **__: Any) -> Any:
-        raise RuntimeError("s3cret")
-
-    monkeypatch.setattr(bench.admin, "describe_topics", broken)
-    log._identity.seen_s -= 60
-    with pytest.raises(LogFailedError, match=f"whether topic {bench.topic} is still .*RuntimeError"):
-        log.send(b"k", b"late").result(30)
-    with pytest.raises(LogFailedError, match="must be started again") as caught:
-        log.check_topic()
-    assert "s3cret" not in str(caught.value)
-
-
 def test_stopping_hands_out_what_waits(bench: Any, collected: Any) -> None:
     log = bench.started(collected())
     log._identity.seen_s -= 60

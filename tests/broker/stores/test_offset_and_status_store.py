@@ -166,7 +166,7 @@ def test_the_records_of_each_call(shared: Any, group: Any) -> None:  # cases 34 
 
 def test_no_thread_for_the_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where a machine allows no more threads."""
-    retries, resent = _RetryThread(), threading.Event()
+    retries, resent = _RetryThread(print), threading.Event()
 
     def refused(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

@@ -1,0 +1,74 @@
+"""Threads that do not end unheard, and waiting that an exception in the caller's thread does not spoil for others.
+
+A signal handler may raise in the main thread between any two steps of Python, as for Ctrl-C or a time limit. So callers share
+with our threads only what changes in one step: a queue, a plain lock entered by ``with``, and what is here.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import traceback
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import TypeVar
+
+from connect_share.errors import safe_text
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+class BackgroundThread(threading.Thread):
+    """A daemon thread that runs ``body``; ``failed`` is called with whatever that raises, for whom depends on it."""
+
+    def __init__(self, name: str, body: Callable[[], object], failed: Callable[[BaseException], object]) -> None:
+        super().__init__(name=name, daemon=True)
+        self._body = body
+        self._failed = failed
+
+    def run(self) -> None:
+        """Run the body; nobody hears of what a thread raises itself."""
+        try:
+            self._body()
+        except BaseException as error:  # noqa: BLE001 - sys.exit() of a callback, too
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            _log.error("Thread %s has failed at %s:%s: %s", self.name, at.filename, at.lineno, safe_text(error))
+            self._failed(error)
+
+
+class SafeCondition(threading.Condition):
+    """A condition that an exception at any moment leaves unlocked, once.
+
+    Python's stays locked for ever if one comes right behind its entry, and is unlocked twice if one comes right behind the
+    begin of a wait.
+    """
+
+    _is_owned: Callable[[], bool]  # of the lock, which knows its owner
+    __enter__ = property(lambda self: self._lock.__enter__)
+    __exit__ = property(lambda self: self._lock.__exit__)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until notified, or so long."""
+        try:
+            return super().wait(timeout)
+        finally:
+            if not self._is_owned():
+                self.acquire()
+
+
+def fail_all(futures: Iterable[Future[T]], error: BaseException) -> None:
+    """End those futures that have not ended with an error; what is called then may raise, and ends this for no other."""
+    for future in futures:
+        with suppress(BaseException):
+            future.set_exception(error)
+
+
+class SafeFuture(Future[T]):
+    """A future that a thread of ours ends, and that a caller may stop to wait for by any exception."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._condition = SafeCondition()

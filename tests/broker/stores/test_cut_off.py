@@ -1,0 +1,47 @@
+"""Puts that an exception cuts off at any moment: the store goes on, and what it acknowledged is written once."""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections import Counter
+from contextlib import suppress
+from typing import Any, Final
+
+import pytest
+
+from connect_share.storage import ConnectStorage
+from tests.support.long_forms import LONG
+
+MOMENTS: Final = 10_000 if LONG else 200
+CUT_OFF: Final = (KeyboardInterrupt, TimeoutError)  # what handlers of signals raise: Ctrl-C, a time limit
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Python drops what a finaliser raises
+@pytest.mark.timeout(3_600, method="thread")  # the other method is a signal
+def test_signals_at_any_moment(shared: Any) -> None:
+    choose, whole = random.Random(1), dict[bytes, bool]()
+
+    def cut_off(*_: object) -> None:
+        raise choose.choice(CUT_OFF)
+
+    def put(storage: ConnectStorage, number: int) -> None:
+        value = b'{"at":%d}' % number
+        whole[value] = False
+        storage.offsets.set({b'group-a.["c",{}]': value}).result(30)
+        whole[value] = True
+
+    with ConnectStorage(shared.sharing()) as storage:
+        signal.signal(signal.SIGALRM, cut_off)
+        for moment in range(MOMENTS):
+            with suppress(*CUT_OFF):
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, choose.choice((0.001, 0.02, 1)) * choose.random() + 1e-6)
+                    put(storage, moment)
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+            assert storage.failed is None
+        put(storage, MOMENTS)
+    found = Counter(value for _, value in shared.read("offset"))
+    assert [value for value, returned in whole.items() if found[value] > 1 or (returned and not found[value])] == []
+    assert min(Counter(whole.values()).values()) > MOMENTS / 10
