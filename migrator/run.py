@@ -249,7 +249,18 @@ class MigrationRun:
         path = Path(plan_path)
         text = read_plan_file(path, "plan")
         plan = MigrationPlan.parse(text, path)
-        run = cls(path, text, plan, *_load_workers(plan), None)
+        run = cls(path, text, plan, [], [], None)
+        shared = {topic_type: topic.topic for topic_type, topic in plan.destination.topics.items()}
+        for source in plan.sources:
+            file, own = source.worker_config_file, {kind: topic.topic for kind, topic in source.topics.items()}
+            worker = _load_worker(file, source.group_id, own, source.sealing, sharing=source.sharing)
+            if source.sealing is not None and worker.sealing_mode is not source.sealing.mode:
+                raise _changed(file, [SEALING_PROPERTY])
+            run.workers.append(worker)
+            # A prefix that is the source's own group.id may come from one destination file for several sources.
+            group_id = None if source.cluster_group_id == source.group_id else source.cluster_group_id
+            file, sharing = source.destination_worker_config_file, source.cluster_group_id is not None
+            run.destinations.append(_load_worker(file, group_id, shared, source.destination_sealing, sharing=sharing))
         if run.manifest_path.exists():
             run.manifest = Manifest.load(run.manifest_path)
         return run
@@ -345,22 +356,6 @@ def only_one(path: Path) -> Iterator[None]:
             for left in (*half_written(backup_path(path)), *half_written(backup_path(path, MIRRORED))):
                 left.unlink()
         yield
-
-
-def _load_workers(plan: MigrationPlan) -> tuple[list[WorkerConfig], list[WorkerConfig]]:
-    sources, destinations = [], []
-    shared = {topic_type: topic.topic for topic_type, topic in plan.destination.topics.items()}
-    for source in plan.sources:
-        file, own = source.worker_config_file, {kind: topic.topic for kind, topic in source.topics.items()}
-        worker = _load_worker(file, source.group_id, own, source.sealing, sharing=source.sharing)
-        if source.sealing is not None and worker.sealing_mode is not source.sealing.mode:
-            raise _changed(file, [SEALING_PROPERTY])
-        sources.append(worker)
-        # A prefix that is the source's own group.id may come from one destination file for several sources.
-        group_id = None if source.cluster_group_id == source.group_id else source.cluster_group_id
-        file, sharing = source.destination_worker_config_file, source.cluster_group_id is not None
-        destinations.append(_load_worker(file, group_id, shared, source.destination_sealing, sharing=sharing))
-    return sources, destinations
 
 
 def _load_worker(

@@ -74,15 +74,6 @@ def _required(given: Mapping[str, str], name: str, remedy: str | None = None) ->
     return value
 
 
-def _integer(name: str, text: str, limits: tuple[int, int, int | None]) -> int:
-    low, high, also = limits
-    value = whole_number(name, text)
-    if not low <= value <= high and value != also:
-        extra = "" if also is None else f", or {also}"
-        raise refusal(name, f"has to be {low} to {high}{extra}, not {value}")
-    return value
-
-
 def _word(given: Mapping[str, str], name: str, default: str, allowed: tuple[str, ...]) -> str:
     value = given.get(name, "").strip().lower() or default
     if value not in allowed:
@@ -262,9 +253,12 @@ class WorkerConfig(BaseModel):
         default, words = "off" if keys is None else "required", tuple(mode.value for mode in SealingMode)
         values["sealing_mode"] = SealingMode(_word(resolved, SEALING_PROPERTY, default, words))
         values["says_sealing"] = keys is not None or bool(resolved.get(SEALING_PROPERTY, "").strip())
-        for name, limits in _INTEGERS.items():
+        for name, (low, high, also) in _INTEGERS.items():
             if text := resolved.get(name, "").strip():
-                values[name] = _integer(name, text, limits)
+                values[name] = number = whole_number(name, text)
+                if not low <= number <= high and number != also:
+                    extra = "" if also is None else f", or {also}"
+                    raise refusal(name, f"has to be {low} to {high}{extra}, not {number}")
         for name in ("topic.tracking.enable", "topic.tracking.allow.reset", CREATION_PROPERTY):
             values[name] = _word(resolved, name, "true", ("true", "false")) == "true"
         config = cls(**values)
