@@ -267,7 +267,7 @@ class StoppedGroup:
         """
         now = self.require_unchanged(facts)
         written = write_records([self.worker], ((0, *each) for each in self.everywhere(records)), remedy=remedy)
-        return self.look_again(now, written, beside)
+        return self.look_again({**now, **facts}, written, beside)  # what others wrote before that is theirs, too
 
     def require_unchanged(self, facts: Facts) -> Facts:
         """Check that nothing has changed since the facts were asked for. Returns those of now."""

@@ -137,6 +137,7 @@ def test_an_open_transaction(scene: _Scene, name: str, meanwhile: Any, monkeypat
             command()
     finally:
         writer.abort_transaction()
+    scene.write(f"{scene.group}.two")  # and once more between the reading and the writing
     meanwhile(partial(scene.write, f"{scene.group}.two"))
     command()
 
