@@ -27,15 +27,14 @@ from connect_share.kafka.facts import (
     require_no_open_transaction,
     require_topic,
 )
-from connect_share.kafka.read import RangeReader
-from connect_share.kafka.write import MIGRATE_CLIENT_ID
+from connect_share.kafka.read import Reader
 from connect_share.model.keys import connector_of, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.replay import replay_config
 from connect_share.transform.canonical import canonical_config
 from connect_share.transform.rules import PLAIN_KEYS, KeyTransform
 from connect_share.transform.sealed import NO_SEALING, Opener, Resealer, Sealing, SealTimes
-from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig
+from connect_share.worker_config import Isolation
 from migrator.bystanders import KeyOwners, portions
 from migrator.checks import openers_of, read_groups, require_planned, sealings_of, slices_behind, times_at_destination
 from migrator.copy.copy_job import LOCAL_ENGINE, Tally, rewritten
@@ -203,9 +202,7 @@ class Side:
     """The records of one topic as its workers read them. Holds client settings and keys, hence secrets."""
 
     ranges: tuple[OffsetRange, ...]
-    isolation: Isolation
-    settings: ClientSettings
-    client_id: str
+    reader: Reader
     sealing: Sealing = field(default=NO_SEALING, kw_only=True)
 
     @property
@@ -216,7 +213,7 @@ class Side:
     @property
     def content(self) -> object:
         """Equal for sides with the same records; clients and rights may differ."""
-        return self.ranges, self.isolation, self.settings.properties.get("bootstrap.servers")
+        return self.ranges, self.reader.isolation, self.reader.settings.properties.get("bootstrap.servers")
 
     def opened(self, transform: KeyTransform, on_progress: Callable[[int], None] | None = None) -> Iterator[Record]:
         """Yield what the group accepts of the records that a transform takes; all records for plain keys.
@@ -233,11 +230,10 @@ class Side:
 
     def batches(self, on_progress: Callable[[int], None] | None = None) -> Iterator[list[Message]]:
         """Yield the records as batches of the client's own messages, in order within each partition."""
-        with RangeReader(self.settings, self.ranges, isolation=self.isolation, client_id=self.client_id) as reader:
-            for batch in reader.batches():
-                if on_progress is not None:
-                    on_progress(len(batch))
-                yield batch
+        for batch in self.reader.batches(self.ranges):
+            if on_progress is not None:
+                on_progress(len(batch))
+            yield batch
 
 
 @dataclass(frozen=True)
@@ -449,7 +445,7 @@ def _source_side(
     quiet = not source.sharing and not run.plan.in_place(source, topic_type) and not _is_sealed(manifest)
     if quiet and any(found.ends.get(each.partition) != each.end for each in ranges):
         warnings.append(f"{planned.topic} has other end offsets than planned; only the planned ranges are compared")
-    return _side(run.workers[index], ranges, planned.isolation, run.source_sealing(index))
+    return Side(tuple(ranges), Reader.of(run.workers[index], planned.isolation), sealing=run.source_sealing(index))
 
 
 def _destination_side(
@@ -468,12 +464,7 @@ def _destination_side(
         # older timestamps. No key that is moved had a value there then.
         starts = manifest.destination[topic_type].end_offsets
         ranges = [part._replace(start=min(max(part.start, starts.get(part.partition, 0)), part.end)) for part in ranges]
-    return _side(worker, ranges, isolation, run.destination_sealing(index))
-
-
-def _side(worker: WorkerConfig, ranges: Sequence[OffsetRange], isolation: Isolation, sealing: Sealing) -> Side:
-    client_id = worker.client_id(MIGRATE_CLIENT_ID)
-    return Side(tuple(ranges), isolation, worker.consumer_settings(), client_id, sealing=sealing)
+    return Side(tuple(ranges), Reader.of(worker, isolation), sealing=run.destination_sealing(index))
 
 
 def _is_sealed(manifest: Manifest | None) -> bool:

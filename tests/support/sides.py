@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from connect_share.kafka.read import Reader
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.transform.rules import KeyTransform
 from connect_share.transform.sealed import NO_SEALING, Sealing
@@ -62,7 +63,7 @@ class Held(Side):
 
 def held(records: Sequence[Record], sealing: Sealing = NO_SEALING) -> Held:
     """Return a side with these records."""
-    return Held((), Isolation.READ_UNCOMMITTED, ClientSettings({}), "t", tuple(records), sealing=sealing)
+    return Held((), Reader(ClientSettings({}), "t", Isolation.READ_UNCOMMITTED), tuple(records), sealing=sealing)
 
 
 def slice_of(transform: KeyTransform, number: int, partitions: Mapping[TopicType, int], *, fold: bool) -> CopySlice:

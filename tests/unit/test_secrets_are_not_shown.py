@@ -19,6 +19,7 @@ import migrator
 import spark_jobs
 from connect_share.errors import ConfigError
 from connect_share.kafka.client import admin_client, consumer, producer
+from connect_share.kafka.read import Reader
 from connect_share.model.config import ConfigFold, SessionKeyUpdated
 from connect_share.model.connect_json import dumps
 from connect_share.model.keys import ClusterGroupId
@@ -113,7 +114,7 @@ def holders() -> Iterator[object]:
     yield Opened(secret, 1)
     yield TopicSet.from_flags("h:1", {}, {"sasl.password": SECRET})
     settings, nothing = worker.consumer_settings(), typing.cast("Any", None)
-    side = Side((), Isolation.READ_COMMITTED, settings, "x")
+    side = Side((), Reader(settings, "x", Isolation.READ_COMMITTED))
     yield from (side, VerifyJob(nothing, side, side))
     yield CopyJob(nothing, settings, settings, settings, (), "x")
     part = TopicCheckpoint(

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from connect_share.kafka.read import Reader
 from connect_share.model.keys import ClusterGroupId, connector_of, own_key
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.transform.rules import KeyTransform
@@ -23,11 +24,11 @@ from migrator.verify.verification import VerifyJob, run_together
 from tests.support.sides import Held, Message
 
 GROUP = ClusterGroupId("big.team")
-NO_BROKER = ClientSettings({"bootstrap.servers": "nowhere:1"})
+NO_BROKER = Reader(ClientSettings({"bootstrap.servers": "nowhere:1"}), "t", Isolation.READ_UNCOMMITTED)
 
 
 def side(records: Iterable[Record]) -> Held:
-    return Held((), Isolation.READ_UNCOMMITTED, NO_BROKER, "t", tuple(records), at_once=3)
+    return Held((), NO_BROKER, tuple(records), at_once=3)
 
 
 def job(
