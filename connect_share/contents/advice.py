@@ -231,8 +231,7 @@ _REASONS: Final = {
     "min.cleanable.dirty.ratio": "the cleaner waits until this share of a partition is new; a small topic is cheap to clean",
     "segment.ms": "a segment that fills slowly is closed by the first record after this time, and can be cleaned then",
     "min.compaction.lag.ms": "records younger than this are never cleaned; Connect only needs the newest record of a key",
-    "delete.retention.ms": "tombstones are kept this long after a cleaning; a day is enough for readers; checkpoints "
-    "that are older are not used",
+    "delete.retention.ms": "tombstones are kept this long after a cleaning; a day is enough for readers",
 }
 """The settings that are advised, each with its reason. First comes what disturbs a topic least: segments of an hour are
 files for each partition, small ones only come with records."""

@@ -155,11 +155,18 @@ class StartContext:
         reader: reads the topics that it covers.
         all_read: nothing is followed before it is set, unless a caller waits for the end: making another client takes
             time from the first reads of others.
+        gapless: every offset behind where the facts begin has to come, or ``OffsetsMissing`` is raised: of what was cleaned
+            away nobody knows whether removals were among it. Settings of the topic do not tell: they may have been others.
     """
 
     facts: Mapping[str, TopicFacts] = field(default_factory=dict)
     reader: SharedReader | None = None
     all_read: threading.Event = field(default_factory=_set)
+    gapless: bool = False
+
+
+class OffsetsMissing(Exception):  # noqa: N818 - no error: a read from the beginning follows
+    """Between where a read began and its end there are offsets without a record; the text says where."""
 
 
 _log = logging.getLogger(__name__)

@@ -25,7 +25,7 @@ from connect_share.kafka.client import Deadline, is_unknown_topic
 from connect_share.kafka.create import CREATE_TIMEOUT_S, TopicSpec, check_partition_count
 from connect_share.kafka.facts import TopicFacts, find_or_create
 from connect_share.kafka.read import OpenTransactions
-from connect_share.log.first_read import CatchUp, SharedReader, StartContext, TopicRead, not_at_end
+from connect_share.log.first_read import CatchUp, OffsetsMissing, SharedReader, StartContext, TopicRead, not_at_end
 from connect_share.log.protocol import (
     STOP_TIMEOUT_S,
     Call,
@@ -167,6 +167,8 @@ class KafkaBasedLog:
                 found.own,
                 time.monotonic() - began,
             )
+            if self.context.gapless:
+                self._require_gapless(found, facts.starts)
             self._follow()
         finally:
             if self._reader is not None:
@@ -193,6 +195,14 @@ class KafkaBasedLog:
             return reader.read(read, max(0.0, timeout_s))
         except ReadToEndTimeoutError as exc:
             raise self._open_transactions.explained(exc) from exc
+
+    def _require_gapless(self, found: CatchUp, starts: Mapping[int, int]) -> None:
+        passed, came = sum(found.positions.values()) - sum(starts.values()), found.own + found.foreign
+        if passed != came:
+            raise OffsetsMissing(
+                f"{passed - came} of {passed} new offsets of topic {self.topic} hold no record: cleaned away, perhaps with "
+                "removals, or marks of transactions"
+            )
 
     def _follow(self) -> None:
         assert self.caught_up is not None  # noqa: S101 - only called after the first read

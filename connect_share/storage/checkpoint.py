@@ -16,14 +16,14 @@ import stat
 import threading
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from connect_share.errors import AuthorizationError, BrokerError, RecordFileError, TopicRecreatedError, safe_text
+from connect_share.errors import RecordFileError, TopicRecreatedError, safe_text
 from connect_share.files import write_private_file
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.facts import TopicFacts, gather_facts
@@ -38,8 +38,39 @@ _HEAD: Final = re.compile(rb"(connect-share/checkpoint/\d+) bytes=(\d+) sha256=(
 _LONGEST_HEAD: Final = 200
 
 
+class NotUsed(StrEnum):
+    """Why everything is read in place of going on from a checkpoint: all there is, for logs and counters."""
+
+    NO_FILE = "no-file"
+    NOT_READABLE = "not-readable"
+    NOT_PRIVATE = "not-private"
+    OTHER_FORMAT = "other-format"
+    DAMAGED = "damaged"
+    NOT_VALID = "not-valid"
+    OTHER_GROUP = "other-group"
+    OTHER_TOPIC = "other-topic"
+    TOPIC_MISSING = "topic-missing"
+    NO_TOPIC_ID = "no-topic-id"
+    TOPIC_RECREATED = "topic-recreated"
+    OTHER_ISOLATION = "other-isolation"
+    OTHER_PARTITIONS = "other-partitions"
+    BEGINNING_DELETED = "beginning-deleted"
+    TRUNCATED = "truncated"
+    OTHER_LEADER = "other-leader"
+    OFFSETS_MISSING = "offsets-missing"
+    FAILED = "failed"
+
+
 class CheckpointRejected(Exception):  # noqa: N818 - no error: a full read follows
     """Why a checkpoint is not used; the text is safe to log."""
+
+    def __init__(self, reason: NotUsed, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+_Partition = Annotated[int, Field(ge=0, lt=2**31)]
+_Offset = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class TopicCheckpoint(BaseModel):
@@ -56,9 +87,9 @@ class TopicCheckpoint(BaseModel):
     topic: str
     topic_id: str
     isolation: str
-    log_starts: dict[int, int]
-    positions: dict[int, int]
-    leader_epochs: dict[int, int]
+    log_starts: dict[_Partition, _Offset]
+    positions: dict[_Partition, _Offset]
+    leader_epochs: dict[_Partition, Annotated[int, Field(ge=-1, lt=2**31)]]
     state: Any = Field(repr=False)
 
 
@@ -67,7 +98,7 @@ class Checkpoint(BaseModel):
 
     Attributes:
         cluster_group_id: ``None`` for a plain cluster.
-        taken_at_ms: by the local clock, not later than the time at which all positions were the ends.
+        taken_at_ms: by the local clock, not later than the time at which all positions were the ends; for people.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
@@ -110,27 +141,27 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
             found = os.fstat(file.fileno())
             # Who can write it decides what the stores serve.
             if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()):
-                raise CheckpointRejected("it belongs to another user, or is not a regular file")
+                raise CheckpointRejected(NotUsed.NOT_PRIVATE, "it belongs to another user, or is not a regular file")
             if found.st_mode & stat.S_IWOTH:
-                raise CheckpointRejected("every user may write to it")
+                raise CheckpointRejected(NotUsed.NOT_PRIVATE, "every user may write to it")
             data = file.read()
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise CheckpointRejected(f"it cannot be read ({error.strerror})") from None
+        raise CheckpointRejected(NotUsed.NOT_READABLE, f"it cannot be read ({error.strerror})") from None
     head = _HEAD.match(data[:_LONGEST_HEAD])
     if head is None:
-        raise CheckpointRejected("it is not a checkpoint")
+        raise CheckpointRejected(NotUsed.OTHER_FORMAT, "it is not a checkpoint")
     if head[1] != FORMAT.encode():
-        raise CheckpointRejected(f"its format is {head[1].decode()}, this version reads {FORMAT}")
+        raise CheckpointRejected(NotUsed.OTHER_FORMAT, f"its format is {head[1].decode()}, this version reads {FORMAT}")
     body = data[head.end() :]
     if len(body) != int(head[2]) or hashlib.sha256(body).hexdigest().encode() != head[3]:
-        raise CheckpointRejected("it is damaged: its checksum does not fit")
+        raise CheckpointRejected(NotUsed.DAMAGED, "it is damaged: its checksum does not fit")
     try:
         return Checkpoint.model_validate(_with_numbers(json.loads(body)))
     except (ValidationError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
         # The parser's own words would quote what is in the file.
-        raise CheckpointRejected("its content is not valid for this version") from None
+        raise CheckpointRejected(NotUsed.NOT_VALID, "its content is not valid for this version") from None
 
 
 def _with_numbers(plain: Any) -> Any:
@@ -142,59 +173,52 @@ def _with_numbers(plain: Any) -> Any:
     return plain
 
 
-def why_not_usable(
-    saved: TopicCheckpoint, now: TopicFacts, *, isolation: str, delete_retention_ms: int | None, age_ms: int
-) -> str | None:
-    """Return why a full read is needed, or nothing.
+def require_usable(saved: TopicCheckpoint, now: TopicFacts, *, isolation: str) -> None:
+    """Refuse a checkpoint where a full read is needed.
 
     Four things make a checkpoint as good as a full read: it is the same topic; nothing before the positions went away
-    other than by compaction, which keeps what a fold needs; no tombstone behind the positions can have been cleaned
-    away unread, that is the checkpoint is younger than half the time tombstones stay (half: clocks are set, too); and
-    the log behind the positions goes on from the log before them, that is each partition still has the leader it had:
-    only a new leader cuts a log.
+    other than by compaction, which keeps what a fold needs; the log behind the positions goes on from the log before them,
+    that is each partition still has the leader it had: only a new leader cuts a log; and nothing behind the positions went
+    away unread, which the read itself shows: see ``StartContext.gapless``.
 
     Args:
         saved: what the checkpoint has of the topic.
         now: what the cluster says, with the first offset that is kept of each partition.
         isolation: with which it will be read.
-        delete_retention_ms: for how long tombstones stay at least; ``None`` if that could not be learnt.
-        age_ms: since the positions were the ends; negative after a clock jump.
     """
-    where = now.topic
-    if saved.topic != now.topic:
-        return f"it is of topic {saved.topic}, not of {where}"
-    if now.topic_id is None:
-        return f"the brokers give no id of topic {where}, so it may be another one"
-    if saved.topic_id != now.topic_id:
-        return f"topic {where} was created again: its id was {saved.topic_id} and is {now.topic_id}"
-    if saved.isolation != isolation:
-        return f"topic {where} was read {saved.isolation} and is read {isolation}"
-    partitions = set(now.ends)
-    if not partitions == set(saved.positions) == set(saved.log_starts) == set(saved.leader_epochs) == set(now.starts):
-        return f"topic {where} has other partitions now"
-    if age_ms < 0:
-        return "its time is in the future: a clock was set back"
-    if delete_retention_ms is None:
-        return f"the delete.retention.ms of topic {where} could not be read"
-    if age_ms * 2 >= delete_retention_ms:
-        return f"it is older than half of delete.retention.ms={delete_retention_ms} of topic {where}"
-    for partition in sorted(partitions):
-        position, start = saved.positions[partition], now.starts[partition]
-        if start != saved.log_starts[partition]:
-            return f"records at the beginning of {where}[{partition}] were deleted"
-        if not start <= position <= now.ends[partition]:
-            return f"{where}[{partition}] was truncated: it ended at {position} and ends at {now.ends[partition]}"
+    where, numbers = (
+        now.topic,
+        [set(each) for each in (now.starts, saved.positions, saved.log_starts, saved.leader_epochs)],
+    )
+    _refuse(saved.topic != where, NotUsed.OTHER_TOPIC, f"it is of topic {saved.topic}, not of {where}")
+    _refuse(
+        now.topic_id is None, NotUsed.NO_TOPIC_ID, f"the brokers give no id of topic {where}, so it may be another one"
+    )
+    again = f"topic {where} was created again: its id was {saved.topic_id} and is {now.topic_id}"
+    _refuse(saved.topic_id != now.topic_id, NotUsed.TOPIC_RECREATED, again)
+    otherwise = f"topic {where} was read {saved.isolation} and is read {isolation}"
+    _refuse(saved.isolation != isolation, NotUsed.OTHER_ISOLATION, otherwise)
+    _refuse(numbers != [set(now.ends)] * 4, NotUsed.OTHER_PARTITIONS, f"topic {where} has other partitions now")
+    for partition, end in sorted(now.ends.items()):
+        place, position, start = f"{where}[{partition}]", saved.positions[partition], now.starts[partition]
+        moved = f"records at the beginning of {place} were deleted"
+        _refuse(start != saved.log_starts[partition], NotUsed.BEGINNING_DELETED, moved)
+        cut = f"{place} was truncated: it ended at {position} and ends at {end}"
+        _refuse(not start <= position <= end, NotUsed.TRUNCATED, cut)
         before, after = saved.leader_epochs[partition], now.leader_epochs.get(partition, -1)
-        if before < 0 or before != after:
-            return f"{where}[{partition}] has another leader (epoch {before}, now {after}): its log may have been cut"
-    return None
+        other = f"{place} has another leader (epoch {before}, now {after}): its log may have been cut"
+        _refuse(before < 0 or before != after, NotUsed.OTHER_LEADER, other)
+
+
+def _refuse(holds: bool, reason: NotUsed, text: str) -> None:
+    if holds:
+        raise CheckpointRejected(reason, text)
 
 
 _logger = logging.getLogger(__name__)
 
 SAVE_EVERY_S: Final = 300.0
 _SAVE_TIMEOUT_S: Final = 10.0
-_RETENTION: Final = "delete.retention.ms"
 
 
 def own_checkpoint(path: Path, worker: WorkerConfig) -> Checkpoint:
@@ -205,20 +229,21 @@ def own_checkpoint(path: Path, worker: WorkerConfig) -> Checkpoint:
     """
     checkpoint = read_checkpoint(path)
     if checkpoint is None:
-        raise CheckpointRejected("there is none yet")
+        raise CheckpointRejected(NotUsed.NO_FILE, "there is none yet")
     group = worker.cluster_group_id
     if checkpoint.cluster_group_id != group:
-        raise CheckpointRejected(f"it is of {_whose(checkpoint.cluster_group_id)}, not of {_whose(group)}")
+        text = f"it is of {_whose(checkpoint.cluster_group_id)}, not of {_whose(group)}"
+        raise CheckpointRejected(NotUsed.OTHER_GROUP, text)
     return checkpoint
 
 
 def proven(
     checkpoint: Checkpoint, worker: WorkerConfig, admin: Admin, facts: Mapping[str, TopicFacts]
-) -> tuple[dict[str, TopicFacts], Mapping[str, Mapping[str, str] | BrokerError]]:
-    """Prove that going on from a checkpoint gives what a full read would.
+) -> dict[str, TopicFacts]:
+    """Prove that going on from a checkpoint gives what a full read would, if then every offset comes.
 
     Returns:
-        The facts with where to begin, and the settings of the topics, or why they may not be read.
+        The facts with where to begin.
 
     Raises:
         CheckpointRejected: it does not, or it cannot be known.
@@ -226,41 +251,19 @@ def proven(
     names = {topic_type: worker.topic(topic_type) for topic_type in TopicType}
     missing = [topic for topic in names.values() if topic not in facts]
     if missing:
-        raise CheckpointRejected(f"topic {missing[0]} does not exist")
-    partitions = [(name, number) for name, topic in facts.items() for number in topic.ends]
-    with ThreadPoolExecutor(1, thread_name_prefix="connect-storage-proof") as threads:
-        asked_starts = threads.submit(admin.start_offsets, partitions)
-        settings = admin.settings_of_topics(names.values())
-        starts = asked_starts.result()
-    age_ms = _now_ms() - checkpoint.taken_at_ms
+        raise CheckpointRejected(NotUsed.TOPIC_MISSING, f"topic {missing[0]} does not exist")
+    starts = admin.start_offsets((name, number) for name, topic in facts.items() for number in topic.ends)
+    begin: dict[str, TopicFacts] = {}
     for topic_type, topic in names.items():
-        found = facts[topic]
-        reason = why_not_usable(
-            checkpoint.of(topic_type),
-            replace(found, starts={number: starts[topic, number] for number in found.ends}),
-            isolation=worker.isolation(topic_type).value,
-            delete_retention_ms=_delete_retention_ms(settings[topic]),
-            age_ms=age_ms,
-        )
-        if reason is not None:
-            raise CheckpointRejected(reason)
-    begin = {
-        topic: replace(facts[topic], starts=checkpoint.of(topic_type).positions) for topic_type, topic in names.items()
-    }
-    return {**facts, **begin}, settings
+        found, saved = facts[topic], checkpoint.of(topic_type)
+        now = replace(found, starts={number: starts[topic, number] for number in found.ends})
+        require_usable(saved, now, isolation=worker.isolation(topic_type).value)
+        begin[topic] = replace(found, starts=saved.positions)
+    return {**facts, **begin}
 
 
 def _whose(group: str | None) -> str:
     return "a plain cluster" if group is None else f"cluster group {group}"
-
-
-def _delete_retention_ms(settings: Mapping[str, str] | BrokerError) -> int | None:
-    if isinstance(settings, AuthorizationError):
-        return None
-    if isinstance(settings, BrokerError):
-        raise settings
-    retention_ms = settings.get(_RETENTION, "")
-    return int(retention_ms) if retention_ms.isdigit() else None
 
 
 def _now_ms() -> int:

@@ -26,7 +26,7 @@ from connect_share.kafka.client import Deadline
 from connect_share.kafka.create import check_known_policy, topic_spec
 from connect_share.kafka.facts import TopicFacts, gather_facts, read_facts, read_records, with_ends
 from connect_share.kafka.lost import lost_topic
-from connect_share.log.first_read import SharedReader, StartContext
+from connect_share.log.first_read import OffsetsMissing, SharedReader, StartContext
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, KeyWatch, RecordFeed, RecordSink
 from connect_share.log.tail import OnFailed, OwnerProcess
@@ -35,7 +35,14 @@ from connect_share.model.keys import split_key
 from connect_share.model.records import TopicType
 from connect_share.sealing import load_library
 from connect_share.sealing.cipher import removes
-from connect_share.storage.checkpoint import Checkpoint, CheckpointRejected, CheckpointWriter, own_checkpoint, proven
+from connect_share.storage.checkpoint import (
+    Checkpoint,
+    CheckpointRejected,
+    CheckpointWriter,
+    NotUsed,
+    own_checkpoint,
+    proven,
+)
 from connect_share.storage.live_members import AllowLiveMembers, LiveMembersGuard
 from connect_share.stores.base import KafkaTopicBasedBackingStore, StoreOptions, WriteGuard, kafka_based_log
 from connect_share.stores.config import ConfigUpdateListener, KafkaConfigBackingStore
@@ -212,6 +219,7 @@ class StorageStartup:
         read_seconds: of which: waiting for the client's records.
         from_checkpoint: only what is new since a checkpoint was read.
         full_read_reason: why not, if a checkpoint file was named.
+        full_read_kind: the same as one word of a fixed list, for counters.
     """
 
     seconds: float
@@ -223,14 +231,11 @@ class StorageStartup:
     read_seconds: float | None = None
     from_checkpoint: bool = False
     full_read_reason: str | None = None
+    full_read_kind: NotUsed | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers as plain values, for JSON."""
         return asdict(self)
-
-
-_Settings = Mapping[str, Mapping[str, str] | BrokerError]
-"""Settings of topics, or why they may not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +347,6 @@ class TopicsStart:
         self._stack = stack
         self._began_s = began_s
         self._context = StartContext()
-        self._settings: _Settings | None = None
         self._policies: Future[None] = Future()
         self.guard = LiveMembersGuard(admin, group_id, self._policies)
         self.connect_s = 0.0
@@ -383,8 +387,8 @@ class TopicsStart:
         """
         starts = {self._worker.topic(topic_type): checkpoint.of(topic_type).positions for topic_type in TopicType}
         reader = self._reader(starts, from_the_beginning=False)
-        facts, self._settings = proven(checkpoint, self._worker, self._admin, gather_facts(self._admin, starts))
-        self._set_context(facts, reader)
+        facts = proven(checkpoint, self._worker, self._admin, gather_facts(self._admin, starts))
+        self._set_context(facts, reader, gapless=True)
 
     def _reader(self, starts: Mapping[str, Mapping[int, int]], *, from_the_beginning: bool) -> SharedReader | None:
         """Make a reader of those topics that exist and are read with the same isolation; the others are read alone."""
@@ -407,8 +411,10 @@ class TopicsStart:
         self.connect_s = reader.connect_s
         return reader
 
-    def _set_context(self, facts: Mapping[str, TopicFacts], reader: SharedReader | None) -> None:
-        self._context = StartContext(facts, reader, threading.Event())
+    def _set_context(
+        self, facts: Mapping[str, TopicFacts], reader: SharedReader | None, *, gapless: bool = False
+    ) -> None:
+        self._context = StartContext(facts, reader, threading.Event(), gapless)
         self._stack.callback(self._context.all_read.set)
 
     def log_of(
@@ -468,7 +474,7 @@ class TopicsStart:
         """Runs beside the reads; the policy of a topic that is made now is right."""
         found = self._context.facts
         try:
-            known = self._admin.settings_of_topics(found) if self._settings is None else self._settings
+            known = self._admin.settings_of_topics(found)
             for spec in [topic_spec(self._worker, topic_type) for topic_type in TopicType]:
                 if spec.topic in found:
                     check_known_policy(spec, known[spec.topic], self._admin.bootstrap_servers)
@@ -493,7 +499,7 @@ def start_storage(options: StorageOptions, life: StorageLife, stack: ExitStack) 
         threading.Thread(target=load_library, name="connect-storage-sealing", daemon=True).start()
     admin = stack.enter_context(Admin(worker.admin_settings(), client_id=worker.client_id("shared-admin")))
     life.on_abort(admin.close)
-    full_read_reason = None
+    not_used = None
     if options.checkpoint is not None:
         try:
             with ExitStack() as attempt:
@@ -501,11 +507,14 @@ def start_storage(options: StorageOptions, life: StorageLife, stack: ExitStack) 
                 stack.enter_context(attempt.pop_all())
                 return running
         except CheckpointRejected as rejected:
-            full_read_reason = str(rejected)
+            not_used = rejected
             _logger.info(
-                "Reading everything instead of restarting from checkpoint %s: %s", options.checkpoint, full_read_reason
+                "Reading everything instead of restarting from checkpoint %s: %s (%s)",
+                options.checkpoint,
+                rejected,
+                rejected.reason,
             )
-    return StorageStart(options, life, stack, admin, began_s).from_the_beginning(full_read_reason)
+    return StorageStart(options, life, stack, admin, began_s).from_the_beginning(not_used)
 
 
 class StorageStart(TopicsStart):
@@ -520,12 +529,12 @@ class StorageStart(TopicsStart):
         self._plain_topics: PlainTopicsCheck | None = None
         self._logs: dict[TopicType, KafkaBasedLog] = {}
 
-    def from_the_beginning(self, full_read_reason: str | None) -> RunningStorage:
-        """Read everything; ``full_read_reason``: why a checkpoint is not used."""
+    def from_the_beginning(self, not_used: CheckpointRejected | None) -> RunningStorage:
+        """Read everything; ``not_used``: why a checkpoint is not."""
         self.find(allow_lost=self._options.allow_empty)
         if self._worker.cluster_group_id is not None and not self._options.allow_empty:
             self._plain_topics = PlainTopicsCheck()
-        return self._run(None, full_read_reason)
+        return self._run(None, not_used)
 
     def from_checkpoint(self, path: Path) -> RunningStorage:
         """Read what is new since a checkpoint.
@@ -540,11 +549,13 @@ class StorageStart(TopicsStart):
         self.find_since(checkpoint)
         try:
             return self._run(checkpoint, None)
-        except (BrokerError, LookupError, TypeError, ValueError, AttributeError) as error:
+        except OffsetsMissing as missing:
+            raise CheckpointRejected(NotUsed.OFFSETS_MISSING, str(missing)) from missing
+        except (BrokerError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
             _logger.warning("Reading everything, restarting from checkpoint %s failed: %s", path, safe_text(error))
-            raise CheckpointRejected("restarting from it failed") from error
+            raise CheckpointRejected(NotUsed.FAILED, "restarting from it failed") from error
 
-    def _run(self, checkpoint: Checkpoint | None, full_read_reason: str | None) -> RunningStorage:
+    def _run(self, checkpoint: Checkpoint | None, not_used: CheckpointRejected | None) -> RunningStorage:
         admin_s = time.monotonic() - self._began_s - self.connect_s
         allowed, life, stack = self._options.allow_live_members, self._life, self._stack
         write_guard = self.guard.of(self._worker.group_id, allowed)
@@ -565,7 +576,8 @@ class StorageStart(TopicsStart):
             connect_seconds=self.connect_s,
             read_seconds=max(log.caught_up.wait_s for log in self._logs.values() if log.caught_up is not None),
             from_checkpoint=checkpoint is not None,
-            full_read_reason=full_read_reason,
+            full_read_reason=None if not_used is None else str(not_used),
+            full_read_kind=None if not_used is None else not_used.reason,
         )
         writer = self._checkpoint_writer(stores.by_topic())
         running = RunningStorage.of(

@@ -19,10 +19,11 @@ from connect_share.model.config_state import TargetState
 from connect_share.model.records import ConnectorTaskId
 from connect_share.model.status import ConnectorStatus, State, TaskStatus
 from connect_share.storage import ConnectStorage
-from connect_share.storage.checkpoint import read_checkpoint
+from connect_share.storage.checkpoint import read_checkpoint, write_checkpoint
 from connect_share.worker_config import WorkerConfig
 from tests.lab.embedded.broker import LocalBroker
 from tests.support.flushes import flush_offsets
+from tests.support.topics import COMPACT_NOW, alter_known
 from tests.support.waiting import await_that
 from tests.support.worker_files import SHARING, properties_of
 
@@ -127,6 +128,10 @@ def test_when_everything_is_read(shared: Any, tmp_path: Path, caplog: pytest.Log
     assert SECRET not in caplog.text
     # It was written anew.
     assert start(config, path)[1].from_checkpoint
+    saved = read_checkpoint(with_good())
+    assert saved is not None
+    write_checkpoint(path, saved.model_copy(update={"status": saved.status.model_copy(update={"state": [1]})}))
+    assert reason(config, path) == "restarting from it failed"  # good sums of a state that is none
 
     shared.admin.delete_topics([shared.topics["offset"]])
     await_that(lambda: shared.admin.describe_topics([shared.topics["offset"]]), lambda found: not found, what="gone")
@@ -143,17 +148,23 @@ def reason_of_other(shared: Any, path: Path) -> str:
         return str(storage.startup.full_read_reason)
 
 
-def test_a_file_that_lies_is_not_fatal(shared: Any, tmp_path: Path) -> None:
-    """Good sums of a state that is none."""
-    from connect_share.storage.checkpoint import write_checkpoint
-
-    config, path = shared.sharing(), tmp_path / "checkpoint"
+def test_removals_that_the_cleaner_took_meanwhile(shared: Any, tmp_path: Path) -> None:
+    """Whatever settings the topic has by now: the log itself shows that something is gone."""
+    config, path, topic = shared.sharing(), tmp_path / "checkpoint", shared.topics["offset"]
     with ConnectStorage(config, checkpoint=path) as storage:
         put(storage, "c", 1)
-    saved = read_checkpoint(path)
-    assert saved is not None
-    write_checkpoint(path, saved.model_copy(update={"status": saved.status.model_copy(update={"state": [1]})}))
-    assert reason(config, path) == "restarting from it failed"
+    alter_known(shared.admin, topic, COMPACT_NOW)
+    with ConnectStorage(config) as storage:
+        flush_offsets(storage.offset_writer("c"), ({"file": "a"}, None), ({"file": "b"}, None))
+
+        def keys_left() -> list[bytes]:
+            flush_offsets(storage.offset_writer("d"), *(({"file": str(each)}, {"position": 1}) for each in range(9)))
+            return [key for key, _ in shared.read("offset") if b'"c"' in key]
+
+        await_that(keys_left, lambda left: not left, what="cleaned")
+    alter_known(shared.admin, topic, {"delete.retention.ms": "86400000"})
+    assert "perhaps with removals" in reason(config, path)
+    assert start(config, path)[1].full_read_kind is None  # it was written anew
 
 
 def test_a_place_that_cannot_be_written(shared: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
