@@ -54,6 +54,7 @@ from migrator.moved_source import (
     seal,
     unseal,
     unseal_records,
+    watch,
 )
 from migrator.run import Manifest, MigrationRun, MigrationStatus, SourceFence, only_one
 from migrator.topic_fence import fence_destination, fence_sources, fences_of
@@ -141,24 +142,27 @@ def cut_over(
         require_may_follow(run.applied())
         _check(run, progress)
         _require_stopped(run)
-        verification = None
+        verification, watched = None, {} if sealed is None else watch(moved_sources(run))
         if sealed is None:
             progress.phase("copying what is left", 0)
-            _catch_up(run, Follower(run), deadline)
-            verification = compare_sides(run, engine=engine, progress=progress)
-            if not verification.equal:
-                again = "; apply --follow continues" if run.plan.follow else ""
-                raise CutoverError(
-                    f"{len(verification.differences)} difference(s) between both sides: connect-share-migrate verify "
-                    f"{run.plan_path} shows them; nothing was fenced or sealed, the old workers may be started "
-                    f"again{again}"
-                )
+            follower, written = Follower(run), -1
+            while follower.round().written != written:  # else it has grown while both sides were compared
+                written = _catch_up(run, follower, deadline)
+                verification = compare_sides(run, engine=engine, progress=progress)
+                if not verification.equal:
+                    again = "; apply --follow continues" if run.plan.follow else ""
+                    raise CutoverError(
+                        f"{len(verification.differences)} difference(s) between both sides: connect-share-migrate verify "
+                        f"{run.plan_path} shows them; nothing was fenced or sealed, the old workers may be started "
+                        f"again{again}"
+                    )
+                watched = watch(moved_sources(run))
             run.update(status=MigrationStatus.VERIFIED)
         # A cut-over that was killed while it sealed is sealed in the same way: both sides were equal then.
         how = (how or default_how(run.plan)) if sealed is None else sealed.how
         _require_stopped(run)
         fenced = fence(moved_sources(run), progress)
-        manifest = end_cutover(run, None) if how == "none" else seal(run, how, progress)
+        manifest = end_cutover(run, None) if how == "none" else seal(run, how, progress, watched)
         return CutoverResult(manifest, verification, fenced)
 
 
@@ -202,8 +206,8 @@ def _taken_over(plan_path: Path, deadline: Deadline) -> Iterator[None]:
         request.unlink(missing_ok=True)
 
 
-def _catch_up(run: MigrationRun, follower: Follower, deadline: Deadline) -> None:
-    """Copy until nothing is behind, with no transaction open in front of an end."""
+def _catch_up(run: MigrationRun, follower: Follower, deadline: Deadline) -> int:
+    """Copy until nothing is behind, with no transaction open in front of an end. Returns how many were ever mirrored."""
     # Other groups keep writing to a shared topic. The source has caught up when a whole round finds nothing of it.
     written = -1
     while (now := follower.round().written) != written:
@@ -215,7 +219,7 @@ def _catch_up(run: MigrationRun, follower: Follower, deadline: Deadline) -> None
             )
     for source in moved_sources(run):
         source.require_no_open_transaction(deadline.remaining_s())
-    follower.round()  # what those transactions have committed
+    return follower.round().written  # with what those transactions have committed
 
 
 _MAY_BE_SEALED = (MigrationStatus.COPIED, MigrationStatus.VERIFIED, MigrationStatus.CUT_OVER)
@@ -243,11 +247,9 @@ def seal_plan(run: MigrationRun, how: Way | None = None, progress: Progress | No
     """
     progress = progress or Silent()
     how = _check_seal(run, how, progress)
-    for source in moved_sources(run):
-        if not source.has_members_of_destination:
-            source.require_stopped()
+    watched = watch(source for source in moved_sources(run) if not source.has_members_of_destination)
     fenced = fence(_unfenced(run), progress)
-    return CutoverResult(seal(run, how, progress), None, fenced)
+    return CutoverResult(seal(run, how, progress, watched), None, fenced)
 
 
 def _check_seal(run: MigrationRun, how: Way | None, progress: Progress) -> Way:

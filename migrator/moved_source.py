@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, Literal
+from pathlib import Path
+from typing import ClassVar, Final, Literal
 
+from connect_share.backup.rewrite import Facts, Since, StoppedGroup
 from connect_share.errors import PlanRejectedError
 from connect_share.files import Progress
 from connect_share.kafka import client
@@ -27,7 +29,7 @@ from connect_share.kafka.facts import (
 from connect_share.kafka.write import MIGRATE_CLIENT_ID, write_records
 from connect_share.model.config import target_state_record
 from connect_share.model.config_state import ClusterConfigState, TargetState
-from connect_share.model.keys import prefix_of
+from connect_share.model.keys import MARKER, prefix_of
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.model.removal import tombstone
 from connect_share.replay import replay_config
@@ -43,6 +45,29 @@ from migrator.run import Manifest, MigrationRun, MigrationStatus, Sealed
 from migrator.topic_fence import fence_sources, fences_of, seals_after
 
 _FENCED_AT_ONCE: Final = 8
+
+
+@dataclass(frozen=True)
+class _LeftGroup(StoppedGroup):
+    """A group that goes on elsewhere: whatever others write where it was reaches it by a restore only."""
+
+    lost_as: ClassVar[str] = "were not moved"
+    plan: SourceCluster | None = None
+    destination: WorkerConfig | None = None
+
+    def is_own(self, topic_type: TopicType, key: bytes | None) -> bool:
+        """Return whether a record with this key is moved."""
+        original = self.plan.transform(topic_type).original_key(key) if self.plan else None
+        return isinstance(original, bytes) and original != MARKER[0]
+
+    def lost_of(self, since: Since) -> Iterator[Record]:
+        """Yield what others have written."""
+        yield from since.theirs
+
+    def restoring(self, backup: Path) -> str:
+        """Return the command that puts it where the group is now."""
+        file = str(self.destination.file) if self.destination else ""
+        return shlex.join(["connect-share", "restore", str(backup), "-w", file, "--from-group", self.group_id])
 
 
 @dataclass(frozen=True)
@@ -63,6 +88,14 @@ class MovedSource:
     def has_members_of_destination(self) -> bool:
         """Whether Kafka cannot tell its workers from new ones."""
         return same_members(self.run.plan, self.plan, self.run.destinations[self.index])
+
+    @property
+    def left(self) -> StoppedGroup:
+        """The group where it was."""
+        destination = self.run.destinations[self.index]
+        return _LeftGroup(
+            self.worker, self.plan.space, self.plan.group_id, "source", plan=self.plan, destination=destination
+        )
 
     def live_workers(self) -> int:
         """Return how many workers of its group are alive."""
@@ -236,8 +269,19 @@ def preview(run: MigrationRun, how: How) -> tuple[dict[str, int], tuple[str, ...
     return dict(topics), tuple(sorted(names))
 
 
-def seal(run: MigrationRun, how: Way, progress: Progress) -> Manifest:
+Watched = Mapping[int, tuple[StoppedGroup, Facts]]
+"""By the place of a source the group whose workers are stopped, and its topics since when nobody may write."""
+
+
+def watch(sources: Iterable[MovedSource]) -> Watched:
+    """Return from when on others may write no more to sources."""
+    return {source.index: (source.left, source.left.facts()) for source in sources}
+
+
+def seal(run: MigrationRun, how: Way, progress: Progress, watched: Watched) -> Manifest:
     """Seal every source, which ends the cut-over; may be repeated. Returns the manifest as it was saved.
+
+    What others have written to those that are watched is refused.
 
     What was mirrored is backed up before originals are removed; the backup of the plan does not hold it.
     """
@@ -260,9 +304,11 @@ def seal(run: MigrationRun, how: Way, progress: Progress) -> Manifest:
     # Before the first record: from now on records are written to the source that are no growth of it.
     run.update(sealed=sealed, mirrored_backup=mirrored_backup, fences=fences)
     outgoing = (each for source in sources for each in source.outgoing(_seal_records(source, how)))
-    records = len(write_records(run.workers, outgoing))
+    written = write_records(run.workers, outgoing)
     fence_sources(run, up=True)
-    return end_cutover(run, sealed.model_copy(update={"records": records}))
+    for index, (group, before) in watched.items():
+        group.look_again(before, written, run.plan_path, index)
+    return end_cutover(run, sealed.model_copy(update={"records": len(written)}))
 
 
 def end_cutover(run: MigrationRun, sealed: Sealed | None) -> Manifest:

@@ -93,8 +93,7 @@ class BackedUpValues:
     def opened(self, records: Iterable[tuple[TopicType, Record]]) -> Iterator[tuple[TopicType, Record]]:
         """Yield the records, opened, without those that are refused; those that are not restored as they are.
 
-        Raises:
-            RestoreRejectedError: after the last one: a value is sealed with a key that is not there.
+        ``RestoreRejectedError``, after the last one: a value is sealed with a key that is not there.
         """
         for topic_type, record in records:
             opener = self._openers[topic_type]
@@ -134,8 +133,7 @@ def require_none_newer(
 ) -> Iterator[Record]:
     """Yield the records of a destination's topic.
 
-    Raises:
-        RestoreRejectedError: after the last one: a sealed value there may be newer than what is put back without keys.
+    ``RestoreRejectedError``, after the last one: a sealed value there may be newer than what is put back without keys.
     """
     newer = 0
     for record in found:
@@ -286,12 +284,8 @@ class Restore:
     def preview(self, progress: Progress | None = None) -> RestorePreview:
         """Compare the backup with what the destination holds now; writes nothing.
 
-        Raises:
-            LiveMembersError: workers of the group are alive.
-            RestoreRejectedError: there is nothing to restore, or it could not be read: a key is missing, or the topic has
-                something newer.
-            PlanRejectedError: a record does not fit into the destination's topic.
-            TopicError: a topic there cannot be used.
+        ``RestoreRejectedError``: there is nothing to restore, or it could not be read: a key is missing, or the topic has
+        something newer. ``PlanRejectedError``: a record does not fit into the destination's topic.
         """
         progress = progress or Silent()
         facts = self.stopped.facts()
@@ -340,11 +334,7 @@ class Restore:
             )
 
     def verify(self, progress: Progress | None = None) -> None:
-        """Read back, and check that the newest value of each key is that of the backup.
-
-        Raises:
-            CopyError: it is not.
-        """
+        """Read back, and check that the newest value of each key is that of the backup, else ``CopyError``."""
         progress = progress or Silent()
         if self._values is None:
             self.preview(progress)
@@ -377,12 +367,7 @@ class Restore:
     def write(self, progress: Progress | None = None) -> Restored:
         """Put the records back; topics that are missing are created as ``create topics`` would.
 
-        Raises:
-            LiveMembersError: workers of the group are alive.
-            TopicError: a topic cannot be used.
-            BrokerError: a record was refused; a part was written, restoring again completes it.
-            CopyError: another writer has written under the group's keys since the preview; nothing was written. Or an
-                acknowledgement is missing; a part was written.
+        What is refused, and what others write, is as :meth:`StoppedGroup.write` says; restoring again completes a part.
         """
         progress, began_s = progress or Silent(), time.monotonic()
         if self._facts is None:

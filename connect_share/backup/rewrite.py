@@ -29,7 +29,7 @@ from connect_share.backup.backup_file import (
 )
 from connect_share.backup.changes import hash_of
 from connect_share.console import Group
-from connect_share.errors import ConnectShareError, CopyError, also_saying, listed
+from connect_share.errors import CopyError, also_saying, listed
 from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.facts import (
@@ -110,13 +110,6 @@ class Since(NamedTuple):
     ours: dict[int, tuple[int, int]]
     others: set[int]
 
-    def overtaken(self) -> Iterator[Record]:
-        """Yield what others have written that one of ours hides; in another partition it may."""
-        for record in self.theirs:
-            at, offset = self.ours.get(key_hash(None, record.key), (record.partition, -1))
-            if at != record.partition or offset > record.offset:
-                yield record
-
 
 @dataclass(frozen=True)
 class StoppedGroup:
@@ -138,6 +131,7 @@ class StoppedGroup:
     side: str
     may_miss: bool = False
     again: str = "Run the command again"
+    lost_as: ClassVar[str] = "no longer count, for this command has written behind them"
     places: dict[TopicType, KeyPlaces] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -153,10 +147,7 @@ class StoppedGroup:
     def facts(self) -> dict[TopicType, TopicFacts]:
         """Return the topics that are there, up to their ends of now.
 
-        Raises:
-            LiveMembersError: workers of the group are alive.
-            TopicError: a topic is missing, or a transaction is open on it.
-            SealedGroupError, ConfigError: the worker file has not the group's keys, as at a start.
+        Refused are live workers, missing topics, open transactions, and worker files without the group's keys, as at a start.
         """
         with admin_of(self.worker) as admin:
             found = self._facts(admin)
@@ -258,12 +249,7 @@ class StoppedGroup:
 
         Each goes to every partition where its key lies. Returns the topics up to their ends of afterwards, and where other
         groups have written meanwhile. ``beside``: where a file with what was overtaken goes; ``remedy``: see
-        :func:`write_records`.
-
-        Raises:
-            LiveMembersError: workers of the group are alive.
-            CopyError: another writer has written under the group's keys, or a topic is not the one that was read: before,
-                and nothing was written; or meanwhile, and it says what was overtaken and how to put it back.
+        :func:`write_records`. A ``CopyError`` says what others have written, and how what was overtaken is put back.
         """
         now = self.require_unchanged(facts)
         written = write_records([self.worker], ((0, *each) for each in self.everywhere(records)), remedy=remedy)
@@ -324,6 +310,13 @@ class StoppedGroup:
                 since.ours[at] = record.partition if is_first else -1, record.offset
         return since
 
+    def lost_of(self, since: Since) -> Iterator[Record]:
+        """Yield what others have written that one of ours hides; in another partition it may."""
+        for record in since.theirs:
+            at, offset = since.ours.get(key_hash(None, record.key), (record.partition, -1))
+            if at != record.partition or offset > record.offset:
+                yield record
+
     def _overtaken(self, found: Mapping[TopicType, Since], facts: Facts, file: Path) -> CopyError:
         """Return the error that names what others have written, and where what was overtaken still lies."""
         texts = []
@@ -338,18 +331,16 @@ class StoppedGroup:
             "out who it is, and stop it. "
         )
         places = [
-            (record.topic, record.partition, record.offset) for since in found.values() for record in since.overtaken()
+            (record.topic, record.partition, record.offset)
+            for since in found.values()
+            for record in self.lost_of(since)
         ]
         if not places:
             return CopyError(f"{text}What it wrote counts. {self.again}")
         shown = listed((f"{topic}[{at}] offset {offset}" for topic, at, offset in places), _SHOWN)
-        text += (
-            f"{len(places):,} of these no longer count, for this command has written behind them: {shown}. They are "
-        )
-        try:
+        text += f"{len(places):,} of these {self.lost_as}: {shown}. They are "
+        with also_saying(f"{text[0].upper()}{text[1:]}in no file"):
             self.back_up(file, facts, f"overtaken-{uuid.uuid4()}", Silent(), {*places})
-        except ConnectShareError as error:
-            return CopyError(f"{text}in no file, and the cleaner will take them: {error}")
         return CopyError(f"{text}in {file}: {self.restoring(file)} puts them back. {self.again}")
 
 
@@ -398,24 +389,11 @@ class Rewrite(ABC, Generic[Found]):
         """Check that all is as it should be after the writing; else ``CopyError``."""
 
     def look(self, progress: Progress | None = None) -> Found:
-        """Return what there is, and what would be written; writes nothing.
-
-        Raises:
-            LiveMembersError: workers of the group are alive.
-            TopicError: a topic is missing, or a transaction is open on it.
-            ConfigError: a value is sealed with a key that is not in the worker file.
-        """
+        """Return what there is, and what would be written; writes nothing."""
         return self._read(self.stopped.facts(), progress or Silent())
 
     def write(self, backup: Path, progress: Progress | None = None) -> Rewritten[Found]:
-        """Write a backup, then the records, then read everything again; may be repeated.
-
-        Raises:
-            AlreadyAppliedError: there is a backup of that name.
-            RecordFileError: the backup cannot be written; nothing was written to Kafka then.
-            BrokerError: a record was refused; some of the others were written.
-            CopyError: another writer writes meanwhile, an acknowledgement is missing, or the result is not as it should be.
-        """
+        """Write a backup, then the records, then read everything again, which has to be as it should be; may be repeated."""
         progress, stopped = progress or Silent(), self.stopped
         facts = stopped.facts()
         before = self._read(facts, progress)

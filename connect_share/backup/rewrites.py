@@ -145,8 +145,7 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
     def look(self, progress: Progress | None = None) -> dict[TopicType, TopicContent]:
         """Return what there is and what would be removed; writes nothing.
 
-        Raises:
-            ConnectShareError: the group has no record there, or two clusters seem to have plain keys there. Or as said there.
+        A group without any record there is refused, and plain keys that two clusters seem to share.
         """
         found = super().look(progress)
         if not any(topic.keys for topic in found.values()):
@@ -275,8 +274,7 @@ def plan_order(state: GroupState, _: Mapping[TopicType, str]) -> Mending:
 def plan_orphans(state: GroupState, topics: Mapping[TopicType, str], *, with_offsets: bool) -> Mending:
     """Return removals of what belongs to no connector; source offsets only where that is wanted.
 
-    Raises:
-        LostTopicError: all belongs to none, for the config topic was made anew, or emptied.
+    ``LostTopicError``: all belongs to none, for the config topic was made anew, or emptied.
     """
     if is_lost(state):
         raise lost_topic(
@@ -468,8 +466,7 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
     def of(cls, worker_file: Path, *, plain: bool) -> Reseal:
         """Read a worker file; needs no broker.
 
-        Raises:
-            ConfigError: the file is wrong, or has no keys, or its workers would not accept plain values.
+        ``ConfigError``: the file is wrong, or has no keys, or its workers would not accept plain values.
         """
         worker = WorkerConfig.from_file(worker_file)
         keys = worker.keys_in_use
@@ -554,8 +551,7 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
     def write(self, backup: Path, progress: Progress | None = None) -> Rewritten[dict[TopicType, ResealTopic]]:
         """Write a backup, then the values; may be repeated.
 
-        Raises:
-            AlreadyAppliedError: another process on this machine is at it. Or as said there.
+        ``AlreadyAppliedError``: another process on this machine is at it.
         """
         with _only_one(self.worker_file):
             return super().write(backup, progress)

@@ -34,6 +34,7 @@ from connect_share.errors import (
     LiveMembersError,
     PlainTopicsError,
     UsageError,
+    also_saying,
 )
 from connect_share.files import write_private_file
 from connect_share.kafka.admin import Admin
@@ -77,13 +78,7 @@ _LONGEST_NAME: Final = 120
 
 
 class Worker:
-    """A worker of a group, to read and change offsets as it would; creates no topic. ``stack`` closes it.
-
-    Raises:
-        ConfigError: the file cannot be read, or a property is wrong.
-        TopicMissingError: a topic does not exist.
-        ConnectShareError: as entering a ``ConnectStorage``.
-    """
+    """A worker of a group, to read and change offsets as it would; creates no topic. ``stack`` closes it."""
 
     def __init__(self, path: Path, stack: ExitStack) -> None:
         self.path = path
@@ -110,11 +105,7 @@ class Worker:
         return self.storage.config.snapshot()
 
     def offset_facts(self, connector: str) -> list[tuple[WorkerConfig, TopicFacts]]:
-        """Return the topics with the offsets of a connector, up to their ends of now, and who reads them so.
-
-        Raises:
-            TopicMissingError: the connector has an offsets topic of its own, which does not exist.
-        """
+        """Return who reads the offsets of a connector, and the topic up to its end; one that is missing is an error."""
         own = own_offsets_worker_config(self.config, connector, self.state.connector_config(connector) or {})
         found = []
         for config in (self.config, *(() if own is None else (own,))):
@@ -129,12 +120,7 @@ class Worker:
         return found
 
     def stored_offsets(self, connector: str) -> list[StoredOffset]:
-        """Return what a connector's tasks would find.
-
-        Raises:
-            TopicMissingError: the connector has an offsets topic of its own, which does not exist.
-            StoreError: it cannot be read.
-        """
+        """Return what a connector's tasks would find."""
         self.offset_facts(connector)
         return self.storage.stored_offsets(connector)
 
@@ -223,20 +209,24 @@ class ConnectorPlan:
             written = storage.reset_offsets(self.connector, force=force)
         else:
             written = storage.alter_offsets(self.connector, self.wanted, force=force)
-        overtaken = self._overtaken({partition_identity(partition): new for partition, new in self.wanted})
+        theirs = self._theirs({partition_identity(partition): new for partition, new in self.wanted})
         self.compare()
+        counting = {partition_identity(each.partition) for each in self.needed}
+        overtaken = [pair for at, pair in theirs.items() if at not in counting]
+        texts, of = [], f"of connector {shown(self.connector)}"
         if self.needed:
-            raise ConnectShareError(
-                f"{plural(len(self.needed), 'offset')} of connector {shown(self.connector)} are not what was written: "
-                "somebody else has written to them; look at them again (get offsets)"
+            texts.append(
+                f"{plural(len(self.needed), 'offset')} {of} are not what was written: somebody else has written to them; "
+                "look at them again (get offsets)"
             )
         if overtaken:
             path = self.save(folder, overtaken)
-            raise ConnectShareError(
-                f"somebody else has written {plural(len(overtaken), 'offset')} of connector {shown(self.connector)} "
-                f"meanwhile, and they count no more: find out who it is, and stop it. They are in {path}: "
-                f"{self.command(path)} puts them back"
+            texts.append(
+                f"somebody else has written {plural(len(overtaken), 'offset')} {of} meanwhile, and they count no more: find "
+                f"out who it is, and stop it. They are in {path}: {self.command(path)} puts them back"
             )
+        if texts:
+            raise ConnectShareError("; ".join(texts))
         return written
 
     def save(self, folder: Path, pairs: Iterable[tuple[_Map | None, Any]]) -> Path:
@@ -249,8 +239,7 @@ class ConnectorPlan:
             write_private_file(path, offsets_document(usable))
         except OSError as error:
             raise ConnectShareError(
-                f"the old offsets cannot be written to {path} ({error.strerror}), so nothing was changed; name another "
-                "--backup-dir"
+                f"offsets cannot be written to {path} ({error.strerror}); name another --backup-dir"
             ) from None
         return path
 
@@ -259,7 +248,7 @@ class ConnectorPlan:
         words = ["connect-share", "alter", "offsets", self.connector, "-w", str(self.worker.path), "--file", str(path)]
         return shlex.join(words)
 
-    def _overtaken(self, wanted: Mapping[bytes, Any]) -> list[OffsetPair]:
+    def _theirs(self, wanted: Mapping[bytes, Any]) -> dict[bytes, OffsetPair]:
         """Return what others have written last of the partitions that were changed, other values than are wanted."""
         found: dict[bytes, OffsetPair] = {}
         for (config, before), (_, now) in zip(self._facts, self.worker.offset_facts(self.connector), strict=True):
@@ -274,7 +263,7 @@ class ConnectorPlan:
                 if at in wanted:
                     (change,) = compare(stored, [(partition, wanted[at])])
                     found |= {at: (partition, change.old)} if change.is_change else {}
-        return list(found.values())
+        return found
 
 
 def _connectors_of(arguments: argparse.Namespace, worker: Worker) -> list[str]:
@@ -383,7 +372,10 @@ def _carry_out(arguments: argparse.Namespace, out: Output, plans: Sequence[Conne
             return 1
     for plan in needed:
         plan.check_unchanged()
-    backups = [plan.save(arguments.backup_dir, [(each.partition, each.old) for each in plan.needed]) for plan in needed]
+    with also_saying("Nothing was changed"):
+        backups = [
+            plan.save(arguments.backup_dir, [(each.partition, each.old) for each in plan.needed]) for plan in needed
+        ]
     for plan, path in zip(needed, backups, strict=True):
         _note_backup(out, plan, path)
     written = 0

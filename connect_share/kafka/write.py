@@ -330,11 +330,7 @@ def write_records(
     """Write records, each to its topic in the cluster of the worker with that index. Returns where they are.
 
     A third member is the partition, else it is that of murmur2. The records of one cluster keep their order. Returns when
-    all are acknowledged. ``remedy`` says what helps when only some were written.
-
-    Raises:
-        BrokerError: a record was refused; it says what was written, and what was not.
-        CopyError: an acknowledgement is missing; likewise.
+    all are acknowledged. An error says what was written, what was not, and the ``remedy``.
     """
     producers = Producers()
     writers: dict[tuple[int, str], CheckedWriter] = {}

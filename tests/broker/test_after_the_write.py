@@ -26,6 +26,8 @@ from connect_share.model.records import Record, TopicType
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from migrator import cutover as rollback
+from migrator import moved_source
+from migrator.verify.verification import compare_sides
 from tests.support.console import Ran
 from tests.support.flushes import flush_offsets
 from tests.support.long_forms import LONG
@@ -99,6 +101,13 @@ def scene(site: Site, call: Call) -> Iterator[_Scene]:
         yield _Scene(site, call, storage, file)
 
 
+def put_back(call: Call, errors: str, *more: str | Path) -> None:
+    """Run the command that a message names."""
+    named = re.search(r"connect-share ((?:restore|alter) .*?) (?:puts them|takes it) back", errors)
+    assert named is not None, errors
+    assert call(*shlex.split(named[1]), "--yes", *more).code == 0
+
+
 def ends(site: Site) -> int:
     with site.admin() as admin:
         topics = admin.describe_topics(site.topic("shared", kind) for kind in TopicType)
@@ -151,12 +160,10 @@ def test_nothing_acknowledged_is_lost_in_silence(
         names = ", ".join(sorted({repr(name) for name, _ in keys}))
         assert f"{AT_ONCE} record(s) under {AT_ONCE} key(s) of {names}" in ran.err
         assert str(scene.position)[:-3] not in ran.err
-        back = re.search(r"connect-share (restore \S+ -w \S+) puts them back", ran.err)
         lost = [key for key in keys if scene.found(*key) != scene.committed[key]]
         seen.update({"overtaken": len(lost), "last": AT_ONCE - len(lost)})
-        assert back is not None, ran.err
         assert f"{len(lost)} of these no longer count" in ran.err
-        assert scene.call(*shlex.split(back[1]), "--yes").code == 0
+        put_back(scene.call, ran.err)
         assert [key for key in keys if scene.found(*key) != scene.committed[key]] == []
         assert ("with --dry-run shows what differs" if name == "restore" else "un the command again") in ran.err
         if name != "restore":
@@ -165,43 +172,62 @@ def test_nothing_acknowledged_is_lost_in_silence(
     assert {*seen} == {"overtaken", "last"}
 
 
+def offsets_at(file: Path, partitions: Sequence[dict[str, int]]) -> list[Any]:
+    with ConnectStorage(WorkerConfig.from_file(file)) as storage:
+        return [storage.offset_reader("a.b").offset(each) for each in partitions]
+
+
 @pytest.mark.timeout(7_200 if LONG else 120)
-def test_nothing_acknowledged_is_lost_in_a_rollback(
-    site: Site, call: Call, while_it_writes: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", ["rollback", "cutover", "cutover in place"])
+def test_nothing_acknowledged_is_lost_in_a_move(
+    site: Site, call: Call, name: str, while_it_writes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, seen, chosen = site.small_source(), Counter[str](), random.Random(1173)
-    site.lay_down("own", TopicType.OFFSET, [pair(f'["a.b",{{"n":{number}}}]') for number in range(KEYS)])
-    for number in range(RUNS):
-        file = site.shared(f"new-{number}")
-        apply_plan(plan := site.plan(source, file, f"plan-{number}.json"))
+    """The source is sealed with ``stop``, in place with ``remove``; what is committed there is put where the group is now."""
+    seen, chosen, prefix, who, (command, *_) = Counter[str](), random.Random(name), "", "own", name.split()
+    if name == "cutover in place":
+        source, prefix, who = site.worker_file("shared", "old", sharing=True), "old.", "shared"
+        site.create("shared")
+        site.lay_group("shared", prefix)
+    else:
+        source = site.small_source()
+    site.lay_down(who, TopicType.OFFSET, [pair(f'{prefix}["a.b",{{"n":{number}}}]') for number in range(KEYS)])
+    for number in range(RUNS if name == "rollback" else 1):
+        new = site.shared(f"new-{number}")
+        apply_plan(plan := site.plan(source, new, f"plan-{number}.json"))
         partitions = [{"n": each} for each in chosen.sample(range(KEYS), AT_ONCE)]
-        with ConnectStorage(WorkerConfig.from_file(file)) as storage:
-
-            def missing() -> int:
-                storage.offsets.refresh()
-                return [storage.offset_reader("a.b").offset(each) for each in partitions].count(None)  # noqa: B023
-
+        with ConnectStorage(WorkerConfig.from_file(new if name == "rollback" else source)) as storage:
             writer = storage.offset_writer("a.b")
             commits = [partial(flush_offsets, writer, (each, {"position": 1})) for each in partitions]
-            while_it_writes(chosen, commits, rollback)
-            code, _, errors = run("rollback", plan, "--yes")
+            while_it_writes(chosen, commits, rollback if name == "rollback" else moved_source)
+            code, _, errors = run(command, plan, "--yes")
             monkeypatch.undo()
-            assert code == 1, errors
-            assert f"{AT_ONCE} record(s) under {AT_ONCE} key(s) of 'a.b'" in errors
-            back = re.search(r"connect-share (restore \S+ -w \S+) puts them back. Run the command again", errors)
-            seen.update({"overtaken": missing(), "last": AT_ONCE - missing()})
-            assert back is not None, errors
-            assert call(*shlex.split(back[1]), "--yes").code == 0
-            code, _, errors = run("rollback", plan, "--yes")
-            assert (code, f"{AT_ONCE} key(s) were written at the destination since" in errors) == (1, True), errors
-            assert run("rollback", plan, "--yes", "--although-used")[0] == 0
-            assert missing() == 0
-            assert len(storage.offsets.snapshot().raw) == AT_ONCE
-    print("rollback", dict(seen))
-    assert {*seen} == {"overtaken", "last"}
+        assert (code, f"{AT_ONCE} record(s) under {AT_ONCE} key(s) of 'a.b'" in errors) == (1, True), errors
+        lost = AT_ONCE - offsets_at(new, partitions).count({"position": 1})
+        seen.update({"overtaken": lost, "last": AT_ONCE - lost})
+        assert f"{lost} of these {'no longer count' if name == 'rollback' else 'were not moved'}" in errors
+        put_back(call, errors)
+        assert run(command, plan, "--yes", *(["--although-used"] if name == "rollback" else []))[0] == 0
+        assert offsets_at(new, partitions) == [{"position": 1}] * AT_ONCE
+    print(name, dict(seen))
 
 
-@pytest.mark.parametrize("when", ["before", "behind"])
+def test_a_source_that_grows_while_both_sides_are_compared(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, new = site.small_source(), site.shared("new")
+    apply_plan(plan := site.plan(source, new))
+
+    def grown(*arguments: Any, **more: Any) -> Any:
+        monkeypatch.undo()
+        with ConnectStorage(WorkerConfig.from_file(source)) as storage:
+            flush_offsets(storage.offset_writer("a.b"), ({"n": 0}, {"position": 1}))
+        return compare_sides(*arguments, **more)
+
+    monkeypatch.setattr(rollback, "compare_sides", grown)
+    code, _, errors = run("cutover", plan, "--yes")
+    assert code == 0, errors
+    assert offsets_at(new, [{"n": 0}]) == [{"position": 1}]
+
+
+@pytest.mark.parametrize("when", ["before", "behind", "both"])
 @pytest.mark.parametrize("verb", ["alter", "reset", "copy"])
 def test_nothing_acknowledged_is_lost_in_a_change_of_offsets(
     scene: _Scene, verb: str, when: str, monkeypatch: pytest.MonkeyPatch
@@ -215,11 +241,11 @@ def test_nothing_acknowledged_is_lost_in_a_change_of_offsets(
     change = getattr(ConnectStorage, name)
 
     def changing(*arguments: Any, **more: Any) -> Any:
-        if when == "before":
+        if when != "behind":
             scene.commit("c", 3)
         done = change(*arguments, **more)
-        if when == "behind":
-            scene.commit("c", 3)
+        if when != "before":
+            scene.commit("c", 4)
         return done
 
     monkeypatch.setattr(ConnectStorage, name, changing)
@@ -227,14 +253,12 @@ def test_nothing_acknowledged_is_lost_in_a_change_of_offsets(
     monkeypatch.undo()
     assert ran.code == 1, ran
     assert str(scene.position) not in ran.err
-    assert (scene.found("c", 3) == {"position": scene.position}) == (when == "behind")
-    if when == "before":
-        back = re.search(r"connect-share (alter offsets c -w \S+ --file \S+) puts them back", ran.err)
-        assert back is not None, ran.err
-        assert scene.call(*shlex.split(back[1]), "--force", "--yes", *folder).code == 0
-    else:
-        assert "1 offset of connector 'c' are not what was written: somebody else" in ran.err
-    assert scene.found("c", 3) == {"position": scene.position}
+    assert ("1 offset of connector 'c' are not what was written: somebody else" in ran.err) == (when != "before")
+    if when != "behind":
+        assert scene.found("c", 3) != scene.committed["c", 3]
+        put_back(scene.call, ran.err, "--force", *folder)
+    for name, number in scene.committed:
+        assert scene.found(name, number) == scene.committed[name, number]
 
 
 def state(scene: _Scene) -> Any:
@@ -260,10 +284,9 @@ def test_half_done_is_said_and_the_commands_that_it_names_work(
         counts = re.search(rf"Half done: .* were acknowledged: .*{topic} (\d+) of (\d+)", ran.err)
         assert counts is not None, ran.err
         assert int(counts[1]) < int(counts[2])
-        back = re.search(r"the same command completes it, or connect-share (restore \S+ -w \S+) takes it back", ran.err)
-        assert (back is None) == (name == "restore")
-        if back is not None and way == "taken back":
-            assert scene.call(*shlex.split(back[1]), "--yes").code == 0
+        assert "the same command completes it" in ran.err
+        if name != "restore" and way == "taken back":
+            put_back(scene.call, ran.err)
             assert state(scene) == before
             continue
         assert scene.command(name).code == 0
