@@ -19,7 +19,7 @@ from connect_share.errors import AuthorizationError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.read import CONSOLE_CLIENT_ID, Reader, topic_ranges
 from connect_share.model.records import OffsetRange, TopicType
-from connect_share.worker_config import ClientSettings, Isolation, TopicSet
+from connect_share.worker_config import TopicSet
 
 SHIPPED_NAME: Final = "shipped"
 
@@ -357,9 +357,8 @@ class CountJob:
     """Partitions of one topic to be counted in one read; picklable, and secret: it holds client settings."""
 
     topic_type: TopicType
-    settings: ClientSettings
+    reader: Reader
     ranges: Sequence[OffsetRange]
-    isolation: Isolation
     timeout_s: float
     with_digests: bool
 
@@ -369,7 +368,7 @@ class CountJob:
         ``advance`` is called with the number of further records.
         """
         counters = {each.partition: PartitionCounter(self.topic_type, each.partition) for each in self.ranges}
-        for batch in Reader(self.settings, CONSOLE_CLIENT_ID, self.isolation).batches(self.ranges, self.timeout_s):
+        for batch in self.reader.batches(self.ranges, self.timeout_s):
             for message in batch:
                 counters[message.partition() or 0].add(
                     message.offset() or 0, message.timestamp()[1], message.key(), message.value()
@@ -414,18 +413,13 @@ class CountPlan:
 
     def jobs(self, topic_type: TopicType, *, one_for_each_partition: bool = False) -> list[CountJob]:
         """Return the reads of one topic: a single one, or one for each partition."""
-        ranges = self.ranges[topic_type]
-        return [
-            CountJob(
-                topic_type,
-                self.topic_set.settings,
-                part,
-                self.topic_set.isolation[topic_type],
-                self.timeout_s,
-                with_digests=len(ranges) > 1,
-            )
-            for part in ([[each] for each in ranges] if one_for_each_partition else [ranges])
-        ]
+        ranges, reader = self.ranges[topic_type], self.reader(topic_type)
+        parts = [[each] for each in ranges] if one_for_each_partition else [ranges]
+        return [CountJob(topic_type, reader, part, self.timeout_s, with_digests=len(ranges) > 1) for part in parts]
+
+    def reader(self, topic_type: TopicType) -> Reader:
+        """Return how a topic is read."""
+        return Reader(self.topic_set.settings, CONSOLE_CLIENT_ID, self.topic_set.isolation[topic_type])
 
     def profiled(self, topic_type: TopicType, partitions: Sequence[PartitionProfile]) -> ProfiledTopic:
         """Return the profile of a topic whose partitions were counted."""

@@ -20,7 +20,7 @@ from connect_share.contents.profile import Count, TopicProfile, total
 from connect_share.contents.startup import CountPlan
 from connect_share.errors import BrokerError
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.read import CONSOLE_CLIENT_ID, Reader
+from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.model.keys import split_key
 from connect_share.model.records import TopicType
 
@@ -312,13 +312,12 @@ def measured_usage(
 
 def _recent(admin: Admin, plan: CountPlan, topic_type: TopicType, since_ms: int) -> Recent:
     """Read what was written since a time, once more: it is a small part of the topic."""
-    ranges, topic_set = plan.ranges[topic_type], plan.topic_set
+    ranges = plan.ranges[topic_type]
     begins = admin.offsets_at([(each.topic, each.partition) for each in ranges], since_ms)
     late = [each._replace(start=max(each.start, begins.get(each[:2], each.end))) for each in ranges]
     records: Counter[Group] = Counter()
     size: Counter[Group] = Counter()
-    reader = Reader(topic_set.settings, CONSOLE_CLIENT_ID, topic_set.isolation[topic_type])
-    for batch in reader.batches(late, plan.timeout_s):
+    for batch in plan.reader(topic_type).batches(late, plan.timeout_s):
         for message in batch:
             key, value = message.key(), message.value()
             owner = None if key is None else split_key(topic_type, key)

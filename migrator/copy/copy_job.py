@@ -380,8 +380,7 @@ class CopyJob:
         with Admin(settings, client_id=self.client_id) as admin:
             ends = admin.end_offsets([(slice_.destination_topic, number) for number in starts])
         ranges = ranges_since(slice_.destination_topic, starts, {number: end for (_, number), end in ends.items()})
-        batches = Reader(settings, self.client_id, Isolation.READ_UNCOMMITTED).batches(ranges)
-        records = (to_whole_record(message) for batch in batches for message in batch)
+        records = Reader(settings, self.client_id, Isolation.READ_UNCOMMITTED).records(ranges)
         opener = Opener(self.sealing, slice_.transform.at_destination(), self.times.destination)
         return ExistingRecords.read(records, slice_.transform, opener)
 

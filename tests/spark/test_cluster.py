@@ -27,6 +27,7 @@ CHECKOUT = Path(__file__).parents[2]
 JOB = """
 import json, os, sys
 from connect_share.contents.startup import CountJob
+from connect_share.kafka.read import Reader
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.worker_config import Isolation, WorkerConfig
 from connect_share.files import Silent
@@ -47,7 +48,7 @@ with spark_session("cluster test") as spark:
     secret = os.environ["NOT_TO_BE_SHOWN"]
     settings = worker.client_settings().overlaid({"sasl.password": secret, "sasl.oauthbearer.extensions": "a=" + secret})
     topic = [OffsetRange(worker.config_storage_topic, 0, 0, 40)]
-    job = CountJob(TopicType.CONFIG, settings, topic, Isolation.READ_COMMITTED, 60.0, True)
+    job = CountJob(TopicType.CONFIG, Reader(settings, "test", Isolation.READ_COMMITTED), topic, 60.0, True)
     counted = run_as_tasks(spark, [job], type(job).run, progress=Silent(), what="counting")
     frame = read_kafka(spark, settings, topic, isolation=Isolation.READ_COMMITTED, client_id="test")
     frame.explain(True)
