@@ -25,6 +25,7 @@ from connect_share.kafka.facts import (
     read_records,
     require_keys_of,
     require_no_live_workers,
+    require_no_open_for,
     require_no_open_transaction,
 )
 from connect_share.kafka.lost import lost_topic
@@ -326,6 +327,8 @@ def check_all(
             if not (new_workers_may_live or (plan.follow and same_members(plan, source, worker))):
                 group_id = source.cluster_group_id or worker.group_id
                 require_no_live_workers(admin, group_id, side="destination")
+            if not new_workers_may_live:
+                require_no_open_for(worker, admin)  # new workers would not see what is written
             topic = plan.destination.topics[TopicType.CONFIG].topic
             facts = {} if source.sealed_as_is else read_facts(admin, {topic})
             require_keys_of(worker, [source.transform(TopicType.CONFIG).destination], facts.get(topic))

@@ -7,6 +7,7 @@ import re
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,14 +63,26 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"{module}.BUSY_TOPIC_WAIT_S", 0.3)
 
 
-def refused(ran: Any, topic: str, whose: str) -> None:
+def migrate(*words: str | Path) -> Ran:
+    return Ran(*run(*words))
+
+
+def refused(ran: Ran, topic: str, whose: str = "stranger") -> None:
     """An open transaction is refused, and the message says where and whose."""
-    code, err = (ran.code, ran.err) if hasattr(ran, "code") else (ran[0], ran[2])
-    group = "one" if whose == "own" else "two"
-    assert code == 1, err
-    assert f"{topic}[0]: a transaction is open, the last stable offset is" in err
-    assert f"it appears to belong to cluster group '{group}'" in err
-    assert "kafka-transactions.sh --bootstrap-server" in err
+    assert ran.code == 1, ran.err
+    assert f"{topic}[0]: a transaction is open, the last stable offset is" in ran.err
+    assert f"it appears to belong to cluster group '{'one' if whose == 'own' else 'two'}'" in ran.err
+    assert "kafka-transactions.sh --bootstrap-server" in ran.err
+
+
+def group_one(site: Site, support: str = "enabled") -> Path:
+    site.create("shared")
+    site.lay_group("shared", "one.")
+    return site.worker_file("shared", "one", sharing=True, exactly_once_source_support=support)
+
+
+def opened_by_a_stranger(site: Site, topic: str) -> Any:
+    return transaction(site.settings, site.name, pairs_of(topic, [(b"two.connector-x", b"{}")], 0), "open")
 
 
 def offsets_in(got: Ran) -> dict[str, int]:
@@ -80,9 +93,7 @@ def offsets_in(got: Ran) -> dict[str, int]:
 @in_every_case
 def test_what_a_group_has(site: Site, call: Any, support: str, end: str, whose: str) -> None:
     model, topic = Model(support, end, whose), site.topic("shared", OFFSET)
-    site.create("shared")
-    site.lay_group("shared", "one.")
-    file = site.worker_file("shared", "one", sharing=True, exactly_once_source_support=support)
+    file = group_one(site, support)
     backup, altered = site.folder / "one.avro", site.folder / "altered.json"
     assert call("export", "-w", file, "-o", backup).code == 0
     altered.write_text(json.dumps({"offsets": [{"partition": {"at": place}, "offset": {"n": 9}} for place in "xyz"]}))
@@ -129,9 +140,9 @@ def test_what_a_group_has(site: Site, call: Any, support: str, end: str, whose: 
         other = site.worker_file("other", "one", sharing=True)
         plan = ("plan", "-w", file, "--to-worker-config", other, "--dry-run", "--output", "json")
         if model.is_open:
-            refused(run(*plan), topic, whose)
+            refused(migrate(*plan), topic, whose)
         else:
-            (source,) = json.loads(run(*plan)[1])["plan"]["sources"]
+            (source,) = migrate(*plan).json["plan"]["sources"]
             counts = source["topics"]["offset"]["counts"]
             assert (counts["to_write"], counts["skipped"].get("aborted", 0)) == (3 + 3 * model.seen, 3 * model.aborted)
 
@@ -157,20 +168,21 @@ def test_what_a_moved_group_has(site: Site, support: str, end: str, whose: str) 
     records = pairs_of(topic, [(group + b".connector-" + name, value) for name in (b"a.b", b"new")], 0)
     moved = ("plan", "-w", source, "--to-worker-config", one, "-o", again)
     with transaction(site.settings, site.name, records, end):
-        verified = run("verify", plan)
+        verified, unused = migrate("verify", plan), migrate("cutover", plan, "--dry-run")
         if model.waits:
             refused(verified, topic, whose)
         else:
-            assert verified[0] == model.seen, verified
-        rollback = run("rollback", plan, "--dry-run", "--output", "json")
+            assert verified.code == model.seen, verified
+        assert ("new workers have written" in unused.err) == model.may_be_seen
+        if model.waits and not model.may_be_seen:
+            refused(unused, topic, whose)
+        rollback = migrate("rollback", plan, "--dry-run", "--output", "json")
         if model.is_open:
             refused(rollback, topic, whose)
-            refused(run("rollback", plan, "--yes", "--although-used"), topic, whose)
+            refused(migrate("rollback", plan, "--yes", "--although-used"), topic, whose)
         else:
-            found = json.loads(rollback[1])
+            found = rollback.json
             assert (found["written_since"], found["aborted"]["config"]) == (2 * model.seen, 2 * model.aborted)
-        unused = run("cutover", plan, "--dry-run")
-        assert (unused[0], "new workers have written" in unused[2]) == (model.may_be_seen, model.may_be_seen), unused
     if model.is_open:
         model = Model(support, "abort", whose)
     code, _, err = run("rollback", plan, "--yes")
@@ -195,9 +207,7 @@ def test_what_a_moved_group_has(site: Site, support: str, end: str, whose: str) 
 def test_what_a_source_has_written_since_its_plan(site: Site, support: str, end: str, whose: str) -> None:
     """Also what is open counts as growth; of others nothing does."""
     model, topic = Model(support, end, whose), site.topic("shared", OFFSET)
-    site.create("shared")
-    site.lay_group("shared", "one.")
-    file = site.worker_file("shared", "one", sharing=True, exactly_once_source_support=support)
+    file = group_one(site, support)
     plan = site.plan(file, site.worker_file("other", "one", sharing=True))
     key = b'%s.["a.b",{"at":"x"}]' % (b"one" if whose == "own" else b"two")
     with transaction(site.settings, site.name, pairs_of(topic, [(key, b'{"n":1}')], 0), end):
@@ -223,32 +233,24 @@ def test_a_transaction_that_is_opened_while_a_command_writes(
     site: Site, call: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Workers with exactly-once would not see what was written; when it has ended the same command completes it."""
-    site.create("shared")
-    site.lay_group("shared", "one.")
-    file, backup = (
-        site.worker_file("shared", "one", sharing=True, exactly_once_source_support="enabled"),
-        site.folder / "one.avro",
-    )
+    file, backup = group_one(site), site.folder / "one.avro"
     assert call("export", "-w", file, "-o", backup).code == 0
-    words = {
-        "restore": ("restore", backup, "-w", file, "--yes"),
-        "delete": ("delete", "group", "one", "-w", file, "--yes"),
-    }
+    subject: tuple[str | Path, ...] = (backup,) if name == "restore" else ("group", "one")
+    words = (name, *subject, "-w", file, "--yes")
     topic, write = site.topic("shared", CONFIG), StoppedGroup.write
     with ExitStack() as stack:
 
         def after_a_stranger(*arguments: Any) -> Any:
-            records = pairs_of(topic, [(b"two.connector-x", b"{}")], 0)
-            stack.enter_context(transaction(site.settings, site.name, records, "open"))
+            stack.enter_context(opened_by_a_stranger(site, topic))
             return write(*arguments)
 
         monkeypatch.setattr(StoppedGroup, "write", after_a_stranger)
-        ran = call(*words[name])
-        refused(ran, topic, "stranger")
+        ran = call(*words)
+        refused(ran, topic)
         assert "Everything was written" in ran.err
         assert "may be started" not in ran.out
     monkeypatch.undo()
-    assert call(*words[name]).code == 0
+    assert call(*words).code == 0
 
 
 def test_a_source_whose_workers_would_not_see_their_target_states(site: Site) -> None:
@@ -257,13 +259,9 @@ def test_a_source_whose_workers_would_not_see_their_target_states(site: Site) ->
     apply_plan(plan)
     assert run("cutover", plan, "--yes")[0] == 0
     copies = [living(site, each, Isolation.READ_COMMITTED) for each in TopicType]
-    with transaction(site.settings, site.name, pairs_of(topic, [(b"two.connector-x", b"{}")], 0), "open"):
-        for words in (
-            ("unseal", plan, "--yes"),
-            ("rollback", plan, "--yes"),
-            ("seal", plan, "--seal", "stop", "--yes"),
-        ):
-            refused(run(*words), topic, "stranger")
+    with opened_by_a_stranger(site, topic):
+        for name in ("unseal", "rollback", "seal"):
+            refused(migrate(name, plan, "--yes"), topic)
     assert [living(site, each, Isolation.READ_COMMITTED) for each in TopicType] == copies
     assert run("rollback", plan, "--yes")[0] == 0
 
@@ -281,3 +279,13 @@ def test_each_group_of_a_plan_is_read_as_its_own_workers_do(site: Site) -> None:
     with transaction(site.settings, site.name, records, "abort"):
         found = json.loads(run("rollback", path, "--dry-run", "--output", "json")[1])
     assert (found["written_since"], found["aborted"]["config"], found["removed"]["config"]) == (1, 1, 7)
+
+
+def test_copies_that_new_workers_would_not_see(site: Site) -> None:
+    site.create("shared")
+    one = site.worker_file("shared", "one", sharing=True, exactly_once_source_support="enabled")
+    plan, topic = site.plan(site.small_source(), one), site.topic("shared", CONFIG)
+    with opened_by_a_stranger(site, topic):
+        refused(migrate("apply", plan, "--yes"), topic)
+        assert [record.key for record in site.read(topic)] == [b"two.connector-x"]
+    assert migrate("apply", plan, "--yes").code == 0
