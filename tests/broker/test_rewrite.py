@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from connect_share.backup.restore import prepare_restore
 from connect_share.backup.rewrite import Rewrite, StoppedGroup
 from connect_share.backup.rewrites import GroupDeletion, Repair, Reseal, plan_orphans
-from connect_share.errors import CopyError, LiveMembersError, OpenTransactionError
+from connect_share.errors import CopyError, LiveMembersError
 from connect_share.files import Silent
 from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import ClusterGroupId, own_key
@@ -27,7 +27,6 @@ from tests.support.killed_rewrite import kill_in_the_rewrite
 from tests.support.migration_runs import apply_plan
 from tests.support.migration_site import PARTITIONS, SHARED_PARTITIONS, SMALL, Site, pair, run
 from tests.support.sealed_sites import left, life, worker
-from tests.support.topics import in_transaction, pairs_of
 from tests.support.waiting import await_that
 
 STATUS, OFFSET = TopicType.STATUS, TopicType.OFFSET
@@ -126,17 +125,8 @@ def test_what_happens_meanwhile_is_noticed(scene: _Scene, meanwhile: Any, name: 
 
 
 @pytest.mark.parametrize("name", ["delete", "restore"])
-def test_an_open_transaction(scene: _Scene, name: str, meanwhile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it holds may come to be believed after the writing. When it has ended, others may write meanwhile."""
+def test_others_may_write_meanwhile(scene: _Scene, name: str, meanwhile: Any) -> None:
     command = scene.command(name)
-    monkeypatch.setattr("connect_share.backup.rewrite.BUSY_TOPIC_WAIT_S", 0.3)
-    records = pairs_of(scene.site.topic("shared", OFFSET), [(f'{scene.group}.["x",{{}}]'.encode(), b"{}")])
-    writer = in_transaction(scene.site.settings, scene.site.name, records)
-    try:
-        with pytest.raises(OpenTransactionError):
-            command()
-    finally:
-        writer.abort_transaction()
     scene.write(f"{scene.group}.two")  # and once more between the reading and the writing
     meanwhile(partial(scene.write, f"{scene.group}.two"))
     command()
