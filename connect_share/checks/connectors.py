@@ -37,10 +37,7 @@ _TOPICS: Final = ("topics", "topics.regex")
 def check_connectors(
     config: WorkerConfig, connectors: Mapping[str, Mapping[str, Any]], *, sources: Collection[str] = ()
 ) -> tuple[Finding, ...]:
-    """Check the configurations of a group's connectors.
-
-    ``sources`` are the names of those that are known to be sources.
-    """
+    """Check the configurations of a group's connectors. ``sources`` are the names of those that are known to be sources."""
     return tuple(
         finding
         for name in sorted(connectors)

@@ -201,10 +201,7 @@ def _replicas(text: str) -> int:
 
 
 def topic_set_of(arguments: argparse.Namespace, needed: Sequence[TopicType] = ()) -> TopicSet:
-    """Return where the topics are.
-
-    Without the topics in ``needed`` the command has nothing to show; none: any will do.
-    """
+    """Return where the topics are. Without the topics in ``needed`` the command has nothing to show; none: any will do."""
     client = client_settings_of(arguments.client_settings)
     topics = {
         topic_type: str(topic)

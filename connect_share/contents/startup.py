@@ -86,10 +86,7 @@ def startup_profile(
     limit_s: float | None = None,
     groups: Collection[Group] | None = None,
 ) -> StartupProfile:
-    """Predict and advise.
-
-    Only ``groups`` are in the result, with or without records; all records are counted in any case.
-    """
+    """Predict and advise. Only ``groups`` are in the result, with or without records; all records are counted in any case."""
     everything = total(topic.profile.total() for topic in topics.values())
 
     def size(own_records: int) -> StartSize:
@@ -363,10 +360,7 @@ class CountJob:
     with_digests: bool
 
     def run(self, advance: Callable[[int], None] | None = None) -> list[PartitionProfile]:
-        """Read and count.
-
-        ``advance`` is called with the number of further records.
-        """
+        """Read and count. ``advance`` is called with the number of further records."""
         counters = {each.partition: PartitionCounter(self.topic_type, each.partition) for each in self.ranges}
         for batch in self.reader.batches(self.ranges, self.timeout_s):
             for message in batch:

@@ -308,10 +308,7 @@ def fence(settings: ClientSettings, transactional_id: str, *, client_id: str, ti
 def admin_client(
     settings: ClientSettings, *, client_id: str, on_error: Callable[[KafkaError], None] | None = None
 ) -> AdminClient:
-    """Make an admin client.
-
-    ``on_error`` hears of connection trouble, while the client is polled.
-    """
+    """Make an admin client. ``on_error`` hears of connection trouble, while the client is polled."""
     return _made(AdminClient, {**settings.properties, **_EVERY_CLIENT, "client.id": client_id}, on_error)
 
 

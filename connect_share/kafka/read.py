@@ -453,10 +453,7 @@ def _described(at: OffsetRange, record: Record | None) -> OpenTransaction:
 
 
 class OpenTransactions:
-    """What a log says of transactions that hold it up.
-
-    Readers of uncommitted records wait for none.
-    """
+    """What a log says of transactions that hold it up. Readers of uncommitted records wait for none."""
 
     def __init__(
         self, topic: str, admin: Admin, settings: ClientSettings, *, client_id: str, isolation: Isolation

@@ -332,10 +332,7 @@ def _noting_connectors(
 def run_together(
     jobs: Sequence[VerifyJob], on_progress: Callable[[int], None] | None = None
 ) -> list[list[StateDifference]]:
-    """Run jobs that may be quick and have one destination, which is read once.
-
-    They are of one topic type.
-    """
+    """Run jobs that may be quick and have one destination, which is read once. They are of one topic type."""
     empty, found = partial(digest_of, jobs[0].topic_type), []
     for job, digests in zip(jobs, _both_digests(jobs, empty, on_progress), strict=True):
         one, other = digests
