@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import pickle
@@ -66,7 +67,9 @@ def reads(storage: ConnectStorage) -> list[Callable[[], object]]:
     ]
 
 
-def test_a_log_that_has_failed_is_reported_once_and_read_no_more(shared: Any) -> None:
+@pytest.mark.parametrize("thread", ["log-", "log-writer-", "log-identity-", "connect-storage-live-members"])
+def test_a_log_that_has_failed_is_reported_once_and_read_no_more(shared: Any, thread: str) -> None:
+    """By what nobody foresaw, in whichever thread."""
     told: list[BaseException] = []
 
     def on_failed(error: BaseException) -> None:
@@ -79,15 +82,18 @@ def test_a_log_that_has_failed_is_reported_once_and_read_no_more(shared: Any) ->
         fill(storage)
         stores = (storage.config, storage.status, storage.offsets)
         answers = reads(storage)
-        for store in stores:
-            store._compacted_log._state.fail(MemoryError())  # type: ignore[union-attr]
+        names = {thread, *(f"{thread}{topic}" for topic in shared.topics.values())}
+        for each in threading.enumerate():
+            if each.name in names:
+                set_error = ctypes.pythonapi.PyThreadState_SetAsyncExc
+                set_error(ctypes.c_ulong(each.ident or 0), ctypes.py_object(SystemExit))
+        await_that(lambda: len(told), lambda count: count == 2, what="closed by who was told")
         for answer in [*answers, *(store.refresh for store in stores)]:
             with pytest.raises((LogFailedError, StoreClosedError), match=r"has failed|stopped"):
                 answer()
         failure = storage.failed
         assert isinstance(failure, LogFailedError)
-        assert isinstance(failure.__cause__, MemoryError)
-        await_that(lambda: len(told), lambda count: count == 2, what="closed by who was told")
+        assert "SystemExit" in str(failure)
     assert told == [failure] * 2  # once, whatever fails afterwards
 
 
