@@ -451,8 +451,8 @@ def _find(run: MigrationRun, progress: Progress, *, dry_run: bool) -> Rollback:
         for record, original in _newest(run, ranges, jobs, found.times[topic_type]):
             key = (topic_type, connector_of(topic_type, original))
             # An earlier rollback has removed a key of a sealed config topic; workers write no such timestamp.
-            removed = record.timestamp_ms == OLDEST_MS and is_removal(topic_type, record.value)
-            if original == MARKER[0] or record.value is None or removed:
+            early = record.sealed_ms is not None and record.timestamp_ms < record.sealed_ms - 1_000
+            if original == MARKER[0] or record.value is None or (early and is_removal(topic_type, record.value)):
                 continue
             if identity(record, stamped=stamped) in copies:
                 found.removals[topic_type].append((record.key or b"", record.partition))

@@ -33,6 +33,7 @@ from connect_share.kafka.create import (
     topic_specs,
 )
 from connect_share.kafka.descriptions import BrokerDescription, NewTopicRequest, PartitionDescription, TopicDescription
+from connect_share.kafka.limits import FOREVER_MS, age_limit
 from connect_share.kafka.shared_set import TopicDifference, setting_differences
 from connect_share.model.config_state import closed_by
 from connect_share.model.records import TopicType
@@ -126,6 +127,7 @@ class FindingKind(enum.Enum):
     TOO_FEW_REPLICAS = "too-few-replicas", _W, _ONE_FAILURE, False
     ONE_RACK = "one-rack", _W, _ONE_FAILURE, False
     UNDER_REPLICATED = "under-replicated", _W, _ONE_FAILURE, False
+    OLD_TIMES = "old-timestamps", _W, "what keeps the times of records is refused: restore, reseal, moves", True
 
 
 _ID: Final = "topics-"
@@ -237,6 +239,10 @@ def _of_topic(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[Finding]:
             f"has {MIN_ISR}={min_isr} and {fewest} replicas: every write stops as soon as one broker is down",
             alter(MIN_ISR, str(safe_min_isr(fewest))),
         )
+    name, limit = age_limit({} if watched.internal else configs)
+    if limit < FOREVER_MS:
+        what = f"has {name}={limit}: nobody may write records that are older than so many milliseconds"
+        yield watched.finding(FindingKind.OLD_TIMES, what, alter(name, str(FOREVER_MS)))
     racks = {broker.id: broker.rack for broker in facts.brokers}
     for partition in description.partitions:
         yield from _of_partition(facts, watched, partition, racks)

@@ -7,14 +7,17 @@ import threading
 import time
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import itemgetter
 from typing import Any, Final
 
 from connect_share.errors import BrokerError, ConnectShareError, CopyError, UnacknowledgedError
 from connect_share.kafka import client
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.limits import oldest_ms
 from connect_share.model.records import Record
+from connect_share.model.removal import OLDEST_MS
 from connect_share.worker_config import ClientSettings, WorkerConfig
 
 MIGRATE_CLIENT_ID: Final = "migrate"
@@ -334,6 +337,7 @@ def write_records(
     """
     producers = Producers()
     writers: dict[tuple[int, str], CheckedWriter] = {}
+    oldest: dict[tuple[int, str], int] = {}
     try:
         for index, record, *place in records:
             key = (index, record.topic)
@@ -342,7 +346,12 @@ def write_records(
                 writers[key] = CheckedWriter(
                     producers, worker.producer_settings(), record.topic, worker.client_id(MIGRATE_CLIENT_ID)
                 )
-            writers[key].write(record, *place)
+            if record.timestamp_ms == OLDEST_MS and key not in oldest:
+                with Admin(workers[index].admin_settings(), client_id=MIGRATE_CLIENT_ID) as admin:
+                    found = admin.settings_of_topics([record.topic])[record.topic]
+                oldest[key] = oldest_ms({} if isinstance(found, BrokerError) else found)
+            dated = replace(record, timestamp_ms=oldest[key]) if record.timestamp_ms == OLDEST_MS else record
+            writers[key].write(dated, *place)
         for writer in writers.values():
             writer.finish()
     except BaseException as error:

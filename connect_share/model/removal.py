@@ -21,7 +21,7 @@ BARRIER_RECORDS: Final[Mapping[TopicType, tuple[bytes, bytes | None]]] = {
 """What a resumed copy writes to each partition before it reads: behind it lies nothing that an earlier producer has sent."""
 
 OLDEST_MS: Final = 1
-"""The client library replaces 0 by the present time."""
+"""The time of what is to be as old as its topic allows, as who writes it finds out; 0 would be the time of the write."""
 
 
 def is_removal(topic_type: TopicType, value: bytes | None) -> bool:
@@ -41,7 +41,7 @@ def tombstone(topic_type: TopicType, topic: str, key: bytes) -> Record:
     """Return the tombstone that removes a key.
 
     The tombstone of a connector's status removes task statuses with timestamps up to its own. Statuses that are put back
-    keep their old timestamps. So this tombstone has a timestamp older than all of them.
+    keep their old timestamps. So this tombstone has to be older than all of them, as far as its topic takes that.
     """
     at_ms = OLDEST_MS if topic_type is TopicType.STATUS else int(time.time() * 1000)
     return Record(topic, 0, 0, at_ms, key, None)

@@ -48,6 +48,7 @@ from tests.support.migration_runs import (
     verify_plan,
 )
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, pair, run
+from tests.support.topics import alter_known
 from tests.support.waiting import await_that
 
 
@@ -349,16 +350,16 @@ def test_rollback_takes_what_the_plan_wrote_and_nothing_else(site: Site) -> None
         apply_plan(plan)
 
 
-def test_an_apply_that_did_not_end_is_rolled_back(site: Site) -> None:
-    source = site.small_source()
-    site.create("shared", SHARED_PARTITIONS, {"message.timestamp.type": "LogAppendTime"})
-    plan = site.plan(source, site.shared())
-    manifest = apply_plan(plan)
-    interrupted = manifest.model_copy(update={"status": MigrationStatus.PLANNED, "evidence": manifest.evidence[:1]})
-    interrupted.save(manifest_path(plan))
-    code, out, _ = run("rollback", plan, "--yes", "--output", "json")
-    assert code == 0
-    assert json.loads(out)["removed"] == {"config": 4, "status": 2, "offset": 1}
+@pytest.mark.parametrize("later", [{}, {"message.timestamp.before.max.ms": "3600000"}], ids=["stamped", "no old ones"])
+def test_an_apply_that_did_not_end_is_rolled_back(site: Site, later: dict[str, str]) -> None:
+    site.create("shared", SHARED_PARTITIONS, {} if later else {"message.timestamp.type": "LogAppendTime"})
+    manifest = apply_plan(plan := site.plan(site.small_source(), site.shared()))
+    interrupted = {"status": MigrationStatus.PLANNED, "evidence": manifest.evidence[:1]}
+    manifest.model_copy(update=interrupted).save(manifest_path(plan))
+    with site.admin() as admin:
+        alter_known(admin, site.topic("shared", TopicType.STATUS), later)
+    out = json.loads(run("rollback", plan, "--yes", "--output", "json")[1])
+    assert out["removed"] == {"config": 4, "status": 2, "offset": 1}
     assert replay_config(site.read(site.topic("shared", TopicType.CONFIG)), GROUP).connectors() == frozenset()
     assert run("rollback", plan, "--yes")[0] == 1
     assert "says that what was written was removed again" in run("verify", plan)[1]

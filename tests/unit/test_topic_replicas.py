@@ -115,7 +115,8 @@ def test_what_is_found() -> None:
     unclean = {"unclean.leader.election.enable": "true"}
     assert found_in(topic(whole), unclean) == [("unclean-leader-election", None)]
     assert found_in(topic(whole), unclean, unclean_wanted=True) == found_in(topic(whole), unclean, internal=True) == []
-    assert found_in(topic(whole), {"min.insync.replicas": "3"}) == [("min-insync-replicas", None)]
+    limits = {"min.insync.replicas": "3", "message.timestamp.before.max.ms": "1"}
+    assert found_in(topic(whole), limits) == [("min-insync-replicas", None), ("old-timestamps", None)]
     assert found_in(topic((1, (1,), (1,))), {"min.insync.replicas": "1"}, wanted=1) == []
     assert found_in(topic((1, (1, 3), (1, 3))), wanted=None) == []
     assert found_in(topic(whole, (3, (3, 1, 2), (3, 1)))) == [("under-replicated", 1)]
