@@ -349,15 +349,13 @@ class Rewritten(Generic[Found]):
     """What was done.
 
     Attributes:
-        path: of the backup.
-        backup: what the group had.
+        path: of the backup of what the group had.
         before: what was found.
         after: the same after the writing.
         others: where others have written meanwhile.
     """
 
     path: Path
-    backup: BackupFile
     before: Found
     after: Found
     others: Mapping[TopicType, set[int]]
@@ -397,12 +395,12 @@ class Rewrite(ABC, Generic[Found]):
         progress, stopped = progress or Silent(), self.stopped
         facts = stopped.facts()
         before = self._read(facts, progress)
-        made = stopped.back_up(backup, facts, f"{self.name}-{uuid.uuid4()}", progress)
+        stopped.back_up(backup, facts, f"{self.name}-{uuid.uuid4()}", progress)
         total, outgoing = self._outgoing(before)
         progress.phase(self.writing, total)
         remedy = f"the same command completes it, or {stopped.restoring(backup)} takes it back"
         now, others = stopped.write(facts, counted(outgoing, progress.advance), backup, remedy)
         with also_saying(f"Everything was written; what was there is in {backup}"):
-            done = Rewritten(backup, made, before, self._read(now, progress), others)
+            done = Rewritten(backup, before, self._read(now, progress), others)
             self._compare(done)
         return done

@@ -28,7 +28,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -67,10 +67,6 @@ from connect_share.sealing.cipher import is_sealed, key_id
 from connect_share.transform.canonical import canonical_config
 from connect_share.transform.rules import KeyTransform
 from connect_share.worker_config import WorkerConfig
-
-
-def _places_on(facts: TopicFacts) -> KeyPlaces:
-    return KeyPlaces(lambda: len(facts.ends))
 
 
 @dataclass
@@ -180,7 +176,7 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
         is_own_file = self.group is not None and self.group == self.worker.cluster_group_id
         seals = self.worker.seals(topic_type) if is_own_file else None
         topic, living = TopicContent(facts, seals=seals), set[bytes]()
-        accepted, prefix = _places_on(facts), prefix_of(self.group)
+        accepted, prefix = KeyPlaces(partial(len, facts.ends)), prefix_of(self.group)
         plain_statuses = StatusFold(None) if topic_type is TopicType.STATUS and self.group is None else None
         for record in self.stopped.read(topic_type, facts, progress):
             parts = None if record.key is None else split_key(topic_type, record.key)
@@ -322,7 +318,7 @@ class Repair(Rewrite[Seen]):
         group, names = stopped.group, stopped.topics
         kept = GroupRecords(group)
         folds = {
-            each: GroupFold(each, group, self.worker, _places_on(facts[each]).partitions if each in facts else int)
+            each: GroupFold(each, group, self.worker, partial(len, facts[each].ends) if each in facts else int)
             for each in TopicType
         }
         for topic_type, topic in facts.items():
@@ -494,8 +490,7 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
     def _read_topic(self, topic_type: TopicType, facts: TopicFacts, progress: Progress) -> ResealTopic:
         seals = TopicSeals(topic_type, self.group, self.keys, self.worker.sealing_mode)
         topic, history = ResealTopic(facts, seals), list[Record]()
-        accepted, newest = _places_on(facts), dict[tuple[bytes, int], Record]()
-        ends_accepted: dict[tuple[bytes, int], bool] = {}
+        accepted, newest = KeyPlaces(partial(len, facts.ends)), dict[tuple[bytes, int], tuple[Record, bool]]()
 
         def value_of(key: bytes) -> bytes | None:
             return topic.accepted[key].value if key in topic.accepted else None
@@ -504,9 +499,8 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
             key = record.key
             if key is None or own_key(topic_type, key, self.group) is None:
                 continue
-            place = (key, record.partition)
-            newest[place], taken = record, seals.accepted(record)
-            ends_accepted[place] = taken is not None
+            taken = seals.accepted(record)
+            newest[key, record.partition] = record, taken is not None
             if taken is not None:
                 counts = accepted.take(key, taken, value_of)
                 topic.accepted.pop(key, None)
@@ -514,11 +508,10 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
                 if topic_type is TopicType.CONFIG:
                     history.append(taken)
         seals.end_start()
-        for place, record in newest.items():
-            topic.count(record, is_accepted=ends_accepted[place])
-        left = {
-            place[0] for place, record in newest.items() if not (ends_accepted[place] and self._is_done(record.value))
-        }
+        left = set[bytes]()
+        for (key, _), (record, is_accepted) in newest.items():
+            topic.count(record, is_accepted=is_accepted)
+            left |= set() if is_accepted and self._is_done(record.value) else {key}
         due = left & topic.accepted.keys()
         if due and topic_type is TopicType.CONFIG:
             topic.outgoing = self._in_order(history, topic.accepted)
