@@ -1,8 +1,8 @@
 package connectshare;
 
 import connectshare.GroupKeys.TopicType;
-import java.security.GeneralSecurityException;
 import java.io.InputStream;
+import java.security.GeneralSecurityException;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
