@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -30,6 +31,7 @@ PLACES = {
     "second": [(0, 2_000, 1), (1, 3_000, 4)],
     "again": [(0, 2_000, 4), (1, 3_000, 1), (1, 1_000, 2)],
     "equal": [(0, 2_000, 1), (1, 2_000, 1)],  # where murmur2 places it, 4
+    "ahead": [(0, 1_000, 4), (1, 1_000, 4)],  # elsewhere in half an hour
 }
 FORMS: dict[str, dict[str, str]] = {"plain": {}, "sealed": {KEYS_PROPERTY: key_text(7)}, "exactly once": EXACTLY_ONCE}
 
@@ -63,11 +65,12 @@ class Sources:
             )
             key = prefix + offset_key(name, {"filename": file})
             for partition, time_ms, lines in places:
-                placed = name == "equal" and partition == partition_for(key, 2)
-                value = b'{"position":%d}' % ((4 if placed else lines) * len(f"{name} 0\n"))
+                placed = partition == partition_for(key, 2)
+                at_ms = time_ms if placed or name != "ahead" else int(time.time() * 1_000) + 1_800_000
+                value = b'{"position":%d}' % ((4 if placed and name == "equal" else lines) * len(f"{name} 0\n"))
                 # On sealed topics the record's own time is a stranger's.
-                own_ms = 9_000 - time_ms if seals else time_ms
-                records.append((TopicType.OFFSET, time_ms, Record(offsets, partition, 0, own_ms, key, value)))
+                own_ms = max(1, 9_000 - at_ms) if seals else at_ms
+                records.append((TopicType.OFFSET, at_ms, Record(offsets, partition, 0, own_ms, key, value)))
         await_that(lambda: len(admin.list_topics(offsets).topics[offsets].partitions), (2).__eq__, what="added")
         written = [sealed(each, kind, written_ms=time_ms) if seals else each for kind, time_ms, each in records]
         send(ordered_producer(self.topics.settings), written)

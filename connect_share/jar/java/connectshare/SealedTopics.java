@@ -20,13 +20,16 @@ import org.slf4j.LoggerFactory;
  */
 final class SealedTopics {
     static final long LEEWAY_MS = 60_000;
+    // From Kafka 4.0 on a broker refuses what is dated later, unless it is told otherwise.
+    private static final long AHEAD_MS = 3_600_000;
     private static final Logger LOG = LoggerFactory.getLogger(TopicSharingInterceptor.class);
     private static final byte[] JSON_NULL = "null".getBytes(StandardCharsets.US_ASCII);
     private static final String MARKER = "target-state-";
 
     private final Settings settings;
     private final Seal seal;
-    // Times of the newest value of each key that was read or sealed here, for the times of the next ones.
+    // Times of the newest value of each key that was read or sealed here, for the times of the next ones; of plain ones those of the
+    // future.
     private final Map<ByteBuffer, Long> latest = new ConcurrentHashMap<>();
     private final SealedConfigs configs = new SealedConfigs();
 
@@ -114,6 +117,10 @@ final class SealedTopics {
             }
             byte[] value = seal == null ? null : value(record.value());
             if (seal == null || !sealed && settings.sealing == SealingMode.ACCEPT) {
+                long aheadMs = record.timestamp() - System.currentTimeMillis();
+                if (type != TopicType.CONFIG && aheadMs > 0 && aheadMs < AHEAD_MS) {
+                    latest.merge(named(type, bytes(record.key())), record.timestamp(), Math::max);
+                }
                 return places.counting(type, record, RecordCopies.with(record, original, record.value()), record.timestamp());
             }
             if (!sealed) {
@@ -148,6 +155,12 @@ final class SealedTopics {
             }
             return null;
         }
+    }
+
+    /** Returns the time of a plain record that is sent: later than what is dated in the future, perhaps in another partition. */
+    Long time(TopicType type, Object wireKey, Long given) {
+        Long known = seal == null ? latest.get(named(type, bytes(wireKey))) : null;
+        return known == null ? given : Long.valueOf(Math.max(System.currentTimeMillis(), known + 1));
     }
 
     private static byte[] value(Object value) {

@@ -1,13 +1,11 @@
 package connectshare;
 
 import connectshare.GroupKeys.TopicType;
-import java.io.InputStream;
 import java.security.GeneralSecurityException;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Properties;
 import org.apache.kafka.clients.consumer.ConsumerInterceptor;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
@@ -47,15 +45,9 @@ public final class TopicSharingInterceptor
 
     /** Version of this jar. */
     static String version() {
-        Properties properties = new Properties();
-        try (InputStream in = TopicSharingInterceptor.class.getResourceAsStream("/connectshare/version.properties")) {
-            if (in != null) {
-                properties.load(in);
-            }
-        } catch (java.io.IOException unreadable) {
-            return "unknown";
-        }
-        return properties.getProperty("version", "unknown");
+        Package own = TopicSharingInterceptor.class.getPackage();
+        String version = own == null ? null : own.getImplementationVersion();
+        return version == null ? "unknown" : version;
     }
 
     /**
@@ -105,7 +97,7 @@ public final class TopicSharingInterceptor
         Object value = sealed(type, key, record.value());
         sharing.counters(record.topic()).rewritten.increment();
         return new ProducerRecord<>(
-            record.topic(), record.partition(), record.timestamp(), key, value, record.headers());
+            record.topic(), record.partition(), sharing.sealed.time(type, key, record.timestamp()), key, value, record.headers());
     }
 
     private Object sealed(TopicType type, Object key, Object value) {
