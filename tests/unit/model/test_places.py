@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -87,18 +88,10 @@ def status_records(key: bytes, order: Sequence[Entry]) -> list[Record]:
 
 def sealed_records(key: bytes, order: Sequence[Entry]) -> list[Record]:
     cipher = Cipher(KEYS, TopicType.OFFSET)
-    records = offset_records(key, order)
     return [
         # The record's own time is a stranger's.
-        Record(
-            "t",
-            each.partition,
-            each.offset,
-            9 - each.timestamp_ms,
-            key,
-            cipher.seal(key, each.value, each.timestamp_ms),
-        )
-        for each in records
+        replace(each, timestamp_ms=9 - each.timestamp_ms, value=cipher.seal(key, each.value, each.timestamp_ms))
+        for each in offset_records(key, order)
     ]
 
 

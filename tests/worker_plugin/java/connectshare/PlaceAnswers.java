@@ -3,9 +3,9 @@ package connectshare;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.BufferedReader;
+import java.io.IOException;
 import java.io.InputStreamReader;
 import java.util.ArrayList;
-import java.util.HexFormat;
 import java.util.List;
 import java.util.Optional;
 import java.util.Random;
@@ -16,7 +16,6 @@ import org.apache.kafka.common.record.TimestampType;
 
 /** What a store has of a key that it reads through the interceptor, in polls of any size; cases from standard input, one a line. */
 final class PlaceAnswers {
-    private static final HexFormat HEX = HexFormat.of();
     private static final Random RANDOM = new Random(1173);
 
     private PlaceAnswers() {
@@ -31,7 +30,7 @@ final class PlaceAnswers {
         }
     }
 
-    private static byte[] value(JsonNode one) {
+    private static byte[] value(JsonNode one) throws IOException {
         byte[] value = null;
         try (Worker worker = new Worker("group.id", "g", "connect.management.topic.sharing.encryption.keys", one.get("keys").textValue())) {
             TopicSharingInterceptor client = worker.first;
@@ -51,10 +50,10 @@ final class PlaceAnswers {
         return value;
     }
 
-    private static ConsumerRecord<Object, Object> read(String topic, JsonNode record) {
+    private static ConsumerRecord<Object, Object> read(String topic, JsonNode record) throws IOException {
         byte[] key = Worker.bytes(record.get(2).textValue());
+        byte[] value = record.get(3).binaryValue();
         return Worker.read(topic, record.get(0).intValue(), 0, record.get(1).longValue(), TimestampType.CREATE_TIME, key.length, 0,
-            topic.equals(Worker.OFFSET) ? key : record.get(2).textValue(),
-            record.get(3).isNull() ? null : HEX.parseHex(record.get(3).textValue()), new RecordHeaders(), Optional.empty());
+            topic.equals(Worker.OFFSET) ? key : record.get(2).textValue(), value, new RecordHeaders(), Optional.empty());
     }
 }
