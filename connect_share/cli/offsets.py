@@ -209,8 +209,9 @@ class ConnectorPlan:
             written = storage.reset_offsets(self.connector, force=force)
         else:
             written = storage.alter_offsets(self.connector, self.wanted, force=force)
-        theirs = self._theirs({partition_identity(partition): new for partition, new in self.wanted})
-        self.compare()
+        with also_saying("The offsets were written; look at them again (get offsets)"):
+            theirs = self._theirs({partition_identity(partition): new for partition, new in self.wanted})
+            self.compare()
         counting = {partition_identity(each.partition) for each in self.needed}
         overtaken = [pair for at, pair in theirs.items() if at not in counting]
         texts, of = [], f"of connector {shown(self.connector)}"

@@ -262,9 +262,8 @@ def require_no_open_transaction(admin: Admin, facts: TopicFacts, *, wait_s: floa
     end = facts.ends[number]
     whose = owners_of_open(admin, admin.settings, (facts.topic, number), client_id=MIGRATE_CLIENT_ID)
     raise OpenTransactionError(
-        f"{facts.topic}[{number}]: a transaction is open, the last stable offset is {last_stable_offset} "
-        f"but the end is {end}; wait until it is committed, aborted or timed out, or abort it with "
-        f"kafka-transactions.sh, then try again: {' '.join(whose) or 'it has just ended'}",
+        f"{facts.topic}[{number}]: a transaction is open, the last stable offset is {last_stable_offset} but the end is "
+        f"{end}; wait until it ends, or abort it, then try again: {' '.join(whose) or 'it has just ended'}",
         topic=facts.topic,
         partition=number,
         last_stable_offset=last_stable_offset,

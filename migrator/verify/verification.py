@@ -18,13 +18,12 @@ from connect_share.files import Progress, Silent
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Message, to_record
 from connect_share.kafka.facts import (
-    BUSY_TOPIC_WAIT_S,
     TopicFacts,
     admin_of,
     ranges_since,
     read_facts,
     read_records,
-    require_no_open_transaction,
+    require_no_open_for,
     require_topic,
 )
 from connect_share.kafka.read import Reader
@@ -34,7 +33,6 @@ from connect_share.replay import replay_config
 from connect_share.transform.canonical import canonical_config
 from connect_share.transform.rules import PLAIN_KEYS, KeyTransform
 from connect_share.transform.sealed import NO_SEALING, Opener, Resealer, Sealing, SealTimes
-from connect_share.worker_config import Isolation
 from migrator.bystanders import KeyOwners, portions
 from migrator.checks import openers_of, read_groups, require_planned, sealings_of, slices_behind, times_at_destination
 from migrator.copy.copy_job import LOCAL_ENGINE, Tally, rewritten
@@ -452,16 +450,14 @@ def _destination_side(
     if manifest is None and shared.create:
         require_topic(facts, shared.topic, remedy="apply the plan first")
     found = require_planned(facts, topic_type, shared if manifest is None else manifest.destination[topic_type])
-    isolation = worker.isolation(topic_type)
-    if isolation is Isolation.READ_COMMITTED:
-        require_no_open_transaction(admin, found, wait_s=BUSY_TOPIC_WAIT_S)
+    require_no_open_for(worker, admin, [topic_type])
     ranges = found.ranges()
     if topic_type is TopicType.STATUS and manifest is not None:
         # Only what came since the copy began: an older removal of the same connector would remove statuses that keep their
         # older timestamps. No key that is moved had a value there then.
         starts = manifest.destination[topic_type].end_offsets
         ranges = [part._replace(start=min(max(part.start, starts.get(part.partition, 0)), part.end)) for part in ranges]
-    return Side(tuple(ranges), Reader.of(worker, isolation), sealing=run.destination_sealing(index))
+    return Side(tuple(ranges), Reader.of(worker, worker.isolation(topic_type)), sealing=run.destination_sealing(index))
 
 
 def _is_sealed(manifest: Manifest | None) -> bool:

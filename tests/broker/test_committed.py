@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from connect_share.backup.rewrite import StoppedGroup
+from connect_share.cli.offsets import ConnectorPlan
 from connect_share.model.records import TopicType
 from connect_share.worker_config import Isolation
 from migrator.planner import make_plan
@@ -228,29 +229,30 @@ def test_what_bystanders_have_written(site: Site, end: str) -> None:
     assert groups[CONFIG, "two"].written_since == (end != "abort")
 
 
-@pytest.mark.parametrize("name", ["restore", "delete"])
+@pytest.mark.parametrize("name", ["restore", "delete", "reset"])
 def test_a_transaction_that_is_opened_while_a_command_writes(
     site: Site, call: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Workers with exactly-once would not see what was written; when it has ended the same command completes it."""
-    file, backup = group_one(site), site.folder / "one.avro"
+    file, backup, topic = group_one(site), site.folder / "one.avro", site.topic("shared", OFFSET)
     assert call("export", "-w", file, "-o", backup).code == 0
-    subject: tuple[str | Path, ...] = (backup,) if name == "restore" else ("group", "one")
-    words = (name, *subject, "-w", file, "--yes")
-    topic, write = site.topic("shared", CONFIG), StoppedGroup.write
+    resets = ("offsets", "a.b", "--force", "--backup-dir", site.folder)
+    subject: tuple[str | Path, ...] = {"restore": (backup,), "delete": ("group", "one"), "reset": resets}[name]
+    where: tuple[Any, str] = (ConnectorPlan, "_theirs") if name == "reset" else (StoppedGroup, "write")
+    step = getattr(*where)
     with ExitStack() as stack:
 
         def after_a_stranger(*arguments: Any) -> Any:
             stack.enter_context(opened_by_a_stranger(site, topic))
-            return write(*arguments)
+            return step(*arguments)
 
-        monkeypatch.setattr(StoppedGroup, "write", after_a_stranger)
-        ran = call(*words)
+        monkeypatch.setattr(*where, after_a_stranger)
+        ran = call(name, *subject, "-w", file, "--yes")
         refused(ran, topic)
-        assert "Everything was written" in ran.err
+        assert "were written" in ran.err or "Everything was written" in ran.err
         assert "may be started" not in ran.out
     monkeypatch.undo()
-    assert call(*words).code == 0
+    assert call(name, *subject, "-w", file, "--yes").code == 0
 
 
 def test_a_source_whose_workers_would_not_see_their_target_states(site: Site) -> None:
