@@ -72,6 +72,8 @@ def test_others_writes_and_markers_are_followed_without_asking(bench: Any, colle
     assert log.foreign_records == 1
     bench.transact([(b"h.a", b"3")], commit=False)
     await_that(lambda: log.positions()[0] == 4, what="the marker")
+    assert not log._state.advance({0: 3})
+    assert log.positions() == {0: 4}  # they never fall
 
 
 @pytest.mark.parametrize("isolation", Isolation)
