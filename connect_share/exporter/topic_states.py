@@ -58,6 +58,7 @@ class FollowedGroup(GroupFold):
         counts = Counter[SkipKind](self.fold.skipped)
         if self.seals is not None:
             counts[SkipKind.REFUSED] += self.seals.refused.total()
+            counts[SkipKind.REPEATED] += self.seals.repeated
         return {kind: count for kind, count in counts.items() if count}
 
     def count_and_apply(self, record: Record, now_ms: int) -> None:

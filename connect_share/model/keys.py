@@ -415,3 +415,5 @@ class SkipKind(enum.Enum):
     """A status that a newer one, or a removal, has overtaken."""
     REFUSED = "refused"
     """Own key, but the value is not one that the group has sealed; never reaches a fold."""
+    REPEATED = "repeated"
+    """Own key, and the sealed value that counts already, written again; never reaches a fold."""

@@ -30,7 +30,7 @@ from connect_share.model.keys import (
     task_id_of,
     to_int32,
 )
-from connect_share.model.places import KeyPlaces
+from connect_share.model.places import KeyPlaces, decisive_ms
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
 
 
@@ -316,8 +316,8 @@ class StatusFold(_Statuses):
     """Mutable statuses of one cluster group, fed with records in log order per partition.
 
     The order *between* partitions does not matter: a connector's tombstone removes those task statuses whose
-    timestamp is not later than its own, whichever is read first; and of a key in several partitions :class:`KeyPlaces` says
-    which record counts.
+    time is not later than its own (on sealed topics that of the sealing), whichever is read first; and of a key in several
+    partitions :class:`KeyPlaces` says which record counts.
 
     Attributes:
         places: where the keys have records.
@@ -423,7 +423,8 @@ class StatusFold(_Statuses):
             self._connectors.pop(connector, None)
         if record.value is not None:
             return
-        removed_at_ms = max(record.timestamp_ms, self._removed_at_ms.get(connector, record.timestamp_ms))
+        at_ms = decisive_ms(record)
+        removed_at_ms = max(at_ms, self._removed_at_ms.get(connector, at_ms))
         self._removed_at_ms[connector] = removed_at_ms
         statuses = self._tasks.get(connector, {})
         gone = [task for task, (timestamp_ms, _) in statuses.items() if timestamp_ms <= removed_at_ms]
@@ -442,7 +443,7 @@ class StatusFold(_Statuses):
         if fields is None or counts is not record:
             _drop(self._tasks, task.connector, task.task)
             self._stale.pop(task, None)
-        if fields is not None and not self._take(counts.timestamp_ms, TaskStatus(task, *fields)):
+        if fields is not None and not self._take(decisive_ms(counts), TaskStatus(task, *fields)):
             self.skipped[SkipKind.STALE] += 1
 
     def _counting(self, record: Record, parse_value: Callable[[bytes], T]) -> tuple[Record, T | None]:

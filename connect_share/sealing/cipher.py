@@ -49,7 +49,8 @@ class Refusal(enum.Enum):
     MALFORMED = "its value begins like a sealed one, and is none"
     UNKNOWN_KEY = "its value is sealed with a key that this worker does not have"
     FORGED = "its value was not sealed for this place with a key of the group, or was changed"
-    REPLAYED = "its value is older than the newest one of this key by more than a minute"
+    REPLAYED = "its value is older than the newest one of this key"
+    REPEATED = "its value is the one that counts, written again"
 
 
 class Opened(NamedTuple):
@@ -79,6 +80,11 @@ def removes(topic_type: TopicType, value: bytes | None) -> bool:
         return is_removal(topic_type, value)
     longest = SEALED_BYTES + (len(JSON_NULL) if topic_type is TopicType.CONFIG else 0)
     return len(value) in (SEALED_BYTES, longest)
+
+
+def iv_of(sealed: bytes) -> bytes:
+    """Return the IV of a sealed value, by which it is told from all others."""
+    return sealed[_HEAD.size - 12 : _HEAD.size]
 
 
 def key_id(sealed: bytes) -> int | None:

@@ -1,12 +1,13 @@
 """The step between the wire and a fold: seals what a group writes to one topic, opens what it reads, refuses the rest.
 
-A hybrid clock of sealed values shows old ones that are written again.
+Times and IVs of sealed values show old ones that are written again.
 """
 
 from __future__ import annotations
 
 import enum
 import logging
+import struct
 import threading
 import time
 from base64 import b64decode, b64encode
@@ -20,7 +21,7 @@ from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import MARKER, ClusterGroupId, is_original_key
 from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import removal_value
-from connect_share.sealing.cipher import LATEST_MS, Cipher, Opened, Refusal, is_sealed, key_id
+from connect_share.sealing.cipher import LATEST_MS, Cipher, Opened, Refusal, is_sealed, iv_of, key_id
 from connect_share.sealing.key_ring import KeyRing
 
 _log = logging.getLogger(__name__)
@@ -59,6 +60,7 @@ class TopicSeals:
 
     Attributes:
         refused: how many own records were refused, by reason.
+        repeated: how many were the value that counts, written again.
 
     Raises:
         ConfigError: there are keys, and the library ``cryptography`` is not installed.
@@ -74,6 +76,7 @@ class TopicSeals:
         says_sealing: bool = True,
     ) -> None:
         self.refused: Counter[Refusal] = Counter()
+        self.repeated = 0
         self._topic_type = topic_type
         self._group, self._prefix = cluster_group_id, cluster_group_id.prefix
         # The same removal; and what was sealed cannot be cleaned away as a tombstone can.
@@ -143,8 +146,12 @@ class TopicSeals:
             return None
         if self._unknown:
             self._unknown.pop(key, None)
-        if not self._freshness.accept(key, opened.written_ms):
-            self._refuse(record, Refusal.REPLAYED)
+        refusal = self._freshness.refusal(key, record.partition, opened.written_ms, iv_of(value))
+        if refusal is not None:
+            if refusal is Refusal.REPEATED:
+                self.repeated += 1
+            else:
+                self._refuse(record, refusal)
             return self._in_place_of_replay(record)
         value = self._removal if opened.value is None else opened.value
         return self._with(record, key, value, opened.written_ms)
@@ -229,8 +236,12 @@ class TopicSeals:
         """Return the state of a fold, with what has to be remembered beside it, as plain values for JSON."""
         if self._keys is None:
             return state
-        newest = [[b64encode(key).decode(), written_ms] for key, written_ms in self._freshness.newest().items()]
-        return {**self._made_with(), "unknown": len(self._unknown), "newest": newest, "state": state}
+        seen = [
+            [partition, b64encode(key).decode(), b64encode(stamps).decode()]
+            for partition, keys in self._freshness.seen.items()
+            for key, stamps in keys.items()
+        ]
+        return {**self._made_with(), "unknown": len(self._unknown), "seen": seen, "state": state}
 
     def restore(self, saved: Any) -> Any:
         """Remember what :meth:`saved` returned; return the state of the fold.
@@ -249,7 +260,12 @@ class TopicSeals:
             raise ValueError("it was saved with other keys, or in another mode")
         if saved["unknown"]:
             raise ValueError("not all of the keys were there")
-        self._freshness.restore({b64decode(key, validate=True): int(at_ms) for key, at_ms in saved["newest"]})
+        if "seen" not in saved:
+            raise ValueError("it was saved before 0.4.0, without what repeated values are told by")
+        seen: Seen = {}
+        for partition, key, stamps in saved["seen"]:
+            seen.setdefault(int(partition), {})[b64decode(key, validate=True)] = b64decode(stamps, validate=True)
+        self._freshness.restore(seen)
         return saved["state"]
 
     def _made_with(self) -> dict[str, str]:
@@ -260,8 +276,10 @@ def _place(record: Record) -> str:
     return f"{record.topic}[{record.partition}]@{record.offset}"
 
 
-LEEWAY_MS: Final = 60_000
-"""Two workers that write one key without having read each other lose no write if their clocks differ by less."""
+_STAMP: Final = struct.Struct(">q12s")
+
+Seen = dict[int, dict[bytes, bytes]]
+"""Time and IV of the newest value, by partition and key."""
 
 
 def _now_ms() -> int:
@@ -269,7 +287,11 @@ def _now_ms() -> int:
 
 
 class Freshness:
-    """When the newest value of each key was written; whoever remembers that refuses older ones. Thread-safe.
+    """Time and IV of the newest sealed value of each key; whoever remembers them refuses older ones. Thread-safe.
+
+    In each partition that value counts that was written last, of the same millisecond the one with the greater IV. So a value
+    that is written again changes nothing, in whatever order readers meet the others. Between partitions
+    :class:`~connect_share.model.places.KeyPlaces` decides, by the same time.
 
     Args:
         now_ms: the local clock.
@@ -278,36 +300,60 @@ class Freshness:
     def __init__(self, now_ms: Callable[[], int] = _now_ms) -> None:
         self._now_ms = now_ms
         self._lock = threading.Lock()
-        self._newest: dict[bytes, int] = {}
+        self._seen: Seen = {}
+        self._floor: dict[bytes, int] = {}
         self._sealed: dict[bytes, int] = {}
 
     def next_ms(self, key: bytes) -> int:
         """Return when a value that is sealed now was written: later than all of its key that were read, or sealed here."""
         with self._lock:
-            known_ms = max(self._newest.get(key, -1), self._sealed.get(key, -1))
+            known_ms = max(self.newest_ms(key), self._sealed.get(key, -1))
             written_ms = self._sealed[key] = min(max(self._now_ms(), known_ms + 1), LATEST_MS)
             return written_ms
 
-    def accept(self, key: bytes, written_ms: int) -> bool:
-        """Note the time of a value that was read and opened; return ``False`` if it is too old to be accepted.
+    def refusal(self, key: bytes, partition: int, written_ms: int, iv: bytes) -> Refusal | None:
+        """Note a value that was read and opened; return why it does not count, ``None``: it does.
 
         What was sealed here and not yet read back does not count: it may never be written, and readers have to agree.
         To be called from one thread at a time, as records are read; so it takes no lock.
         """
-        newest_ms = self._newest.get(key, -1)
-        if written_ms > newest_ms:
-            self._newest[key] = written_ms
-        return written_ms >= newest_ms - LEEWAY_MS
+        stamp, seen = _STAMP.pack(written_ms, iv), self._seen.get(partition)
+        if seen is None:
+            seen = self._seen[partition] = {}
+        known = seen.get(key)
+        if known is None and self._floor:
+            known = _STAMP.pack(self._floor.get(key, 0), bytes(12))
+        if known is None or stamp > known:
+            seen[key] = stamp
+            return None
+        return Refusal.REPEATED if stamp == known else Refusal.REPLAYED
 
-    def newest_ms(self, key: bytes) -> int | None:
-        """Return the time of the newest value of a key, ``None``: none was read."""
-        with self._lock:
-            return self._newest.get(key)
+    def newest_ms(self, key: bytes) -> int:
+        """Return the time of the newest value of a key, -1: none was read."""
+        found = [_ms_of(seen[key]) for seen in self._seen.copy().values() if key in seen]
+        return max(found, default=self._floor.get(key, -1))
 
     def newest(self) -> dict[bytes, int]:
         """Return the time of the newest value of each key."""
-        return dict(self._newest)
+        newest = dict(self._floor)
+        for seen in self._seen.values():
+            for key, stamp in seen.items():
+                newest[key] = max(newest.get(key, -1), _ms_of(stamp))
+        return newest
 
-    def restore(self, newest: Mapping[bytes, int]) -> None:
-        """Replace what is known by what :meth:`newest` returned."""
-        self._newest = dict(newest)
+    def remember(self, newest: Mapping[bytes, int]) -> None:
+        """Remember what :meth:`newest` returned: what is older counts in no partition."""
+        self._floor = dict(newest)
+
+    @property
+    def seen(self) -> Seen:
+        """What was read."""
+        return {partition: dict(stamps) for partition, stamps in self._seen.items()}
+
+    def restore(self, seen: Seen) -> None:
+        """Replace what was read by what :attr:`seen` returned."""
+        self._seen = {partition: dict(stamps) for partition, stamps in seen.items()}
+
+
+def _ms_of(stamp: bytes) -> int:
+    return int.from_bytes(stamp[:8], "big")

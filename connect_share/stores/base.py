@@ -252,6 +252,7 @@ class KafkaTopicBasedBackingStore(ABC):
             counts[SkipKind.FOREIGN] += self._compacted_log.foreign_records
         if self._seals is not None:
             counts[SkipKind.REFUSED] += self._seals.refused.total()
+            counts[SkipKind.REPEATED] += self._seals.repeated
         return {kind: count for kind, count in counts.items() if count}
 
     def start(self) -> None:

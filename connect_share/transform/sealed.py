@@ -23,6 +23,7 @@ from connect_share.model.records import Record
 from connect_share.model.removal import removal_value
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode, TopicSeals
 from connect_share.sealing.cipher import LATEST_MS, Cipher, is_sealed, key_id
+from connect_share.sealing.seals import Seen
 from connect_share.transform.rules import KeyTransform, SkipReason
 from connect_share.worker_config import WorkerConfig
 
@@ -63,16 +64,16 @@ class SealTimes:
     """When the newest sealed values were written, by whole key.
 
     Attributes:
-        source: as far as the source was read.
+        source: what was read of the source.
         destination: of what is there.
     """
 
-    source: dict[bytes, int] = field(default_factory=dict, repr=False)
+    source: Seen = field(default_factory=dict, repr=False)
     destination: dict[bytes, int] = field(default_factory=dict, repr=False)
 
     def behind(self, destination: Mapping[bytes, int]) -> SealTimes:
         """Return those after this was found at the destination; may be changed."""
-        return SealTimes(dict(self.source), {**self.destination, **destination})
+        return SealTimes(self.source, {**self.destination, **destination})
 
 
 class Opener:
@@ -82,12 +83,19 @@ class Opener:
         sealing: of the group whose keys the transform takes.
         transform: of the records; values under plain keys are never sealed.
         newest: times of values that were read before.
+        seen: what was read before.
 
     Attributes:
         unopened: by record key, for newest values that cannot be opened: the id of the key they are sealed with.
     """
 
-    def __init__(self, sealing: Sealing, transform: KeyTransform, newest: Mapping[bytes, int] | None = None) -> None:
+    def __init__(
+        self,
+        sealing: Sealing,
+        transform: KeyTransform,
+        newest: Mapping[bytes, int] | None = None,
+        seen: Seen | None = None,
+    ) -> None:
         self.unopened: dict[bytes, int] = {}
         self._topic = ""
         self.transform = transform
@@ -96,7 +104,8 @@ class Opener:
         self._seals: TopicSeals | None = None
         if transform.source is not None and not sealing.as_is:
             self._seals = TopicSeals(transform.topic_type, transform.source, sealing.keys, sealing.mode)
-            self._seals.freshness.restore(newest or {})
+            self._seals.freshness.remember(newest or {})
+            self._seals.freshness.restore(seen or {})
 
     @property
     def is_on(self) -> bool:
@@ -135,13 +144,18 @@ class Opener:
         """Return the times of what was read; plain values have none."""
         return {} if self._seals is None else self._seals.freshness.newest()
 
+    @property
+    def seen(self) -> Seen:
+        """What was read."""
+        return {} if self._seals is None else self._seals.freshness.seen
+
     def written_ms(self, original: bytes, timestamp_ms: int) -> int:
         """Return when the newest value of an original key was written, as far as it was read.
 
         The timestamp of its record counts for a value that was not sealed, but not if it lies in the future.
         """
-        known_ms = None if self._seals is None else self._seals.freshness.newest_ms(self._prefix + original)
-        return min(max(timestamp_ms, 0), int(time.time() * 1000)) if known_ms is None else known_ms
+        known_ms = -1 if self._seals is None else self._seals.freshness.newest_ms(self._prefix + original)
+        return min(max(timestamp_ms, 0), int(time.time() * 1000)) if known_ms < 0 else known_ms
 
     def require_opened(self) -> None:
         """Check that everything was opened that nothing newer has replaced."""
@@ -197,7 +211,7 @@ class Resealer:
     """Opens the values of one slice when they are read, and seals them when they are written."""
 
     def __init__(self, transform: KeyTransform, source: Sealing, destination: Sealing, times: SealTimes) -> None:
-        self.opener = Opener(source, transform, times.source)
+        self.opener = Opener(source, transform, seen=times.source)
         self.sealer = Sealer(destination, transform, times.destination)
 
     def sealed(self, record: Record) -> Record:
@@ -211,7 +225,7 @@ class Resealer:
     def add_times_to(self, times: SealTimes) -> None:
         """Add when what was opened and sealed was written."""
         self.opener.require_opened()
-        times.source.update(self.opener.newest())
+        times.source.update(self.opener.seen)
         times.destination.update(self.sealer.newest)
 
 
