@@ -51,6 +51,7 @@ class Refusal(enum.Enum):
     FORGED = "its value was not sealed for this place with a key of the group, or was changed"
     REPLAYED = "its value is older than the newest one of this key"
     REPEATED = "its value is the one that counts, written again"
+    OVERTAKEN = "its value was sealed here, and a newer one of this key was written before it"
 
 
 class Opened(NamedTuple):
@@ -109,15 +110,21 @@ class Cipher:
         self._sealing_id = keys.sealing_id
         self._context = _CONTEXT[topic_type]
 
-    def seal(self, wire_key: bytes, value: bytes | None, written_ms: int) -> bytes:
-        """Return the value, or the removal for ``None``, as it goes to the topic under this whole key."""
-        return self._sealed(wire_key, value, written_ms, os.urandom(12))
+    def seal(self, wire_key: bytes, value: bytes | None, written_ms: int, under: int | None = None) -> bytes:
+        """Return the value, or the removal for ``None``, as it goes to the topic under this whole key.
 
-    def _sealed(self, wire_key: bytes, value: bytes | None, written_ms: int, iv: bytes) -> bytes:
+        ``under``: the id of the key; ``None``: that of the first one.
+        """
+        return self._sealed(wire_key, value, written_ms, os.urandom(12), under)
+
+    def _sealed(
+        self, wire_key: bytes, value: bytes | None, written_ms: int, iv: bytes, under: int | None = None
+    ) -> bytes:
         """Seal with this IV, which must never be used twice with one key."""
+        number = self._sealing_id if under is None else under
         plaintext = _WRITTEN.pack(_REMOVAL if value is None else _VALUE, written_ms) + (value or b"")
-        head = _HEAD.pack(_VERSION, self._sealing_id, iv)
-        return head + self._ciphers[self._sealing_id].encrypt(iv, plaintext, self._context + wire_key)
+        head = _HEAD.pack(_VERSION, number, iv)
+        return head + self._ciphers[number].encrypt(iv, plaintext, self._context + wire_key)
 
     def open(self, wire_key: bytes, sealed: bytes) -> Opened | Refusal:
         """Return what was sealed for this whole key, or why that is not known. Never raises for its content."""

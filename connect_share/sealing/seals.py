@@ -13,7 +13,7 @@ import time
 from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import count
+from itertools import count, permutations
 from typing import Any, Final
 
 from connect_share.errors import ConfigError, SealedGroupError
@@ -30,6 +30,11 @@ SEALING_PROPERTY: Final = "connect.management.topic.sharing.encryption"
 KEYS_PROPERTY: Final = f"{SEALING_PROPERTY}.keys"
 # NIST SP 800-38D: a key with random IVs seals 2^32 values at most.
 ROTATE_AFTER: Final = 2**31
+ANNOUNCED: Final = b"target-state- key-"
+"""With two ids of keys: a sealed removal under it says that the group uses the first one, to who has the second one.
+
+Connect takes it for the removal of a target state that is not there.
+"""
 _LOGGED_AT_FIRST: Final = 100
 _LOGGED_EVERY_S: Final = 60.0
 
@@ -61,6 +66,8 @@ class TopicSeals:
     Attributes:
         refused: how many own records were refused, by reason.
         repeated: how many were the value that counts, written again.
+        overtaken: whole keys and values that were sealed here, and are older than what was written before them: others could
+            not read them, so whoever sealed them writes them again.
 
     Raises:
         ConfigError: there are keys, and the library ``cryptography`` is not installed.
@@ -77,6 +84,7 @@ class TopicSeals:
     ) -> None:
         self.refused: Counter[Refusal] = Counter()
         self.repeated = 0
+        self.overtaken: list[tuple[bytes, bytes | None]] = []
         self._topic_type = topic_type
         self._group, self._prefix = cluster_group_id, cluster_group_id.prefix
         # The same removal; and what was sealed cannot be cleaned away as a tombstone can.
@@ -86,7 +94,11 @@ class TopicSeals:
         self._cipher = None if self._keys is None else Cipher(self._keys, topic_type)
         self._numbers = count(1)
         self._freshness = Freshness()
-        self._unknown: dict[bytes, str] = {}
+        self._unknown = ""  # where a value lies whose key is not here
+        self._opens = False
+        # On the config topic: keys with a value under another key than the first one, and the ids that were announced.
+        self._under_others: set[bytes] = set()
+        self._announced: dict[bytes, tuple[int, str]] = {}
         # Where the newest living value of each key looks sealed, ``None``: it is plain. Not asked for otherwise, nor later.
         looks = topic_type is TopicType.CONFIG and keys is None and not says_sealing
         self._looks: dict[bytes, str | None] | None = {} if looks else None
@@ -133,26 +145,28 @@ class TopicSeals:
             if self._mode is SealingMode.REQUIRED:
                 self._refuse(record, Refusal.TOMBSTONE if value is None else Refusal.PLAIN)
                 return None
-            self._unknown.pop(key, None)
             return record
         if self._cipher is None:
             self._refuse(record, Refusal.NO_KEYS)
             return None
         opened = self._cipher.open(key, value)
         if not isinstance(opened, Opened):  # of an enum's member it would take longer than all other questions here
-            if opened is Refusal.UNKNOWN_KEY:
-                self._unknown[key] = f"{_place(record)} is sealed with key {key_id(value)}"
+            if opened is Refusal.UNKNOWN_KEY and not self._unknown:
+                self._unknown = f"{_place(record)} is sealed with key {key_id(value)}"
             self._refuse(record, opened)
             return None
-        if self._unknown:
-            self._unknown.pop(key, None)
+        self._opens = True
         refusal = self._freshness.refusal(key, record.partition, opened.written_ms, iv_of(value))
         if refusal is not None:
             if refusal is Refusal.REPEATED:
                 self.repeated += 1
+            elif refusal is Refusal.OVERTAKEN:
+                self.overtaken.append((key, self._removal if opened.value is None else opened.value))
             else:
                 self._refuse(record, refusal)
             return self._in_place_of_replay(record)
+        if self._topic_type is TopicType.CONFIG:
+            self._note_key(record, key, opened)
         value = self._removal if opened.value is None else opened.value
         return self._with(record, key, value, opened.written_ms)
 
@@ -169,12 +183,46 @@ class TopicSeals:
             if opened is not None:
                 yield opened
 
-    def end_start(self) -> None:
+    def _note_key(self, record: Record, key: bytes, opened: Opened) -> None:
+        """Note with which of the keys a value on the config topic is sealed, and which id it announces."""
+        assert self._keys is not None  # noqa: S101 - it was opened
+        if key_id(record.value or b"") == self._keys.sealing_id:
+            self._under_others.discard(key)
+        else:
+            self._under_others.add(key)
+        if not key.startswith(self._prefix + ANNOUNCED):
+            return
+        self._under_others.discard(key)
+        self._announced.pop(key, None)
+        number = key[len(self._prefix + ANNOUNCED) :].partition(b"-")[0]
+        if opened.value is None and number.isdigit():
+            self._announced[key] = int(number), _place(record)
+
+    def announcements(self) -> list[tuple[bytes, bytes]]:
+        """Return what has to be written before anything else: whole keys and sealed values, usually none.
+
+        While a group changes its key, its values are under two. A worker that has one of them only must not start with half
+        of the state, and anybody can write a value under an id that the group has not. So each id is announced under each
+        other key. Whoever writes all values again, as ``reseal`` does, writes JSON null there, which announces nothing.
+        """
+        if self._keys is None or self._cipher is None or not self._under_others:
+            return []
+        found = []
+        for number, under in permutations(self._keys.ids, 2):
+            key = self._prefix + ANNOUNCED + b"%d-%d" % (number, under)
+            if key not in self._announced:
+                found.append((key, self._cipher.seal(key, None, self._freshness.next_ms(key), under)))
+        return found
+
+    def end_start(self, *, insists: bool = True) -> None:
         """Take note that the topic was read to its end for the first time.
 
+        Args:
+            insists: nothing else says that the keys are those of the group.
+
         Raises:
-            ConfigError: a record that nothing newer has replaced is sealed with a key that is not here: the group would look
-                as if it had no connectors.
+            ConfigError: a key that the group uses is not here: the group would look as if it had no connectors, or half of
+                them. That is known if nothing opens, or if the group has announced it.
             SealedGroupError: the worker file says nothing about sealing, and more of the group's configurations look sealed
                 than plain.
         """
@@ -191,11 +239,19 @@ class TopicSeals:
             _log.error(
                 "Refused %d record(s), such as that at %s: %s", self.refused.total(), sealed[-1], Refusal.NO_KEYS.value
             )
-        if self._unknown and self._keys is not None:
-            place = next(iter(self._unknown.values()))
+        if self._keys is None:
+            return
+        missing = [
+            f"{place} says that the group uses key {number}"
+            for number, place in self._announced.values()
+            if number not in self._keys.ids
+        ]
+        if self._unknown and insists and not self._opens:
+            missing.append(f"{self._unknown}, and no value of the group opens")
+        if missing:
             raise ConfigError(
-                f"{place}, but {KEYS_PROPERTY} has only {', '.join(map(str, self._keys.ids))} ({len(self._unknown)} of the "
-                "group's records cannot be opened): put the missing key behind those that are there",
+                f"{missing[0]}, but {KEYS_PROPERTY} has only {', '.join(map(str, self._keys.ids))}: put the missing key "
+                "behind those that are there",
                 property_name=KEYS_PROPERTY,
             )
 
@@ -241,7 +297,7 @@ class TopicSeals:
             for partition, keys in self._freshness.seen.items()
             for key, stamps in keys.items()
         ]
-        return {**self._made_with(), "unknown": len(self._unknown), "seen": seen, "state": state}
+        return {**self._made_with(), "seen": seen, "state": state}
 
     def restore(self, saved: Any) -> Any:
         """Remember what :meth:`saved` returned; return the state of the fold.
@@ -258,8 +314,6 @@ class TopicSeals:
             return saved
         if not isinstance(saved, dict) or any(saved.get(name) != value for name, value in made_with.items()):
             raise ValueError("it was saved with other keys, or in another mode")
-        if saved["unknown"]:
-            raise ValueError("not all of the keys were there")
         if "seen" not in saved:
             raise ValueError("it was saved before 0.4.0, without what repeated values are told by")
         seen: Seen = {}
@@ -276,10 +330,11 @@ def _place(record: Record) -> str:
     return f"{record.topic}[{record.partition}]@{record.offset}"
 
 
-_STAMP: Final = struct.Struct(">q12s")
+_TIME: Final = struct.Struct(">q")
+_IV_BYTES: Final = 12
 
 Seen = dict[int, dict[bytes, bytes]]
-"""Time and IV of the newest value, by partition and key."""
+"""Time and IV of the newest value, by partition and key; the IVs of all that have this time, in the order of the log."""
 
 
 def _now_ms() -> int:
@@ -289,8 +344,8 @@ def _now_ms() -> int:
 class Freshness:
     """Time and IV of the newest sealed value of each key; whoever remembers them refuses older ones. Thread-safe.
 
-    In each partition that value counts that was written last, of the same millisecond the one with the greater IV. So a value
-    that is written again changes nothing, in whatever order readers meet the others. Between partitions
+    In each partition that value counts that was written last, and each counts once: so a value that is written again changes
+    nothing. Values of one millisecond count in the order of the log. Between partitions
     :class:`~connect_share.model.places.KeyPlaces` decides, by the same time.
 
     Args:
@@ -317,16 +372,27 @@ class Freshness:
         What was sealed here and not yet read back does not count: it may never be written, and readers have to agree.
         To be called from one thread at a time, as records are read; so it takes no lock.
         """
-        stamp, seen = _STAMP.pack(written_ms, iv), self._seen.get(partition)
+        written, seen = _TIME.pack(written_ms), self._seen.get(partition)
         if seen is None:
             seen = self._seen[partition] = {}
         known = seen.get(key)
         if known is None and self._floor:
-            known = _STAMP.pack(self._floor.get(key, 0), bytes(12))
-        if known is None or stamp > known:
-            seen[key] = stamp
-            return None
-        return Refusal.REPEATED if stamp == known else Refusal.REPLAYED
+            known = _TIME.pack(self._floor.get(key, 0))
+        refusal = None
+        if known is None or written > known[: _TIME.size]:
+            seen[key] = written + iv
+        elif written < known[: _TIME.size]:
+            refusal = Refusal.REPLAYED
+        else:
+            ivs = [known[at : at + _IV_BYTES] for at in range(_TIME.size, len(known), _IV_BYTES)]
+            if iv not in ivs:
+                seen[key] = known + iv
+            else:
+                refusal = Refusal.REPEATED if iv == ivs[-1] else Refusal.REPLAYED
+        if self._sealed and self._sealed.get(key) == written_ms:
+            del self._sealed[key]  # read back: when it is written again, by whomever, it is an old one
+            return Refusal.OVERTAKEN if refusal is Refusal.REPLAYED else refusal
+        return refusal
 
     def newest_ms(self, key: bytes) -> int:
         """Return the time of the newest value of a key, -1: none was read."""
@@ -356,4 +422,4 @@ class Freshness:
 
 
 def _ms_of(stamp: bytes) -> int:
-    return int.from_bytes(stamp[:8], "big")
+    return int(_TIME.unpack_from(stamp)[0])

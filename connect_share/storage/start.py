@@ -272,16 +272,17 @@ class Stores:
         def common(topic_type: TopicType) -> StoreOptions:
             return {"log": partial(log_of, topic_type), "admin": admin, "write_guard": write_guard}
 
-        return cls(
-            KafkaConfigBackingStore(
-                options.worker,
-                update_listener=options.update_listener,
-                config_transformer=options.config_transformer,
-                **common(TopicType.CONFIG),
-            ),
-            KafkaStatusBackingStore(options.worker, **common(TopicType.STATUS)),
-            KafkaOffsetBackingStore(options.worker, **common(TopicType.OFFSET)),
+        config = KafkaConfigBackingStore(
+            options.worker,
+            update_listener=options.update_listener,
+            config_transformer=options.config_transformer,
+            **common(TopicType.CONFIG),
         )
+        status = KafkaStatusBackingStore(options.worker, **common(TopicType.STATUS))
+        offsets = KafkaOffsetBackingStore(options.worker, **common(TopicType.OFFSET))
+        status.leave_keys_to_config()
+        offsets.leave_keys_to_config()
+        return cls(config, status, offsets)
 
     def by_topic(self) -> dict[TopicType, KafkaTopicBasedBackingStore]:
         """Return the stores by the type of their topics."""

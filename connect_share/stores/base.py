@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import Any, Final, Literal, Protocol, TypedDict, Unpack
 
 from connect_share.errors import ConfigError, ConnectShareError, NotStartedError, StoreClosedError
@@ -26,6 +27,7 @@ from connect_share.log.threads import SafeFuture
 from connect_share.model.keys import ClusterGroupId, SkipKind, prefix_of
 from connect_share.model.places import KeyPlaces
 from connect_share.model.records import Record, TopicType
+from connect_share.sealing import TopicSeals
 from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, WorkerConfig
 
 _logger = logging.getLogger(__name__)
@@ -223,6 +225,8 @@ class KafkaTopicBasedBackingStore(ABC):
         self._own_admin: Admin | None = None
         self._write_guard = options.get("write_guard")
         self._compacted_log: CompactedLog | None = None
+        self._sent_again: dict[bytes, Future[RecordMetadata]] = {}
+        self._insists = True
         self._was_started = False
         self._stopped = False
         self._lifecycle = threading.Lock()
@@ -275,11 +279,15 @@ class KafkaTopicBasedBackingStore(ABC):
         try:
             compacted_log.start()
             if self._seals is not None:
-                self._seals.end_start()
+                self._seals.end_start(insists=self._insists)
         except BaseException:
             self.stop()  # a store that did not start has nothing a caller could still use
             raise
         _logger.info("Started %s store on %s", self._topic_type.value, self.topic)
+
+    def leave_keys_to_config(self) -> None:
+        """Let the config store of the same worker say whether keys are missing, as where there are no other values."""
+        self._insists = False
 
     def refresh(self, timeout_s: float = REFRESH_TIMEOUT_S) -> None:
         """Return once everything that is in the topic now was applied.
@@ -367,9 +375,18 @@ class KafkaTopicBasedBackingStore(ABC):
         """Make the log before :meth:`start`: one that is read together with others takes records from now on."""
         if self._compacted_log is None:
             seals, apply = self._seals, self._apply
-            opened = apply if seals is None else lambda records: apply(list(seals.open_all(records)))
+            opened = apply if seals is None else partial(self._apply_opened, seals)
             self._compacted_log = self._log_factory(_Sink(self._key_prefix, opened))
         return self._compacted_log
+
+    def _apply_opened(self, seals: TopicSeals, records: Sequence[Record]) -> None:
+        self._apply(list(seals.open_all(records)))
+        overtaken, seals.overtaken = seals.overtaken, []
+        if overtaken:
+            self._sent_again = {key: sent for key, sent in self._sent_again.items() if not sent.done()}
+        for key, value in overtaken:
+            _logger.warning("A value on %s was overtaken by a newer one; it is written again", self.topic)
+            self._sent_again[key] = self._send(key, value)
 
     def _admin(self) -> Admin:
         if self._shared_admin is not None:

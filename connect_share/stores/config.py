@@ -7,7 +7,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final, Protocol, Unpack, assert_never
 
@@ -269,7 +269,8 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         """Make sure of the topic and read it to its end; from then on the listener is called.
 
         Where sharing is on and the group's newest record is a tombstone, the marker
-        (``<group>.target-state-`` = JSON null) is written, once: it can never be cleaned away.
+        (``<group>.target-state-`` = JSON null) is written, once: it can never be cleaned away. Where values of a sealed group
+        are under several keys, each of these is announced under the others, once.
 
         Raises:
             PartitionCountError: the topic has more than one partition; the store is stopped.
@@ -283,6 +284,10 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             self._require_not_moved()
             if self._group is not None and self._fold.newest_own_is_tombstone:
                 self._write_marker()
+            announcements = [] if self._seals is None else self._seals.announcements()
+            if announcements:
+                with suppress(LiveMembersError):  # who write it themselves
+                    run_blocking(self._announce_keys(announcements))
         except BaseException:
             self.stop()
             raise
@@ -463,6 +468,12 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
                 self.topic,
             )
 
+    def _announce_keys(self, announcements: Sequence[_Write]) -> Steps[None]:
+        deadline = yield from self._begin_write("which keys the group uses", reads_back=True)
+        for key, value in announcements:
+            sent = yield Wait(self._log.send(key, value), deadline.remaining_s())
+            yield from self._log.reading_past(sent, deadline.remaining_s())
+
     def _begin_write(self, what: str, *, reads_back: bool) -> Steps[Deadline]:
         deadline = Deadline.after(WRITE_BUDGET_S, self._clock)
         if reads_back:
@@ -495,6 +506,10 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         last = max(written, key=lambda record: record.offset)
         with _as_write_error(f"{what} was written but not read back within {WRITE_BUDGET_S:g} s"):
             yield from self._log.reading_past(last, deadline.remaining_s())
+            for key in [self._key_prefix + key for key, _ in records]:
+                while (again := self._sent_again.pop(key, None)) is not None:
+                    sent = yield Wait(again, deadline.remaining_s())
+                    yield from self._log.reading_past(sent, deadline.remaining_s())
 
     def _write_ordinary(self, what: str, records: Sequence[_Write]) -> Steps[None]:
         deadline = yield from self._begin_write(what, reads_back=False)

@@ -123,7 +123,6 @@ class Late(enum.Enum):
     KEPT = enum.auto()
     MISSING = enum.auto()
     OLD = enum.auto()
-    NO_START = enum.auto()
 
 
 @dataclass(frozen=True)
@@ -175,9 +174,7 @@ ATTACKS: Final[Mapping[str, Attack]] = {
     "forged": Attack(_both(lambda at: at.sealed(_SAME_ID))),
     "swapped": Attack(_both(lambda at: at.another)),
     "flipped": Attack(_both(Attacked.flipped)),
-    "other-group": Attack(
-        lambda at: [(at.key, at.sealed(_OTHER, prefix_key("group-b", at.key.partition(b".")[2])))], Late.NO_START
-    ),
+    "other-group": Attack(_both(lambda at: at.sealed(_OTHER, prefix_key("group-b", at.key.partition(b".")[2])))),
     "other-group-same-key": Attack(_both(lambda at: at.sealed(KEYS, prefix_key("group-b", at.key.partition(b".")[2])))),
     "plain": Attack(_both(lambda at: at.old)),
     "tombstone": Attack(_both(lambda _: None)),

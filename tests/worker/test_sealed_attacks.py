@@ -32,8 +32,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.worker]
 
 VERSIONS = ["2.8.2", "3.9.2", "4.3.1"] if LONG else ["2.8.2"]
 # One whose key is not known ends the start of a worker: test_sealed_worker.py.
-ROWS = {name: attack for name, attack in ATTACKS.items() if attack.late is not Late.NO_START}
-NAMES = (*ROWS, "own")
+NAMES = (*ATTACKS, "own")
 READERS = tuple(f"read-{name}" for name in NAMES)
 REFUSED = "Refused the record at "
 LOGGED_OF_A_TOPIC = 100
@@ -69,13 +68,15 @@ class Scene:
         values = {record.key or b"": record.value or b"" for record in self.topics.records(topic)}
         assert not any(SECRET in value for value in values.values())
         key = partial(self.key, topic_type)
-        good = {row: Attacked(topic_type, key(row), key("evil"), values[key(row)], values[key("own")]) for row in ROWS}
-        write(self.topics.settings, topic, [pair for row, at in good.items() for pair in ROWS[row].records(at)])
+        good = {
+            row: Attacked(topic_type, key(row), key("evil"), values[key(row)], values[key("own")]) for row in ATTACKS
+        }
+        write(self.topics.settings, topic, [pair for row, at in good.items() for pair in ATTACKS[row].records(at)])
         return good
 
     def await_cleaned(self, good: dict[str, Attacked]) -> None:
         """Wait until the cleaner has taken what is covered."""
-        lost = {(at.key, at.good) for row, at in good.items() if ROWS[row].late is not Late.KEPT}
+        lost = {(at.key, at.good) for row, at in good.items() if ATTACKS[row].late is not Late.KEPT}
         topic_type = good["plain"].topic_type
 
         def left() -> int:
@@ -151,7 +152,7 @@ def test_what_others_write_is_never_believed(
 def begins_late(scene: Scene, late: ConnectWorker, configs: dict[str, dict[str, str]]) -> None:
     """A worker without memory has all that the cleaner has left, which the group has written, and nothing else."""
     old = {"connector.class": "FileStreamSource", "name": "old"}
-    outcome = {row: attack.late for row, attack in ROWS.items()} | {"own": Late.KEPT}
+    outcome = {row: attack.late for row, attack in ATTACKS.items()} | {"own": Late.KEPT}
     left = {name: configs[name] for name in READERS}
     left |= {
         row: old if outcome[row] is Late.OLD else configs[row] for row in NAMES if outcome[row] is not Late.MISSING

@@ -25,12 +25,11 @@ from tests.support.java_groups import SharedTopics, write
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.python_group_model import PythonModel
-from tests.support.sealed import ATTACKS, OLD, Attacked, Late, key_text
+from tests.support.sealed import ATTACKS, OLD, Attacked, key_text
 from tests.support.soak import Faults, Soak
 
 _MINUTES = float(os.environ.get("CONNECT_SHARE_SOAK_MINUTES", "0.3"))
 # Only what leaves a reader with everything: nothing is cleaned meanwhile, and after an unknown key nobody starts.
-_ROWS = {name: attack for name, attack in ATTACKS.items() if attack.late is not Late.NO_START}
 _STRANGERS = {
     TopicType.CONFIG: b"connector-evil",
     TopicType.STATUS: b"status-connector-evil",
@@ -45,7 +44,7 @@ def attack(topics: SharedTopics, group: str, choose: random.Random, soak: Soak) 
     done = 0
     while not soak.over_after(done):
         soak.wait(_BETWEEN_S)
-        topic_type, row = choose.choice(list(TopicType)), choose.choice(list(_ROWS))
+        topic_type, row = choose.choice(list(TopicType)), choose.choice(list(ATTACKS))
         topic = topics.topic(topic_type)
         own = [(record.key, record.value) for record in topics.records(topic)]
         good = {
@@ -58,7 +57,7 @@ def attack(topics: SharedTopics, group: str, choose: random.Random, soak: Soak) 
             continue
         key, other = choose.sample(sorted(good), 2)
         stranger = prefix_key(group, _STRANGERS[topic_type])
-        records = _ROWS[row].records(Attacked(topic_type, key, stranger, good[key], good[other]))
+        records = ATTACKS[row].records(Attacked(topic_type, key, stranger, good[key], good[other]))
         written |= set(records)
         write(topics.settings, topic, records)
         soak.faults.note(f"{topic_type.value}: {row}")

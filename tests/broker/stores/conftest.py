@@ -17,7 +17,7 @@ from connect_share.stores.config import ConfigUpdateListener, KafkaConfigBacking
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.worker_config import Isolation, WorkerConfig
-from tests.support.topics import create_known, in_transaction, ordered_producer, pairs_of, read_topic, send
+from tests.support.topics import ANYWHERE, create_known, in_transaction, ordered_producer, pairs_of, read_topic, send
 from tests.support.worker_files import SHARING, properties_of
 
 Pair = tuple[bytes, bytes | None]
@@ -112,10 +112,11 @@ class Shared:
         transactional_id: str | None = None,
         commit: bool = True,
         topic: str | None = None,
+        partition: int = ANYWHERE,
     ) -> None:
         """Write records past the stores; in one transaction where an id is given."""
         keyed = ((key if group is None else prefix_key(group, key), value) for key, value in pairs)
-        records = pairs_of(topic or self.topics[kind], keyed)
+        records = pairs_of(topic or self.topics[kind], keyed, partition)
         if transactional_id is None:
             send(ordered_producer(self.worker().client_settings()), records)
         else:
@@ -143,6 +144,9 @@ class Shared:
         settings = self.worker().consumer_settings()
         records = read_topic(self.admin, settings, topic or self.topics[kind], Isolation(isolation))
         return [(record.key or b"", record.value) for record in records]
+
+    def partitions(self, kind: str) -> int:
+        return len(self.admin.describe_topics([self.topics[kind]])[self.topics[kind]].partitions)
 
     def end_offset(self, kind: str, partition: int = 0) -> int:
         return self.admin.end_offsets([(self.topics[kind], partition)])[self.topics[kind], partition]
