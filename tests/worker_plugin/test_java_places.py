@@ -39,7 +39,7 @@ def test_java_follows_the_rule(run_java: RunJava, reader: str, version: str) -> 
         ]
         topic = "shared-status" if reader == "statuses" else "shared-offsets"
         given.append(json.dumps({"topic": topic, "partitions": partitions, "keys": keys, "records": records}))
-        wanted.append(expected(key, partitions, entries))
+        wanted.append(expected(key, partitions, entries, sealed=keys is not None))
         assert read(key, partitions, order) == wanted[-1]
 
     done = run_java("connectshare.PlaceAnswers", version, given="\n".join(given))

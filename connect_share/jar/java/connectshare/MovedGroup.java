@@ -5,6 +5,7 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -13,7 +14,8 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
 /**
- * The record by which a move fences its group on topics that it has left: this worker must not join the Kafka group.
+ * Records on the config topic that say that this worker must not join the Kafka group: a move has fenced the group on topics that
+ * it has left, or the group uses a key that the worker does not have.
  *
  * <p>The newest record under its key counts. A worker joins as soon as it has read the config topic to its end, and nobody is told
  * when that is. So where such a record was read, the rest of the topic is asked whether one follows.
@@ -24,18 +26,19 @@ final class MovedGroup {
     private static final long LIMIT_NS = TimeUnit.SECONDS.toNanos(60);
 
     private final Map<String, Object> properties = new HashMap<>();
-    private final String wireKey;
-    private String plan;
+    private final GroupKeys keys;
+    // What the newest records say, by their keys without the prefix.
+    private final Map<String, String> objections = new LinkedHashMap<>();
     private long decidedUpTo = -1;
 
-    MovedGroup(Map<String, ?> clients, String wireKey) {
+    MovedGroup(Map<String, ?> clients, GroupKeys keys) {
         properties.putAll(clients);
         properties.keySet().removeAll(Arrays.asList("group.id", "group.instance.id", Settings.INTERCEPTORS));
         properties.put("client.id", clients.get("client.id") + "-asking");
         properties.put("enable.auto.commit", "false");
         properties.put("key.deserializer", StringDeserializer.class);
         properties.put("value.deserializer", StringDeserializer.class);
-        this.wireKey = wireKey;
+        this.keys = keys;
     }
 
     /** Notes one record that the group accepts. */
@@ -43,18 +46,35 @@ final class MovedGroup {
         if (KEY.equals(accepted.key())) {
             Object value = accepted.value();
             String json = value instanceof byte[] ? new String((byte[]) value, StandardCharsets.UTF_8) : "";
-            plan = json.contains("\"moved\"") ? ConnectorWatch.property(json, "plan") : null;
+            say(KEY, json.contains("\"moved\"") ? "this group was moved away from topic " + accepted.topic() + " by "
+                + Texts.shown(ConnectorWatch.property(json, "plan")) + ": start its workers where it was moved to; to bring it back, run "
+                + "connect-share-migrate unseal or rollback with that plan" : null);
+        }
+    }
+
+    /** Notes what the newest record under a key says against a start, null: nothing. */
+    void say(String key, String objection) {
+        objections.remove(key);
+        if (objection != null) {
+            objections.put(key, objection);
+            decidedUpTo = -1;
         }
     }
 
     /** Returns why the worker has to end, null: nothing says so up to here; {@code last} is the last record that was read. */
     String objection(ConsumerRecord<Object, Object> last) {
-        if (plan == null || last.offset() < decidedUpTo) {
+        if (objections.isEmpty() || last.offset() < decidedUpTo) {
             return null;
         }
-        decidedUpTo = next(new TopicPartition(last.topic(), last.partition()), last.offset() + 1);
-        return decidedUpTo >= 0 ? null : "this group was moved away from topic " + last.topic() + " by " + Texts.shown(plan)
-            + ": start its workers where it was moved to; to bring it back, run connect-share-migrate unseal or rollback with that plan";
+        decidedUpTo = Long.MAX_VALUE;
+        for (Map.Entry<String, String> objection : objections.entrySet()) {
+            long next = next(new TopicPartition(last.topic(), last.partition()), last.offset() + 1, keys.prefixed(objection.getKey()));
+            if (next < 0) {
+                return objection.getValue();
+            }
+            decidedUpTo = Math.min(decidedUpTo, next);
+        }
+        return null;
     }
 
     /** Returns how many partitions a topic has now. */
@@ -65,7 +85,7 @@ final class MovedGroup {
     }
 
     /** Returns the offset of the next record with this key, -1: there is none. */
-    private long next(TopicPartition partition, long from) {
+    private long next(TopicPartition partition, long from, String wireKey) {
         long began = System.nanoTime();
         try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(properties)) {
             consumer.assign(Collections.singletonList(partition));

@@ -8,7 +8,7 @@ enum Refusal {
     MALFORMED("its value begins like a sealed one, and is none"),
     UNKNOWN_KEY("its value is sealed with a key that this worker does not have"),
     FORGED("its value was not sealed for this place with a key of the group, or was changed"),
-    REPLAYED("its value is older than the newest one of this key by more than a minute");
+    REPLAYED("its value is older than the newest one of this key");
 
     final String text;
 

@@ -5,6 +5,7 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
 import java.security.SecureRandom;
+import java.util.Arrays;
 import java.util.EnumMap;
 import java.util.Locale;
 import java.util.Map;
@@ -83,9 +84,19 @@ final class Seal {
         return Integer.toUnsignedString(ByteBuffer.wrap(sealed).getInt(1));
     }
 
+    /** The IV of a sealed value, by which it is told from all others. */
+    static ByteBuffer ivOf(byte[] sealed) {
+        return ByteBuffer.wrap(Arrays.copyOfRange(sealed, HEAD_BYTES - IV_BYTES, HEAD_BYTES));
+    }
+
     /** Returns a value, or the removal for null, as it goes to the topic under this whole key. */
     byte[] seal(TopicType type, byte[] wireKey, byte[] value, long writtenMs) throws GeneralSecurityException {
-        return sealed(sealingId, type, wireKey, value, writtenMs, iv());
+        return seal(sealingId, type, wireKey, value, writtenMs);
+    }
+
+    /** The same with the key of this id. */
+    byte[] seal(int id, TopicType type, byte[] wireKey, byte[] value, long writtenMs) throws GeneralSecurityException {
+        return sealed(id, type, wireKey, value, writtenMs, iv());
     }
 
     private byte[] iv() {

@@ -4,8 +4,11 @@ import connectshare.GroupKeys.TopicType;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -19,7 +22,6 @@ import org.slf4j.LoggerFactory;
  * <p>Source of the rules: {@code connect_share/sealing/seals.py}.
  */
 final class SealedTopics {
-    static final long LEEWAY_MS = 60_000;
     // From Kafka 4.0 on a broker refuses what is dated later, unless it is told otherwise.
     private static final long AHEAD_MS = 3_600_000;
     private static final Logger LOG = LoggerFactory.getLogger(TopicSharingInterceptor.class);
@@ -32,6 +34,7 @@ final class SealedTopics {
     // future.
     private final Map<ByteBuffer, Long> latest = new ConcurrentHashMap<>();
     private final SealedConfigs configs = new SealedConfigs();
+    private final KeysInUse keysInUse;
 
     /**
      * Takes a worker's settings.
@@ -40,6 +43,7 @@ final class SealedTopics {
      */
     SealedTopics(Settings settings) {
         this.settings = settings;
+        keysInUse = settings.sealing == SealingMode.OFF ? null : new KeysInUse(settings.sealingKeys);
         try {
             seal = settings.sealing == SealingMode.OFF ? null : new Seal(settings.sealingKeys);
         } catch (GeneralSecurityException | LinkageError trouble) {
@@ -62,13 +66,29 @@ final class SealedTopics {
             }
             return written;
         }
+        String objection = keysInUse.objection();
+        if (objection != null) {
+            throw new KeysMissing(objection);
+        }
         if (written != null && !(written instanceof byte[])) {
             throw new IllegalStateException("a value is given as " + written.getClass().getName() + ", internal clients write bytes");
         }
         byte[] key = bytes(wireKey);
+        return seal.seal(type, key, (byte[]) written, nextMs(type, key));
+    }
+
+    /** When a value that is sealed now was written: later than all of its key that were read, or sealed here. */
+    private long nextMs(TopicType type, byte[] key) {
         long now = System.currentTimeMillis();
-        long writtenMs = latest.merge(named(type, key), now, (known, at) -> Math.max(at, known == Long.MAX_VALUE ? known : known + 1));
-        return seal.seal(type, key, (byte[]) written, writtenMs);
+        return latest.merge(named(type, key), now, (known, at) -> Math.max(at, known == Long.MAX_VALUE ? known : known + 1));
+    }
+
+    /** Writes which keys the group uses, before anything else is written; usually nothing. */
+    void announceKeys(GroupKeys keys, String configTopic, KeyAnnouncer announcer) throws Exception {
+        for (int[] pair : seal == null ? Collections.<int[]>emptyList() : keysInUse.unannounced()) {
+            byte[] key = bytes(keys.prefixed(KeysInUse.key(pair[0], pair[1])));
+            announcer.write(configTopic, key, seal.seal(pair[1], TopicType.CONFIG, key, null, nextMs(TopicType.CONFIG, key)));
+        }
     }
 
     static byte[] bytes(Object key) {
@@ -91,7 +111,12 @@ final class SealedTopics {
      */
     final class Reader {
         private final long starter = Thread.currentThread().getId();
-        private final Map<ByteBuffer, Long> newest = new HashMap<>();
+        private final Map<ByteBuffer, Newest> newest = new HashMap<>();
+        private final MovedGroup objections;
+
+        Reader(MovedGroup objections) {
+            this.objections = objections;
+        }
 
         /** Whether a topic is still read for the first time. */
         boolean isStarting() {
@@ -128,25 +153,46 @@ final class SealedTopics {
             }
             byte[] key = bytes(record.key());
             Seal.Opened opened = seal.open(type, key, value);
-            if (opened.refusal == Refusal.UNKNOWN_KEY && isStarting()) {
-                throw new KeysMissing(place(record) + " is sealed with key " + Seal.keyId(value) + ", but " + Settings.SEALING_KEYS
-                    + " has only " + settings.sealingKeys.ids() + ": put the missing key behind those that are there");
+            if (opened.refusal == Refusal.UNKNOWN_KEY && type == TopicType.CONFIG) {
+                keysInUse.unknown(missing(place(record) + " is sealed with key " + Seal.keyId(value) + ", and no value of the group opens"));
             }
             if (opened.refusal != null) {
                 return refused(record, opened.refusal, counters);
             }
             ByteBuffer name = named(type, key);
             latest.merge(name, opened.writtenMs, Math::max);
-            long newestMs = newest.merge(name, opened.writtenMs, Math::max);
-            if (opened.writtenMs < newestMs - LEEWAY_MS) {
+            Newest before = newest.computeIfAbsent(placed(record.partition(), name), absent -> new Newest());
+            ByteBuffer iv = Seal.ivOf(value);
+            boolean again = opened.writtenMs == before.writtenMs && iv.equals(before.last());
+            if (again) {
+                counters.repeated.increment();
+            } else if (!before.accepts(opened.writtenMs, iv)) {
                 refused(record, Refusal.REPLAYED, counters);
+                again = true;
+            }
+            if (again) {
                 // It moves the position and nothing else: a reader that remembers less accepts the record, and moves.
                 Object marker = original instanceof String ? MARKER : bytes(MARKER);
                 return type != TopicType.CONFIG ? null : RecordCopies.with(record, marker, JSON_NULL.clone());
             }
+            if (type == TopicType.CONFIG) {
+                noteKey(record, original instanceof String ? (String) original : new String(bytes(original), StandardCharsets.UTF_8), value,
+                    opened.value == null);
+            }
             // On the config topic the same removal: what was sealed cannot be cleaned away as a tombstone can.
             byte[] given = opened.value == null && type == TopicType.CONFIG ? JSON_NULL.clone() : opened.value;
             return places.counting(type, record, RecordCopies.with(record, original, given), opened.writtenMs);
+        }
+
+        private void noteKey(ConsumerRecord<Object, Object> record, String original, byte[] value, boolean removal) {
+            String id = keysInUse.see(original, ByteBuffer.wrap(value).getInt(1), removal);
+            String objection = id == null ? null : missing(place(record) + " says that the group uses key " + id);
+            if (original.startsWith(KeysInUse.ANNOUNCED)) {
+                objections.say(original, objection);
+            }
+            if (objection != null && !isStarting()) {
+                LOG.error("{}", objection);
+            }
         }
 
         private ConsumerRecord<Object, Object> refused(ConsumerRecord<Object, Object> record, Refusal why, TopicCounters counters) {
@@ -161,6 +207,39 @@ final class SealedTopics {
     Long time(TopicType type, Object wireKey, Long given) {
         Long known = seal == null ? latest.get(named(type, bytes(wireKey))) : null;
         return known == null ? given : Long.valueOf(Math.max(System.currentTimeMillis(), known + 1));
+    }
+
+    private String missing(String found) {
+        return found + ", but " + Settings.SEALING_KEYS + " has only " + settings.sealingKeys.ids()
+            + ": put the missing key behind those that are there";
+    }
+
+    private static ByteBuffer placed(int partition, ByteBuffer name) {
+        ByteBuffer placed = ByteBuffer.allocate(Integer.BYTES + name.capacity());
+        placed.putInt(partition).put(name.duplicate()).flip();
+        return placed;
+    }
+
+    /** Of one key in one partition the time of the newest value, and the IVs of those that have this time, in the order of the log. */
+    private static final class Newest {
+        private long writtenMs = -1;
+        private final List<ByteBuffer> ivs = new ArrayList<>(1);
+
+        ByteBuffer last() {
+            return ivs.isEmpty() ? null : ivs.get(ivs.size() - 1);
+        }
+
+        /** Whether a value counts: it is not older than the newest one, and was not read before. */
+        boolean accepts(long atMs, ByteBuffer iv) {
+            if (atMs < writtenMs || atMs == writtenMs && ivs.contains(iv)) {
+                return false;
+            }
+            if (atMs > writtenMs) {
+                ivs.clear();
+                writtenMs = atMs;
+            }
+            return ivs.add(iv);
+        }
     }
 
     private static byte[] value(Object value) {

@@ -53,6 +53,11 @@ final class Settings {
         this.sealingKeys = sealingKeys;
     }
 
+    /** The name of the config topic. */
+    String configTopic() {
+        return topics.entrySet().stream().filter(topic -> topic.getValue() == TopicType.CONFIG).findFirst().get().getKey();
+    }
+
     /**
      * Returns whether these are a worker's own properties.
      *

@@ -11,6 +11,7 @@ final class TopicCounters implements TopicCountersMBean {
 
     final LongAdder own = new LongAdder();
     final LongAdder foreign = new LongAdder();
+    final LongAdder repeated = new LongAdder();
     final LongAdder rewritten = new LongAdder();
     private final AtomicLong refused = new AtomicLong();
     private final AtomicLong saidAt = new AtomicLong();
@@ -44,6 +45,11 @@ final class TopicCounters implements TopicCountersMBean {
     @Override
     public long getRefusedRecords() {
         return refused.get();
+    }
+
+    @Override
+    public long getRepeatedRecords() {
+        return repeated.sum();
     }
 
     @Override

@@ -11,6 +11,9 @@ public interface TopicCountersMBean {
     /** Records under keys of this group that were not accepted: plain, forged or old ones where values are sealed. */
     long getRefusedRecords();
 
+    /** Sealed records of this group that were read before, written again by whomever; they change nothing. */
+    long getRepeatedRecords();
+
     /** Records of this group that got their prefix and were sent. */
     long getRewrittenRecords();
 

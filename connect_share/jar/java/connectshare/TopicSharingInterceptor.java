@@ -42,6 +42,7 @@ public final class TopicSharingInterceptor
     private SealedTopics.Reader reader;
     private MovedGroup moved;
     KeyPlaces places;
+    KeyAnnouncer announcer;
 
     /** Version of this jar. */
     static String version() {
@@ -68,9 +69,10 @@ public final class TopicSharingInterceptor
             sharing = Sharing.ofOnlyWorker();
             latch = Latch.ofClient("this client of a connector");
         }
-        moved = sharing.keys == null ? null : new MovedGroup(properties, sharing.keys.prefixed(MovedGroup.KEY));
-        reader = sharing.sealed == null ? null : sharing.sealed.new Reader();
+        moved = sharing.keys == null ? null : new MovedGroup(properties, sharing.keys);
+        reader = sharing.sealed == null ? null : sharing.sealed.new Reader(moved);
         places = sharing.keys == null ? null : new KeyPlaces(moved::partitions);
+        announcer = new KeyAnnouncer(properties);
     }
 
     @Override
@@ -102,11 +104,16 @@ public final class TopicSharingInterceptor
 
     private Object sealed(TopicType type, Object key, Object value) {
         try {
+            if (ofWorker) {
+                sharing.sealed.announceKeys(sharing.keys, sharing.settings.configTopic(), announcer);
+            }
             return sharing.sealed.outgoing(type, key, value);
         } catch (SealedTopics.KeysMissing missing) {
             throw latch.close(missing.getMessage(), null);
         } catch (GeneralSecurityException | IllegalStateException trouble) {
             throw latch.close("a value could not be sealed", trouble);
+        } catch (Exception trouble) {
+            throw latch.close("which keys the group uses could not be written", trouble);
         }
     }
 
