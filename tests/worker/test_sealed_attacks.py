@@ -31,7 +31,6 @@ from tests.support.waiting import await_that
 pytestmark = [pytest.mark.broker, pytest.mark.worker]
 
 VERSIONS = ["2.8.2", "3.9.2", "4.3.1"] if LONG else ["2.8.2"]
-# One whose key is not known ends the start of a worker: test_sealed_worker.py.
 NAMES = (*ATTACKS, "own")
 READERS = tuple(f"read-{name}" for name in NAMES)
 REFUSED = "Refused the record at "
@@ -73,6 +72,13 @@ class Scene:
         }
         write(self.topics.settings, topic, [pair for row, at in good.items() for pair in ATTACKS[row].records(at)])
         return good
+
+    def written(self, known: dict[tuple[TopicType, bytes, bytes | None], None]) -> None:
+        """Note what the group has written: the cleaner takes the older values."""
+        for topic_type in TopicType:
+            for record in self.topics.records(self.topics.topic(topic_type)):
+                if (record.key or b"").startswith(prefix_key(self.group, b"")):
+                    known[topic_type, record.key or b"", record.value] = None
 
     def await_cleaned(self, good: dict[str, Attacked]) -> None:
         """Wait until the cleaner has taken what is covered."""
@@ -123,6 +129,28 @@ def test_what_others_write_is_never_believed(
     log = LogLines(worker, from_start=True)
     assert log.count(REFUSED) == 0
 
+    own, known = "read-own", dict[tuple[TopicType, bytes, bytes | None], None]()
+    for verb, path in (("PUT", "pause"), ("PUT", "resume"), ("POST", "restart")):
+        when_possible(partial(worker.rest.call, verb, f"/connectors/{own}/{path}"))
+        worker.rest.await_state(own, "PAUSED" if path == "pause" else "RUNNING")
+        scene.written(known)
+    when_possible(partial(worker.rest.call, "DELETE", "/connectors/plain"))
+    put(worker, "plain", configs["plain"])
+    when_possible(partial(worker.rest.call, "PUT", "/connectors/plain/pause"))
+    worker.rest.await_state("plain", "PAUSED")
+    scene.written(known)
+    log, starts = LogLines(worker, from_start=True), f"Creating connector {own} of type"
+    before = log.count(starts)
+    for topic_type in TopicType:  # all of it again, in the same order and within the same minute
+        pairs = [(key, value) for kind, key, value in known if kind is topic_type]
+        write(scene.topics.settings, scene.topics.topic(topic_type), pairs)
+    refused = partial(log.count, f"{REFUSED}{scene.topics.topic(TopicType.CONFIG)}[")
+    await_that(refused, what="written again")
+    scene.append("again")
+    assert {name: worker.rest.config(name) for name in worker.rest.connectors()} == configs
+    assert worker.rest.status(own)["connector"]["state"] == "RUNNING"
+    assert log.count(starts) == before
+
     good = {topic_type: scene.attack(topic_type) for topic_type in TopicType}
     for topic_type in TopicType:
         refused = partial(log.count, f"{REFUSED}{scene.topics.topic(topic_type)}[")
@@ -132,7 +160,7 @@ def test_what_others_write_is_never_believed(
         when_possible(partial(worker.rest.call, "POST", f"/connectors/{name}/tasks/0/restart"))
     scene.append("second")
     assert Counter(scene.sources.lines()) == Counter(
-        f"{name} {line}" for name in READERS for line in ("first", "second")
+        f"{name} {line}" for name in READERS for line in ("first", "again", "second")
     )
     good[TopicType.OFFSET] = scene.attack(TopicType.OFFSET)
     for rows in good.values():
@@ -163,7 +191,12 @@ def begins_late(scene: Scene, late: ConnectWorker, configs: dict[str, dict[str, 
     for row in NAMES:
         # An offset that is gone, and one of position 0: the source reads its file once more.
         times = 1 if outcome[row] is Late.KEPT else 2
-        assert [read.pop(f"read-{row} {line}") for line in ("first", "second", "third")] == [times, times, 1], row
+        assert [read.pop(f"read-{row} {line}") for line in ("first", "again", "second", "third")] == [
+            times,
+            times,
+            times,
+            1,
+        ], row
     assert not read
     put(late, "tombstone", configs["tombstone"])  # the owner writes it again, and that is that
     late.rest.await_state("tombstone", "PAUSED")

@@ -180,7 +180,7 @@ def stop(worker: ConnectWorker) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("version", "topic_type"), MISSING)
-def test_a_worker_whose_key_is_missing_stops_at_its_start_and_never_later(
+def test_a_strangers_key_stops_nobody_and_one_of_the_group_who_lacks_it(
     sources: FileSources, worker_factory: Callable[..., ConnectWorker], version: str, topic_type: TopicType
 ) -> None:
     """Each version reads its topics to the end in the thread in which it makes the clients, which the jar relies on."""
@@ -213,15 +213,23 @@ def test_a_worker_whose_key_is_missing_stops_at_its_start_and_never_later(
     assert log.count("Topic sharing stopped") == 0
     worker.kill()
 
+    late = worker_factory({**properties(sources), **more}, version=version, class_path=JAR)
+    assert "my.conn" in late.rest.connectors()
+    assert LogLines(late, from_start=True).count(REFUSED) == 1
+    late.kill()
+
+    # The group begins to use a new key.
+    lines = {**properties(sources, key_text(9, 7)), **more}
+    rotated = worker_factory(lines, version=version, class_path=JAR)
+    when_possible(lambda: rotated.rest.resume("my.conn"))
+    rotated.rest.await_state("my.conn", "RUNNING")
+    rotated.kill()
     late = worker_factory({**properties(sources), **more}, version=version, class_path=JAR, wait=False)
-    words = f"is sealed with key 9, but {KEYS_PROPERTY} has only 7"
+    words = f"says that the group uses key 9, but {KEYS_PROPERTY} has only 7"
     await_that(late.log, lambda text: words in text, what=f"logged: {words}", timeout_s=120)
     await_that(late.log, lambda text: "Uncaught exception in herder work thread, exiting" in text, what="given up")
     assert "Herder started" not in late.log()
     late.kill()
-
-    # With the key it starts.
-    lines = {**properties(sources, key_text(9, 7)), **more}
     rotated = worker_factory(lines, version=version, class_path=JAR)
     assert "my.conn" in rotated.rest.connectors()
 
