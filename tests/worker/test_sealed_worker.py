@@ -230,6 +230,7 @@ def test_a_strangers_key_stops_nobody_and_one_of_the_group_who_lacks_it(
     await_that(late.log, lambda text: "Uncaught exception in herder work thread, exiting" in text, what="given up")
     assert "Herder started" not in late.log()
     late.kill()
+    lines = {**properties(sources, key_text(9, 7)), **more}  # writes the file of the keys, too
     rotated = worker_factory(lines, version=version, class_path=JAR)
     assert "my.conn" in rotated.rest.connectors()
 
