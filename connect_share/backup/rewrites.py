@@ -201,8 +201,6 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
         fence = prefix + MARKER[0]
         if topic_type is TopicType.CONFIG and fence in topic.keys:
             topic.keys[fence] = False  # a group that was moved away stays fenced
-        if seals is not None:
-            seals.end_start()
         if plain_statuses is not None and plain_statuses.clusters.found is not None:
             raise ConnectShareError(plain_statuses.clusters.found.warning(facts.topic))
         names = (connector_of(topic_type, key[len(prefix_of(self.group)) :]) for key in topic.due)
@@ -327,8 +325,6 @@ class Repair(Rewrite[Seen]):
                 original = None if record.key is None else own_key(topic_type, record.key, group)
                 if original is not None:
                     kept.add(topic_type, original, fold.apply(record))
-            if fold.seals is not None:
-                fold.seals.end_start()
         state = _state(folds, kept)
         mending = self.plan(state, names)
         for record, place in stopped.everywhere(mending.records):
@@ -507,7 +503,6 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
                 topic.accepted[key] = counts
                 if topic_type is TopicType.CONFIG:
                     history.append(taken)
-        seals.end_start()
         left = set[bytes]()
         for (key, _), (record, is_accepted) in newest.items():
             topic.count(record, is_accepted=is_accepted)
