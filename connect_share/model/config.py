@@ -35,6 +35,7 @@ from connect_share.model.keys import (
     task_id_of,
     to_int32,
 )
+from connect_share.model.limited_log import LimitedLog
 from connect_share.model.places import KeyPlaces
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
 
@@ -191,6 +192,7 @@ class ConfigFold:
         self._group = cluster_group_id
         self._prefix = prefix_of(cluster_group_id)
         self._tables = ConfigTables()
+        self._said = LimitedLog(_log)
 
     @property
     def offset(self) -> int:
@@ -299,14 +301,15 @@ class ConfigFold:
             return
         self._tables.offset = record.offset + 1
         self.skipped[SkipKind.BAD_KEY] += 1
-        _log.error("Discarding record with an unknown key at %s[%d]@%d", record.topic, record.partition, record.offset)
+        place = record.topic, record.partition, record.offset
+        self._said.error("Discarding record with an unknown key at %s[%d]@%d", *place)
 
     def _bad(self, record: Record, key: bytes, reason: str) -> None:
         self.skipped[SkipKind.BAD_VALUE] += 1
         # Connect itself removes connectors and target states only; other keys are removed by tools, on purpose.
         level = logging.DEBUG if record.value in {None, JSON_NULL} else logging.ERROR
         place = (shown(key_text(key)), record.topic, record.partition, record.offset)
-        _log.log(level, "Discarding record %s at %s[%d]@%d: %s", *place, reason)
+        self._said.log(level, "Discarding record %s at %s[%d]@%d: %s", *place, reason)
 
     def _forget(self, connector: str) -> None:
         tables = self._tables
@@ -368,7 +371,7 @@ class ConfigFold:
             return
         word = _member(value, "state.v2")
         if word is not None and not isinstance(word, str):
-            _log.error("'state.v2' of the target state of connector %s is not a string", shown(connector))
+            self._said.error("'state.v2' of the target state of connector %s is not a string", shown(connector))
             word = None
         if word is None:
             word = _member(value, "state")
@@ -385,7 +388,7 @@ class ConfigFold:
         for name in ("only-failed", "include-tasks"):
             flag = _member(value, name)
             if not isinstance(flag, bool):
-                _log.warning(
+                self._said.warning(
                     "%r of the restart request for connector %s is not a boolean, taken as false",
                     name,
                     shown(connector),

@@ -14,6 +14,7 @@ from typing import Any, Final
 from connect_share.errors import ValueFormatError
 from connect_share.model.connect_json import dumps, loads
 from connect_share.model.keys import ClusterGroupId, OffsetKey, SkipKind, prefix_of, split_key
+from connect_share.model.limited_log import LimitedLog
 from connect_share.model.places import KeyPlaces
 from connect_share.model.records import Record, TopicType
 
@@ -188,6 +189,7 @@ class OffsetFold(_SourcePartitions):
         self.own_records = 0
         self.values: dict[bytes, bytes] = {}
         self.places = KeyPlaces()
+        self._said = LimitedLog(_log)
         self._group = cluster_group_id
         prefix = prefix_of(cluster_group_id)
         self._prefix_length = len(prefix)
@@ -244,7 +246,7 @@ class OffsetFold(_SourcePartitions):
                 self.skipped[SkipKind.FOREIGN] += 1
             else:
                 self.skipped[SkipKind.BAD_KEY] += 1
-                _log.warning(
+                self._said.warning(
                     "Ignoring the key at %s[%d]@%d: not an offset's", record.topic, record.partition, record.offset
                 )
             return
@@ -259,7 +261,9 @@ class OffsetFold(_SourcePartitions):
             if reason is not None:
                 # As in Java the bytes are kept, but no connector is known for them.
                 self.skipped[SkipKind.BAD_KEY] += 1
-                _log.warning("Ignoring the key at %s[%d]@%d: %s", record.topic, record.partition, record.offset, reason)
+                self._said.warning(
+                    "Ignoring the key at %s[%d]@%d: %s", record.topic, record.partition, record.offset, reason
+                )
         self.own_records += 1
 
     def _learn(self, key: bytes, value: bytes) -> ValueFormatError | None:

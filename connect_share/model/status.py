@@ -30,6 +30,7 @@ from connect_share.model.keys import (
     task_id_of,
     to_int32,
 )
+from connect_share.model.limited_log import LimitedLog
 from connect_share.model.places import KeyPlaces, decisive_ms
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
 
@@ -332,6 +333,7 @@ class StatusFold(_Statuses):
         self.own_records = 0
         self.clusters = PlainClusterWatch()
         self.places = KeyPlaces()
+        self._said = LimitedLog(_log)
         self._group = cluster_group_id
         self._prefix = prefix_of(cluster_group_id)
         self._removed_at_ms: dict[str, int] = {}
@@ -393,7 +395,7 @@ class StatusFold(_Statuses):
                 self.skipped[SkipKind.FOREIGN] += 1
             else:
                 self.skipped[SkipKind.BAD_KEY] += 1
-                _log.warning("Discarding record with an unknown key at %s", _where(record))
+                self._said.warning("Discarding record with an unknown key at %s", _where(record))
             return
         try:
             rest = key_text(key[len(prefix) + len(kind.prefix) :])
@@ -409,7 +411,8 @@ class StatusFold(_Statuses):
         except (_BadRecordError, ValueFormatError) as error:
             why = error.kind if isinstance(error, _BadRecordError) else SkipKind.BAD_VALUE
             self.skipped[why] += 1
-            _log.warning("Discarding record %s at %s: %s", shown(key_text(key[len(prefix) :])), _where(record), error)
+            name = shown(key_text(key[len(prefix) :]))
+            self._said.warning("Discarding record %s at %s: %s", name, _where(record), error)
             return
         self.own_records += 1
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 from connect_share.errors import ConfigError, SealedGroupError
 from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import MARKER, ClusterGroupId, is_original_key
+from connect_share.model.limited_log import LimitedLog
 from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import removal_value
 from connect_share.sealing.cipher import LATEST_MS, Cipher, Opened, Refusal, is_sealed, iv_of, key_id
@@ -35,8 +36,6 @@ ANNOUNCED: Final = b"target-state- key-"
 
 Connect takes it for the removal of a target state that is not there.
 """
-_LOGGED_AT_FIRST: Final = 100
-_LOGGED_EVERY_S: Final = 60.0
 
 
 class SealingMode(enum.Enum):
@@ -102,7 +101,7 @@ class TopicSeals:
         # Where the newest living value of each key looks sealed, ``None``: it is plain. Not asked for otherwise, nor later.
         looks = topic_type is TopicType.CONFIG and keys is None and not says_sealing
         self._looks: dict[bytes, str | None] | None = {} if looks else None
-        self._logged_s = -_LOGGED_EVERY_S
+        self._said = LimitedLog(_log)
 
     @property
     def freshness(self) -> Freshness:
@@ -281,12 +280,8 @@ class TopicSeals:
 
     def _refuse(self, record: Record, reason: Refusal) -> None:
         self.refused[reason] += 1
-        now_s = time.monotonic()
-        if self._looks is not None:
-            return  # :meth:`end_start` says more
-        if self.refused.total() <= _LOGGED_AT_FIRST or now_s - self._logged_s >= _LOGGED_EVERY_S:
-            self._logged_s = now_s
-            _log.error("Refused the record at %s: %s", _place(record), reason.value)
+        if self._looks is None:  # else :meth:`end_start` says more
+            self._said.error("Refused the record at %s: %s", _place(record), reason.value)
 
     def saved(self, state: Any) -> Any:
         """Return the state of a fold, with what has to be remembered beside it, as plain values for JSON."""
