@@ -253,7 +253,7 @@ def topics_state(contents: Contents, kept: Mapping[Group, GroupRecords]) -> Topi
                 contents.offsets_of(group),
                 kept[group],
                 frozenset(topic_type for topic_type in contents.topics if contents.is_sealed(topic_type, group)),
-                {topic_type: topic.records.get(group, 0) for topic_type, topic in contents.topics.items()},
+                {topic_type: topic.records_of(group) for topic_type, topic in contents.topics.items()},
             )
             for group in contents.groups()
         ],

@@ -414,7 +414,7 @@ def _list_groups(contents: Contents, _arguments: argparse.Namespace) -> Result:
     seals: dict[Group, SealCount] = {}
     topics = {topic_type.value: topic for topic_type, topic in contents.topics.items()}
     for group in contents.groups():
-        row: Row = {"group": group, "records": {kind: topic.records.get(group, 0) for kind, topic in topics.items()}}
+        row: Row = {"group": group, "records": {kind: topic.records_of(group) for kind, topic in topics.items()}}
         if _CONFIG in contents.topics:
             state = contents.config_of(group)
             known = group not in contents.topics[_CONFIG].sealed
@@ -609,7 +609,7 @@ def _nothing(what: str, contents: Contents, arguments: argparse.Namespace) -> st
         parts.append(f"in {topics}")
     text = " ".join(parts)
     config = contents.topics.get(_CONFIG)
-    if groups and config is not None and not any(map(config.records.get, groups)):
+    if groups and config is not None and not any(map(config.records_of, groups)):
         return f"{text}; {config.topic} has no record of them, and other topics have: it may be lost, run check all"
     others = sum(topic.others for topic in contents.topics.values())
     if arguments.groups:

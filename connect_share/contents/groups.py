@@ -231,10 +231,9 @@ class TopicContents:
     notes: list[str] = field(default_factory=list)
     two_clusters: str | None = None
 
-    @property
-    def records(self) -> dict[Group, int]:
-        """Return the number of records by group."""
-        return {group: count.records for group, count in self.seals.items()}
+    def records_of(self, group: Group) -> int:
+        """Return the number of records of a group."""
+        return self.seals[group].records if group in self.seals else 0
 
     def forget_replaced(self) -> None:
         """Forget the newest record of each key where the state says more."""

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, Final
 
@@ -68,12 +69,15 @@ class Recent:
     records: Mapping[Group, int]
     bytes: Mapping[Group, int]
 
+    @cached_property
+    def _left(self) -> int:
+        return sum(self.records.values())
+
     def share(self, group: Group) -> tuple[float, float]:
         """Return records and bytes that the group has written: it has its share of what is gone again."""
-        left = sum(self.records.values())
-        if not left:
+        if not self._left:
             return 0.0, 0.0
-        grown = max(1.0, self.offsets / left)
+        grown = max(1.0, self.offsets / self._left)
         return self.records.get(group, 0) * grown, self.bytes.get(group, 0) * grown
 
 

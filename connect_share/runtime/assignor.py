@@ -67,7 +67,8 @@ def _spread(
     for member in sorted(kept, key=lambda member: (len(kept[member]), member)):
         missing = quota[member] - len(kept[member])
         assigned[member], free = free[:missing], free[missing:]
+    stay = {member: frozenset(items) for member, items in kept.items()}
     return {
-        member: (tuple(assigned[member]), tuple(item for item in dict.fromkeys(items) if item not in set(kept[member])))
+        member: (tuple(assigned[member]), tuple(item for item in dict.fromkeys(items) if item not in stay[member]))
         for member, items in running.items()
     }

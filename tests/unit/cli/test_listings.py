@@ -140,12 +140,12 @@ def test_invented_groups_are_folded_up_to_a_limit_and_the_rest_is_counted(monkey
     monkeypatch.setattr(contents, "MOST_GROUPS", 3)
     records = [Record("t", 0, at, 0, b'g%d.["c",{"a":1}]' % (at % 5), b"{}") for at in range(20)]
     seen = folded(TopicType.OFFSET, records)
-    assert seen.records == {"g0": 4, "g1": 4, "g2": 4}
+    assert [seen.records_of(ClusterGroupId(f"g{number}")) for number in range(5)] == [4, 4, 4, 0, 0]
     assert seen.others == 8
     (note,) = seen.notes
     assert "t has more than 3 groups: 8 record(s)" in note
     asked_for = folded(TopicType.OFFSET, records, groups=[ClusterGroupId("g4")])
-    assert (asked_for.records, asked_for.notes) == ({"g4": 4}, [])
+    assert ([*asked_for.seals], asked_for.records_of(ClusterGroupId("g4")), asked_for.notes) == (["g4"], 4, [])
 
 
 _OFFSET = b'["c",{"f":1}]'
