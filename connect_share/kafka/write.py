@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import itemgetter
@@ -60,6 +60,10 @@ _LOST_S: Final = 1.0
 _MOST_PATIENT: Final = 3
 _DRAIN_S: Final = 90.0
 """The client gives each request up after a minute."""
+_MAY_BE_WRITTEN: Final = frozenset(
+    {"_PURGE_INFLIGHT", "_MSG_TIMED_OUT", "_TIMED_OUT", "REQUEST_TIMED_OUT", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"}
+)
+"""Failures that leave open whether a record is there."""
 _LOST: Final = frozenset({"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_RESOLVE"})
 
 Outgoing = tuple[str, bytes | None, bytes | None, int, Any, Any, int, Any]
@@ -161,7 +165,7 @@ class CheckedWriter:
     topic: str
     client_id: str
     _producer: KeptProducer | None = None
-    _failures: list[client.KafkaError] = field(default_factory=list)
+    failures: list[client.KafkaError] = field(default_factory=list)
     sent: int = 0
     _polled: int = 0
     acknowledged: int = 0
@@ -176,12 +180,12 @@ class CheckedWriter:
     @property
     def is_acknowledged(self) -> bool:
         """Whether every record is known to be at the destination."""
-        return not self._failures and not self._unanswered
+        return not self.failures and not self._unanswered
 
     @property
     def is_settled(self) -> bool:
         """Whether :meth:`finish` has nothing to wait for: all is acknowledged, or a record was refused."""
-        return bool(self._failures) or not self._unanswered
+        return bool(self.failures) or not self._unanswered
 
     @property
     def _unanswered(self) -> int:
@@ -194,7 +198,7 @@ class CheckedWriter:
     def delivered(self, error: client.KafkaError | None, message: client.Message) -> None:
         """Note an acknowledgement, of a bulk producer a failure only; the records of a partition come in their order."""
         if error is not None:
-            self._failures.append(error)
+            self.failures.append(error)
             return
         self.acknowledged += 1
         runs, offset = self.runs.setdefault(message.partition() or 0, []), message.offset() or 0
@@ -295,9 +299,9 @@ class CheckedWriter:
             (self._producer.drop_queued if drained else partial(client.give_up, self._producer.client))()
 
     def _raise_failure(self) -> None:
-        if self._failures:
+        if self.failures:
             fatal = None if self._producer is None else self._producer.fatal
-            raise self._refusal(fatal or self._failures[0])
+            raise self._refusal(fatal or self.failures[0])
 
     def _refusal(self, error: client.KafkaError | client.KafkaException) -> BrokerError:
         return client.translate(error, doing=f"writing to {self.topic}", needs=client.TopicRight.WRITE)
@@ -358,15 +362,17 @@ def write_records(
         for writer in writers.values():
             writer.abandon(drained=isinstance(error, ConnectShareError))
         if isinstance(error, ConnectShareError):
-            error.args = (f"{error}. {_half_done(writers.values(), remedy)}",)
+            error.args = (f"{error}. {half_done(writers.values(), remedy)}",)
         raise
     return Written({key: writer.runs for key, writer in writers.items()})
 
 
-def _half_done(writers: Iterable[CheckedWriter], remedy: str) -> str:
+def half_done(writers: Collection[CheckedWriter], remedy: str) -> str:
     """Return what was written when a record was refused, and what was not; the one wording of all commands."""
     counts = {writer.topic: (writer.acknowledged, writer.sent) for writer in writers}
-    if not any(done for done, _ in counts.values()):
+    maybe = sum(failure.name() in _MAY_BE_WRITTEN for writer in writers for failure in writer.failures)
+    if not maybe and not any(done for done, _ in counts.values()):
         return "Nothing was written"
     topics = ", ".join(f"{topic} {done:,} of {sent:,}" for topic, (done, sent) in counts.items())
+    topics += f", and {maybe:,} more may have been written" if maybe else ""
     return f"Half done: of the records sent so far were acknowledged: {topics}. When that is mended, {remedy}"

@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 
 from connect_share.backup import rewrite
 from connect_share.errors import BrokerError
 from connect_share.files import Silent
-from connect_share.kafka.write import write_records
+from connect_share.kafka.write import CheckedWriter, Producers, half_done, write_records
 from connect_share.model.records import Record, TopicType
 from connect_share.storage import ConnectStorage
-from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config import ClientSettings, WorkerConfig
 from migrator import cutover as rollback
 from migrator import moved_source
 from migrator.verify.verification import compare_sides
@@ -71,7 +72,6 @@ class _Scene:
         return self.storage.offset_reader(name).offset({"n": number})
 
     def limit(self, topic: str, most: str | None) -> None:
-        """Change the largest record that the broker takes."""
         with self.site.admin() as admin:
             admin.alter_topic_configs(topic, {"max.message.bytes": most})
 
@@ -84,7 +84,6 @@ class _Scene:
         await_that(is_refused, (most is not None).__eq__, what="the limit to be that of the broker")
 
     def command(self, name: str) -> Ran:
-        """Run a command that writes, where there is something to write."""
         more = {"restore": str(self.backup), "delete group": "one", "repair orphans": "--offsets"}
         words = [*name.split(), more.get(name, "--plain"), "-w", str(self.file), "--yes"]
         return Ran(*run(*words)) if name == "reseal" else self.call(*words)
@@ -257,7 +256,6 @@ def test_nothing_acknowledged_is_lost_in_a_change_of_offsets(
 
 
 def state(scene: _Scene) -> Any:
-    """What a worker would have."""
     configs, _, offsets = believed(scene.storage)
     return {name: configs.connector_config(name) for name in configs.connectors()}, dict(offsets.raw)
 
@@ -291,3 +289,9 @@ def test_half_done_is_said_and_the_commands_that_it_names_work(
         assert state(scene) == left.get(name, before)
         scene.fill()
         before = state(scene)
+
+
+def test_what_may_be_there_is_not_said_to_be_missing() -> None:
+    late = [KafkaError(KafkaError._MSG_TIMED_OUT)]
+    writer = CheckedWriter(Producers(), ClientSettings({}), "t", "c", sent=2, failures=late)
+    assert "t 0 of 2, and 1 more may have been written" in half_done([writer], "run it again")
