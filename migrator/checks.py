@@ -29,6 +29,7 @@ from connect_share.kafka.facts import (
     require_no_open_transaction,
 )
 from connect_share.kafka.lost import lost_topic
+from connect_share.kafka.rights import READ_WRITE, require_rights
 from connect_share.kafka.shared_set import create_planned, plan_topics
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model.keys import MARKER, ConfigKey, parse, split_key
@@ -334,6 +335,9 @@ def check_all(
             require_keys_of(worker, [source.transform(TopicType.CONFIG).destination], facts.get(topic))
     with admin_of(run.destination) as admin:
         opened = _open_destination(run, admin, create=create)
+    logins = {frozenset(each.admin_settings().properties.items()): each for each in run.destinations}
+    for worker in () if new_workers_may_live else logins.values():
+        require_rights(worker, {topic.topic: READ_WRITE for topic, _ in opened.values()})
     if not first:
         for topic_type, written in run.applied().destination.items():
             require_planned({written.topic: opened[topic_type][0]}, topic_type, written)

@@ -30,6 +30,7 @@ from connect_share.errors import CopyError, RestoreRejectedError, listed
 from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.create import ensure_topic, topic_spec
 from connect_share.kafka.facts import admin_of, destination_settings, require_no_live_workers
+from connect_share.kafka.rights import READ_WRITE, require_rights
 from connect_share.kafka.shared_set import create_planned, plan_topics
 from connect_share.model.keys import ClusterGroupId, StatusKey, connector_of, prefix_of
 from connect_share.model.records import Record, TopicType
@@ -373,6 +374,9 @@ class Restore:
         if self._facts is None:
             self.preview(progress)
         facts, self._facts = self._facts or {}, None  # to write again there has to be a new preview
+        require_rights(
+            self.worker, {self.worker.topic(kind): READ_WRITE for kind, each in self._backed_up.items() if each.values}
+        )
         with admin_of(self.worker) as admin:
             require_no_live_workers(admin, self.worker.group_id, side=self.stopped.side)
             specs = [topic_spec(self.worker, topic_type) for topic_type in TopicType]

@@ -46,6 +46,7 @@ from connect_share.kafka.facts import (
 )
 from connect_share.kafka.lost import require_topics
 from connect_share.kafka.read import Reader
+from connect_share.kafka.rights import READ_WRITE, require_rights
 from connect_share.kafka.write import Written, write_records
 from connect_share.model.keys import connector_of, own_key
 from connect_share.model.places import KeyPlaces
@@ -395,6 +396,7 @@ class Rewrite(ABC, Generic[Found]):
         progress, stopped = progress or Silent(), self.stopped
         facts = stopped.facts()
         before = self._read(facts, progress)
+        require_rights(stopped.worker, {record.topic: READ_WRITE for record in self._outgoing(before)[1]})
         stopped.back_up(backup, facts, f"{self.name}-{uuid.uuid4()}", progress)
         total, outgoing = self._outgoing(before)
         progress.phase(self.writing, total)

@@ -294,6 +294,24 @@ def test_a_plan_says_that_a_right_for_the_fence_is_missing(scene: Scene, missing
     assert "a worker without DescribeConfigs looks at no settings" in warning
 
 
+def delete(scene: Scene) -> None:
+    run(console, "delete", "group", GROUP, "-w", scene.file(scene.shared), "--yes")
+
+
+@pytest.mark.parametrize("action", [delete, move])
+def test_rights_on_all_topics_are_asked_before_the_first_write(
+    scene: Scene, action: Callable[[Scene], object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = rows("Migrator: survey, plan, apply, verify") if action is move else [("READ", "the topics")]
+    given = [*(row for row in page if row[0] != "WRITE"), ("WRITE", "the offset topic")]
+    prepare(scene, move if action is move else look, given, exists=True)
+    assert failure(action, scene) in {"apply failed", "delete failed"}
+    assert f"WRITE on topic {scene.shared}-config and WRITE on topic {scene.shared}-status" in capsys.readouterr().err
+    places = [(f"{scene.shared}-{kind.value}", 0) for kind in TopicType]
+    with closing(scene.broker.admin(timeout_s=20)) as admin:
+        assert {*admin.end_offsets(places).values()} == ({0} if action is move else {1})
+
+
 def check_rights(scene: Scene, use: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, list[Row]]]:
     """Return the exit code, and what is missing or cannot be seen, without the prefix of the scene."""
     capsys.readouterr()
