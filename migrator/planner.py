@@ -6,7 +6,7 @@ No value is shown.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -38,7 +38,7 @@ from connect_share.model.keys import split_key
 from connect_share.model.records import TopicType
 from connect_share.replay import replay_config
 from connect_share.sealing.cipher import SEALED_BYTES
-from connect_share.transform.counter import RecordCounter, limit_of
+from connect_share.transform.counter import RecordCounter
 from connect_share.transform.rules import SkipReason
 from connect_share.transform.sealed import Opener, Sealing
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig, common_isolation, load_worker_file
@@ -302,18 +302,17 @@ _WARNED_REASONS: Final = (SkipReason.NO_KEY, *_EXPECTED_WHEN_SHARED, SkipReason.
 
 def _plan_destination(
     admin: Admin, worker: WorkerConfig, kafka_cluster_id: str | None
-) -> tuple[Destination, dict[TopicType, TopicFacts], dict[TopicType, int], list[str]]:
+) -> tuple[Destination, dict[TopicType, TopicFacts], dict[TopicType, Mapping[str, str]], list[str]]:
     require_none_lost(admin, {topic_type: worker.topic(topic_type) for topic_type in TopicType})
     facts = read_facts(admin, {worker.topic(topic_type) for topic_type in TopicType})
     existing: dict[TopicType, TopicFacts] = {}
     topics: dict[TopicType, DestinationTopic] = {}
-    limits: dict[TopicType, int] = {}
+    limits: dict[TopicType, Mapping[str, str]] = {}
     warnings: list[str] = []
     for topic_type in TopicType:
         name, fence = worker.topic(topic_type), None
         found = facts.get(name)
-        settings = destination_settings(admin, worker, topic_type, found)
-        limits[topic_type] = limit_of(settings)
+        limits[topic_type] = settings = destination_settings(admin, worker, topic_type, found)
         if found is not None:
             existing[topic_type] = found
             fence = fence_at(admin, worker) if topic_type is TopicType.CONFIG else None
@@ -340,7 +339,7 @@ def _plan_destination(
 
 
 def _plan_source(
-    admin: Admin, move: PlannedMove, limits: dict[TopicType, int], progress: Progress, intent: Intent
+    admin: Admin, move: PlannedMove, limits: dict[TopicType, Mapping[str, str]], progress: Progress, intent: Intent
 ) -> list[str]:
     """Read the topics of a source into the move. Returns warnings."""
     warnings, openers = list[str](), list[Opener]()

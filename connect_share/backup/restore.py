@@ -37,7 +37,7 @@ from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import removal_value
 from connect_share.sealing import KEYS_PROPERTY, SealingMode
 from connect_share.sealing.cipher import SEALED_BYTES, is_sealed, key_id
-from connect_share.transform.counter import RecordCounter, limit_of
+from connect_share.transform.counter import RecordCounter
 from connect_share.transform.rules import PLAIN_KEYS, KeyTransform, Skipped, SkipReason
 from connect_share.transform.sealed import Opener, Sealer, Sealing
 from connect_share.worker_config import WorkerConfig
@@ -294,7 +294,7 @@ class Restore:
             counting = {
                 topic_type: RecordCounter(
                     transform,
-                    limit_of(destination_settings(admin, self.worker, topic_type, facts.get(topic_type))),
+                    destination_settings(admin, self.worker, topic_type, facts.get(topic_type)),
                     added_bytes=0 if self.sealing.keys is None else SEALED_BYTES,
                 )
                 for topic_type, transform in self.transforms.items()

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from connect_share.errors import PlanRejectedError, UnreadableHeadersError
 from connect_share.kafka.client import Message, headers_of, to_record, to_whole_record
+from connect_share.kafka.limits import age_limit, oldest_ms
 from connect_share.model.keys import connector_of
 from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import BARRIER_RECORDS
@@ -29,18 +30,19 @@ class RecordCounter:
     """The counts of one source topic.
 
     Args:
-        limit_bytes: the largest record that the destination takes.
+        settings: of the destination, which limit how large and how old records may be.
         opener: opens them; by default they are counted as they are.
         added_bytes: by which a value is longer at the destination.
     """
 
     def __init__(
-        self, transform: KeyTransform, limit_bytes: int, opener: Opener | None = None, added_bytes: int = 0
+        self, transform: KeyTransform, settings: Mapping[str, str], opener: Opener | None = None, added_bytes: int = 0
     ) -> None:
         self.opener = opener or Opener(Sealing(as_is=True), transform)
         self._transform = transform
         self._prefix = transform.prefix
-        self._limit_bytes = limit_bytes
+        self._limit_bytes = limit_of(settings)
+        self._age, self._oldest_ms = age_limit(settings), oldest_ms(settings)
         self._added_bytes = added_bytes
         self._skipped: Counter[SkipReason] = Counter()
         self._read = self._to_write = self._tombstones = self._bytes = 0
@@ -66,6 +68,7 @@ class RecordCounter:
             return
         beginnings, cut = self._transform.sure_beginnings
         room = self._limit_bytes - len(self._prefix) - RECORD_OVERHEAD_BYTES - self._added_bytes
+        oldest = self._oldest_ms
         known, known_part, unopened = self._known, self._known_part, self.opener.unopened
         ordinary = size = 0
         for message in batch:
@@ -75,7 +78,12 @@ class RecordCounter:
             plain = not (unopened or is_sealed(value))
             if plain and key is not None and value is not None and key.startswith(beginnings):
                 length = len(key) - cut + len(value)
-                if known_part(key[cut:]) in known and length <= room and message.timestamp()[1] != 0 and headers == ():
+                if (
+                    known_part(key[cut:]) in known
+                    and length <= room
+                    and message.timestamp()[1] >= oldest
+                    and headers == ()
+                ):
                     ordinary += 1
                     size += length
                     continue
@@ -103,7 +111,8 @@ class RecordCounter:
         """Count one record. Returns its original key if it is to be written.
 
         Raises:
-            PlanRejectedError: with its new key it does not fit into the destination's topic, or it cannot be copied whole.
+            PlanRejectedError: with its new key it does not fit into the destination's topic, is too old for it, or cannot be
+                copied whole.
         """
         counted = self._counted(record)
         return None if counted is None else counted[0]
@@ -138,6 +147,11 @@ class RecordCounter:
             raise PlanRejectedError(
                 f"{record.topic}[{record.partition}]@{record.offset}: with its new key the record has {size} bytes "
                 f"and no longer fits into max.message.bytes={self._limit_bytes} of the destination: raise that"
+            )
+        if 0 < record.timestamp_ms < self._oldest_ms:
+            raise PlanRejectedError(
+                f"{record.topic}[{record.partition}]@{record.offset}: the record is older than the destination takes "
+                f"({'='.join(map(str, self._age))}): raise that, at least until the record is there"
             )
         return original, opened
 

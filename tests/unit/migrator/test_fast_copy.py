@@ -123,7 +123,7 @@ ARRIVED = st.builds(
 def test_a_batch_is_counted_as_its_records(transform: KeyTransform, records: list[Record], limit_bytes: int) -> None:
     outcomes: list[object] = []
     for quick in (True, False):
-        counting = RecordCounter(transform, limit_bytes)
+        counting = RecordCounter(transform, {"max.message.bytes": str(limit_bytes)})
         try:
             if quick:
                 batch: Any = [Message(record) for record in records]
