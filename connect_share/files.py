@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -32,6 +35,19 @@ def write_private_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
         raise
+
+
+def open_regular(path: Path) -> io.BufferedReader:
+    """Open a file to read it, but no pipe and no device: reading those may wait for ever.
+
+    Raises:
+        OSError: it cannot be opened, or is no regular file.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is no regular file")
+    return os.fdopen(handle, "rb")
 
 
 def sync_folder(folder: Path) -> None:

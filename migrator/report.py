@@ -141,6 +141,8 @@ def _write(
     run: MigrationRun, folder: Path, verification: Verification | None, *, command: str, began_ms: int, outcome: str
 ) -> None:
     plan, manifest, ended_ms = run.plan, run.manifest, int(time.time() * 1000)
+    if folder.is_symlink():
+        raise PlanFileError(f"the evidence folder {folder} is a link, which may lead anywhere: name the folder itself")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

@@ -5,7 +5,6 @@ Its manifest says what was done with it. It is written before the first record a
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import fcntl
 import hashlib
@@ -16,10 +15,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 
 from connect_share.backup.backup_file import BackupFile
-from connect_share.backup.record_file import half_written
+from connect_share.backup.record_file import remove_half_written
 from connect_share.errors import AlreadyAppliedError, PlanFileError, PlanRejectedError
 from connect_share.model.config_state import TargetState
 from connect_share.model.records import OffsetRange, TopicType
@@ -57,7 +56,7 @@ class WrittenTopic(PlanPart):
     topic: str
     topic_id: str | None
     created: bool
-    end_offsets: dict[int, int]
+    end_offsets: dict[int, NonNegativeInt]
 
 
 class Followed(PlanPart):
@@ -70,8 +69,8 @@ class Followed(PlanPart):
         written: records written while following.
     """
 
-    positions: dict[str, int] = Field(default_factory=dict)
-    destination_ends: dict[TopicType, dict[int, int]] = Field(default_factory=dict)
+    positions: dict[str, NonNegativeInt] = Field(default_factory=dict)
+    destination_ends: dict[TopicType, dict[int, NonNegativeInt]] = Field(default_factory=dict)
     written: int = 0
 
 
@@ -127,7 +126,7 @@ class TopicBaseline(PlanPart):
         groups: by group; illegal keys and plain keys count as one group each.
     """
 
-    ends: dict[int, int]
+    ends: dict[int, NonNegativeInt]
     groups: dict[str, GroupDigest]
 
 
@@ -352,9 +351,7 @@ def only_one(path: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise AlreadyAppliedError(f"another process is applying {path} right now") from error
-        with contextlib.suppress(OSError):
-            for left in (*half_written(backup_path(path)), *half_written(backup_path(path, MIRRORED))):
-                left.unlink()
+        remove_half_written(path.parent)
         yield
 
 

@@ -163,17 +163,11 @@ def read_contents(file: RecordFile) -> BackupContents:
 
 
 _NAME: Final = re.compile(r"([0-9]{10})-(base|increment)(\.part)?\.avro")
-_HALF_WRITTEN: Final = re.compile(r"\.[0-9]{10}-(?:base|increment)\.part\.avro\.[a-z0-9_]{8}")
 
 
 def file_name(sequence: int, kind: str, *, is_point: bool) -> str:
     """Return the name of a file."""
     return f"{sequence:010d}-{kind}{'' if is_point else '.part'}.avro"
-
-
-def half_written_in(folder: Path) -> list[Path]:
-    """Return what writers that were killed have left; nobody may write there now."""
-    return [path for path in folder.iterdir() if _HALF_WRITTEN.fullmatch(path.name)]
 
 
 def shown_time(at_ms: int) -> str:
@@ -314,6 +308,11 @@ class BackupFiles:
         if at_ms is not None:
             raise UsageError(f"--at chooses a moment of a continuous backup, and {path} is one file")
         return cls(path, [path])
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the values of all files are encrypted, and so are what was written."""
+        return all(contents.encrypted_with is not None for _, contents in self._files)
 
     @property
     def sections(self) -> tuple[int, ...]:

@@ -38,16 +38,16 @@ from connect_share.backup.backup_file import (
     Segment,
     SegmentFile,
     file_name,
-    half_written_in,
     not_needed,
     point_at,
     read_contents,
     read_here,
     segment_files,
     segment_of,
+    shown_time,
     write_backup,
 )
-from connect_share.backup.record_file import RecordFile
+from connect_share.backup.record_file import RecordFile, remove_half_written
 from connect_share.console import group_order
 from connect_share.contents.groups import MOST_GROUPS
 from connect_share.errors import AlreadyAppliedError, ConnectShareError, RecordFileError, RestoreRejectedError, listed
@@ -205,6 +205,8 @@ class Export:
 
 _MOST_TRIES: Final = 5
 _DAY_MS: Final = 86_400_000
+_CLOCK_STEP_MS: Final = 3_600_000
+"""By how much a clock is set in normal times."""
 
 
 @dataclass(frozen=True)
@@ -294,8 +296,7 @@ class Follower:
         self._limits = limits
         self._note = note
         self._noted: list[str] = []
-        for path in half_written_in(folder):
-            path.unlink(missing_ok=True)
+        remove_half_written(folder)
         self._files = segment_files(folder)
         self._last: BackupContents | None = None
         self._base_due = False
@@ -355,7 +356,7 @@ class Follower:
         with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID) as admin:
             described = admin.describe_topics(topic_set.topics.values())
             ranges, notes = self._export.look(admin)
-            at_ms = max(int(time.time() * 1000), self._files[-1].at_ms if self._files else 0)
+            at_ms = self._dated(int(time.time() * 1000))
             kept = [admin.topic_configs(name).get("delete.retention.ms", str(_DAY_MS)) for name in described]
             cluster = admin.cluster_id()
         for note in notes:
@@ -364,6 +365,11 @@ class Follower:
         self._noted = notes
         ids = {kind: described[name].topic_id for kind, name in topic_set.topics.items()}
         return _View(cluster, ids, ranges, at_ms, min(map(int, kept)))
+
+    def _dated(self, now_ms: int) -> int:
+        """Return the time of a file that is written now: not before the last one, unless a clock was far ahead then."""
+        last_ms = self._files[-1].at_ms if self._files else now_ms
+        return last_ms if now_ms < last_ms <= now_ms + _CLOCK_STEP_MS else now_ms
 
     def _needs_base(self, view: _View) -> bool:
         """Return whether nothing is there that an increment could follow, or a base is due."""
@@ -378,13 +384,13 @@ class Follower:
                 return True
             if any(not now[number].start <= end <= now[number].end for number, (_, end) in each.ranges.items()):
                 return True
-        return view.at_ms - bases[-1].at_ms >= self._limits.base_every_ms
+        return not 0 <= view.at_ms - bases[-1].at_ms < self._limits.base_every_ms
 
     def _is_doubtful(self, view: _View) -> bool:
         """Return whether a run ended behind a file in which tombstones may be missing, before it wrote a base."""
         if len(self._files) < 2 or self._files[-1].is_point or self._files[-1].is_base:
             return False
-        return self._files[-1].at_ms - self._files[-2].at_ms >= view.tombstones_ms
+        return not 0 <= self._files[-1].at_ms - self._files[-2].at_ms < view.tombstones_ms
 
     def _unread(self, view: _View) -> dict[TopicType, list[OffsetRange]]:
         read = {} if self._last is None else {each.topic_type: each.ranges for each in self._last.topics}
@@ -410,7 +416,7 @@ class Follower:
         self._files.append(file)
         self._last = read_contents(RecordFile(path))
         whole = counted.read == sum(part.end - part.start for parts in ranges.values() for part in parts)
-        late = int(time.time() * 1000) - before_ms >= view.tombstones_ms
+        late = not 0 <= int(time.time() * 1000) - before_ms < view.tombstones_ms
         self._base_due = not base and not whole and late
         return Written(file, made.records), whole
 
@@ -422,6 +428,12 @@ class Follower:
         self._files[-1] = replace(last, path=path, is_point=True)
 
     def _remove_old(self) -> int:
+        last_ms = self._files[-1].at_ms
+        before = [each.at_ms for each in self._files[:-1] if each.at_ms <= last_ms]
+        if before and last_ms - max(before) > max(self._limits.keep_ms, _CLOCK_STEP_MS):
+            ahead = f"{shown_time(max(before))} to {shown_time(last_ms)}"
+            self._note(f"from {ahead} no file was written, or the clock is wrong; nothing old is deleted in this round")
+            return 0
         try:
             old = not_needed(self._files, self._files[-1].at_ms - self._limits.keep_ms)
         except RestoreRejectedError as error:  # somebody has removed files: what is left of that time is kept

@@ -12,6 +12,7 @@ in another record and not on a topic.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import io
 import json
@@ -28,7 +29,7 @@ import fastavro.schema
 import fastavro.write
 
 from connect_share.errors import ConfigError, RecordFileError
-from connect_share.files import sync_folder
+from connect_share.files import open_regular, sync_folder
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, Refusal
 from connect_share.sealing.cipher import Cipher, Opened, key_id
@@ -74,8 +75,9 @@ SUMS_KEY: Final = "connect-share.sums"
 _PARSED: Final = fastavro.parse_schema(SCHEMA)
 _CANONICAL: Final = fastavro.schema.to_parsing_canonical_form(SCHEMA)
 _NUMBER_ROOM: Final = 10**19 - 1
-_RANDOM: Final = re.compile(r"[a-z0-9_]{8}")
-"""The end that ``tempfile.mkstemp`` gives a name; the name of another file may begin with the same prefix."""
+_TEMPORARY: Final = re.compile(r"\..+\.[a-z0-9_]{8}")
+"""The names that ``tempfile.mkstemp`` gives here."""
+_HEADER_BYTES: Final = 4096
 # Stands for the hash while it is computed, as it is part of what is hashed.
 _NO_HASH: Final = "0" * 64
 _MARKER: Final = bytes(16)
@@ -186,10 +188,13 @@ def write_record_file(
     Raises:
         RecordFileError: it cannot be written; nothing new bears its name then.
     """
+    remove_half_written(path.parent)
     with _writing(path):
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
     temporary, file = Path(name), os.fdopen(handle, "w+b")
     try:
+        with contextlib.suppress(OSError):  # not every file system can
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # The sums are known at the end only: JSON may be followed by blanks, so room for them is left in the header.
         counts = [0] * max(len(sections), 1)
         room = len(_sums([_NUMBER_ROOM] * len(counts), _NO_HASH))
@@ -236,11 +241,15 @@ def _writing(path: Path) -> Iterator[None]:
         ) from error
 
 
-def half_written(path: Path) -> list[Path]:
-    """Return what writers of this file that were killed have left, and what one that is under way has so far."""
-    begin = f".{path.name}."
-    names = [each for each in path.parent.iterdir() if each.name.startswith(begin)]
-    return [each for each in names if _RANDOM.fullmatch(each.name, len(begin))]
+def remove_half_written(folder: Path) -> None:
+    """Remove what writers of record files that were killed have left in a folder: it holds secrets."""
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if _TEMPORARY.fullmatch(path.name) is not None:
+                with contextlib.suppress(OSError), open_regular(path) as file:
+                    if FORMAT_KEY.encode() in file.read(_HEADER_BYTES):
+                        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # who writes it has locked it
+                        path.unlink()
 
 
 class RecordFile:
@@ -256,7 +265,7 @@ class RecordFile:
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
-        with self._explained(), self.path.open("rb") as file:
+        with self._explained(), open_regular(self.path) as file:
             reader = fastavro.reader(file)
             metadata = reader.metadata
             if metadata.get(FORMAT_KEY) not in (RECORD_FILE_FORMAT, _FORMAT_WITHOUT_HEADER):
@@ -280,7 +289,7 @@ class RecordFile:
 
     def check(self) -> None:
         """Check that the file is what was written, else ``RecordFileError``; reads it to its end."""
-        with self._explained(), self.path.open("rb") as file:
+        with self._explained(), open_regular(self.path) as file:
             header = file.read(self._header_bytes)
             if self._whole:
                 bare = self._sums.replace(self._sha256, _NO_HASH).encode()
@@ -300,7 +309,7 @@ class RecordFile:
     def read_sections(self) -> Iterator[tuple[int, Record]]:
         """Yield all records with the number of their section, as :meth:`read`."""
         section, left = -1, 0
-        with self._explained(), self.path.open("rb") as file:
+        with self._explained(), open_regular(self.path) as file:
             for row in fastavro.reader(file):
                 while not left:
                     section += 1

@@ -509,6 +509,7 @@ def _members(restore: Restore, preview: RestorePreview) -> dict[str, object]:
         "file": str(restore.file.path),
         "at": None if restore.file.contents.segment is None else shown_time(restore.file.contents.segment.at_ms),
         "run_id": restore.file.contents.run_id,
+        "encrypted": restore.file.is_encrypted,
         "from": {"group": origin.group_id, "plain": origin.plain, "side": origin.side},
         "to": {"group": becomes, "plain": becomes is None},
         "topics": {topic_type.value: restore.worker.topic(topic_type) for topic_type in TopicType},
@@ -561,8 +562,9 @@ def _sealing_key(restore: Restore) -> int | None:
 
 def _lines_on_values(restore: Restore, preview: RestorePreview) -> list[str]:
     values, key_id = preview.values, _sealing_key(restore)
+    known = restore.file.is_encrypted or restore.worker.sealing_keys is None
     sealed = " and ".join(f"{count:,} with key {number}" for number, count in sorted(values.sealed.items()))
-    lines = []
+    lines = [] if known else ["the backup is not encrypted: nothing shows whether its plain values were changed"]
     if sealed:
         lines.append(f"sealed in the backup: {sealed}; without these keys nobody can read them")
     if key_id is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -516,6 +517,10 @@ def load_profile(name: str, path: Path) -> dict[str, str]:
             secret in it.
     """
     profiles = _tables(path)
+    if path.stat().st_mode & stat.S_IWOTH:
+        raise ConfigError(
+            f"every user may write to {path}, which says where commands connect to; run: chmod 600 {path}"
+        )
     profile = profiles.get(name)
     if not isinstance(profile, dict):
         raise ConfigError(f"{path} has no profile {name!r}; it has: {', '.join(sorted(profiles)) or 'none'}")

@@ -161,9 +161,14 @@ def test_an_encrypted_file_tells_no_value_and_opens_with_its_key_only(shared: Si
     other = shared.worker_file("elsewhere", "one", sharing=True, **{**off, KEYS_PROPERTY: key_text(8)})
     assert "is encrypted with key 7" in call("restore", file, "-w", other, "--yes").err
     right = shared.worker_file("elsewhere", "one", sharing=True, **{**off, KEYS_PROPERTY: key_text(8, 7)})
-    assert call("restore", file, "-w", right, "--yes").code == 0
+    done = call("restore", file, "-w", right, "--yes")
+    assert (done.code, "not encrypted" in done.out) == (0, False)
     for topic_type in TopicType:
         assert of_group(shared, "elsewhere", topic_type, "one") == of_group(shared, "shared", topic_type, "one")
+    bare = shared.folder / "bare.avro"
+    assert call("export", "-w", keyed, "-o", bare).code == 0  # as one whose header has lost what says so
+    assert "the backup is not encrypted: nothing shows" in call("restore", bare, "-w", right, "--dry-run").out
+    assert not call("restore", bare, "-w", right, "--dry-run", "--output", "json").json["encrypted"]
 
 
 def test_an_encrypted_file_of_a_sealed_group_comes_back(shared: Site, call: Any) -> None:
@@ -272,7 +277,7 @@ def test_three_moments_come_back_as_they_were(site: Site, call: Any) -> None:
             assert view(storage) == model
 
 
-def test_old_files_go_and_new_topics_begin_anew(site: Site, call: Any) -> None:
+def test_old_files_go_and_new_topics_begin_anew(site: Site, call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     site.create("shared", SHARED_PARTITIONS)
     path, folder = site.worker_file("shared", "one", sharing=True), site.folder / "backup"
     topic = site.topic("shared", TopicType.CONFIG)
@@ -291,7 +296,7 @@ def test_old_files_go_and_new_topics_begin_anew(site: Site, call: Any) -> None:
     assert once() == ["0000000001-base.avro", "0000000002-increment.avro"]
     before = shown_time(int(time.time() * 1000))
     assert [record.offset for _, record in BackupFiles.at(folder, None).read_sections()] == [0]
-    (folder / ".0000000003-base.part.avro.abcdefgh").write_bytes(b"of a run that was killed")
+    (folder / ".0000000003-base.part.avro.abcdefgh").write_bytes(b"Obj\x01 connect-share.format")
     wipe(site)
     site.create("shared", SHARED_PARTITIONS)
     assert write("b")[2:] == ["0000000003-base.avro"]
@@ -308,6 +313,13 @@ def test_old_files_go_and_new_topics_begin_anew(site: Site, call: Any) -> None:
     assert write("c", "--keep", "0") == ["0000000003-base.avro", "0000000004-increment.avro"]
     (folder / "0000000003-base.avro").unlink()  # an increment is of no use then
     assert write("d") == ["0000000004-increment.avro", "0000000005-base.avro"]
+    # A clock that is far ahead for one round deletes nothing, and what comes then follows a new base.
+    kept, ahead_s = once(), time.time() + 400 * 86_400
+    with monkeypatch.context() as clock:
+        clock.setattr("time.time", lambda: ahead_s)
+        assert write("e", "--keep", "2") == [*kept, "0000000006-base.avro"]
+    assert write("f", "--keep", "2")[-1] == "0000000007-base.avro"
+    assert {*kept} <= {*once()}
     with locked_folder(folder):
         locked = call("export", "-w", path, "--follow", folder, "--once")
     assert (locked.code, "another process writes to" in locked.err) == (1, True)

@@ -19,7 +19,6 @@ from typing import Any
 
 import pytest
 
-from connect_share.backup.record_file import half_written
 from connect_share.errors import (
     BrokerError,
     BrokerTimeoutError,
@@ -120,17 +119,24 @@ def test_the_process_is_killed_and_the_one_that_goes_on_too(busy: Busy, tmp_path
     assert subprocess.run(verify, capture_output=True, check=False).returncode == 0
 
 
+def begun(plan: Path) -> list[Path]:
+    """What there is of a backup that is not whole."""
+    return [*plan.parent.glob(f".{backup_path(plan).name}.*")]
+
+
 def kill_in_the_backup(plan: Path, allowed: Allowed, number: signal.Signals) -> list[Path]:
     """Kill an apply that writes its backup; gives the files it has left."""
     words = command("backup", allowed, "apply", str(plan), "--yes")
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         await_that(
-            lambda: half_written(backup_path(plan)) or process.poll() is not None, what="a backup begun", timeout_s=120
+            lambda: begun(plan) or process.poll() is not None,
+            what="a backup begun",
+            timeout_s=120,
         )
         process.send_signal(number)
     assert not manifest_path(plan).exists()
     assert not backup_path(plan).exists()
-    return half_written(backup_path(plan))
+    return begun(plan)
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ class Ceiling:
 
 
 CEILINGS: Final = {
-    "lines of the core": Ceiling(48_350),
+    "lines of the core": Ceiling(48_400),
     "lines of the parts": Ceiling(6_500),
     "lines of the lab": Ceiling(13_000, "What is only measured once needs no code here."),
     "lines of the tests": Ceiling(46_850, "Add a case to a test that is there, or take out one that another repeats."),

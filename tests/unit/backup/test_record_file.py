@@ -26,12 +26,18 @@ from connect_share.backup.backup_file import (
     Segment,
     SegmentFile,
     file_name,
-    half_written_in,
     not_needed,
     point_at,
     segment_files,
 )
-from connect_share.backup.record_file import SCHEMA, FileCipher, RecordFile, WrittenRecordFile, write_record_file
+from connect_share.backup.record_file import (
+    SCHEMA,
+    FileCipher,
+    RecordFile,
+    WrittenRecordFile,
+    remove_half_written,
+    write_record_file,
+)
 from connect_share.errors import ConfigError, RecordFileError, RestoreRejectedError
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KeyRing
@@ -159,10 +165,27 @@ def test_a_killed_writer_leaves_no_file_of_that_name(tmp_path: Path) -> None:
     process = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == b"written\n"
+    others = [tmp_path / name for name in (".x.avro", "x.avro.abcd1234", ".x.avro.abcd123", ".y.avro.abcd1234")]
+    for path in others:
+        path.touch(0o600)
+    remove_half_written(tmp_path)  # not what somebody is writing
+    assert len(list(tmp_path.iterdir())) == len(others) + 1
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert not (tmp_path / "x.avro").exists()
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in tmp_path.iterdir())
+    os.mkfifo(tmp_path / ".pipe.avro.abcd1234")
+    write_record_file(tmp_path / "of-another-name.avro", {}, [])  # removes it: it may hold secrets
+    left = {".pipe.avro.abcd1234", "of-another-name.avro"}
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in others} | left
+
+
+def test_a_pipe_or_a_device_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "0000000001-base.avro")
+    with pytest.raises(RecordFileError, match="no regular file"):
+        segment_files(tmp_path)
+    with pytest.raises(RecordFileError, match="no regular file"):
+        RecordFile(Path("/dev/zero"))
 
 
 def _complaint(path: Path) -> str:
@@ -392,15 +415,3 @@ def test_a_file_under_another_name_is_refused(tmp_path: Path) -> None:
     write_file_of(tmp_path, contents(1, 0, 3))
     with pytest.raises(RecordFileError, match="two files with one number"):
         segment_files(tmp_path)
-
-
-def test_what_killed_writers_leave_is_told_from_everything_else(tmp_path: Path) -> None:
-    names = (
-        ".0000000001-base.part.avro.abcd_123",
-        ".0000000001-base.part.avro",
-        "0000000001-base.part.avro",
-        ".x.avro.abcd1234",
-    )
-    for name in names:
-        (tmp_path / name).touch()
-    assert [path.name for path in half_written_in(tmp_path)] == [names[0]]
