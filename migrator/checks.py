@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -295,6 +295,7 @@ def check_all(
     create: bool = False,
     source_may_change: bool = False,
     new_workers_may_live: bool = False,
+    seals: Collection[TopicType] = (),
 ) -> Opened:
     """Check a plan against both clusters before anything is written.
 
@@ -305,6 +306,7 @@ def check_all(
         create: create what the plan says is to be created.
         source_may_change: the source's workers may be alive, and its topics hold more than was planned.
         new_workers_may_live: nothing is written at the destination.
+        seals: the sources' topics that are written to.
 
     Returns:
         The destination's topics, and whether each was created now.
@@ -320,6 +322,10 @@ def check_all(
     if first:
         _require_not_applied(run)
     plan = run.plan
+    for source, worker in zip(plan.sources, run.workers, strict=True) if seals else ():
+        opens = {each.topic: ("ALTER_CONFIGS",) for each in run.applied().fences if each.settings}
+        names = [source.topics[each].topic for each in seals]
+        require_rights(worker, {name: (*READ_WRITE, *opens.get(name, ())) for name in names})
     for index in range(len(plan.sources)):
         _check_source(run, index, may_change=plan.follow or source_may_change)
     for source, worker in zip(plan.sources, run.destinations, strict=True):

@@ -41,6 +41,7 @@ from migrator.checks import check_all, copy_jobs, read_groups, times_at_destinat
 from migrator.copy.copy_job import CopyJob, Tally, marker, rewritten
 from migrator.copy.existing_records import identity
 from migrator.moved_source import (
+    SEALED,
     How,
     MovedSource,
     Way,
@@ -101,8 +102,8 @@ def preview_cutover(run: MigrationRun, how: How | None = None, progress: Progres
     """Return what a cut-over would do; writes nothing, and does not disturb a run that follows."""
     require_may_follow(run.applied())
     require_unused(run)
-    _check(run, progress or Silent())
     how, sources = how or default_how(run.plan), moved_sources(run)
+    _check(run, how, progress or Silent())
     live = {source.plan.group_id: source.live_workers() for source in sources}
     ids = tuple(id_ for source in sources for id_ in source.transactional_ids())
     return CutoverPreview(live, how, *preview(run, how), ids, _fences(run, how))
@@ -140,7 +141,9 @@ def cut_over(
     with _taken_over(run.plan_path, deadline):
         sealed = run.reload_manifest().sealed
         require_may_follow(run.applied())
-        _check(run, progress)
+        # A cut-over that was killed while it sealed is sealed in the same way: both sides were equal then.
+        how = (how or default_how(run.plan)) if sealed is None else sealed.how
+        _check(run, how, progress)
         _require_stopped(run)
         verification, watched = None, {} if sealed is None else watch(moved_sources(run))
         if sealed is None:
@@ -158,17 +161,15 @@ def cut_over(
                     )
                 watched = watch(moved_sources(run))
             run.update(status=MigrationStatus.VERIFIED)
-        # A cut-over that was killed while it sealed is sealed in the same way: both sides were equal then.
-        how = (how or default_how(run.plan)) if sealed is None else sealed.how
         _require_stopped(run)
         fenced = fence(moved_sources(run), progress)
         manifest = end_cutover(run, None) if how == "none" else seal(run, how, progress, watched)
         return CutoverResult(manifest, verification, fenced)
 
 
-def _check(run: MigrationRun, progress: Progress) -> None:
+def _check(run: MigrationRun, how: How, progress: Progress) -> None:
     # What a seal has written to the source is no growth of it.
-    check_all(run, progress, source_may_change=run.applied().sealed is not None)
+    check_all(run, progress, source_may_change=run.applied().sealed is not None, seals=SEALED[how])
 
 
 def _require_stopped(run: MigrationRun) -> None:
@@ -258,9 +259,9 @@ def _check_seal(run: MigrationRun, how: Way | None, progress: Progress) -> Way:
         raise AlreadyAppliedError(f"run {manifest.run_id} is {manifest.status.value}: there is nothing to seal")
     if manifest.sealed is not None and manifest.sealed.how == "remove" and how == "stop":
         raise AlreadyAppliedError("the originals were removed: no connector is left to stop")
-    check_all(run, progress, source_may_change=True, new_workers_may_live=True)
     if how is None:
         how = default_how(run.plan) if manifest.sealed is None else manifest.sealed.how
+    check_all(run, progress, source_may_change=True, new_workers_may_live=True, seals=SEALED[how])
     if how == "remove":
         require_backed_up(manifest)
     if manifest.status is not MigrationStatus.CUT_OVER and not written_since(run):
@@ -306,7 +307,7 @@ def unseal_plan(
     manifest = run.applied()
     if manifest.sealed is None:
         raise AlreadyAppliedError(f"the source of {run.plan_path} is not sealed: there is nothing to put back")
-    check_all(run, progress or Silent(), source_may_change=True)
+    check_all(run, progress or Silent(), source_may_change=True, seals=SEALED["stop"])
     if manifest.sealed.how == "remove":
         raise PlanRejectedError(f"the originals were removed; {how_to_restore(run)}")
     for source in moved_sources(run):
@@ -378,7 +379,7 @@ def roll_back(
         )
     if manifest.status is MigrationStatus.ROLLED_BACK:
         raise AlreadyAppliedError(f"run {manifest.run_id} was rolled back before; make a new plan")
-    check_all(run, progress, source_may_change=True)
+    check_all(run, progress, source_may_change=True, seals=SEALED["none" if manifest.sealed is None else "stop"])
     removed = manifest.sealed is not None and manifest.sealed.how == "remove"
     if removed:
         _require_restored(run)

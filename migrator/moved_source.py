@@ -229,6 +229,12 @@ def fence(sources: Sequence[MovedSource], progress: Progress) -> int:
 
 Way = Literal["stop", "remove"]
 How = Way | Literal["none"]
+SEALED: Final[Mapping[How, tuple[TopicType, ...]]] = {
+    "none": (),
+    "stop": (TopicType.CONFIG,),
+    "remove": tuple(TopicType),
+}
+"""To which topics of a source each way writes, the fence included."""
 _LEFT_BEHIND: Final = (SkipReason.SESSION_KEY, SkipReason.RESTART_REQUEST)
 
 

@@ -312,6 +312,26 @@ def test_rights_on_all_topics_are_asked_before_the_first_write(
         assert {*admin.end_offsets(places).values()} == ({0} if action is move else {1})
 
 
+@pytest.mark.parametrize("command", ["cutover", "unseal", "rollback"])
+def test_rights_on_the_source_are_asked_before_the_first_write(
+    scene: Scene, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = rows("Migrator: cutover, seal, rollback")
+    prepare(scene, move, page, exists=True)
+    plan = move(scene)
+    if command != "cutover":
+        run(migrate, "cutover", plan, "--yes")
+    places = [(f"{name}-{kind.value}", 0) for name in (scene.shared, scene.source) for kind in TopicType]
+    without = [row for row in page if row != ("WRITE", "the source's topics")]
+    allow(scene.broker, "user", [acl for row in without for acl in acls(row, scene.shared, scene.source)])
+    with closing(scene.broker.admin(timeout_s=20)) as admin:
+        before = admin.end_offsets(places)
+        with pytest.raises(ConnectShareError, match=f"{command} failed"):
+            run(migrate, command, plan, "--yes")
+        assert admin.end_offsets(places) == before
+    assert f"nothing was written: the principal needs WRITE on topic {scene.source}-config" in capsys.readouterr().err
+
+
 def check_rights(scene: Scene, use: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, list[Row]]]:
     """Return the exit code, and what is missing or cannot be seen, without the prefix of the scene."""
     capsys.readouterr()
