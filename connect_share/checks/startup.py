@@ -192,9 +192,11 @@ def _change(admin: Admin, changes: Mapping[str, list[SettingChange]], out: Outpu
                 raise ConnectShareError(
                     f"{topic}: {change.setting} changed to {now[change.setting]} since it was read; run this again"
                 )
-    for topic, wanted in changes.items():
-        admin.alter_topic_configs(topic, {change.setting: change.new for change in wanted})
-        out.note(f"{topic}: changed")
+    for asks in (True, False):  # all of them, before the first is changed
+        for topic, wanted in changes.items():
+            admin.alter_topic_configs(topic, {change.setting: change.new for change in wanted}, validate_only=asks)
+            if not asks:
+                out.note(f"{topic}: changed")
 
 
 def _interrupted(arguments: argparse.Namespace) -> str:

@@ -47,6 +47,7 @@ from connect_share.kafka.facts import (
     require_topic,
 )
 from connect_share.kafka.lost import require_topics
+from connect_share.kafka.rights import READ_WRITE, require_rights
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.keys import connector_of, own_key, shown
 from connect_share.model.offsets import parse_offset_key, partition_identity
@@ -373,6 +374,8 @@ def _carry_out(arguments: argparse.Namespace, out: Output, plans: Sequence[Conne
             return 1
     for plan in needed:
         plan.check_unchanged()
+    for config, facts in (place for plan in needed for place in plan.worker.offset_facts(plan.connector)):
+        require_rights(config, {facts.topic: READ_WRITE})
     with also_saying("Nothing was changed"):
         backups = [
             plan.save(arguments.backup_dir, [(each.partition, each.old) for each in plan.needed]) for plan in needed

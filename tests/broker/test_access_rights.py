@@ -312,6 +312,14 @@ def test_rights_on_all_topics_are_asked_before_the_first_write(
         assert {*admin.end_offsets(places).values()} == ({0} if action is move else {1})
 
 
+def test_offsets_that_may_not_be_changed_leave_no_backup(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    without = [row for row in [*rows(CHANGE), *rows(CHANGE, 1)] if row != ("WRITE", "the offset topic")]
+    prepare(scene, change_offsets, without, exists=True)
+    assert failure(change_offsets, scene) is not None
+    assert f"nothing was written: the principal needs WRITE on topic {scene.shared}-offset" in capsys.readouterr().err
+    assert not [*scene.folder.glob("offsets-*.json")]
+
+
 @pytest.mark.parametrize("command", ["cutover", "unseal", "rollback"])
 def test_rights_on_the_source_are_asked_before_the_first_write(
     scene: Scene, command: str, capsys: pytest.CaptureFixture[str]
