@@ -591,7 +591,8 @@ class TopicFold:
             others=self._folds.others + beyond,
             unrecognized=self._folds.unrecognized,
         )
-        several = {group: len(each.fold.places.in_several()) for group, each in folds.items()}
+        placed = {} if self._topic_type is TopicType.CONFIG else folds  # that has one partition
+        several = {group: len(each.fold.places.in_several()) for group, each in placed.items()}
         contents.several = {group: count for group, count in several.items() if count}
         contents.notes += [
             f"{self._topic}: {keys_in_several(count, shown_group(group))}" for group, count in contents.several.items()

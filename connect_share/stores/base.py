@@ -419,7 +419,9 @@ class KafkaTopicBasedBackingStore(ABC):
         try:
             sealed = value if self._seals is None else self._seals.seal(key, value)
             log = self._compacted_log or self._log
-            sent = [log.send(key, sealed), *(log.send(key, sealed, place) for place in self._other_places(key))]
+            several = self._topic_type is not TopicType.CONFIG  # that has one partition
+            places = self._other_places(key) if several else ()
+            sent = [log.send(key, sealed), *(log.send(key, sealed, place) for place in places)]
             return sent[0] if len(sent) == 1 else all_of(sent)
         except ConnectShareError as error:
             future: Future[RecordMetadata] = Future()
