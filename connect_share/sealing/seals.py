@@ -108,10 +108,11 @@ class TopicSeals:
         """When the values that were read were written."""
         return self._freshness
 
-    def seal(self, wire_key: bytes, value: bytes | None) -> bytes | None:
+    def seal(self, wire_key: bytes, value: bytes | None, *, is_sent: bool = False) -> bytes | None:
         """Return a value as it goes to the topic: without keys as it is, else sealed.
 
-        A removal is sealed too. On the config topic it is JSON null, which is a value.
+        A removal is sealed too. On the config topic it is JSON null, which is a value. ``is_sent`` as of
+        :meth:`Freshness.next_ms`: of such a value it is noted if it is overtaken.
         """
         if self._cipher is None or self._keys is None:
             return value
@@ -122,7 +123,8 @@ class TopicSeals:
                 self._topic_type.value,
                 self._keys.sealing_id,
             )
-        return self._cipher.seal(wire_key, self._removal if value is None else value, self._freshness.next_ms(wire_key))
+        written_ms = self._freshness.next_ms(wire_key, is_sent=is_sent)
+        return self._cipher.seal(wire_key, self._removal if value is None else value, written_ms)
 
     def open(self, record: Record) -> Record | None:
         """Return the record that the fold has to see in this one's place, ``None``: it is refused.
@@ -353,12 +355,18 @@ class Freshness:
         self._seen: Seen = {}
         self._floor: dict[bytes, int] = {}
         self._sealed: dict[bytes, int] = {}
+        self._sent: dict[bytes, int] = {}
 
-    def next_ms(self, key: bytes) -> int:
-        """Return when a value that is sealed now was written: later than all of its key that were read, or sealed here."""
+    def next_ms(self, key: bytes, *, is_sent: bool = False) -> int:
+        """Return when a value that is sealed now was written: later than all of its key that were read, or sealed here.
+
+        ``is_sent``: it goes into the log for certain, and not into a transaction that may be aborted.
+        """
         with self._lock:
             known_ms = max(self.newest_ms(key), self._sealed.get(key, -1))
             written_ms = self._sealed[key] = min(max(self._now_ms(), known_ms + 1), LATEST_MS)
+            if is_sent:
+                self._sent[key] = written_ms
             return written_ms
 
     def refusal(self, key: bytes, partition: int, written_ms: int, iv: bytes) -> Refusal | None:
@@ -385,7 +393,9 @@ class Freshness:
             else:
                 refusal = Refusal.REPEATED if iv == ivs[-1] else Refusal.REPLAYED
         if self._sealed and self._sealed.get(key) == written_ms:
-            del self._sealed[key]  # read back: when it is written again, by whomever, it is an old one
+            del self._sealed[key]
+        if self._sent and self._sent.get(key) == written_ms:
+            del self._sent[key]  # read back: when it is written again, by whomever, it is an old one
             return Refusal.OVERTAKEN if refusal is Refusal.REPLAYED else refusal
         return refusal
 

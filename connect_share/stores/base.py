@@ -417,7 +417,7 @@ class KafkaTopicBasedBackingStore(ABC):
     def _send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
         """Send one record under a wire key, sealed where values are; every failure ends up in the future."""
         try:
-            sealed = value if self._seals is None else self._seals.seal(key, value)
+            sealed = value if self._seals is None else self._seals.seal(key, value, is_sent=True)
             log = self._compacted_log or self._log
             several = self._topic_type is not TopicType.CONFIG  # that has one partition
             places = self._other_places(key) if several else ()

@@ -186,8 +186,8 @@ def test_a_value_that_was_overtaken_is_written_again(shared: Any, monkeypatch: p
         store = {"config": storage.config, "status": storage.status, "offset": storage.offsets}[kind]
         seal, others = store._seals.seal, []  # type: ignore[union-attr]
 
-        def overtaken(key: bytes, value: bytes | None) -> bytes | None:
-            found = seal(key, value)
+        def overtaken(key: bytes, value: bytes | None, *, is_sent: bool = False) -> bytes | None:
+            found = seal(key, value, is_sent=is_sent)
             if key not in others:
                 others.append(key)
                 ahead_ms = int(time.time() * 1000) + 3_600_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from base64 import b64decode
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -430,6 +431,19 @@ def test_what_is_sealed_is_later_than_all_that_was_read_or_sealed() -> None:
         assert again.newest() == {b"k": NOW + 500}
         assert again.refusal(b"k", 3, NOW + 499, IV) is Refusal.REPLAYED
         assert again.next_ms(b"k") == NOW + 501
+
+
+@pytest.mark.parametrize("is_sent", [True, False])
+def test_only_what_was_sent_is_written_again_and_only_once(is_sent: bool) -> None:
+    """A value of a transaction that was aborted may come back from whoever has read it there."""
+    step = seals(TopicType.OFFSET)
+    mine = record(OFFSET, step.seal(OFFSET, VALUE, is_sent=is_sent))
+    ahead_ms = int(time.time() * 1000) + 60_000
+    assert step.open(sealed(record(OFFSET, b"newer"), TopicType.OFFSET, written_ms=ahead_ms)) is not None
+    assert step.open(mine) is None
+    assert step.overtaken == ([(OFFSET, VALUE)] if is_sent else [])
+    assert taken(step, mine) == "REPLAYED"
+    assert len(step.overtaken) == is_sent
 
 
 def test_what_was_sealed_and_never_written_refuses_nothing() -> None:
