@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import random
 import re
@@ -17,10 +16,9 @@ import pytest
 from confluent_kafka import KafkaError
 
 from connect_share.backup import rewrite
-from connect_share.errors import BrokerError
 from connect_share.files import Silent
 from connect_share.kafka.write import CheckedWriter, Producers, half_done, write_records
-from connect_share.model.records import Record, TopicType
+from connect_share.model.records import TopicType
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import ClientSettings, WorkerConfig
 from migrator import cutover as rollback
@@ -33,6 +31,7 @@ from tests.support.migration_runs import apply_plan
 from tests.support.migration_site import SHARED_PARTITIONS, Site, pair, run
 from tests.support.sealed_sites import worker
 from tests.support.sealed_stores import believed
+from tests.support.topics import ordered_producer
 from tests.support.waiting import await_that
 
 KEYS = 30
@@ -75,13 +74,16 @@ class _Scene:
         with self.site.admin() as admin:
             admin.alter_topic_configs(topic, {"max.message.bytes": most})
 
-        def is_refused() -> bool:
-            with contextlib.suppress(BrokerError):
-                write_records([WorkerConfig.from_file(self.file)], [(0, Record(topic, 0, 0, 1, b"probe", b""))])
-                return False
-            return True
+        def refused() -> int:
+            producer, errors = ordered_producer(WorkerConfig.from_file(self.file).producer_settings()), list[Any]()
+            for partition in range(SHARED_PARTITIONS[TopicType.OFFSET]):
+                producer.produce(topic, b"", b"probe", partition, lambda error, _: errors.append(error))
+            assert producer.flush(60) == 0
+            return sum(error is not None for error in errors)
 
-        await_that(is_refused, (most is not None).__eq__, what="the limit to be that of the broker")
+        # A broker changes the logs of a topic one after another.
+        partitions = 0 if most is None else SHARED_PARTITIONS[TopicType.OFFSET]
+        await_that(refused, partitions.__eq__, what="the limit to be that of all partitions")
 
     def command(self, name: str) -> Ran:
         more = {"restore": str(self.backup), "delete group": "one", "repair orphans": "--offsets"}
