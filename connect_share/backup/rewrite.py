@@ -51,7 +51,7 @@ from connect_share.kafka.write import Written, write_records
 from connect_share.model.keys import connector_of, own_key
 from connect_share.model.places import KeyPlaces
 from connect_share.model.records import Headers, Record, TopicType
-from connect_share.sealing.cipher import is_sealed
+from connect_share.sealing.cipher import Cipher, Opened, is_sealed
 from connect_share.worker_config import WorkerConfig
 
 _PLACE: Final = struct.Struct(">iqqI")
@@ -103,12 +103,13 @@ class Since(NamedTuple):
 
     Attributes:
         theirs: under the group's keys, by others than us; without values.
-        ours: by the hash of a key the partition and offset of the last record that is ours; -1: several partitions.
+        ours: by the hash of a key the partition (-1: several) and offset of the last record that is ours, and when its value
+            was sealed (-1: it is plain).
         others: where other groups have written.
     """
 
     theirs: list[Record]
-    ours: dict[int, tuple[int, int]]
+    ours: dict[int, tuple[int, int, int]]
     others: set[int]
 
 
@@ -305,18 +306,31 @@ class StoppedGroup:
             if not self.is_own(topic_type, record.key):
                 since.others.add(key_hash(record.partition, record.key))
             elif written is None or not written.has(index, record):
-                since.theirs.append(replace(record, value=None))
+                since.theirs.append(replace(record, value=None, sealed_ms=self._sealed_ms(topic_type, record)))
             else:
-                is_first = since.ours.get(at, (record.partition, 0))[0] == record.partition
-                since.ours[at] = record.partition if is_first else -1, record.offset
+                is_first = since.ours.get(at, (record.partition,))[0] == record.partition
+                sealed_ms = self._sealed_ms(topic_type, record)
+                since.ours[at] = record.partition if is_first else -1, record.offset, sealed_ms
         return since
 
     def lost_of(self, since: Since) -> Iterator[Record]:
         """Yield what others have written that one of ours hides; in another partition it may."""
         for record in since.theirs:
-            at, offset = since.ours.get(key_hash(None, record.key), (record.partition, -1))
-            if at != record.partition or offset > record.offset:
+            at, offset, sealed_ms = since.ours.get(key_hash(None, record.key), (record.partition, -1, -1))
+            if min(sealed_ms, record.sealed_ms or 0) > 0:  # of sealed values the time decides
+                is_hidden = sealed_ms > (record.sealed_ms or 0)
+            else:
+                is_hidden = at != record.partition or offset > record.offset
+            if is_hidden:
                 yield record
+
+    def _sealed_ms(self, topic_type: TopicType, record: Record) -> int:
+        """Return when a value of the worker's own group was sealed, -1: it is plain, or does not open."""
+        keys = self.worker.keys_in_use if self.group == self.worker.cluster_group_id else None
+        if keys is None or not is_sealed(record.value):
+            return -1
+        opened = Cipher(keys, topic_type).open(record.key or b"", record.value)
+        return opened.written_ms if isinstance(opened, Opened) else -1
 
     def _overtaken(self, found: Mapping[TopicType, Since], facts: Facts, file: Path) -> CopyError:
         """Return the error that names what others have written, and where what was overtaken still lies."""

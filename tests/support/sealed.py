@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import json
 from base64 import b64decode, b64encode
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 from connect_share.model.keys import ClusterGroupId, prefix_key
 from connect_share.model.records import Record, TopicType
+from connect_share.model.removal import removal_value
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode, TopicSeals
 from connect_share.sealing.cipher import Cipher
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
@@ -85,13 +87,17 @@ def sealed(
 
 
 def all_sealed(records: Iterable[Record], topic_type: TopicType, group: ClusterGroupId = GROUP) -> list[Record]:
-    """The same records as the group's store writes them; those of others as they are."""
-    seals = TopicSeals(topic_type, group, KEYS)
-    prefix = group.prefix
+    """The same records as the group has sealed them when they were written; those of others as they are."""
+    prefix, removal = group.prefix, removal_value(topic_type, group)
+    newest = Counter[bytes]()
 
     def one(record: Record) -> Record:
         key = record.key or b""
-        return replace(record, value=seals.seal(key, record.value)) if key.startswith(prefix) else record
+        if not key.startswith(prefix):
+            return record
+        newest[key] = max(record.timestamp_ms, newest[key] + 1)
+        plain = replace(record, value=removal if record.value is None else record.value)
+        return sealed(plain, topic_type, written_ms=newest[key])
 
     return [one(record) for record in records]
 

@@ -119,6 +119,9 @@ def test_so_many_may_wait(stuck: Hanging, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(writer, "_MOST_WAITING", 3)
     with ThreadPoolExecutor(1) as threads:
         sent = [stuck.log.send(b"k", b"%d" % number) for number in range(4)]
+        under_way = stuck.log._writer
+        assert under_way is not None
+        await_that(lambda: under_way._waiting, lambda found: found == 3, what="waiting")
         late = threads.submit(stuck.log.send, b"k", b"4")
         free = stuck.log.send(b"free", b"0")  # not held up
         await_that(late.running, what="held up")

@@ -215,9 +215,9 @@ final class SealedTopics {
     }
 
     private static ByteBuffer placed(int partition, ByteBuffer name) {
-        ByteBuffer placed = ByteBuffer.allocate(Integer.BYTES + name.capacity());
-        placed.putInt(partition).put(name.duplicate()).flip();
-        return placed;
+        byte[] placed = new byte[Integer.BYTES + name.capacity()];
+        ByteBuffer.wrap(placed).putInt(partition).put(name.array());
+        return ByteBuffer.wrap(placed);
     }
 
     /** Of one key in one partition the time of the newest value, and the IVs of those that have this time, in the order of the log. */
