@@ -64,7 +64,9 @@ class Sources:
                 (TopicType.CONFIG, 0, Record(configs, 0, 0, 0, b"%sconnector-%s" % (prefix, name.encode()), value))
             )
             key = prefix + offset_key(name, {"filename": file})
-            for partition, time_ms, lines in places:
+            for partition, plain_ms, lines in places:
+                # A sealed value is never older than the one before it in its partition.
+                time_ms = 500 if seals and (name, plain_ms) == ("again", 3_000) else plain_ms
                 placed = partition == partition_for(key, 2)
                 at_ms = time_ms if placed or name != "ahead" else int(time.time() * 1_000) + 1_800_000
                 value = b'{"position":%d}' % ((4 if placed and name == "equal" else lines) * len(f"{name} 0\n"))
