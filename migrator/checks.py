@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Literal
 
 from connect_share.errors import (
     AlreadyAppliedError,
@@ -28,10 +28,11 @@ from connect_share.kafka.facts import (
     require_no_open_for,
     require_no_open_transaction,
 )
+from connect_share.kafka.limits import Extent, TopicLimits
 from connect_share.kafka.lost import lost_topic
-from connect_share.kafka.rights import READ_WRITE, require_rights
 from connect_share.kafka.shared_set import create_planned, plan_topics
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
+from connect_share.kafka.write_access import ALTER_CONFIGS, CREATE, READ, WRITE, TopicNeed, require_access
 from connect_share.model.keys import MARKER, ConfigKey, parse, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.model.removal import is_removal
@@ -220,6 +221,36 @@ def require_source_unchanged(
             )
 
 
+def _needs(run: MigrationRun, writes: str | None, seals: Collection[TopicType]) -> Iterator[TopicNeed]:
+    """Yield what is needed of each topic; no removal is larger than the largest copy."""
+    plan, fences = run.plan, () if run.manifest is None else run.manifest.fences
+    closed = {each.topic for each in fences if each.settings}
+    closed |= {each.topic for each in plan.destination.topics.values() if each.fence and each.fence.settings}
+
+    def rights(topic: str, *, written: bool) -> tuple[str, ...]:
+        return (READ, *((WRITE,) if written else ()), *((ALTER_CONFIGS,) if written and topic in closed else ()))
+
+    for source, worker in zip(plan.sources, run.workers, strict=True):
+        for topic_type, each in source.topics.items():
+            written = topic_type in seals
+            sealing = (
+                Extent(1_024) if written else None
+            )  # no target state, removal or record that fences a group is larger
+            yield TopicNeed(worker, each.topic, rights(each.topic, written=written), sealing)
+    for topic_type, shared in plan.destination.topics.items():
+        copies = extent_of((source.topics[topic_type] for source in plan.sources), times=writes == "copies")
+        wanted = (CREATE, *rights(shared.topic, written=writes is not None))
+        yield from (TopicNeed(each, shared.topic, wanted, copies if writes else None) for each in run.destinations)
+
+
+def extent_of(topics: Iterable[SourceTopic], *, times: bool = True) -> Extent:
+    """Return what the copies of source topics are, as far as it is known."""
+    whole = Extent()
+    for counts in (topic.counts for topic in topics):
+        whole.extend(counts.largest_bytes, (times and counts.times_ms) or (), counts.largest_at)
+    return whole
+
+
 Opened = dict[TopicType, tuple[TopicFacts, bool]]
 """The destination's topics as they are, and whether each was created just now."""
 
@@ -295,6 +326,7 @@ def check_all(
     create: bool = False,
     source_may_change: bool = False,
     new_workers_may_live: bool = False,
+    writes: Literal["copies", "removals"] | None = "copies",
     seals: Collection[TopicType] = (),
 ) -> Opened:
     """Check a plan against both clusters before anything is written.
@@ -306,14 +338,16 @@ def check_all(
         create: create what the plan says is to be created.
         source_may_change: the source's workers may be alive, and its topics hold more than was planned.
         new_workers_may_live: nothing is written at the destination.
+        writes: to the destination.
         seals: the sources' topics that are written to.
 
     Returns:
         The destination's topics, and whether each was created now.
 
     Raises:
-        ConnectShareError: something is not as planned; nothing was written.
+        ConnectShareError: something is not as planned, or would be refused; nothing was written.
     """
+    require_access(_needs(run, writes, seals))
     if read_plan_file(run.plan_path, "plan") != run.plan_text:
         raise PlanFileError(
             f"{run.plan_path} was changed while this command was running, and nothing was written: look at the plan, then "
@@ -322,10 +356,6 @@ def check_all(
     if first:
         _require_not_applied(run)
     plan = run.plan
-    for source, worker in zip(plan.sources, run.workers, strict=True) if seals else ():
-        opens = {each.topic: ("ALTER_CONFIGS",) for each in run.applied().fences if each.settings}
-        names = [source.topics[each].topic for each in seals]
-        require_rights(worker, {name: (*READ_WRITE, *opens.get(name, ())) for name in names})
     for index in range(len(plan.sources)):
         _check_source(run, index, may_change=plan.follow or source_may_change)
     for source, worker in zip(plan.sources, run.destinations, strict=True):
@@ -341,9 +371,8 @@ def check_all(
             require_keys_of(worker, [source.transform(TopicType.CONFIG).destination], facts.get(topic))
     with admin_of(run.destination) as admin:
         opened = _open_destination(run, admin, create=create)
-    logins = {frozenset(each.admin_settings().properties.items()): each for each in run.destinations}
-    for worker in () if new_workers_may_live else logins.values():
-        require_rights(worker, {topic.topic: READ_WRITE for topic, _ in opened.values()})
+        if any(made for _, made in opened.values()):  # of which nothing was known before
+            require_access(_needs(run, writes, seals))
     if not first:
         for topic_type, written in run.applied().destination.items():
             require_planned({written.topic: opened[topic_type][0]}, topic_type, written)
@@ -395,11 +424,16 @@ def copy_jobs(
 
     ``starts`` are the destination's ends before anything was written, ``times`` those of what is there before them.
     """
+    with admin_of(run.destination) as admin:
+        known = {run.plan.destination.topics[each].topic for each, ends in starts.items() if ends}
+        limits = defaultdict(TopicLimits, TopicLimits.seen(admin, known))
     return [
         CopyJob(
             slice_=slice_,
             consumer_settings=run.workers[slice_.source_index].consumer_settings(),
-            producer_settings=run.destinations[slice_.source_index].producer_settings(),
+            producer_settings=limits[slice_.destination_topic].batched(
+                run.destinations[slice_.source_index].producer_settings()
+            ),
             destination_consumer_settings=run.destinations[slice_.source_index].consumer_settings(),
             destination_starts=tuple(sorted(starts[slice_.topic_type].items())),
             client_id=run.destinations[slice_.source_index].client_id(MIGRATE_CLIENT_ID),

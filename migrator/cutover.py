@@ -261,7 +261,7 @@ def _check_seal(run: MigrationRun, how: Way | None, progress: Progress) -> Way:
         raise AlreadyAppliedError("the originals were removed: no connector is left to stop")
     if how is None:
         how = default_how(run.plan) if manifest.sealed is None else manifest.sealed.how
-    check_all(run, progress, source_may_change=True, new_workers_may_live=True, seals=SEALED[how])
+    check_all(run, progress, source_may_change=True, new_workers_may_live=True, writes=None, seals=SEALED[how])
     if how == "remove":
         require_backed_up(manifest)
     if manifest.status is not MigrationStatus.CUT_OVER and not written_since(run):
@@ -307,7 +307,7 @@ def unseal_plan(
     manifest = run.applied()
     if manifest.sealed is None:
         raise AlreadyAppliedError(f"the source of {run.plan_path} is not sealed: there is nothing to put back")
-    check_all(run, progress or Silent(), source_may_change=True, seals=SEALED["stop"])
+    check_all(run, progress or Silent(), source_may_change=True, writes=None, seals=SEALED["stop"])
     if manifest.sealed.how == "remove":
         raise PlanRejectedError(f"the originals were removed; {how_to_restore(run)}")
     for source in moved_sources(run):
@@ -379,7 +379,8 @@ def roll_back(
         )
     if manifest.status is MigrationStatus.ROLLED_BACK:
         raise AlreadyAppliedError(f"run {manifest.run_id} was rolled back before; make a new plan")
-    check_all(run, progress, source_may_change=True, seals=SEALED["none" if manifest.sealed is None else "stop"])
+    seals = SEALED["none" if manifest.sealed is None else "stop"]
+    check_all(run, progress, source_may_change=True, writes="removals", seals=seals)
     removed = manifest.sealed is not None and manifest.sealed.how == "remove"
     if removed:
         _require_restored(run)
@@ -391,7 +392,8 @@ def roll_back(
         raise used_since(found)
     if dry_run:
         return found
-    check_all(run, progress, source_may_change=True)  # a worker may have been started while the topics were read
+    # A worker may have been started while the topics were read.
+    check_all(run, progress, source_may_change=True, writes="removals", seals=seals)
     groups = {
         each.group_id: StoppedGroup(each, each.cluster_group_id, each.group_id, "new") for each in run.destinations
     }

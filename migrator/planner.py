@@ -6,7 +6,7 @@ No value is shown.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -23,8 +23,8 @@ from connect_share.kafka.facts import (
     BUSY_TOPIC_WAIT_S,
     TopicFacts,
     admin_of,
+    check_destination,
     count_aborted,
-    destination_settings,
     read_facts,
     read_messages,
     read_records,
@@ -34,6 +34,7 @@ from connect_share.kafka.facts import (
     require_topic,
 )
 from connect_share.kafka.lost import require_none_lost
+from connect_share.kafka.write_access import READ, TopicNeed, require_access
 from connect_share.model.keys import split_key
 from connect_share.model.records import TopicType
 from connect_share.replay import replay_config
@@ -42,7 +43,7 @@ from connect_share.transform.counter import RecordCounter
 from connect_share.transform.rules import SkipReason
 from connect_share.transform.sealed import Opener, Sealing
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig, common_isolation, load_worker_file
-from migrator.checks import refuse_present, require_same_cluster
+from migrator.checks import extent_of, refuse_present, require_same_cluster
 from migrator.moves import Intent, PlannedMove, pair, refuse_same_topics
 from migrator.plan import (
     Destination,
@@ -302,21 +303,20 @@ _WARNED_REASONS: Final = (SkipReason.NO_KEY, *_EXPECTED_WHEN_SHARED, SkipReason.
 
 def _plan_destination(
     admin: Admin, worker: WorkerConfig, kafka_cluster_id: str | None
-) -> tuple[Destination, dict[TopicType, TopicFacts], dict[TopicType, Mapping[str, str]], list[str]]:
+) -> tuple[Destination, dict[TopicType, TopicFacts], list[str]]:
     require_none_lost(admin, {topic_type: worker.topic(topic_type) for topic_type in TopicType})
     facts = read_facts(admin, {worker.topic(topic_type) for topic_type in TopicType})
     existing: dict[TopicType, TopicFacts] = {}
     topics: dict[TopicType, DestinationTopic] = {}
-    limits: dict[TopicType, Mapping[str, str]] = {}
     warnings: list[str] = []
     for topic_type in TopicType:
         name, fence = worker.topic(topic_type), None
         found = facts.get(name)
-        limits[topic_type] = settings = destination_settings(admin, worker, topic_type, found)
         if found is not None:
+            check_destination(admin, worker, topic_type, found)
             existing[topic_type] = found
             fence = fence_at(admin, worker) if topic_type is TopicType.CONFIG else None
-            if settings.get("message.timestamp.type") == "LogAppendTime":
+            if admin.topic_configs(name).get("message.timestamp.type") == "LogAppendTime":
                 warnings.append(
                     f"{name} stamps records with the time of the write (message.timestamp.type): the records' "
                     "own timestamps will be lost"
@@ -335,12 +335,10 @@ def _plan_destination(
             create=found is None,
             fence=fence,
         )
-    return Destination(kafka_cluster_id=kafka_cluster_id, topics=topics), existing, limits, warnings
+    return Destination(kafka_cluster_id=kafka_cluster_id, topics=topics), existing, warnings
 
 
-def _plan_source(
-    admin: Admin, move: PlannedMove, limits: dict[TopicType, Mapping[str, str]], progress: Progress, intent: Intent
-) -> list[str]:
+def _plan_source(admin: Admin, move: PlannedMove, progress: Progress, intent: Intent) -> list[str]:
     """Read the topics of a source into the move. Returns warnings."""
     warnings, openers = list[str](), list[Opener]()
     sealing, added = move.sealing, SEALED_BYTES if move.destination_sealing.keys is not None else 0
@@ -363,7 +361,7 @@ def _plan_source(
         if topic_type is TopicType.CONFIG and sealing.keys is None and not sealing.as_is:
             require_keys_of(move.source, [move.source.cluster_group_id], found)
         openers.append(Opener(sealing, transform))
-        counter = RecordCounter(transform, limits[topic_type], openers[-1], added)
+        counter = RecordCounter(transform, openers[-1], added)
         ranges = planned.ranges()
         progress.phase(f"reading {found.topic}", sum(part.end - part.start for part in ranges))
         batches = read_messages(move.source, ranges, planned.isolation)
@@ -387,7 +385,7 @@ def _plan_source(
         )
     if any(opener.unopened for opener in openers) and move.may_copy_as_is(intent.mode):
         move.sealed_as_is = True
-        return _plan_source(admin, move, limits, progress, intent)
+        return _plan_source(admin, move, progress, intent)
     for opener in openers:
         opener.require_opened()
     return warnings
@@ -500,12 +498,14 @@ def _read_clusters(
         warnings: list[str] = []
         for move, admin in zip(moves, admins, strict=True):
             warnings += _check_workers(move, admin, at_destination, destination_cluster, intent)
-        destination, existing, limits, notes = _plan_destination(at_destination, shared, destination_cluster)
+        destination, existing, notes = _plan_destination(at_destination, shared, destination_cluster)
         warnings += warn_about_shared_topics(moves[0].destination_file, shared, existing.get(TopicType.CONFIG)) + notes
         for move, admin in zip(moves, admins, strict=True):
-            warnings += _plan_source(admin, move, limits, progress, intent)
+            warnings += _plan_source(admin, move, progress, intent)
             if not move.sealed_as_is:
                 require_keys_of(move.destination, [move.group], existing.get(TopicType.CONFIG))
+        copies = {shared.topic(kind): extent_of(move.planned[kind] for move in moves) for kind in TopicType}
+        require_access(TopicNeed(shared, topic, (READ,), extent) for topic, extent in copies.items())
         warnings += refuse_unclear(moves, intent, destination_cluster)
         moved = [move for move in moves if intent.job is None or move.has_records()]
         wanted = key_spaces((move.group, move.only_connectors) for move in moved)

@@ -20,6 +20,7 @@ from connect_share.errors import ConnectShareError, InvalidClusterGroupIdError, 
 from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.facts import read_records
+from connect_share.kafka.limits import RECORD_OVERHEAD_BYTES, TopicLimits
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model import connect_json
 from connect_share.model.keys import ClusterGroupId, connector_of, split_key
@@ -28,7 +29,6 @@ from connect_share.model.status import PlainClusterWatch
 from connect_share.sealing import SealingMode
 from connect_share.sealing.cipher import SEALED_BYTES
 from connect_share.transform.canonical import canonical_config
-from connect_share.transform.counter import RECORD_OVERHEAD_BYTES, limit_of
 from connect_share.transform.rules import KeyTransform, TopicText
 from connect_share.transform.sealed import NO_SEALING, Opener, Sealing
 from connect_share.worker_config import Isolation, WorkerConfig
@@ -550,9 +550,9 @@ def _move(surveyor: _Surveyor, source: _WorkerFile, destination: _WorkerFile, *,
         count = surveyor.counts.get(source.place(topic_type))
         mine = None if count is None else count.groups.get(own)
         found = surveyor.topics.get(destination.place(topic_type))
-        limit = limit_of(
+        limit = TopicLimits.of(
             destination.worker.topic_settings(topic_type) if found is None or not found.exists else found.configs
-        )
+        ).largest_bytes
         if mine is not None and mine.records:
             size = mine.largest_bytes + added + seals + RECORD_OVERHEAD_BYTES
             largest[topic_type] = LargestRecord(largest_bytes=size, limit_bytes=limit, fits=size <= limit)

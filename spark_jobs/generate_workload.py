@@ -19,6 +19,7 @@ from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import ensure_topic, topic_spec
 from connect_share.kafka.facts import read_facts, require_keys_of
+from connect_share.kafka.write_access import CREATE, WRITE, TopicNeed, require_access
 from connect_share.model.records import TopicType
 from connect_share.worker_config import ClientSettings, WorkerConfig
 from spark_jobs import command_line
@@ -118,6 +119,7 @@ def generate(
         ConnectShareError: a topic cannot be used, one of the groups is there and looks sealed, or a record was refused.
     """
     with Admin(worker.admin_settings(), client_id="generate-workload") as admin:
+        require_access(TopicNeed(worker, worker.topic(each), (CREATE, WRITE)) for each in TopicType)
         config = read_facts(admin, {worker.config_storage_topic}).get(worker.config_storage_topic)
         if size.prefixed:
             require_keys_of(worker, [size.group_id(group) for group in range(size.groups)], config)

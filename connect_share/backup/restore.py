@@ -29,9 +29,10 @@ from connect_share.console import Command, Output, Parser, Preview, ProgressLine
 from connect_share.errors import CopyError, RestoreRejectedError, listed
 from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.create import ensure_topic, topic_spec
-from connect_share.kafka.facts import admin_of, destination_settings, require_no_live_workers
-from connect_share.kafka.rights import READ_WRITE, require_rights
+from connect_share.kafka.facts import admin_of, check_destination, require_no_live_workers
+from connect_share.kafka.limits import Extent
 from connect_share.kafka.shared_set import create_planned, plan_topics
+from connect_share.kafka.write_access import CREATE, READ, WRITE, TopicNeed, require_access
 from connect_share.model.keys import ClusterGroupId, StatusKey, connector_of, prefix_of
 from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import removal_value
@@ -274,6 +275,7 @@ class Restore:
     _removed_ms: dict[str | None, int] = field(default_factory=dict, init=False, repr=False)
     _openers: dict[TopicType, Opener] = field(default_factory=dict, init=False, repr=False)
     _values: BackedUpValues | None = field(default=None, init=False, repr=False)
+    _extents: dict[TopicType, Extent] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def stopped(self) -> StoppedGroup:
@@ -286,19 +288,15 @@ class Restore:
         """Compare the backup with what the destination holds now; writes nothing.
 
         ``RestoreRejectedError``: there is nothing to restore, or it could not be read: a key is missing, or the topic has
-        something newer. ``PlanRejectedError``: a record does not fit into the destination's topic.
+        something newer. ``TopicError``: a topic does not take what would be written.
         """
         progress = progress or Silent()
         facts = self.stopped.facts()
         with admin_of(self.worker) as admin:
-            counting = {
-                topic_type: RecordCounter(
-                    transform,
-                    destination_settings(admin, self.worker, topic_type, facts.get(topic_type)),
-                    added_bytes=0 if self.sealing.keys is None else SEALED_BYTES,
-                )
-                for topic_type, transform in self.transforms.items()
-            }
+            for topic_type, topic in facts.items():
+                check_destination(admin, self.worker, topic_type, topic)
+        added = 0 if self.sealing.keys is None else SEALED_BYTES
+        counting = {kind: RecordCounter(each, added_bytes=added) for kind, each in self.transforms.items()}
         backed_up = {topic_type: NewestValues(topic_type) for topic_type in TopicType}
         for topic_type, number in self.origin.topics.items():
             partitions = len(self.file.contents.topics[number].ranges)
@@ -312,6 +310,8 @@ class Restore:
         counts = {topic_type: each.counts() for topic_type, each in counting.items()}
         self._require_found(backed_up.values())
         self._facts, self._backed_up, self._values = facts, backed_up, values
+        self._extents = {kind: each.extent for kind, each in counting.items() if counts[kind].to_write}
+        require_access(self._needs(READ))
         found = self._changes(facts, progress)
         skipped = Counter({SkipReason.REFUSED: values.counts.refused} if values.counts.refused else {})
         for each in counts.values():
@@ -323,6 +323,9 @@ class Restore:
             create=[topic for topic_type, topic in self.stopped.topics.items() if topic_type not in facts],
             values=values.counts,
         )
+
+    def _needs(self, *rights: str) -> list[TopicNeed]:
+        return [TopicNeed(self.worker, self.worker.topic(kind), rights, each) for kind, each in self._extents.items()]
 
     def _require_found(self, backed_up: Collection[NewestValues]) -> None:
         missing = (self.wanted or frozenset()).difference(*(each.names for each in backed_up))
@@ -374,13 +377,12 @@ class Restore:
         if self._facts is None:
             self.preview(progress)
         facts, self._facts = self._facts or {}, None  # to write again there has to be a new preview
-        require_rights(
-            self.worker, {self.worker.topic(kind): READ_WRITE for kind, each in self._backed_up.items() if each.values}
-        )
+        require_access(self._needs(CREATE, READ, WRITE))
         with admin_of(self.worker) as admin:
             require_no_live_workers(admin, self.worker.group_id, side=self.stopped.side)
             specs = [topic_spec(self.worker, topic_type) for topic_type in TopicType]
-            create_planned(admin, plan_topics(admin, specs))
+            if create_planned(admin, plan_topics(admin, specs)):  # of which nothing was known before
+                require_access(self._needs(CREATE, READ, WRITE))
             for spec in specs:
                 ensure_topic(admin, spec, may_be_fenced=True)
         restored = Restored(Counter(), 0, 0.0)

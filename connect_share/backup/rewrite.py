@@ -46,8 +46,8 @@ from connect_share.kafka.facts import (
 )
 from connect_share.kafka.lost import require_topics
 from connect_share.kafka.read import Reader
-from connect_share.kafka.rights import READ_WRITE, require_rights
 from connect_share.kafka.write import Written, write_records
+from connect_share.kafka.write_access import READ, WRITE, TopicNeed, require_access, require_writable
 from connect_share.model.keys import connector_of, own_key
 from connect_share.model.places import KeyPlaces
 from connect_share.model.records import Headers, Record, TopicType
@@ -149,8 +149,10 @@ class StoppedGroup:
     def facts(self) -> dict[TopicType, TopicFacts]:
         """Return the topics that are there, up to their ends of now.
 
-        Refused are live workers, missing topics, open transactions, and worker files without the group's keys, as at a start.
+        Refused are missing rights, all named at once, live workers, missing topics, open transactions, and worker files
+        without the group's keys, as at a start.
         """
+        require_access((TopicNeed(self.worker, topic, (READ, WRITE)) for topic in self.topics.values()), to_write=False)
         with admin_of(self.worker) as admin:
             found = self._facts(admin)
             for topic in found.values():
@@ -410,7 +412,7 @@ class Rewrite(ABC, Generic[Found]):
         progress, stopped = progress or Silent(), self.stopped
         facts = stopped.facts()
         before = self._read(facts, progress)
-        require_rights(stopped.worker, {record.topic: READ_WRITE for record in self._outgoing(before)[1]})
+        require_writable(stopped.worker, self._outgoing(before)[1])
         stopped.back_up(backup, facts, f"{self.name}-{uuid.uuid4()}", progress)
         total, outgoing = self._outgoing(before)
         progress.phase(self.writing, total)

@@ -33,7 +33,7 @@ from connect_share.kafka.create import (
     topic_specs,
 )
 from connect_share.kafka.descriptions import BrokerDescription, NewTopicRequest, PartitionDescription, TopicDescription
-from connect_share.kafka.limits import FOREVER_MS, age_limit
+from connect_share.kafka.limits import FOREVER_MS, TopicLimits
 from connect_share.kafka.shared_set import TopicDifference, setting_differences
 from connect_share.model.config_state import closed_by
 from connect_share.model.records import TopicType
@@ -239,10 +239,10 @@ def _of_topic(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[Finding]:
             f"has {MIN_ISR}={min_isr} and {fewest} replicas: every write stops as soon as one broker is down",
             alter(MIN_ISR, str(safe_min_isr(fewest))),
         )
-    name, limit = age_limit({} if watched.internal else configs)
-    if limit < FOREVER_MS:
-        what = f"has {name}={limit}: nobody may write records that are older than so many milliseconds"
-        yield watched.finding(FindingKind.OLD_TIMES, what, alter(name, str(FOREVER_MS)))
+    limit = None if watched.internal else TopicLimits.of(configs).before
+    if limit is not None:
+        what = f"has {limit[0]}={limit[1]}: nobody may write records that are older than so many milliseconds"
+        yield watched.finding(FindingKind.OLD_TIMES, what, alter(limit[0], str(FOREVER_MS)))
     racks = {broker.id: broker.rack for broker in facts.brokers}
     for partition in description.partitions:
         yield from _of_partition(facts, watched, partition, racks)

@@ -16,7 +16,6 @@ from connect_share.cli.get import (
     failures_first,
     json_text_of,
     offset_rows,
-    shown_time,
     task_rows,
     task_statuses,
 )
@@ -36,7 +35,7 @@ from connect_share.console.options import add_topics
 from connect_share.contents.groups import Contents
 from connect_share.errors import ConnectShareError
 from connect_share.model.config_state import ClusterConfigState
-from connect_share.model.records import ConnectorTaskId, TopicType
+from connect_share.model.records import ConnectorTaskId, TopicType, shown_time
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.worker_config.secret_values import is_to_be_hidden
 

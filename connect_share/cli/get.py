@@ -38,7 +38,7 @@ from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.connect_json import dumps
 from connect_share.model.keys import ConfigKey, KeyKind, OffsetKey, StatusKey
 from connect_share.model.offsets import parse_offset_key
-from connect_share.model.records import TopicType
+from connect_share.model.records import TopicType, shown_time
 from connect_share.model.status import ConnectorStatus, State, TaskStatus
 
 SEALED: Final = "[sealed]"
@@ -176,16 +176,6 @@ def failures_first(row: Mapping[str, Any]) -> int:
     if State.FAILED.name in states:
         return 0
     return 1 if State.UNASSIGNED.name in states or row.get("consistent") is False else 2
-
-
-def shown_time(at_ms: int | None) -> str | None:
-    """Return a time of a record, which any writer may choose, for people."""
-    if at_ms is None:
-        return None
-    try:
-        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at_ms / 1000))
-    except (OverflowError, OSError, ValueError):
-        return f"{at_ms} ms"
 
 
 def offset_rows(contents: Contents, group: Group, connector: str) -> list[dict[str, Any]]:

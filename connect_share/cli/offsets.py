@@ -47,7 +47,7 @@ from connect_share.kafka.facts import (
     require_topic,
 )
 from connect_share.kafka.lost import require_topics
-from connect_share.kafka.rights import READ_WRITE, require_rights
+from connect_share.kafka.write_access import READ, WRITE, TopicNeed, require_access
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.keys import connector_of, own_key, shown
 from connect_share.model.offsets import parse_offset_key, partition_identity
@@ -85,6 +85,8 @@ class Worker:
         self.path = path
         self.config = config = WorkerConfig.from_file(path)
         self._admin = stack.enter_context(Admin(config.admin_settings(), client_id=config.client_id("console")))
+        needs = {TopicType.CONFIG: (READ,), TopicType.STATUS: (READ,), TopicType.OFFSET: (READ, WRITE)}
+        require_access((TopicNeed(config, config.topic(each), need) for each, need in needs.items()), to_write=False)
         require_topics(self._admin, {each: config.topic(each) for each in TopicType})
         require_no_open_for(config, self._admin)  # a start waits for as long as a transaction may last
         try:
@@ -374,9 +376,9 @@ def _carry_out(arguments: argparse.Namespace, out: Output, plans: Sequence[Conne
             return 1
     for plan in needed:
         plan.check_unchanged()
-    for config, facts in (place for plan in needed for place in plan.worker.offset_facts(plan.connector)):
-        require_rights(config, {facts.topic: READ_WRITE})
+    places = (place for plan in needed for place in plan.worker.offset_facts(plan.connector))
     with also_saying("Nothing was changed"):
+        require_access(TopicNeed(config, facts.topic, (READ, WRITE)) for config, facts in places)
         backups = [
             plan.save(arguments.backup_dir, [(each.partition, each.old) for each in plan.needed]) for plan in needed
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from connect_share.errors import GroupProtocolError
@@ -59,6 +59,16 @@ class HeldRights:
     names: frozenset[str] = frozenset()
     complete: bool = True
     exists: bool = True
+
+    def lacking(self, wanted: Iterable[str]) -> list[str]:
+        """Return which of these are not allowed, as far as that is known; who sees nothing lacks DESCRIBE, too.
+
+        CREATE is wanted only where the topic does not exist, and what else is allowed there is not known.
+        """
+        if not self.exists:
+            return [right for right in wanted if right == "CREATE" and right not in self.names]
+        missing = [right for right in wanted if right not in self.names and right != "CREATE"]
+        return [] if not self.complete else missing if self.names else ["DESCRIBE", *missing]
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,16 +226,11 @@ def ranges_since(topic: str, starts: Mapping[int, int], ends: Mapping[int, int])
     ]
 
 
-def destination_settings(
-    admin: Admin, worker: WorkerConfig, topic_type: TopicType, found: TopicFacts | None
-) -> Mapping[str, str]:
-    """Check a destination topic that exists. Returns its settings, or those with which it will be created."""
-    if found is None:
-        return worker.topic_settings(topic_type)
+def check_destination(admin: Admin, worker: WorkerConfig, topic_type: TopicType, found: TopicFacts) -> None:
+    """Check a destination topic: its policy, and how many partitions it has."""
     spec = topic_spec(worker, topic_type)
     check_cleanup_policy(admin, spec, may_be_fenced=True)
     check_partition_count(spec, len(found.ends))
-    return admin.topic_configs(found.topic)
 
 
 def require_no_open_transaction(admin: Admin, facts: TopicFacts, *, wait_s: float = 0.0) -> None:

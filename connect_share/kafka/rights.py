@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -10,10 +10,7 @@ from connect_share.errors import AuthorizationError, BrokerError
 from connect_share.kafka.admin import Admin, result_of
 from connect_share.kafka.client import TopicCollection
 from connect_share.kafka.descriptions import HeldRights, NewTopicRequest
-from connect_share.kafka.write import MIGRATE_CLIENT_ID
-from connect_share.worker_config import WorkerConfig
 
-READ_WRITE: Final = ("READ", "WRITE")
 _MISSING: Final = HeldRights(frozenset({"DESCRIBE"}), complete=False, exists=False)
 """Of a topic that does not exist: who may not describe it is not told so."""
 
@@ -79,16 +76,3 @@ def _held(description: Any) -> HeldRights:
     if operations is None:  # a broker before 2.3 does not say
         return HeldRights(complete=False)
     return HeldRights(frozenset(operation.name for operation in operations))
-
-
-def require_rights(worker: WorkerConfig, wanted: Mapping[str, Collection[str]]) -> None:
-    """Refuse what may not be done to topics, before anything is written; all that is missing is named at once."""
-    with RightsAdmin(worker.admin_settings(), client_id=worker.client_id(MIGRATE_CLIENT_ID)) as admin:
-        held = {topic: rights for topic, rights in admin.topic_rights(wanted).items() if rights.exists}
-    missing = {topic: [each for each in wanted[topic] if each not in has.names] for topic, has in held.items()}
-    texts = [
-        f"{', '.join(missing[topic])} on topic {topic}" for topic in held if missing[topic] and held[topic].complete
-    ]
-    if texts:
-        needs = f"the principal needs {' and '.join(texts)}"
-        raise AuthorizationError(f"nothing was written: {needs} (connect-share check rights says how)")

@@ -15,7 +15,7 @@ from typing import Any, Final
 from connect_share.errors import BrokerError, ConnectShareError, CopyError, UnacknowledgedError
 from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.limits import oldest_ms
+from connect_share.kafka.limits import TopicLimits
 from connect_share.model.records import Record
 from connect_share.model.removal import OLDEST_MS
 from connect_share.worker_config import ClientSettings, WorkerConfig
@@ -336,26 +336,26 @@ def write_records(
 ) -> Written:
     """Write records, each to its topic in the cluster of the worker with that index. Returns where they are.
 
-    A third member is the partition, else it is that of murmur2. The records of one cluster keep their order. Returns when
-    all are acknowledged. An error says what was written, what was not, and the ``remedy``.
+    A third member is the partition, else it is that of murmur2. The records of one cluster keep their order. What is to be
+    as old as possible gets the oldest time that its topic takes. Returns when all are acknowledged. An error says what was
+    written, what was not, and the ``remedy``.
     """
     producers = Producers()
     writers: dict[tuple[int, str], CheckedWriter] = {}
-    oldest: dict[tuple[int, str], int] = {}
+    oldest_ms: dict[tuple[int, str], int] = {}
     try:
         for index, record, *place in records:
             key = (index, record.topic)
             if key not in writers:
-                worker = workers[index]
-                writers[key] = CheckedWriter(
-                    producers, worker.producer_settings(), record.topic, worker.client_id(MIGRATE_CLIENT_ID)
-                )
-            if record.timestamp_ms == OLDEST_MS and key not in oldest:
-                with Admin(workers[index].admin_settings(), client_id=MIGRATE_CLIENT_ID) as admin:
-                    found = admin.settings_of_topics([record.topic])[record.topic]
-                oldest[key] = oldest_ms({} if isinstance(found, BrokerError) else found)
-            dated = replace(record, timestamp_ms=oldest[key]) if record.timestamp_ms == OLDEST_MS else record
-            writers[key].write(dated, *place)
+                worker, client_id = workers[index], workers[index].client_id(MIGRATE_CLIENT_ID)
+                with Admin(worker.admin_settings(), client_id=client_id) as admin:
+                    limits = TopicLimits.seen(admin, [record.topic])[record.topic]
+                oldest_ms[key] = limits.oldest_ms()
+                settings = limits.batched(worker.producer_settings())
+                writers[key] = CheckedWriter(producers, settings, record.topic, client_id)
+            if record.timestamp_ms == OLDEST_MS:
+                record = replace(record, timestamp_ms=oldest_ms[key])  # noqa: PLW2901
+            writers[key].write(record, *place)
         for writer in writers.values():
             writer.finish()
     except BaseException as error:

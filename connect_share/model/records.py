@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import time
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, cast
 
@@ -93,6 +94,16 @@ class _QuickRecord:
 
 quick_record: Final = cast("type[Record]", _QuickRecord)
 """Makes a record of all its fields, for loops over a million of them."""
+
+
+def shown_time(at_ms: int | None) -> str | None:
+    """Return a time of a record, which any writer may choose, for people."""
+    if at_ms is None:
+        return None
+    try:
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at_ms / 1000))
+    except (OverflowError, OSError, ValueError):
+        return f"{at_ms} ms"
 
 
 class OffsetRange(NamedTuple):

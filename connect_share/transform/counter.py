@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from connect_share.errors import PlanRejectedError, UnreadableHeadersError
 from connect_share.kafka.client import Message, headers_of, to_record, to_whole_record
-from connect_share.kafka.limits import age_limit, oldest_ms
+from connect_share.kafka.limits import RECORD_OVERHEAD_BYTES, Extent
 from connect_share.model.keys import connector_of
 from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import BARRIER_RECORDS
@@ -16,37 +16,24 @@ from connect_share.sealing.cipher import is_sealed
 from connect_share.transform.rules import KeyTransform, RecordCounts, SkipReason
 from connect_share.transform.sealed import Opener, Sealing
 
-RECORD_OVERHEAD_BYTES: Final = 61 + 70
-"""A batch header and the lengths and deltas of one record, rounded up."""
-_DEFAULT_MAX_MESSAGE_BYTES: Final = 1_048_588
-
-
-def limit_of(settings: Mapping[str, str]) -> int:
-    """Return the largest record, in bytes, that a topic with these settings takes."""
-    return int(settings.get("max.message.bytes", _DEFAULT_MAX_MESSAGE_BYTES))
-
 
 class RecordCounter:
     """The counts of one source topic.
 
     Args:
-        settings: of the destination, which limit how large and how old records may be.
         opener: opens them; by default they are counted as they are.
         added_bytes: by which a value is longer at the destination.
     """
 
-    def __init__(
-        self, transform: KeyTransform, settings: Mapping[str, str], opener: Opener | None = None, added_bytes: int = 0
-    ) -> None:
+    def __init__(self, transform: KeyTransform, opener: Opener | None = None, added_bytes: int = 0) -> None:
         self.opener = opener or Opener(Sealing(as_is=True), transform)
         self._transform = transform
         self._prefix = transform.prefix
-        self._limit_bytes = limit_of(settings)
-        self._age, self._oldest_ms = age_limit(settings), oldest_ms(settings)
         self._added_bytes = added_bytes
         self._skipped: Counter[SkipReason] = Counter()
         self._read = self._to_write = self._tombstones = self._bytes = 0
         self.undated = 0
+        self.extent = Extent()
         self.connectors: set[str] = set()
         self._known: set[bytes] = set()
         self._mark = BARRIER_RECORDS[transform.topic_type][0]
@@ -67,10 +54,9 @@ class RecordCounter:
                 self.count(to_whole_record(message))
             return
         beginnings, cut = self._transform.sure_beginnings
-        room = self._limit_bytes - len(self._prefix) - RECORD_OVERHEAD_BYTES - self._added_bytes
-        oldest = self._oldest_ms
+        added = len(self._prefix) + self._added_bytes
         known, known_part, unopened = self._known, self._known_part, self.opener.unopened
-        ordinary = size = 0
+        times_ms, size, largest = list[int](), 0, 0
         for message in batch:
             key: Any = message.key()
             value: Any = message.value()
@@ -78,19 +64,17 @@ class RecordCounter:
             plain = not (unopened or is_sealed(value))
             if plain and key is not None and value is not None and key.startswith(beginnings):
                 length = len(key) - cut + len(value)
-                if (
-                    known_part(key[cut:]) in known
-                    and length <= room
-                    and message.timestamp()[1] >= oldest
-                    and headers == ()
-                ):
-                    ordinary += 1
+                at_ms = message.timestamp()[1]
+                if known_part(key[cut:]) in known and length <= largest and at_ms > 0 and headers == ():
+                    times_ms.append(at_ms)
                     size += length
                     continue
             self.count(to_record(message, headers))
-        self._read += ordinary
-        self._to_write += ordinary
-        self._bytes += size + ordinary * (len(self._prefix) + self._added_bytes)
+            largest = self.extent.largest_bytes - added - RECORD_OVERHEAD_BYTES
+        self._read += len(times_ms)
+        self._to_write += len(times_ms)
+        self._bytes += size + len(times_ms) * added
+        self.extent.extend(0, times_ms)
 
     def _known_part(self, original: bytes) -> bytes:
         """Return the part of a key that names its connector: the whole, or ``["name",`` of an offset's."""
@@ -111,8 +95,7 @@ class RecordCounter:
         """Count one record. Returns its original key if it is to be written.
 
         Raises:
-            PlanRejectedError: with its new key it does not fit into the destination's topic, is too old for it, or cannot be
-                copied whole.
+            PlanRejectedError: it cannot be copied whole.
         """
         counted = self._counted(record)
         return None if counted is None else counted[0]
@@ -143,16 +126,9 @@ class RecordCounter:
             headers = record.headers_size()
         except UnreadableHeadersError as error:
             raise PlanRejectedError(str(error)) from error
-        if size + headers + RECORD_OVERHEAD_BYTES > self._limit_bytes:
-            raise PlanRejectedError(
-                f"{record.topic}[{record.partition}]@{record.offset}: with its new key the record has {size} bytes "
-                f"and no longer fits into max.message.bytes={self._limit_bytes} of the destination: raise that"
-            )
-        if 0 < record.timestamp_ms < self._oldest_ms:
-            raise PlanRejectedError(
-                f"{record.topic}[{record.partition}]@{record.offset}: the record is older than the destination takes "
-                f"({'='.join(map(str, self._age))}): raise that, at least until the record is there"
-            )
+        times_ms = [record.timestamp_ms] if record.timestamp_ms > 0 else []
+        at = f"{record.topic}[{record.partition}]@{record.offset}"
+        self.extent.extend(size + headers + RECORD_OVERHEAD_BYTES, times_ms, at)
         return original, opened
 
     def add_aborted(self, count: int) -> None:
@@ -167,5 +143,8 @@ class RecordCounter:
             tombstones=self._tombstones,
             bytes_to_write=self._bytes,
             skipped=dict(sorted(self._skipped.items(), key=lambda item: item[0].value)),
+            largest_bytes=self.extent.largest_bytes,
+            largest_at=self.extent.largest_at,
+            times_ms=(self.extent.oldest_ms, self.extent.newest_ms) if self.extent.newest_ms else None,
             several=sum(map(len, self._keys.values())) - len(set[int]().union(*self._keys.values())),
         )

@@ -277,6 +277,8 @@ class RecordCounts(BaseModel):
         bytes_to_write: keys and values of those, new keys counted.
         skipped: per reason, see :class:`migrator.SkipReason`.
         several: keys with records in several partitions; ``None``: not counted.
+        largest_bytes, largest_at: the largest of those, with all around it, and where it is.
+        times_ms: the oldest and the newest time of those; ``None``: not known.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -287,3 +289,6 @@ class RecordCounts(BaseModel):
     bytes_to_write: Count = 0
     skipped: dict[SkipReason, Count] = Field(default_factory=dict)
     several: Count | None = None
+    largest_bytes: Count = 0
+    largest_at: str = ""
+    times_ms: tuple[int, int] | None = None

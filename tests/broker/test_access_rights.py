@@ -294,52 +294,6 @@ def test_a_plan_says_that_a_right_for_the_fence_is_missing(scene: Scene, missing
     assert "a worker without DescribeConfigs looks at no settings" in warning
 
 
-def delete(scene: Scene) -> None:
-    run(console, "delete", "group", GROUP, "-w", scene.file(scene.shared), "--yes")
-
-
-@pytest.mark.parametrize("action", [delete, move])
-def test_rights_on_all_topics_are_asked_before_the_first_write(
-    scene: Scene, action: Callable[[Scene], object], capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = rows("Migrator: survey, plan, apply, verify") if action is move else [("READ", "the topics")]
-    given = [*(row for row in page if row[0] != "WRITE"), ("WRITE", "the offset topic")]
-    prepare(scene, move if action is move else look, given, exists=True)
-    assert failure(action, scene) in {"apply failed", "delete failed"}
-    assert f"WRITE on topic {scene.shared}-config and WRITE on topic {scene.shared}-status" in capsys.readouterr().err
-    places = [(f"{scene.shared}-{kind.value}", 0) for kind in TopicType]
-    with closing(scene.broker.admin(timeout_s=20)) as admin:
-        assert {*admin.end_offsets(places).values()} == ({0} if action is move else {1})
-
-
-def test_offsets_that_may_not_be_changed_leave_no_backup(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
-    without = [row for row in [*rows(CHANGE), *rows(CHANGE, 1)] if row != ("WRITE", "the offset topic")]
-    prepare(scene, change_offsets, without, exists=True)
-    assert failure(change_offsets, scene) is not None
-    assert f"nothing was written: the principal needs WRITE on topic {scene.shared}-offset" in capsys.readouterr().err
-    assert not [*scene.folder.glob("offsets-*.json")]
-
-
-@pytest.mark.parametrize("command", ["cutover", "unseal", "rollback"])
-def test_rights_on_the_source_are_asked_before_the_first_write(
-    scene: Scene, command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = rows("Migrator: cutover, seal, rollback")
-    prepare(scene, move, page, exists=True)
-    plan = move(scene)
-    if command != "cutover":
-        run(migrate, "cutover", plan, "--yes")
-    places = [(f"{name}-{kind.value}", 0) for name in (scene.shared, scene.source) for kind in TopicType]
-    without = [row for row in page if row != ("WRITE", "the source's topics")]
-    allow(scene.broker, "user", [acl for row in without for acl in acls(row, scene.shared, scene.source)])
-    with closing(scene.broker.admin(timeout_s=20)) as admin:
-        before = admin.end_offsets(places)
-        with pytest.raises(ConnectShareError, match=f"{command} failed"):
-            run(migrate, command, plan, "--yes")
-        assert admin.end_offsets(places) == before
-    assert f"nothing was written: the principal needs WRITE on topic {scene.source}-config" in capsys.readouterr().err
-
-
 def check_rights(scene: Scene, use: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, list[Row]]]:
     """Return the exit code, and what is missing or cannot be seen, without the prefix of the scene."""
     capsys.readouterr()

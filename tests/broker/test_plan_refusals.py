@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -16,6 +16,7 @@ from connect_share.errors import (
     PartitionCountError,
     PlanRejectedError,
     SourceChangedError,
+    TopicError,
     TopicMissingError,
     TopicNotCompactedError,
     TopicRecreatedError,
@@ -26,7 +27,6 @@ from migrator.copy.copy_job import CopyJob, SliceEvidence
 from migrator.planner import make_plan
 from migrator.run import Manifest, MigrationStatus, manifest_path
 from tests.support.connect_member import ConnectMember
-from tests.support.console import Ran
 from tests.support.migration_runs import apply_plan, verify_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, SMALL, Site, pair
 from tests.support.topics import pairs_of, transaction
@@ -102,23 +102,9 @@ def test_a_key_that_makes_its_record_too_large(site: Site) -> None:
     site.create("own")
     site.lay_down("own", TopicType.CONFIG, [pair("connector-big", "x" * 2000)])
     site.create("shared", SHARED_PARTITIONS, {"max.message.bytes": "2100"})
-    with pytest.raises(PlanRejectedError, match=r"max\.message\.bytes=2100") as caught:
+    with pytest.raises(TopicError, match=r"max\.message\.bytes=2100") as caught:
         site.plan(site.worker_file("own", "orders", sharing=False), site.shared())
     assert f"{site.topic('own', TopicType.CONFIG)}[0]@0" in str(caught.value)
-
-
-def test_a_destination_that_refuses_old_records(site: Site, call: Callable[..., Ran]) -> None:
-    limits = {"message.timestamp.before.max.ms": "3600000"}
-    site.create("shared", SHARED_PARTITIONS, limits)
-    with pytest.raises(
-        PlanRejectedError, match=r"older than the destination takes \(message\.timestamp\.before\.max\.ms="
-    ):
-        site.plan(site.small_source(), site.shared())
-    kept = site.folder / "kept.avro"
-    assert call("export", "-w", site.worker_file("own", "orders", sharing=False), "-o", kept).code == 0
-    ran = call("restore", kept, "-w", site.shared(), "--from-plain", "--yes")
-    assert (ran.code, "older than the destination takes" in ran.err) == (1, True)
-    assert site.read(site.topic("shared", TopicType.CONFIG)) == []
 
 
 def test_a_destination_that_holds_the_group_is_refused(site: Site) -> None:

@@ -74,7 +74,7 @@ def transform_of(topic_type: TopicType, group: ClusterGroupId | None) -> KeyTran
 def readers(topic_type: TopicType) -> dict[str, Callable[[Record], object]]:
     """Everything that looks at one record after the other."""
     plain, own = FOLDS[topic_type](None), FOLDS[topic_type](GROUP)
-    counting = RecordCounter(transform_of(topic_type, GROUP), {"max.message.bytes": "1000000000"})
+    counting = RecordCounter(transform_of(topic_type, GROUP))
     survey = TopicCount(topic_type)
     spaces = KeySpaces(topic_type, {None: digest_of(topic_type), str(GROUP): digest_of(topic_type)})
 

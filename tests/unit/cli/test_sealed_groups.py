@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from connect_share.checks.finding import Finding, finding_lines
 from connect_share.checks.finding import counted as counted_findings
 from connect_share.checks.sealing import find
-from connect_share.cli import get as rows
 from connect_share.console import Output
 from connect_share.contents.groups import MOST_IDS, Contents, SealCount, SealKind, total
 from connect_share.model.keys import prefix_key
-from connect_share.model.records import Record, TopicType
+from connect_share.model.records import Record, TopicType, shown_time
 from connect_share.sealing import SEALING_PROPERTY, KeyRing
 from connect_share.sealing.cipher import Cipher
 from connect_share.worker_config import WorkerConfig
@@ -114,8 +113,8 @@ def test_a_group_whose_name_is_none_is_no_group() -> None:
 
 @pytest.mark.parametrize("at_ms", [-(2**63), -1, 0, 1_700_000_000_000, 2**50, 2**63 - 1])
 def test_any_time_of_a_record_can_be_shown(at_ms: int) -> None:
-    assert (rows.shown_time(at_ms) or "").isprintable()
-    assert rows.shown_time(1_700_000_000_000) == "2023-11-14T22:13:20Z"
+    assert (shown_time(at_ms) or "").isprintable()
+    assert shown_time(1_700_000_000_000) == "2023-11-14T22:13:20Z"
 
 
 def test_a_plain_group_keeps_nothing_of_its_keys() -> None:

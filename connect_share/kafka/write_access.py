@@ -1,0 +1,92 @@
+"""What a command may be refused is asked before its backup and its first write: rights on all topics, and their limits."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from connect_share.errors import AuthorizationError, TopicError
+from connect_share.kafka.create import alter_command
+from connect_share.kafka.limits import Extent, TopicLimits
+from connect_share.kafka.rights import RightsAdmin
+from connect_share.kafka.write import MIGRATE_CLIENT_ID
+from connect_share.model.records import Record, TopicType
+from connect_share.worker_config import TOPIC_PROPERTIES, WorkerConfig
+
+READ: Final = "READ"
+WRITE: Final = "WRITE"
+CREATE: Final = "CREATE"
+ALTER_CONFIGS: Final = "ALTER_CONFIGS"
+
+
+class TopicNeed(NamedTuple):
+    """What is to be done to a topic by the clients of a worker.
+
+    Attributes:
+        rights: CREATE is needed only where the topic does not exist; no other can be known there.
+        extent: what is to be written, as far as it is known.
+    """
+
+    worker: WorkerConfig
+    topic: str
+    rights: tuple[str, ...]
+    extent: Extent | None = None
+
+
+def require_access(needs: Iterable[TopicNeed], *, to_write: bool = True) -> None:
+    """Refuse what would be refused later, all that is missing at once.
+
+    Without ``to_write`` all is named, too, but only if something is missing that reading needs.
+
+    Raises:
+        AuthorizationError: a right is missing.
+        TopicError: a topic does not take what is to be written.
+    """
+    by_login: dict[tuple[tuple[str, str], ...], list[TopicNeed]] = defaultdict(list)
+    for need in needs:
+        by_login[tuple(sorted(need.worker.admin_settings().properties.items()))].append(need)
+    rights, limits = dict[str, set[str]](), list[str]()
+    for same_login in by_login.values():
+        _ask(same_login, rights, limits)
+    if not (rights or limits) or not (to_write or any({"DESCRIBE", READ} & names for names in rights.values())):
+        return
+    lacking = [f"{', '.join(sorted(names))} on topic {topic}" for topic, names in rights.items()]
+    found = [f"the principal needs {' and '.join(lacking)} (connect-share check rights says how)"] if lacking else []
+    text = "; ".join([*found, *dict.fromkeys(limits)])
+    raise (AuthorizationError if lacking else TopicError)(f"nothing was written: {text}" if to_write else text)
+
+
+def require_writable(worker: WorkerConfig, records: Iterable[Record]) -> None:
+    """Refuse records that would be refused, as :func:`require_access` does."""
+    extents: defaultdict[str, Extent] = defaultdict(Extent)
+    for record in records:
+        extents[record.topic].add(record)
+    require_access(TopicNeed(worker, topic, (READ, WRITE), extent) for topic, extent in extents.items())
+
+
+def _ask(needs: Sequence[TopicNeed], rights: dict[str, set[str]], limits: list[str]) -> None:
+    worker, topics = needs[0].worker, {need.topic for need in needs}
+    with RightsAdmin(worker.admin_settings(), client_id=worker.client_id(MIGRATE_CLIENT_ID)) as admin:
+        held = admin.topic_rights(topics)
+        seen = {need.topic for need in needs if need.extent is not None and held[need.topic].exists}
+        limited = TopicLimits.seen(admin, [topic for topic in seen if held[topic].names])
+    for need in needs:
+        if missing := held[need.topic].lacking(need.rights):
+            rights.setdefault(need.topic, set()).update(missing)
+        if need.extent is not None and need.topic in limited:
+            limits += limited[need.topic].refusals(need.topic, need.extent, partial(_by_command, need))
+        elif need.extent is not None and not held[need.topic].exists:
+            for kind in (each for each in TopicType if need.worker.topic(each) == need.topic):
+                planned = TopicLimits.of(need.worker.topic_settings(kind))
+                limits += planned.refusals(need.topic, need.extent, partial(_in_file, need, kind))
+
+
+def _by_command(need: TopicNeed, name: str, value: str) -> str:
+    return f"for the time of the write: {alter_command(need.worker.bootstrap_servers, need.topic, {name: value})}"
+
+
+def _in_file(need: TopicNeed, kind: TopicType, name: str, value: str) -> str:
+    prefix = TOPIC_PROPERTIES[kind].removesuffix("topic")
+    return f"it is made as {need.worker.file} says, so add {prefix}{name}={value}"
