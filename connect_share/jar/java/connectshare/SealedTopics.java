@@ -127,11 +127,10 @@ final class SealedTopics {
          * Returns an own record as the store has to see it, null: it is refused.
          *
          * @param original its key without the prefix
-         * @throws KeysMissing a key is missing: the group would look as if it had no connectors
          */
         ConsumerRecord<Object, Object> accepted(
                 TopicType type, ConsumerRecord<Object, Object> record, Object original, KeyPlaces places, TopicCounters counters)
-                throws GeneralSecurityException, ReflectiveOperationException, KeysMissing {
+                throws GeneralSecurityException, ReflectiveOperationException {
             boolean sealed = record.value() instanceof byte[] && Seal.isSealed((byte[]) record.value());
             if (seal == null && type == TopicType.CONFIG) {
                 byte[] value = record.value() instanceof byte[] ? (byte[]) record.value() : null;

@@ -141,15 +141,13 @@ public final class TopicSharingInterceptor
             return incoming(records);
         } catch (TopicSharingError closed) {
             throw closed;
-        } catch (SealedTopics.KeysMissing missing) {
-            throw latch.close(missing.getMessage(), null);
         } catch (Throwable unexpected) {
             throw latch.close("records could not be told apart by group", unexpected);
         }
     }
 
     private ConsumerRecords<Object, Object> incoming(ConsumerRecords<Object, Object> polled)
-            throws GeneralSecurityException, ReflectiveOperationException, SealedTopics.KeysMissing {
+            throws GeneralSecurityException, ReflectiveOperationException {
         // Partitions stay in the order in which they were fetched.
         Map<TopicPartition, List<ConsumerRecord<Object, Object>>> kept = new LinkedHashMap<>();
         boolean changed = false;
@@ -169,7 +167,7 @@ public final class TopicSharingInterceptor
 
     private List<ConsumerRecord<Object, Object>> own(
             TopicType type, List<ConsumerRecord<Object, Object>> records, TopicCounters counters)
-            throws GeneralSecurityException, ReflectiveOperationException, SealedTopics.KeysMissing {
+            throws GeneralSecurityException, ReflectiveOperationException {
         List<ConsumerRecord<Object, Object>> kept = new ArrayList<>();
         if (latch.closed() || sharing.latch.closed()) {
             (latch.closed() ? latch : sharing.latch).remind();
