@@ -10,6 +10,8 @@ The backup has what the plan reads and what it writes over, in one file beside t
 from __future__ import annotations
 
 import enum
+import hashlib
+import struct
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,14 +22,14 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 
 from connect_share.backup.backup_file import BackupFile, BackupLayout, KeyTest, Origin, write_backup
-from connect_share.backup.rewrite import NewestDigests, key_hash
+from connect_share.backup.rewrite import key_hash
 from connect_share.errors import PlanFileError
 from connect_share.files import Progress, Silent
 from connect_share.kafka.client import headers_of
 from connect_share.kafka.facts import TopicFacts, admin_of, read_facts, read_messages
 from connect_share.kafka.read import Reader
 from connect_share.model.keys import connector_of, split_key
-from connect_share.model.records import OffsetRange, TopicType
+from connect_share.model.records import Headers, OffsetRange, TopicType
 from connect_share.model.removal import BARRIER_RECORDS
 from connect_share.transform.rules import PLAIN_KEYS
 from connect_share.worker_config import WorkerConfig, common_isolation
@@ -40,6 +42,7 @@ ILLEGAL_KEYS: Final = "illegal keys"
 AT_ONCE: Final = 200_000
 """Offsets read together. Memory grows with them, or with the largest partition: about 40 bytes for each key."""
 _MODULUS: Final = 2**64
+_PLACE: Final = struct.Struct(">iqqI")
 
 
 class KeyOwners:
@@ -69,6 +72,35 @@ class KeyOwners:
     def is_marker(self, key: bytes | None) -> bool:
         """Return whether a key is the marker of a group or a barrier of a resume, not that of a moved record."""
         return key is not None and key.endswith(self._own_mark)
+
+
+@dataclass
+class NewestDigests:
+    """The newest records that have a value: a hash of place, timestamp, key, value and headers, by ``key_hash``."""
+
+    by_key: dict[int, int] = field(default_factory=dict, repr=False)
+
+    def add(  # noqa: PLR0917 - the fields of a record in their order
+        self,
+        partition: int,
+        offset: int,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers | None,
+    ) -> tuple[int | None, int | None]:
+        """Add the next record, those of one key in order. Returns the hash before it and its own; ``None``: no value."""
+        at, key = key_hash(partition, key), key or b""
+        before = self.by_key.pop(at, None)
+        if value is None:
+            return before, None
+        hashed = hashlib.blake2b(_PLACE.pack(partition, offset, timestamp_ms, len(key)), digest_size=8)
+        hashed.update(key)
+        hashed.update(value)
+        if headers != ():  # headers that cannot be read all count as equal
+            hashed.update(repr(headers and [*headers]).encode())
+        self.by_key[at] = digest = int.from_bytes(hashed.digest(), "big")
+        return before, digest
 
 
 def portions(ranges: Sequence[OffsetRange], at_once: int = AT_ONCE) -> Iterator[list[OffsetRange]]:

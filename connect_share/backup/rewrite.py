@@ -9,9 +9,7 @@ there, so a run that was killed is completed by the next one.
 
 from __future__ import annotations
 
-import hashlib
 import shlex
-import struct
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -50,45 +48,14 @@ from connect_share.kafka.write import Written, write_records
 from connect_share.kafka.write_access import READ, WRITE, TopicNeed, require_access, require_writable
 from connect_share.model.keys import connector_of, own_key
 from connect_share.model.places import KeyPlaces
-from connect_share.model.records import Headers, Record, TopicType
+from connect_share.model.records import Record, TopicType
 from connect_share.sealing.cipher import Cipher, Opened, is_sealed
 from connect_share.worker_config import WorkerConfig
-
-_PLACE: Final = struct.Struct(">iqqI")
 
 
 def key_hash(partition: int | None, key: bytes | None) -> int:
     """Return a number for partition and key. It is salted per process, so that nobody can write keys that collide."""
     return hash((partition, key or b""))
-
-
-@dataclass
-class NewestDigests:
-    """The newest records that have a value: a hash of place, timestamp, key, value and headers, by ``key_hash``."""
-
-    by_key: dict[int, int] = field(default_factory=dict, repr=False)
-
-    def add(  # noqa: PLR0917 - the fields of a record in their order
-        self,
-        partition: int,
-        offset: int,
-        timestamp_ms: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers | None,
-    ) -> tuple[int | None, int | None]:
-        """Add the next record, those of one key in order. Returns the hash before it and its own; ``None``: no value."""
-        at, key = key_hash(partition, key), key or b""
-        before = self.by_key.pop(at, None)
-        if value is None:
-            return before, None
-        hashed = hashlib.blake2b(_PLACE.pack(partition, offset, timestamp_ms, len(key)), digest_size=8)
-        hashed.update(key)
-        hashed.update(value)
-        if headers != ():  # headers that cannot be read all count as equal
-            hashed.update(repr(headers and [*headers]).encode())
-        self.by_key[at] = digest = int.from_bytes(hashed.digest(), "big")
-        return before, digest
 
 
 Facts = Mapping[TopicType, TopicFacts]
