@@ -21,7 +21,12 @@ from connect_share.storage.live_members import AllowLiveMembers
 from connect_share.storage.start import StorageStartup
 from connect_share.stores.alter_offsets import OffsetPair
 from connect_share.stores.config import ConfigUpdateListener, KafkaConfigBackingStore, check_listener
-from connect_share.stores.offsets import KafkaOffsetBackingStore, OffsetStorageReader, OffsetStorageWriter
+from connect_share.stores.offsets import (
+    FLUSH_TIMEOUT_S,
+    KafkaOffsetBackingStore,
+    OffsetStorageReader,
+    OffsetStorageWriter,
+)
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.stores.task_offset_writer import TaskOffsetWriter
 from connect_share.worker_config import WorkerConfig
@@ -48,9 +53,9 @@ class Driver:
     def __init__(self) -> None:
         self._calls = ThreadPoolExecutor(1, thread_name_prefix="async-storage-calls")
         self._reads = ThreadPoolExecutor(_READERS, thread_name_prefix="async-storage-reads")
-        self._last: dict[str, asyncio.Task[Any]] = {}
+        self._last: dict[object, asyncio.Task[Any]] = {}
 
-    async def perform(self, key: str, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def perform(self, key: object, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Carry out an operation behind those of the same key, and return its result."""
         before = self._last.get(key)
         task = asyncio.ensure_future(self._carry_out(before, steps_of(method)(*args, **kwargs)))
@@ -77,7 +82,7 @@ class Driver:
             result_of_all: T = ended.value
             return result_of_all
 
-    def _forget(self, key: str, ended: asyncio.Task[Any]) -> None:
+    def _forget(self, key: object, ended: asyncio.Task[Any]) -> None:
         if self._last.get(key) is ended:
             del self._last[key]
 
@@ -258,11 +263,11 @@ class AsyncOffsetWriter(_Asynchronous[OffsetStorageWriter]):
         Raises:
             ConnectShareError: it was not written; :meth:`cancel_flush` keeps the offsets for the next flush.
         """
-        errors: list[BaseException] = []
-        written = self._sync.do_flush(lambda error: None if error is None else errors.append(error))
-        if written is None:
-            raise errors[0]
-        await to_its_end(asyncio.wrap_future(written))
+        await to_its_end(asyncio.wrap_future(self._sync.do_flush()))
+
+    async def flush(self, timeout_s: float = FLUSH_TIMEOUT_S) -> bool:
+        """Write what was set so far, and return when it is acknowledged; as of ``OffsetStorageWriter``."""
+        return await self._driver.perform(object(), self._sync.flush, timeout_s)
 
     offset = _same(OffsetStorageWriter.offset)
     will_flush = _same(OffsetStorageWriter.will_flush)

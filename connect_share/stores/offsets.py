@@ -17,9 +17,11 @@ from connect_share.errors import (
     StoreClosedError,
     StoreError,
     ValueFormatError,
+    WriteError,
 )
-from connect_share.log.protocol import STOP_TIMEOUT_S
-from connect_share.log.threads import SafeCondition, SafeFuture
+from connect_share.kafka.client import Deadline
+from connect_share.log.protocol import STOP_TIMEOUT_S, Steps, Wait, operation, steps_of
+from connect_share.log.threads import SafeFuture
 from connect_share.model.connect_json import loads
 from connect_share.model.keys import ClusterGroupId, own_key, prefix_key
 from connect_share.model.offsets import OffsetFold, OffsetSnapshot, offset_key, offset_value, validate_offset_map
@@ -246,15 +248,15 @@ class OffsetStorageReader:
         return None if parsed is None else dict(parsed)
 
 
-_Pair = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
+FLUSH_TIMEOUT_S: Final = 30.0
 
 
 class OffsetStorageWriter:
-    """Buffers offsets of one connector and writes them through an offset store.
+    """Collects offsets of one connector and writes them through an offset store.
 
-    Two buffers: while one is being flushed the other takes new offsets. One flush at a time.
-    A flush is ``begin_flush()``, then ``do_flush()``; where either the flush fails to be serialised or the
-    caller loses patience, ``cancel_flush()`` puts its offsets back under the newer ones.
+    :meth:`flush` writes what was collected so far. While it does, new offsets are taken; one flush at a time. Connect's own
+    steps are there, too: ``begin_flush()``, then ``do_flush()``; if the caller loses patience, ``cancel_flush()`` puts the
+    offsets back under the newer ones.
 
     Thread-safe.
 
@@ -271,8 +273,8 @@ class OffsetStorageWriter:
     >>> store.start()
     >>> writer = OffsetStorageWriter(store, "c")
     >>> writer.offset({"file": "in.txt"}, {"position": 5})
-    >>> if writer.begin_flush():
-    ...     writer.do_flush().result()
+    >>> writer.flush(timeout_s=30)
+    True
     >>> OffsetStorageReader(store, "c").offset({"file": "in.txt"})
     {'position': 5}
     """
@@ -283,28 +285,60 @@ class OffsetStorageWriter:
         self._store = backing_store
         self._namespace = namespace
         self._cluster_group_id = group_of_store(backing_store, cluster_group_id)
-        self._lock = SafeCondition()
-        self._data: dict[object, _Pair] = {}
-        self._to_flush: dict[object, _Pair] | None = None
-        self._flush_number = 0
+        self._lock = threading.Lock()
+        self._data: dict[object, tuple[bytes, bytes | None]] = {}
+        self._to_flush: dict[object, tuple[bytes, bytes | None]] | None = None
+        self._flush_ended: Future[None] = SafeFuture()
 
     def offset(self, partition: Mapping[str, Any] | None, offset: Mapping[str, Any] | None) -> None:
-        """Remember the newest offset of a source partition; ``None`` as offset forgets the partition."""
+        """Remember the newest offset of a source partition; ``None`` as offset forgets the partition.
+
+        Raises:
+            ValueFormatError: partition or offset is not a map that Connect can write; what was set before stays.
+        """
         identity = identity_of(partition)
-        kept = (
-            None if partition is None else dict(partition),
-            None if offset is None else dict(offset),
-        )
+        serialised = serialised_offset(self._namespace, self._cluster_group_id, partition, offset)
         with self._lock:
             self._data.pop(identity, None)
-            self._data[identity] = kept
+            self._data[identity] = serialised
 
     def will_flush(self) -> bool:
-        """Return whether a flush would have anything to write."""
+        """Return whether offsets were set that no flush has taken; those of a flush under way do not count."""
         with self._lock:
             return bool(self._data)
 
-    def begin_flush(self, timeout_s: float = 0.0) -> bool:
+    @operation
+    def flush(self, timeout_s: float = FLUSH_TIMEOUT_S) -> Steps[bool]:
+        """Write what was set so far, and return when it is acknowledged: whether there was anything to write.
+
+        What was not written is written with the next flush, under what was set since.
+
+        Args:
+            timeout_s: how long it may take, an earlier flush that has to end before included.
+
+        Raises:
+            FlushInProgressError: an earlier flush has not ended in time.
+            WriteError: not acknowledged in time; it may still arrive.
+            ConnectShareError: it was refused, or the store has failed or was stopped.
+        """
+        deadline = Deadline.after(timeout_s)
+        if not (yield from steps_of(self.begin_flush)(timeout_s)):
+            return False
+        ended, written = self._flush_ended, self.do_flush()
+        try:
+            yield Wait(written, deadline.remaining_s())
+        except BaseException as error:
+            self._finish(ended, error)
+            if isinstance(error, TimeoutError):
+                raise WriteError(
+                    f"offsets of connector {self._namespace!r} were sent to {self._store.topic} but not acknowledged within "
+                    f"{timeout_s:g} s; they may still arrive, and are written again with the next flush"
+                ) from None
+            raise
+        return True
+
+    @operation
+    def begin_flush(self, timeout_s: float = 0.0) -> Steps[bool]:
         """Begin to write the offsets collected so far.
 
         Args:
@@ -316,26 +350,33 @@ class OffsetStorageWriter:
         Raises:
             FlushInProgressError: an earlier flush has not ended in time.
         """
-        with self._lock:
-            if not self._lock.wait_for(lambda: self._to_flush is None, timeout_s):
+        deadline = Deadline.after(timeout_s)
+        while True:
+            with self._lock:
+                if self._to_flush is None:
+                    if not self._data:
+                        return False
+                    self._to_flush, self._data = self._data, {}
+                    self._flush_ended = SafeFuture()
+                    self._flush_ended.set_running_or_notify_cancel()  # who waits for it in vain does not end it
+                    return True
+                ended = self._flush_ended
+            try:
+                yield Wait(ended, deadline.remaining_s())
+            except TimeoutError:
                 raise FlushInProgressError(
                     f"offsets of connector {self._namespace!r} are still being flushed after waiting "
                     f"{timeout_s:g} s; wait for that flush, or cancel it"
-                )
-            if not self._data:
-                return False
-            self._to_flush, self._data = self._data, {}
-            return True
+                ) from None
 
-    def do_flush(self, callback: SetCallback | None = None) -> Future[None] | None:
+    def do_flush(self, callback: SetCallback | None = None) -> Future[None]:
         """Write the offsets taken by :meth:`begin_flush`.
 
         Args:
             callback: called once with the error, or ``None``; not called when the flush was cancelled.
 
         Returns:
-            A future that ends with the write. ``None`` when an offset cannot be serialised: then
-            ``callback`` has the ``ValueFormatError`` and the caller has to call :meth:`cancel_flush`.
+            A future that ends with the write.
 
         Raises:
             NotStartedError: no flush was begun, or it was cancelled.
@@ -346,49 +387,28 @@ class OffsetStorageWriter:
                     f"no flush of offsets of connector {self._namespace!r} is open; "
                     "call begin_flush() and go on only if it says True"
                 )
-            flush_number = self._flush_number
-            pairs = list(self._to_flush.values())
-        try:
-            serialised = dict(serialised_offset(self._namespace, self._cluster_group_id, *pair) for pair in pairs)
-        except ConnectShareError as error:
-            # No trace: it would show the offset.
-            _logger.warning("Offsets of connector %r cannot be serialised: %s", self._namespace, error)
-            if callback is not None:
-                callback(error)
-            return None
+            ended, values = self._flush_ended, dict(self._to_flush.values())
 
         def on_completion(error: ConnectShareError | None) -> None:
-            if self._finish(flush_number, error) and callback is not None:
+            if self._finish(ended, error) and callback is not None:
                 callback(error)
 
-        return self._store.set(serialised, on_completion)
+        return self._store.set(values, on_completion)
 
     def cancel_flush(self) -> None:
         """Give up the flush under way; its offsets stay, under newer ones. Without a flush: nothing."""
+        self._finish(self._flush_ended, FlushInProgressError("cancelled"))
+
+    def _finish(self, flush: Future[None], error: BaseException | None) -> bool:
+        """End a flush, after an error with its offsets under the newer ones; return whether it had not ended before."""
         with self._lock:
-            self._cancel()
-
-    def _cancel(self) -> None:
-        if self._to_flush is None:
-            return
-        self._data = {**self._to_flush, **self._data}
-        self._end_flush()
-
-    def _end_flush(self) -> None:
-        self._to_flush = None
-        self._flush_number += 1
-        self._lock.notify_all()
-
-    def _finish(self, flush_number: int, error: ConnectShareError | None) -> bool:
-        """End the flush unless it was cancelled meanwhile; return whether it was still the current one."""
-        with self._lock:
-            if flush_number != self._flush_number or self._to_flush is None:
+            if flush is not self._flush_ended or self._to_flush is None:
                 return False
-            if error is None:
-                self._end_flush()
-            else:
-                self._cancel()
-            return True
+            if error is not None:
+                self._data = {**self._to_flush, **self._data}
+            self._to_flush = None
+        flush.set_result(None)
+        return True
 
 
 def serialised_offset(

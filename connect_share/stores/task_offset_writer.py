@@ -74,7 +74,7 @@ class TaskOffsetWriter:
         self._shown = shown(str(task))
         self._record = f"a record of task {self._shown}"
         self._is_current = is_current
-        self._offsets: dict[object, tuple[_Map | None, _Map | None]] = {}
+        self._offsets: dict[object, tuple[bytes, bytes | None]] = {}
         self._producer = _TaskProducer(
             settings, client_id=client_id, transactional_id=transactional_id, topic=store.topic
         )
@@ -157,9 +157,12 @@ class TaskOffsetWriter:
         """Remember the newest offset of a source partition for the next commit; ``None`` as offset forgets the partition.
 
         Call it after the record was sent.
+
+        Raises:
+            ValueFormatError: partition or offset is not a map that Connect can write; the transaction stays as it is.
         """
-        kept = (None if partition is None else dict(partition), None if offset is None else dict(offset))
-        self._offsets[identity_of(partition)] = kept
+        serialised = serialised_offset(self._task.connector, self._store.cluster_group_id, partition, offset)
+        self._offsets[identity_of(partition)] = serialised
 
     def commit(self) -> None:
         """Write the offsets into the transaction, and commit it; then they can be read. Nothing to write: nothing happens.
@@ -167,14 +170,12 @@ class TaskOffsetWriter:
         With an own offsets topic of the connector, the copies in the worker's topic are written as its store does it.
 
         Raises:
-            ValueFormatError: an offset cannot be written; the transaction stays open.
             FencedError: another producer of this task has taken over, or the transaction took too long; nothing was written.
             LiveMembersError: Java workers of the group are alive; nothing was written.
             WriteError: not committed, or not known to be, within 60 s.
             NotStartedError: not claimed.
         """
-        group, connector = self._store.cluster_group_id, self._task.connector
-        values = dict(serialised_offset(connector, group, *pair) for pair in self._offsets.values())
+        values = dict(self._offsets.values())
         self._producer.check_claimed()  # what was sent before a close() is gone, which is not nothing to write
         if not values and not self._producer.open:
             return

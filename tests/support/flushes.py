@@ -19,8 +19,7 @@ def flush_offsets(writer: OffsetStorageWriter, *pairs: tuple[Any, Any], limit_s:
     """Write source partitions with their offsets, and wait until they are acknowledged."""
     for partition, offset in pairs:
         writer.offset(partition, offset)
-    assert writer.begin_flush(limit_s)
-    done(writer.do_flush(), limit_s)
+    assert writer.flush(limit_s)
 
 
 class HeldBack:

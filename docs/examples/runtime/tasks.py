@@ -129,9 +129,7 @@ class RunningTask(threading.Thread):
                 # Acknowledged, all of them: their offsets may be stored.
                 for record in records:
                     writer.offset(record.partition, record.offset)
-                written = writer.do_flush() if writer.begin_flush() else None
-                if written is not None:
-                    written.result(_SEND_S)
+                writer.flush(_SEND_S)
         finally:
             task.stop()
 

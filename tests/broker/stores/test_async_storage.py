@@ -70,9 +70,12 @@ def test_offsets_and_events(shared: Any) -> None:
             await storage.config.put_target_state("c.1", TargetState.STARTED)
             writer, reader = await storage.offset_writer("c.1"), await storage.offset_reader("c.1")
             writer.offset(PARTITION, {"position": 3})
+            assert await writer.flush()
+            assert not await writer.flush(timeout_s=1)
+            writer.offset(PARTITION, {"position": 4})
             assert writer.begin_flush()
             await writer.do_flush()
-            assert await reader.offset(PARTITION) == {"position": 3}
+            assert await reader.offset(PARTITION) == {"position": 4}
             await storage.config.remove_connector_config("c.1")
             assert await storage.reset_offsets("c.1", force=True) == 1
         kinds = [type(event).__name__ async for event in events]

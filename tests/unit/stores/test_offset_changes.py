@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share import MemoryOffsetBackingStore, OffsetStorageReader, OffsetStorageWriter
-from connect_share.errors import ConnectShareError, FlushInProgressError, NotStartedError, UsageError, ValueFormatError
+from connect_share.errors import (
+    FlushInProgressError,
+    NotStartedError,
+    StoreClosedError,
+    UsageError,
+    ValueFormatError,
+    WriteError,
+)
 from connect_share.model.connect_json import dumps
 from connect_share.model.offsets import partition_identity
 from connect_share.stores.alter_offsets import (
@@ -25,6 +32,7 @@ from connect_share.stores.alter_offsets import (
     usable_pairs,
 )
 from tests.support.flushes import HeldBack, done, flush_offsets
+from tests.support.waiting import await_that
 
 CANARY = "hunter2"
 # Connect has no negative zero.
@@ -245,18 +253,49 @@ def test_without_a_flush_there_is_none_to_cancel_or_to_go_on_with() -> None:
     assert writer.begin_flush()
 
 
-@pytest.mark.parametrize("offset", [{"a": [1]}, {"a": {"b": 1}}, {1: "a"}, {"a": object()}])
-def test_offsets_connect_cannot_write_leave_the_flush_open(offset: Any) -> None:
+@pytest.mark.parametrize("offset", [{"a": [1]}, {"a": {"b": 1}}, {1: "a"}, {"a": object()}, {"a": 1 << 64}, [1]])
+def test_what_connect_cannot_write_is_refused_where_it_is_put(offset: Any) -> None:
     writer = OffsetStorageWriter(store(), "foo")
-    writer.offset(FILE, offset)
-    outcomes: list[ConnectShareError | None] = []
-    assert writer.begin_flush()
-    assert writer.do_flush(outcomes.append) is None
-    assert isinstance(outcomes[0], ValueFormatError)
-    with pytest.raises(FlushInProgressError):
-        writer.begin_flush()
-    writer.cancel_flush()
-    flush_offsets(writer, (FILE, {"position": 1}))
+    writer.offset(FILE, {"position": 1})
+    for pair in ((FILE, offset), (offset, {"position": 2})):
+        with pytest.raises(ValueFormatError):
+            writer.offset(*pair)
+    assert writer.flush()
+    assert not writer.flush()
+    assert OffsetStorageReader(writer._store, "foo").offset(FILE) == {"position": 1}
+
+
+def test_a_flush_waits_for_the_one_before_and_for_its_own() -> None:
+    target, writer, first = held_flush()
+    writer.offset(FILE, {"position": 2})
+    assert writer.will_flush()
+    with pytest.raises(FlushInProgressError, match=r"after waiting 0\.01 s"):
+        writer.flush(timeout_s=0.01)
+    target.let_go()
+    done(first)
+    with pytest.raises(WriteError, match=r"sent to memory-offsets but not acknowledged within 0\.01 s"):
+        writer.flush(timeout_s=0.01)
+    late, target.held = target.held, []
+    flushing = threading.Thread(target=writer.flush)
+    flushing.start()  # with what was not written in time
+    await_that(lambda: target.held, bool, what="handed to the store")
+    late[0]()  # ends no flush but its own
+    assert not writer.will_flush()
+    target.let_go()
+    flushing.join(30)
+    assert not writer.flush()
+    assert OffsetStorageReader(target, "foo").offset(FILE) == {"position": 2}
+
+
+def test_a_flush_that_is_refused_keeps_its_offsets() -> None:
+    backing = store()
+    writer = OffsetStorageWriter(backing, "foo")
+    writer.offset(FILE, {"position": 1})
+    backing.stop()
+    for _ in range(2):
+        with pytest.raises(StoreClosedError):
+            writer.flush()
+        assert writer.will_flush()
 
 
 def test_values_that_are_equal_here_and_not_in_java_are_several_source_partitions() -> None:
