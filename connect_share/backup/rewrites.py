@@ -24,31 +24,40 @@ configurations and commits means something (:mod:`connect_share.transform.canoni
 from __future__ import annotations
 
 import fcntl
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from connect_share.backup.changes import hash_of
 from connect_share.backup.rewrite import Facts, Rewrite, Rewritten, StoppedGroup, key_hash
 from connect_share.checks.order import Order
 from connect_share.checks.orphans import is_lost, orphans_of
 from connect_share.checks.sources import GroupRecords, GroupState
+from connect_share.checks.values import REPAIRED, faults_of
 from connect_share.console import PLAIN, Group
 from connect_share.contents.groups import GroupFold
 from connect_share.errors import AlreadyAppliedError, ConfigError, ConnectShareError, CopyError
 from connect_share.files import Progress
 from connect_share.kafka.facts import TopicFacts
 from connect_share.kafka.lost import lost_topic
+from connect_share.model.config import (
+    connector_config_record,
+    target_state_record,
+    task_commit_record,
+    task_config_record,
+)
 from connect_share.model.config_state import ClusterConfigState
-from connect_share.model.connect_json import JSON_NULL
+from connect_share.model.connect_json import JSON_NULL, dumps
 from connect_share.model.keys import (
     MARKER,
     ClusterGroupId,
     ConfigKey,
+    Key,
     StatusKey,
     Subject,
     connector_of,
@@ -249,10 +258,12 @@ class Mending:
     Attributes:
         connectors: whose records.
         records: values not sealed yet; ``None`` removes.
+        configured: connectors whose configuration, target state or tasks become other ones.
     """
 
     connectors: tuple[str, ...]
     records: tuple[Record, ...] = field(repr=False)
+    configured: frozenset[str] = frozenset()
 
 
 Plan = Callable[[GroupState, Mapping[TopicType, str]], Mending]
@@ -281,6 +292,43 @@ def plan_orphans(state: GroupState, topics: Mapping[TopicType, str], *, with_off
         tuple(sorted({connector_of(*each) or "" for each in keys})),
         tuple(removal(kind, topics[kind], prefix_of(group) + original, group) for kind, original in keys),
     )
+
+
+def plan_values(state: GroupState, topics: Mapping[TopicType, str]) -> Mending:
+    """Return what takes the place of values of the config topic that no store would have written.
+
+    That is what the workers of the group have of them, each property as text. The tasks and their commit are written behind
+    their connector. What no worker has is removed.
+    """
+    config, group, topic = state.config, state.group, topics[TopicType.CONFIG]
+    made: list[tuple[bytes, bytes | None]] = []
+    bad = {key: found for key in faults_of(state) if (found := parse(TopicType.CONFIG, key)) and found.kind in REPAIRED}
+    by_name: dict[str, list[Key]] = {}
+    for key in bad.values():
+        by_name.setdefault(connector_of(TopicType.CONFIG, key.original) or "", []).append(key)
+    for name, keys in sorted(by_name.items()):
+        target, tasks = config.target_state(name), config.tasks(name)
+        there = {ConfigKey.TASK.key(task) for task in tasks}
+        gone = [key.original for key in keys if key.kind is ConfigKey.TASK and key.original not in there]
+        if not config.contains(name):
+            gone = [key.original for key in keys if key.kind is not ConfigKey.TARGET_STATE or target is None]
+        made += [(original, removal_value(TopicType.CONFIG, group)) for original in gone]
+        if target is not None and ConfigKey.TARGET_STATE.key(name) in bad:
+            made.append(target_state_record(name, target))
+        if config.contains(name) and any(key.kind is not ConfigKey.TARGET_STATE for key in keys):
+            made.append(connector_config_record(name, _as_text(config.connector_config(name))))
+            made += [task_config_record(task, _as_text(config.task_config(task))) for task in tasks]
+            made += [task_commit_record(name, len(tasks))] if tasks else []
+    now_ms, prefix = int(time.time() * 1000), prefix_of(group)
+    records = tuple(Record(topic, 0, 0, now_ms, prefix + original, value) for original, value in made)
+    return Mending(tuple(sorted(by_name)), records, frozenset(by_name))
+
+
+def _as_text(properties: Mapping[str, Any] | None) -> dict[str, str | None]:
+    return {
+        name: value if value is None or isinstance(value, str) else dumps(value).decode()
+        for name, value in (properties or {}).items()
+    }
 
 
 @dataclass
@@ -389,7 +437,7 @@ def _stays(state: GroupState, mending: Mending) -> tuple[object, ...]:
     tasks = (task for name in names for task in status.task_statuses(name))
     return (
         config.session_key,
-        {name: _one_of(config, name)[: 3 if name in mending.connectors else 4] for name in names},
+        {name: _one_of(config, name)[: 3 if name in mending.connectors else 4] for name in names - mending.configured},
         {name: (status.connector_status(name), status.topic_statuses(name)) for name in names},
         [task for task in tasks if Subject(task.task_id.connector, StatusKey.TASK, task.task_id.task) not in removed],
         {key: value for key, value in state.offsets.raw.items() if connector_of(TopicType.OFFSET, key) in names},

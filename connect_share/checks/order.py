@@ -12,9 +12,10 @@ from typing import Final
 from connect_share.checks.check import Check, in_each_group
 from connect_share.checks.finding import Finding, Severity, limited, place
 from connect_share.checks.sources import GroupState
+from connect_share.checks.values import faults_of
 from connect_share.console import plural
 from connect_share.model.config_state import ClusterConfigState, TargetState
-from connect_share.model.keys import ConfigKey, parse
+from connect_share.model.keys import ConfigKey, connector_of, parse
 from connect_share.model.records import Record, TopicType
 
 _SILENT: Final = (
@@ -42,8 +43,15 @@ class Order:
     def __init__(self, state: GroupState) -> None:
         ordered, self._latest = state.kept.history.ordered(), state.kept.history.latest
         now, after = ordered.state, state.kept.history.compacted()
-        # A stopped connector has no tasks on purpose; what is left of its earlier ones is never used.
-        names = sorted(name for name in now.connectors() if now.target_state(name) is not TargetState.STOPPED)
+        # A stopped connector has no tasks on purpose; what is left of its earlier ones is never used. Where a value is bad,
+        # tasks written behind it would be lost with it all the same: that is another check's.
+        states = ConfigKey.TARGET_STATE.prefix
+        bad = {connector_of(TopicType.CONFIG, key) for key in faults_of(state) if not key.startswith(states)}
+        names = sorted(
+            now.connectors()
+            - bad
+            - {name for name in now.connectors() if now.target_state(name) is TargetState.STOPPED}
+        )
         self.dropped = [name for name in names if name in ordered.healed]
         self.missing = [name for name in names if name in ordered.left_without_tasks]
         broken = ordered.healed | ordered.left_without_tasks

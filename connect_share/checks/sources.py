@@ -9,7 +9,7 @@ import argparse
 import re
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -27,11 +27,13 @@ from connect_share.model.keys import KEY_PREFIXES, ConfigKey, StatusKey, key_tex
 from connect_share.model.offsets import OffsetSnapshot
 from connect_share.model.records import Record, TopicType
 from connect_share.model.status import StatusSnapshot
+from connect_share.model.writable import fault_of
 from connect_share.transform.canonical import ConfigHistory
 from connect_share.transform.rules import KeyTransform
 from connect_share.worker_config import TopicSet, load_worker_file
 
 _MOST_ODD_KEYS: Final = 1_000
+_MOST_BAD_STATUSES: Final = 1_000
 # What a reader that looks for the last dot, or for another group's prefix, takes for the beginning of an original key.
 _SECOND_KEY: Final = re.compile(rb"\.(?:%b|session-key\Z)" % b"|".join(map(re.escape, KEY_PREFIXES)))
 
@@ -43,6 +45,7 @@ class GroupRecords:
         history: of its config topic, as its workers have it.
         status_ms: the time of the newest status, by original key.
         odd_keys: original keys in which another key seems to begin.
+        bad_statuses: statuses that no store would have written, and why, by original key; the newest of each key.
     """
 
     def __init__(self, group: Group) -> None:
@@ -50,6 +53,7 @@ class GroupRecords:
         self.history = ConfigHistory(KeyTransform.between(TopicType.CONFIG, group, group))
         self.status_ms: dict[bytes, int] = {}
         self.odd_keys: set[str] = set()
+        self.bad_statuses: dict[bytes, tuple[Record, str]] = {}
 
     def add(self, topic_type: TopicType, original: bytes, applied: Record | None) -> None:
         """Take the next record; ``applied`` is what its workers apply in its place."""
@@ -63,10 +67,19 @@ class GroupRecords:
             self.history.add(applied)
         elif not (applied.key or b"").endswith(original):
             pass  # it stands in the place of a replay
-        elif applied.value is None:
+        else:
+            self._add_status(original, applied)
+
+    def _add_status(self, original: bytes, record: Record) -> None:
+        if record.value is None:
             self.status_ms.pop(original, None)
         else:
-            self.status_ms[original] = applied.timestamp_ms
+            self.status_ms[original] = record.timestamp_ms
+        fault = fault_of(TopicType.STATUS, original, record.value)
+        if fault is None:
+            self.bad_statuses.pop(original, None)
+        elif len(self.bad_statuses) < _MOST_BAD_STATUSES:
+            self.bad_statuses[original] = replace(record, value=None, headers=()), fault
 
 
 def _is_odd(topic_type: TopicType, original: bytes) -> bool:

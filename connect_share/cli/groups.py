@@ -1,4 +1,4 @@
-"""``delete group``, ``repair order`` and ``repair orphans``: what a stopped group has on the topics, behind a backup."""
+"""``delete group`` and ``repair``: what a stopped group has on the topics, behind a backup."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from connect_share.backup.rewrites import (
     count_others,
     plan_order,
     plan_orphans,
+    plan_values,
 )
 from connect_share.checks.finding import named
 from connect_share.console import (
@@ -47,6 +48,10 @@ _ORDER: Final = (
 _ORPHANS: Final = (
     "Remove what belongs to no connector any more: statuses, topics in use, target states, task configurations, commits and "
     "task counts; source offsets only with --offsets, for a connector that is made again continues there. "
+)
+_VALUES: Final = (
+    "Write configurations and target states again that no store would have written, such as a number as a property: the "
+    "newest value that can be read, properties as text, with the tasks behind it. What no worker has is removed. "
 )
 _HOW: Final = (
     "The workers of the group have to be stopped. All the group has on the topics is written to a backup first; afterwards "
@@ -116,7 +121,8 @@ def _deletion_lines(deletion: GroupDeletion, topics: _Topics) -> list[str]:
 
 
 def _repair(noun: str, arguments: argparse.Namespace, _: Output) -> Steps:
-    plan: Plan = plan_order if noun == "order" else partial(plan_orphans, with_offsets=arguments.offsets)
+    plans: Mapping[str, Plan] = {"order": plan_order, "values": plan_values}
+    plan = plans.get(noun) or partial(plan_orphans, with_offsets=arguments.offsets)
     repair = Repair(WorkerConfig.from_file(arguments.worker_config), plan)
     with ProgressLine(sys.stderr) as progress:
         mending = repair.look(progress).mending
@@ -152,7 +158,7 @@ def _repair_members(repair: Repair, mending: Mending) -> dict[str, Any]:
 
 def _repair_lines(noun: str, repair: Repair, mending: Mending) -> list[str]:
     counts = Counter(record.topic for record in mending.records)
-    verb = "written" if noun == "order" else "removed"
+    verb = "removed" if noun == "orphans" else "written"
     lines = [f"group {shown_group(repair.worker.cluster_group_id)}: {plural(len(mending.connectors), 'connector')}"]
     lines += [f"  {named(mending.connectors)}"] if mending.connectors else []
     lines += [f"  {topic}: {plural(count, 'record')} to be {verb}" for topic, count in sorted(counts.items())]
@@ -215,4 +221,5 @@ COMMANDS: Final = [
     ),
     _repairs("order", "give connectors back the tasks that the order of their records took", _ORDER),
     _repairs("orphans", "remove what is left of connectors that are gone", _ORPHANS, _add_orphans),
+    _repairs("values", "write configurations again that workers cannot use", _VALUES),
 ]

@@ -13,16 +13,27 @@ Source: the schemas of ``KafkaConfigBackingStore`` and ``KafkaStatusBackingStore
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from connect_share.errors import ValueFormatError
 from connect_share.model import config as config_records
 from connect_share.model import status as status_records
 from connect_share.model.config_state import RestartRequest, SessionKey, TargetState
-from connect_share.model.connect_json import dumps
-from connect_share.model.keys import ConfigKey, StatusKey, has_control_character, is_integer, shown
-from connect_share.model.records import ConnectorTaskId
+from connect_share.model.connect_json import dumps, loads
+from connect_share.model.keys import (
+    ConfigKey,
+    Key,
+    KeyKind,
+    OffsetKey,
+    StatusKey,
+    has_control_character,
+    is_integer,
+    parse,
+    shown,
+)
+from connect_share.model.offsets import parse_offset_key, validate_offset_map
+from connect_share.model.records import ConnectorTaskId, TopicType
 from connect_share.model.status import ConnectorStatus, State, TaskStatus, TopicStatus
 
 Pair = tuple[bytes, bytes]
@@ -197,3 +208,83 @@ def _require_time(number: Any, what: str) -> None:
 
 def _shown_number(number: Any) -> str:
     return "a negative or larger one" if is_integer(number) else _kind(number)
+
+
+def fault_of(topic_type: TopicType, original: bytes, value: bytes | None) -> str | None:
+    """Return why no store would have written a record that lies in a topic; ``None``: one would, or the key is not Connect's.
+
+    The text names connector and member, never the value. A removal is never wrong, nor is what a worker soon writes anew:
+    requests and session keys.
+    """
+    key = parse(topic_type, original)
+    if key is None or value is None:
+        return None
+    try:
+        content = loads(value)
+        judge = _WRITTEN.get(key.kind)
+        if content is not None and judge is not None:
+            judge(key, content)
+    except ValueFormatError as error:
+        return str(error)
+    return None
+
+
+def _object(value: object, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueFormatError(f"{what} is not an object")
+    return value
+
+
+def _member(value: object, name: str) -> Any:
+    return _object(value, "the value").get(name)
+
+
+def _task(key: Key) -> ConnectorTaskId:
+    subject = key.subject
+    if subject is None or not isinstance(subject.part, int):
+        raise ValueFormatError("the key holds no task number")
+    return ConnectorTaskId(subject.connector, subject.part)
+
+
+def _judge_target_state(key: Key, value: object) -> None:
+    word = _member(value, "state.v2") or _member(value, "state")
+    if word not in [state.value for state in TargetState]:
+        raise ValueFormatError(f"the target state of connector {shown(key.rest)} is none that Connect has")
+
+
+def _judge_status(subject: str | ConnectorTaskId, value: object) -> None:
+    word = _member(value, "state")
+    state = next((state for state in State if state.value == word), None)
+    if state is None:
+        raise ValueFormatError(f"the state of {shown(str(subject))} is none that Connect has")
+    members = state, *(_member(value, name) for name in ("worker_id", "generation", "trace", "version"))
+    status_record(
+        TaskStatus(subject, *members) if isinstance(subject, ConnectorTaskId) else ConnectorStatus(subject, *members)
+    )
+
+
+def _judge_topic(_: Key, value: object) -> None:
+    topic = _object(_member(value, "topic"), "'topic'")
+    members: list[Any] = [topic.get(name) for name in ("name", "connector", "task", "discoverTimestamp")]
+    status_record(TopicStatus(*members))
+
+
+def _judge_offset(key: Key, value: object) -> None:
+    parse_offset_key(key.original)
+    validate_offset_map(value)
+
+
+_WRITTEN: Final[Mapping[KeyKind, Callable[[Key, Any], object]]] = {
+    ConfigKey.CONNECTOR: lambda key, value: connector_config_record(key.rest, _member(value, "properties")),
+    ConfigKey.TASK: lambda key, value: _require_properties(
+        f"the configuration of task {shown(str(_task(key)))}", _member(value, "properties")
+    ),
+    ConfigKey.COMMIT: lambda _, value: _require_count(_member(value, "tasks"), "'tasks' of a commit"),
+    ConfigKey.TARGET_STATE: _judge_target_state,
+    ConfigKey.TASK_COUNT: lambda key, value: task_count_record(key.rest, _member(value, "task-count")),
+    ConfigKey.LOGGER_LEVEL: lambda key, value: logger_level_record(key.rest, _member(value, "level")),
+    StatusKey.CONNECTOR: lambda key, value: _judge_status(key.rest, value),
+    StatusKey.TASK: lambda key, value: _judge_status(_task(key), value),
+    StatusKey.TOPIC: _judge_topic,
+    OffsetKey.OFFSET: _judge_offset,
+}

@@ -153,6 +153,34 @@ def test_order(site: Site, run: Any, tmp_path: Path) -> None:
     assert backup.stat().st_mode & 0o777 == 0o600
 
 
+def test_values(site: Site, run: Any, tmp_path: Path) -> None:
+    """The command that the finding prints is run as it stands, and the finding is gone."""
+    bad = (
+        ("connector-doomed", '{"properties":{"connector.class":"C","tasks.max":1}}'),
+        ("target-state-late", "garbage"),
+    )
+    seals, own = site.worker.seals(CONFIG), records(CONFIG, *bad, group=site.worker.cluster_group_id)
+    write(site, CONFIG, [replace(r, value=seals.seal(r.key or b"", r.value) if seals else r.value) for r in own])
+    others, before = site.of_other(), site.believed()
+    group = site.worker.cluster_group_id or "(plain)"
+    ran = run("check", "values", "--group", group, "--output", "json")
+    assert (ran.code, [each["id"] for each in ran.json["findings"]]) == (1, ["values-config"] * 2)
+    (command,) = {each["command"] for each in ran.json["findings"]}
+    assert run("check", "order", "--group", group, "--output", "json").json["findings"][0]["where"].endswith("late")
+
+    program, *words = command.replace(" -w FILE", "").split()
+    assert program == "connect-share"
+    ran = run(*words, "--yes", "--backup", tmp_path / "before.avro", "--output", "json")
+    assert (ran.code, ran.json["connectors"]) == (0, ["doomed", "late"])
+    after = site.believed()
+    assert after.connector_config("doomed") == {"connector.class": "C", "tasks.max": "1"}
+    assert [after.task_config(each) for each in after.tasks("doomed")] == [{"task.class": "T", "n": "2"}]
+    assert after.target_states() == before.target_states()
+    assert site.of_other() == others
+    assert run("check", "values", "--group", group, "--output", "json").json["findings"] == []
+    assert "nothing to repair" in run(*words, "--yes").out
+
+
 def test_orphans(site: Site, run: Any, tmp_path: Path) -> None:
     """What was removed comes back whole: statuses put back are older than their removal, which must not outdo them."""
 

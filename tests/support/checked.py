@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from connect_share.checks import collisions, order, orphans, secrets
+from connect_share.checks import collisions, order, orphans, secrets, values
 from connect_share.checks.finding import Finding
 from connect_share.checks.sources import GroupRecords, TopicsState, topics_state
 from connect_share.console import Group
@@ -57,6 +57,7 @@ def findings_of(state: TopicsState, members: int | None = None) -> list[Finding]
     """What the checks that need no cluster find."""
     found = list(collisions.find(state))
     for group in state.groups:
+        found += values.find(state.topics, group)
         if CONFIG in state.topics:
             found += [*order.find("config", group), *secrets.find("config", group)]
             found += orphans.find(state.topics, group, members)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.backup.rewrites import Mending, _stays, plan_order, plan_orphans
-from connect_share.checks import collisions, order, orphans, secrets, sizes
+from connect_share.backup.rewrites import Mending, _stays, plan_order, plan_orphans, plan_values
+from connect_share.checks import collisions, order, orphans, secrets, sizes, values
 from connect_share.checks.finding import MOST_FINDINGS, Finding, Severity
 from connect_share.checks.order import Order
 from connect_share.checks.orphans import is_lost, orphans_of
@@ -90,6 +90,60 @@ def test_order(pairs: list[tuple[str, str | None]], expected: list[str], group: 
     assert [kind for kind, _ in found] == expected
     lost_now = ("order-tasks-dropped", "order-tasks-missing")
     assert all((severity is Severity.ERROR) == (kind in lost_now) for kind, severity in found)
+
+
+@pytest.mark.parametrize(
+    ("topic_type", "key", "value", "found", "has_command"),
+    [
+        (CONFIG, "connector-a", '{"properties":{"tasks.max":1}}', "'tasks.max' has to be str", True),
+        (CONFIG, "connector-a", '{"properties":', "not JSON", True),
+        (CONFIG, "connector-a", '{"propertied":{}}', "has to be a map", True),
+        (CONFIG, "task-a-1", '{"properties":{"n":["secret"]}}', "task 'a-1': property 'n' has to be str", True),
+        (CONFIG, "task-a", TASK % 0, "no task number", True),
+        (CONFIG, "target-state-a", '{"state":"HALTED"}', "target state of connector 'a'", True),
+        (CONFIG, "commit-a", '{"tasks":-2}', "'tasks' of a commit", False),
+        (CONFIG, "tasks-fencing-a", '{"task-count":"2"}', "the task count of connector 'a'", False),
+        (CONFIG, "logger-cluster-x", '{"level":7}', "the level of logger 'x'", False),
+        (STATUS, "status-connector-a", '{"state":"WALKING"}', "the state of 'a'", False),
+        (STATUS, "status-task-a-0", '{"state":"RUNNING","worker_id":"w","generation":"1"}', "'generation'", False),
+        (STATUS, "status-topic-t:connector-a", '{"topic":[]}', "'topic' is not an object", False),
+        (OFFSET, '["a",{"p":1}]', '{"o":{"secret":1}}', "1 source offset: field 'o'", False),
+        (OFFSET, '["a"]', '{"o":1}', "1 source offset: the key has 1 elements", False),
+    ],
+)
+def test_values_that_no_store_would_have_written(
+    topic_type: TopicType, key: str, value: str, found: str, has_command: bool
+) -> None:
+    topics: Topics = {CONFIG: records(CONFIG, *HEALTHY, group="g"), STATUS: [], OFFSET: []}
+    sound, at = state_of(topics).groups[0], len(topics[topic_type])
+    assert list(values.find(TOPICS, sound)) == []
+    last = records(topic_type, ("connector-b", CONNECTOR), (key, value), group="g")[-1]
+    topics[topic_type].append(replace(last, offset=at))
+    (finding,) = values.find(TOPICS, state_of(topics).groups[0])
+    assert found in finding.what
+    assert "secret" not in repr(finding)
+    assert (finding.command is not None) == has_command
+    # The next good one of its key, or its removal, ends it.
+    topics[topic_type].append(replace(last, offset=at + 1, value=None))
+    assert list(values.find(TOPICS, state_of(topics).groups[0])) == []
+
+
+@pytest.mark.parametrize("bad", ['{"properties":{"connector.class":"C","n":7,"f":true,"none":null}}', "garbage"])
+def test_a_bad_configuration_is_written_again_with_its_tasks_behind_it(bad: str) -> None:
+    topics: Topics = {CONFIG: records(CONFIG, *HEALTHY, ("connector-a", bad), group="g")}
+    before = state_of(topics).groups[0]
+    assert only(state_of(topics)) == []  # nothing that repair order could mend
+    mending = plan_values(before, TOPICS)
+    after = state_of(with_records(topics, mending.records)).groups[0]
+    config = (
+        {"connector.class": "C"} if bad == "garbage" else {"connector.class": "C", "n": "7", "f": "true", "none": None}
+    )
+    assert after.config.connector_config("a") == config
+    assert [after.config.task_config(each) for each in after.config.tasks("a")] == [
+        {"task.class": "T", "n": "0"},
+        {"task.class": "T", "n": "1"},
+    ]
+    assert only(state_of(with_records(topics, mending.records))) == []
 
 
 def test_findings_about_made_up_connectors_are_bounded() -> None:
@@ -323,6 +377,7 @@ def with_records(topics: Topics, written: Sequence[Record]) -> Topics:
 PLANS: Mapping[str, Callable[[GroupState, Mapping[TopicType, str]], Mending]] = {
     "order": plan_order,
     "orphans": partial(plan_orphans, with_offsets=True),
+    "values": plan_values,
 }
 
 
@@ -348,7 +403,7 @@ def test_a_repair_mends_all_it_is_for_and_changes_nothing_else(
     mended = half if again is None else with_records(half, PLANS[repair](again, TOPICS).records)
     after = of_group(mended, group)
     if after is None:  # leftovers were all that it had
-        assert repair == "orphans"
+        assert repair != "order"
         return
     assert PLANS[repair](after, TOPICS).records == ()
     assert _stays(before, mending) == _stays(after, mending)
@@ -360,6 +415,9 @@ def test_a_repair_mends_all_it_is_for_and_changes_nothing_else(
         assert (order.dropped, order.doomed) == ([], [])
         lately = after.kept.history.compacted()
         assert all(lately.tasks(name) for name in mending.connectors)
+    elif repair == "values":
+        assert not [each for each in values.find(TOPICS, after) if each.command]
+        assert before.config.connectors() == after.config.connectors()
     else:
         orphans = orphans_of(after, TOPICS)
         assert [orphans.keys(each) for each in (CONFIG, STATUS, OFFSET)] == [[], [], []]
