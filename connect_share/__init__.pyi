@@ -38,6 +38,7 @@ from connect_share.errors import ValueFormatError as ValueFormatError
 from connect_share.errors import WorkerPluginError as WorkerPluginError
 from connect_share.errors import WriteError as WriteError
 from connect_share.kafka.descriptions import GroupMember as GroupMember
+from connect_share.log.memory_kafka import MemoryKafka as MemoryKafka
 from connect_share.log.memory_log import MemoryTopic as MemoryTopic
 from connect_share.model.config_state import ClusterConfigState as ClusterConfigState
 from connect_share.model.config_state import RestartRequest as RestartRequest
@@ -68,7 +69,14 @@ from connect_share.storage import ConnectStorage as ConnectStorage
 from connect_share.storage import SharedTopics as SharedTopics
 from connect_share.storage import StorageStartup as StorageStartup
 from connect_share.storage import StoreStartup as StoreStartup
+from connect_share.storage.async_storage import AsyncConfigStore as AsyncConfigStore
 from connect_share.storage.async_storage import AsyncConnectStorage as AsyncConnectStorage
+from connect_share.storage.async_storage import AsyncOffsetReader as AsyncOffsetReader
+from connect_share.storage.async_storage import AsyncOffsetStore as AsyncOffsetStore
+from connect_share.storage.async_storage import AsyncOffsetWriter as AsyncOffsetWriter
+from connect_share.storage.async_storage import AsyncStatusStore as AsyncStatusStore
+from connect_share.storage.memory import AsyncMemoryConnectStorage as AsyncMemoryConnectStorage
+from connect_share.storage.memory import MemoryConnectStorage as MemoryConnectStorage
 from connect_share.stores.alter_offsets import alter_offsets as alter_offsets
 from connect_share.stores.alter_offsets import reset_offsets as reset_offsets
 from connect_share.stores.config import ConfigBackingStore as ConfigBackingStore

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from typing import TypeVar
 
 from connect_share.errors import NotStartedError, StoreClosedError, UsageError
@@ -32,26 +33,38 @@ class MemoryTopic:
     True
     """
 
-    def __init__(self, name: str = "memory") -> None:
+    def __init__(
+        self,
+        name: str = "memory",
+        *,
+        clock: Callable[[], float] = time.time,
+        lock: AbstractContextManager[object] | None = None,
+    ) -> None:
         self.name = name
-        self._lock = threading.RLock()
+        self._clock = clock
+        self._lock = lock or threading.RLock()
         self._records: dict[bytes, Record] = {}
         self._end = 0
         self._logs: list[MemoryLog] = []
         self._undelivered: deque[Record] = deque()
         self._deliverer: threading.Thread | None = None
 
-    def append(self, key: bytes, value: bytes | None) -> RecordMetadata:
+    def records(self) -> list[Record]:
+        """Return the records that are there."""
+        with self._lock:
+            return list(self._records.values())
+
+    def append(self, key: bytes, value: bytes | None) -> Record:
         """Write a record, and hand it to all who follow; from a listener, behind the record that it was called for."""
         with self._lock:
-            record = Record(self.name, 0, self._end, int(time.time() * 1000), key, value)
+            record = Record(self.name, 0, self._end, int(self._clock() * 1000), key, value)
             self._end += 1
             self._records.pop(key, None)  # the order is that of offsets
             self._records[key] = record
             self._undelivered.append(record)
             if self._deliverer is None:
                 self._deliver()
-        return RecordMetadata(self.name, 0, record.offset)
+        return record
 
     def _deliver(self) -> None:
         self._deliverer = threading.current_thread()
@@ -133,7 +146,8 @@ class MemoryLog:
         """Write one record; it is acknowledged and applied when this returns."""
         self._check_running()
         written: Future[RecordMetadata] = Future()
-        written.set_result(self._topic.append(key, value))
+        record = self._topic.append(key, value)
+        written.set_result(RecordMetadata(record.topic, 0, record.offset))
         return written
 
     def flush(self, timeout_s: float) -> None:  # noqa: ARG002 - nothing is under way

@@ -13,13 +13,16 @@ from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, Self, T
 from connect_share.errors import ConnectShareError, NotStartedError
 from connect_share.log.protocol import STOP_TIMEOUT_S, Steps, Wait, steps_of
 from connect_share.log.tail import OnFailed
+from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import ConnectorTaskId
 from connect_share.model.status import ConnectorStatus, TaskStatus
+from connect_share.storage.checkpoint import SAVE_EVERY_S
 from connect_share.storage.config_events import ConfigEvents, FanOut
 from connect_share.storage.connect_storage import ConnectStorage
 from connect_share.storage.live_members import AllowLiveMembers
 from connect_share.storage.start import StorageStartup
-from connect_share.stores.alter_offsets import OffsetPair
+from connect_share.stores.alter_offsets import OffsetPair, StoredOffset
+from connect_share.stores.base import KafkaTopicBasedBackingStore
 from connect_share.stores.config import ConfigUpdateListener, KafkaConfigBackingStore, check_listener
 from connect_share.stores.offsets import (
     FLUSH_TIMEOUT_S,
@@ -29,7 +32,7 @@ from connect_share.stores.offsets import (
 )
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.stores.task_offset_writer import TaskOffsetWriter
-from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config import WorkerConfig, WorkerConfigTransformer
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -164,7 +167,28 @@ def _performed(
     return performed
 
 
-class AsyncConfigStore(_Asynchronous[KafkaConfigBackingStore]):
+B_co = TypeVar("B_co", bound=KafkaTopicBasedBackingStore, covariant=True)
+
+
+class _AsyncStore(_Asynchronous[B_co]):
+    """What the three stores have in common."""
+
+    @property
+    def topic(self) -> str:
+        """Name of the topic."""
+        return self._sync.topic
+
+    @property
+    def cluster_group_id(self) -> ClusterGroupId | None:
+        """Group whose keys are read and written, ``None`` for plain keys."""
+        return self._sync.cluster_group_id
+
+    positions = _same(KafkaTopicBasedBackingStore.positions)
+    skipped = _same(KafkaTopicBasedBackingStore.skipped)
+    refresh = _read(KafkaTopicBasedBackingStore.refresh)
+
+
+class AsyncConfigStore(_AsyncStore[KafkaConfigBackingStore]):
     """The config store: methods as of ``KafkaConfigBackingStore``, writes awaitable."""
 
     def __init__(self, store: KafkaConfigBackingStore, driver: Driver, listeners: FanOut) -> None:
@@ -181,9 +205,13 @@ class AsyncConfigStore(_Asynchronous[KafkaConfigBackingStore]):
         """Return the changes from now on, for ``async for``; several may listen."""
         return self._listeners.listen()
 
+    @property
+    def listener_failures(self) -> int:
+        """How often a listener raised."""
+        return self._sync.listener_failures
+
     snapshot = _same(KafkaConfigBackingStore.snapshot)
     contains = _same(KafkaConfigBackingStore.contains)
-    refresh = _read(KafkaConfigBackingStore.refresh)
     put_connector_config = _performed(KafkaConfigBackingStore.put_connector_config)
     remove_connector_config = _performed(KafkaConfigBackingStore.remove_connector_config)
     put_task_configs = _performed(KafkaConfigBackingStore.put_task_configs)
@@ -196,7 +224,7 @@ class AsyncConfigStore(_Asynchronous[KafkaConfigBackingStore]):
     claim_write_privileges = _performed(KafkaConfigBackingStore.claim_write_privileges)
 
 
-class AsyncStatusStore(_Asynchronous[KafkaStatusBackingStore]):
+class AsyncStatusStore(_AsyncStore[KafkaStatusBackingStore]):
     """The status store: methods as of ``KafkaStatusBackingStore``. A put waits for nothing there, and for nothing here."""
 
     @overload
@@ -217,11 +245,10 @@ class AsyncStatusStore(_Asynchronous[KafkaStatusBackingStore]):
     get_all_topics = _same(KafkaStatusBackingStore.get_all_topics)
     connectors = _same(KafkaStatusBackingStore.connectors)
     snapshot = _same(KafkaStatusBackingStore.snapshot)
-    refresh = _read(KafkaStatusBackingStore.refresh)
     flush = _read(KafkaStatusBackingStore.flush)
 
 
-class AsyncOffsetStore(_Asynchronous[KafkaOffsetBackingStore]):
+class AsyncOffsetStore(_AsyncStore[KafkaOffsetBackingStore]):
     """The offset store: methods as of ``KafkaOffsetBackingStore``, reads and writes awaitable."""
 
     async def get(self, keys: Collection[bytes]) -> dict[bytes, bytes | None]:
@@ -234,7 +261,6 @@ class AsyncOffsetStore(_Asynchronous[KafkaOffsetBackingStore]):
 
     connector_partitions = _same(KafkaOffsetBackingStore.connector_partitions)
     snapshot = _same(KafkaOffsetBackingStore.snapshot)
-    refresh = _read(KafkaOffsetBackingStore.refresh)
 
 
 class AsyncOffsetReader(_Asynchronous[OffsetStorageReader]):
@@ -304,19 +330,32 @@ class AsyncConnectStorage:
         allow_empty: bool = False,
         allow_live_members: AllowLiveMembers = False,
         update_listener: ConfigUpdateListener | None = None,
+        config_transformer: WorkerConfigTransformer | None = None,
         on_failed: OnFailed | None = None,
         checkpoint: Path | str | None = None,
+        checkpoint_every_s: float = SAVE_EVERY_S,
     ) -> None:
-        self._listeners = FanOut(update_listener)
-        self._on_failed = on_failed
-        self._storage = ConnectStorage(
+        make = partial(
+            ConnectStorage,
             worker_config,
             allow_empty=allow_empty,
             allow_live_members=allow_live_members,
-            update_listener=self._listeners,
-            on_failed=self._fail,
+            config_transformer=config_transformer,
             checkpoint=checkpoint,
+            checkpoint_every_s=checkpoint_every_s,
         )
+        self._stand_on(make, update_listener, on_failed)
+
+    def _stand_on(
+        self,
+        make: Callable[..., ConnectStorage],
+        update_listener: ConfigUpdateListener | None,
+        on_failed: OnFailed | None,
+    ) -> None:
+        """Stand before a storage, which is made here so that it tells this one of changes and failures."""
+        self._listeners = FanOut(update_listener)
+        self._on_failed = on_failed
+        self._storage = make(update_listener=self._listeners, on_failed=self._fail)
         self._driver: Driver | None = None
 
     def _fail(self, error: ConnectShareError) -> None:
@@ -358,6 +397,8 @@ class AsyncConnectStorage:
                 driver.close()
                 self._listeners.end_all()
 
+    close = stop
+
     @property
     def failed(self) -> BaseException | None:
         """What ended the log of a store; ``None`` while all is well."""
@@ -367,6 +408,15 @@ class AsyncConnectStorage:
     def startup(self) -> StorageStartup:
         """What the start took."""
         return self._storage.startup
+
+    @property
+    def cluster_group_id(self) -> ClusterGroupId | None:
+        """The group whose records are read and written; ``None`` without sharing."""
+        return self._storage.cluster_group_id
+
+    async def save_checkpoint(self) -> None:
+        """Write the checkpoint now; as of ``ConnectStorage``."""
+        await self._running.read(self._storage.save_checkpoint)
 
     @property
     def config(self) -> AsyncConfigStore:
@@ -412,6 +462,10 @@ class AsyncConnectStorage:
     async def fence_zombie_source_tasks(self, connector: str) -> None:
         """End the producers of tasks that ran before; as of ``ConnectStorage``."""
         await self._running.call(self._storage.fence_zombie_source_tasks, connector)
+
+    async def stored_offsets(self, connector: str) -> list[StoredOffset]:
+        """Return a connector's source partitions and value bytes; as of ``ConnectStorage``."""
+        return await self._running.read(self._storage.stored_offsets, connector)
 
     async def alter_offsets(self, connector: str, offsets: Iterable[OffsetPair], *, force: bool = False) -> int:
         """Set offsets of a connector that is stopped; return how many records were written."""

@@ -28,6 +28,7 @@ from connect_share.kafka.facts import TopicFacts, gather_facts, read_facts, read
 from connect_share.kafka.lost import lost_topic
 from connect_share.log.first_read import OffsetsMissing, SharedReader, StartContext
 from connect_share.log.kafka_based_log import KafkaBasedLog
+from connect_share.log.memory_kafka import MemoryKafka
 from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, KeyWatch, RecordFeed, RecordSink
 from connect_share.log.tail import OnFailed, OwnerProcess
 from connect_share.log.threads import BackgroundThread
@@ -264,13 +265,14 @@ class Stores:
         cls,
         log_of: Callable[[TopicType, RecordSink], CompactedLog],
         options: StorageOptions,
-        admin: Admin,
-        write_guard: WriteGuard,
+        admin: Admin | None,
+        write_guard: WriteGuard | None,
+        kafka: MemoryKafka | None = None,
     ) -> Self:
         """Make the stores over logs, which are made when the stores start."""
 
         def common(topic_type: TopicType) -> StoreOptions:
-            return {"log": partial(log_of, topic_type), "admin": admin, "write_guard": write_guard}
+            return {"log": partial(log_of, topic_type), "admin": admin, "write_guard": write_guard, "kafka": kafka}
 
         config = KafkaConfigBackingStore(
             options.worker,
@@ -305,11 +307,12 @@ class RunningStorage:
         stores: Stores,
         worker: WorkerConfig,
         *,
-        write_guard: WriteGuard,
+        write_guard: WriteGuard | None,
         life: StorageLife,
         stack: ExitStack,
         startup: StorageStartup,
         checkpoint_writer: CheckpointWriter | None = None,
+        kafka: MemoryKafka | None = None,
     ) -> Self:
         """Make what source connectors need beside the stores; ``stack`` closes it."""
         connector_offsets = ConnectorOffsetStores(
@@ -318,6 +321,7 @@ class RunningStorage:
             offsets=stores.offsets,
             write_guard=write_guard,
             left_s=life.left_s,
+            kafka=kafka,
         )
         source_tasks = SourceTasks(connector_offsets)
         stack.callback(connector_offsets.close)

@@ -21,6 +21,7 @@ from connect_share.kafka.client import Deadline
 from connect_share.kafka.create import topic_spec
 from connect_share.log.first_read import StartContext
 from connect_share.log.kafka_based_log import KafkaBasedLog
+from connect_share.log.memory_kafka import MemoryKafka
 from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, KeyWatch, RecordFeed, RecordMetadata, RecordSink
 from connect_share.log.tail import OnFailed
 from connect_share.log.threads import SafeFuture
@@ -173,11 +174,13 @@ class StoreOptions(TypedDict, total=False):
         log: makes the log around the store's sink; by default a ``KafkaBasedLog`` on the topic.
         admin: shared with others and left open; by default one of the store's own.
         write_guard: called before anything is written; what it raises is raised by the write.
+        kafka: where producers with transactions come from, if not from the client library.
     """
 
     log: LogFactory | None
     admin: Admin | None
     write_guard: WriteGuard | None
+    kafka: MemoryKafka | None
 
 
 class Fold(Protocol):

@@ -23,6 +23,7 @@ from connect_share.errors import (
     UsageError,
     WriteError,
 )
+from connect_share.kafka import client
 from connect_share.kafka.client import Deadline
 from connect_share.log.protocol import STOP_TIMEOUT_S, Call, RecordMetadata, Steps, Wait, operation, run_blocking
 from connect_share.model import writable as wire
@@ -257,6 +258,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
                 client_id=worker_config.client_id("configs-leader"),
                 transactional_id=worker_config.transactional_id,
                 topic=self.topic,
+                producers=options.get("kafka") or client,
             )
 
     def restore(self, saved: Any) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from connect_share.errors import (
@@ -28,6 +29,8 @@ from connect_share.errors import (
     WriteError,
     safe_text,
 )
+from connect_share.log.memory_kafka import MemoryKafka
+from connect_share.log.memory_log import MemoryLog
 from connect_share.log.threads import BackgroundThread
 from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.keys import ClusterGroupId, shown
@@ -525,14 +528,15 @@ class ConnectorOffsetStores:
     writer uses it any more: tasks that are being stopped flush their last offsets after the configuration has changed.
 
     ``config`` says whether a connector has a topic of its own, ``offsets`` is the worker's store; :meth:`close` stops what is
-    started here, in the ``left_s`` seconds that are left.
+    started here, in the ``left_s`` seconds that are left. ``kafka`` is where the topics are, if not on brokers.
     """
 
     worker_config: WorkerConfig
     config: KafkaConfigBackingStore
     offsets: KafkaOffsetBackingStore
-    write_guard: WriteGuard
+    write_guard: WriteGuard | None
     left_s: Callable[[], float]
+    kafka: MemoryKafka | None = None
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -591,7 +595,8 @@ class ConnectorOffsetStores:
         """Make and start a store, without the lock: an open transaction may hold it up for a quarter of an hour."""
         own = own_offsets_worker_config(self.worker_config, connector, connector_config)
         assert own is not None  # noqa: S101 - the caller has checked
-        primary = KafkaOffsetBackingStore(own, write_guard=self.write_guard)
+        log = None if self.kafka is None else partial(MemoryLog, self.kafka.topic(own.offset_storage_topic))
+        primary = KafkaOffsetBackingStore(own, write_guard=self.write_guard, log=log)
         store = ConnectorOffsetBackingStore(primary, None if own.is_the_workers else self.offsets)
         with self._lock:
             if self._closed:

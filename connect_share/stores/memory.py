@@ -16,7 +16,8 @@ _TOPICS: Final = {f"{kind}.storage.topic": f"memory-{kind}s" for kind in ("confi
 
 
 @lru_cache
-def _worker(cluster_group_id: str | None) -> WorkerConfig:
+def memory_worker(cluster_group_id: str | None = None) -> WorkerConfig:
+    """Return the worker file on which stores in memory stand."""
     group = {"group.id": "memory"}
     if cluster_group_id is not None:
         group = {"group.id": ClusterGroupId(cluster_group_id), SHARING_PROPERTY: "enabled"}
@@ -51,7 +52,7 @@ class MemoryConfigBackingStore(KafkaConfigBackingStore):
         config_transformer: WorkerConfigTransformer | None = None,
     ) -> None:
         super().__init__(
-            _worker(cluster_group_id),
+            memory_worker(cluster_group_id),
             update_listener=update_listener,
             config_transformer=config_transformer,
             log=partial(MemoryLog, topic or MemoryTopic("memory-configs")),
@@ -73,7 +74,7 @@ class MemoryStatusBackingStore(KafkaStatusBackingStore):
 
     def __init__(self, topic: MemoryTopic | None = None, *, cluster_group_id: str | None = None) -> None:
         log = partial(MemoryLog, topic or MemoryTopic("memory-statuses"))
-        super().__init__(_worker(cluster_group_id), log=log)
+        super().__init__(memory_worker(cluster_group_id), log=log)
 
 
 class MemoryOffsetBackingStore(KafkaOffsetBackingStore):
@@ -92,4 +93,4 @@ class MemoryOffsetBackingStore(KafkaOffsetBackingStore):
 
     def __init__(self, topic: MemoryTopic | None = None, *, cluster_group_id: str | None = None) -> None:
         log = partial(MemoryLog, topic or MemoryTopic("memory-offsets"))
-        super().__init__(_worker(cluster_group_id), log=log)
+        super().__init__(memory_worker(cluster_group_id), log=log)

@@ -8,13 +8,14 @@ from contextlib import ExitStack
 from typing import Any
 
 from connect_share.errors import StoreClosedError, StoreError, TaskCountError, UsageError, ValueFormatError
+from connect_share.kafka import client
 from connect_share.model.config_state import MOST_TASKS, ClusterConfigState
 from connect_share.model.keys import is_integer, shown
 from connect_share.model.records import ConnectorTaskId
 from connect_share.stores.base import FENCE_GUARD_S
 from connect_share.stores.connector_offsets import OWN_TOPIC_PROPERTY, ConnectorOffsetStores, own_offsets_worker_config
 from connect_share.stores.task_offset_writer import TaskOffsetWriter
-from connect_share.stores.transactional_writer import TransactionalWriter, fence_all
+from connect_share.stores.transactional_writer import Producers, TransactionalWriter, fence_all
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.override_policy import client_overrides
 
@@ -29,6 +30,7 @@ class SourceTasks:
     """
 
     def __init__(self, connector_offsets: ConnectorOffsetStores) -> None:
+        self._producers: Producers = connector_offsets.kafka or client
         self._worker_config = connector_offsets.worker_config
         self._config = connector_offsets.config
         self._connector_offsets = connector_offsets
@@ -55,6 +57,7 @@ class SourceTasks:
             transactional_id=self._transactional_id(first),
             topic=worker.offset_storage_topic,
             fences=[self._transactional_id(task) for task in others],
+            producers=self._producers,
         )
 
     def offset_writer(self, connector: str, task: int) -> TaskOffsetWriter:
@@ -82,6 +85,7 @@ class SourceTasks:
             client_id=worker.client_id(f"connector-producer-{task_id}"),
             transactional_id=self._transactional_id(task_id),
             is_current=is_current,
+            producers=self._producers,
         )
         with self._lock:
             self._writers.add(writer)
@@ -99,11 +103,13 @@ class SourceTasks:
                 "find out who wrote that number"
             )
         worker = self._clients(connector, self._config.snapshot())
-        self._connector_offsets.write_guard(FENCE_GUARD_S, at_once=True)
+        if self._connector_offsets.write_guard is not None:
+            self._connector_offsets.write_guard(FENCE_GUARD_S, at_once=True)
         fence_all(
             worker.producer_settings(),
             [self._transactional_id(ConnectorTaskId(connector, task)) for task in range(count)],
             client_id=worker.client_id(f"connector-worker-adminclient-{connector}"),
+            producers=self._producers,
         )
 
     def fence_zombies(self, connector: str) -> None:

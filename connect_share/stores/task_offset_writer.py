@@ -21,7 +21,7 @@ from connect_share.log.protocol import RecordMetadata
 from connect_share.model.keys import is_integer, shown
 from connect_share.model.records import ConnectorTaskId
 from connect_share.stores.offsets import OffsetBackingStore, identity_of, serialised_offset
-from connect_share.stores.transactional_writer import ABORT_TIMEOUT_S, Outgoing, TransactionalWriter
+from connect_share.stores.transactional_writer import ABORT_TIMEOUT_S, Outgoing, Producers, TransactionalWriter
 from connect_share.worker_config import ClientSettings
 from connect_share.worker_config.worker import is_topic_name
 
@@ -68,6 +68,7 @@ class TaskOffsetWriter:
         client_id: str,
         transactional_id: str,
         is_current: Callable[[], bool],
+        producers: Producers = client,
     ) -> None:
         self._store = store
         self._task = task
@@ -76,7 +77,7 @@ class TaskOffsetWriter:
         self._is_current = is_current
         self._offsets: dict[object, tuple[bytes, bytes | None]] = {}
         self._producer = _TaskProducer(
-            settings, client_id=client_id, transactional_id=transactional_id, topic=store.topic
+            settings, client_id=client_id, transactional_id=transactional_id, topic=store.topic, producers=producers
         )
 
     @property

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from connect_share.errors import BrokerError, BrokerTimeoutError, PrivilegedWriteError, StoreError, WriteError
 from connect_share.kafka import client
@@ -34,6 +34,18 @@ _QUEUE_FULL_S: Final = 0.1
 _FENCED_AT_ONCE: Final = 8
 
 
+class Producers(Protocol):
+    """Makes producers, and fences them: the module ``kafka.client``, or a ``MemoryKafka``."""
+
+    def producer(
+        self, settings: ClientSettings, *, client_id: str, overrides: Mapping[str, str] | None = None
+    ) -> client.Producer:
+        """Make a producer."""
+
+    def fence(self, settings: ClientSettings, transactional_id: str, *, client_id: str, timeout_s: float = ...) -> None:
+        """Take a transactional id over."""
+
+
 class TransactionalWriter:
     """Writes records to one topic, each call in a transaction of its own.
 
@@ -46,6 +58,7 @@ class TransactionalWriter:
         transactional_id: who is fenced by whom.
         topic: where records go.
         fences: further transactional ids whose producers may write no more once this is claimed.
+        producers: where producers come from.
 
     Source: the leader's part of ``KafkaConfigBackingStore`` (``claimWritePrivileges``, ``sendPrivileged``).
     """
@@ -58,12 +71,14 @@ class TransactionalWriter:
         transactional_id: str,
         topic: str,
         fences: Sequence[str] = (),
+        producers: Producers = client,
     ) -> None:
         self._settings = settings
         self._client_id = client_id
         self._transactional_id = transactional_id
         self._topic = topic
         self._fences = fences
+        self._producers = producers
         self._lock = threading.RLock()  # which only its owner can release
         self._producer: client.Producer | None = None
         self._given_up = False
@@ -88,9 +103,9 @@ class TransactionalWriter:
             if self._producer is not None:
                 return
             self._given_up = False
-            fence_all(self._settings, self._fences, client_id=self._client_id)
+            fence_all(self._settings, self._fences, client_id=self._client_id, producers=self._producers)
             timeout_ms = self._settings.properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
-            self._producer = client.producer(
+            self._producer = self._producers.producer(
                 self._settings,
                 client_id=self._client_id,
                 overrides={
@@ -227,7 +242,9 @@ class TransactionalWriter:
         return None
 
 
-def fence_all(settings: ClientSettings, transactional_ids: Sequence[str], *, client_id: str) -> None:
+def fence_all(
+    settings: ClientSettings, transactional_ids: Sequence[str], *, client_id: str, producers: Producers = client
+) -> None:
     """Fence the producers with these transactional ids: they can write no more, and what they have open is aborted.
 
     Raises:
@@ -238,7 +255,7 @@ def fence_all(settings: ClientSettings, transactional_ids: Sequence[str], *, cli
     def fence(transactional_id: str) -> None:
         if deadline.is_within():
             raise BrokerTimeoutError(f"no time was left for {transactional_id}", retriable=True)
-        client.fence(settings, transactional_id, client_id=client_id, timeout_s=deadline.remaining_s())
+        producers.fence(settings, transactional_id, client_id=client_id, timeout_s=deadline.remaining_s())
 
     try:
         with ThreadPoolExecutor(_FENCED_AT_ONCE, thread_name_prefix="fence") as pool:

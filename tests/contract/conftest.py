@@ -14,15 +14,20 @@ import pytest
 
 from connect_share import (
     AsyncConnectStorage,
+    AsyncMemoryConnectStorage,
     ConfigBackingStore,
     ConfigUpdateListener,
+    ConnectStorage,
     KafkaConfigBackingStore,
     KafkaOffsetBackingStore,
     KafkaStatusBackingStore,
     MemoryConfigBackingStore,
+    MemoryConnectStorage,
+    MemoryKafka,
     MemoryOffsetBackingStore,
     MemoryStatusBackingStore,
     MemoryTopic,
+    NotStartedError,
     OffsetBackingStore,
     SharedTopics,
     StatusBackingStore,
@@ -30,13 +35,23 @@ from connect_share import (
 )
 from connect_share.storage.shared import GroupStorage
 from connect_share.storage.start import Stores as StoresOfGroup
+from tests.broker.stores.conftest import shared  # noqa: F401
 from tests.support.kafka import TestBroker
 from tests.support.sealed import key_text
 from tests.support.worker_files import properties_of
 
 T = TypeVar("T")
 
-KINDS: Final = ("memory", "memory shared", "kafka", "kafka shared", "kafka sealed", "many groups")
+KINDS: Final = (
+    "memory",
+    "memory shared",
+    "memory storage",
+    "memory storage sealed",
+    "kafka",
+    "kafka shared",
+    "kafka sealed",
+    "many groups",
+)
 """The kinds that have an offset store of their own."""
 
 
@@ -76,9 +91,38 @@ def shared_worker(servers: str, name: str, kind: str) -> WorkerConfig:
     properties = properties_of(servers, f"{name}-group", f"{name}-", **more)
     if kind != "kafka":
         properties["connect.management.topic.sharing.support"] = "enabled"
-    if kind == "kafka sealed":
+    if kind.endswith("sealed"):
         properties["connect.management.topic.sharing.encryption.keys"] = key_text(1)
     return WorkerConfig.from_properties(properties)
+
+
+class StoreOfStorage:
+    """One of the stores of a storage, which starts and stops with it."""
+
+    def __init__(self, storage: ConnectStorage, name: str) -> None:
+        self._storage, self._name = storage, name
+        self._store: Any = None
+
+    def start(self) -> None:
+        self._store = getattr(self._storage.start(), self._name)
+
+    def stop(self) -> None:
+        self._storage.stop()
+
+    def __getattr__(self, method: str) -> Any:
+        if self._store is None:
+            raise NotStartedError(method)
+        return getattr(self._store, method)
+
+
+def of_memory_storages(name: str, kind: str, stack: ExitStack) -> Stores:
+    """Stores of storages in memory, each of which is another worker."""
+    kafka, worker = MemoryKafka(), shared_worker("memory:0", name, kind)
+
+    def store(name: str, listener: ConfigUpdateListener | None = None) -> Any:
+        return StoreOfStorage(MemoryConnectStorage(worker, kafka=kafka, update_listener=listener), name)
+
+    return Stores(*(kept(stack, partial(store, name)) for name in ("config", "status", "offsets")))
 
 
 def on_kafka(servers: str, name: str, kind: str, stack: ExitStack) -> Stores:
@@ -136,7 +180,7 @@ class Blocking:
         return call
 
 
-def on_asyncio(servers: str, name: str, stack: ExitStack) -> Stores:
+def on_asyncio(made: Callable[..., AsyncConnectStorage], servers: str, name: str, stack: ExitStack) -> Stores:
     worker = shared_worker(servers, name, "async")
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
@@ -146,7 +190,7 @@ def on_asyncio(servers: str, name: str, stack: ExitStack) -> Stores:
     stack.callback(loop.call_soon_threadsafe, loop.stop)
 
     def store(name: str, listener: ConfigUpdateListener | None = None) -> Any:
-        storage = AsyncConnectStorage(worker, update_listener=listener)
+        storage = made(worker, update_listener=listener)
         blocking = Blocking(storage, name, loop)
         stack.callback(blocking.stop)
         return blocking
@@ -154,17 +198,22 @@ def on_asyncio(servers: str, name: str, stack: ExitStack) -> Stores:
     return Stores(partial(store, "config"), partial(store, "status"), partial(store, "offsets"))
 
 
-@pytest.fixture(params=[*KINDS, "async"])
+@pytest.fixture(params=[*KINDS, "async memory", "async"])
 def stores(request: pytest.FixtureRequest, unique: str) -> Iterator[Stores]:
     """Stores of one kind over topics of this test alone."""
     kind: str = request.param
     with ExitStack() as stack:
-        if kind.startswith("memory"):
+        if kind.startswith("memory storage"):
+            yield of_memory_storages(unique, kind, stack)
+        elif kind == "async memory":
+            made = partial(AsyncMemoryConnectStorage, kafka=MemoryKafka())
+            yield on_asyncio(made, "memory:0", unique, stack)
+        elif kind.startswith("memory"):
             yield in_memory("group.a" if kind == "memory shared" else None, stack)
         elif kind == "many groups":
             yield of_many_groups(request.getfixturevalue("broker").bootstrap_servers, unique, stack)
         elif kind == "async":
-            yield on_asyncio(request.getfixturevalue("broker").bootstrap_servers, unique, stack)
+            yield on_asyncio(AsyncConnectStorage, request.getfixturevalue("broker").bootstrap_servers, unique, stack)
         else:
             broker: TestBroker = request.getfixturevalue("broker")
             yield on_kafka(broker.bootstrap_servers, unique, kind, stack)

@@ -1,0 +1,176 @@
+"""A Kafka in the memory of this process, for unit tests without a broker: topics, and producers with transactions."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from connect_share.kafka.client import KafkaError, KafkaException
+from connect_share.log.memory_log import MemoryTopic
+from connect_share.model.records import Record
+from connect_share.worker_config import ClientSettings
+
+_TRANSACTION_TIMEOUT_MS: Final = "60000"
+
+
+class MemoryKafka:
+    """Topics and producers in memory. Storages that are given the same one see each other, as workers on one cluster do.
+
+    Transactions are as Kafka's: whoever claims a transactional id fences its producer of before, whose open transaction is
+    dropped; one that is open for longer than ``transaction.timeout.ms`` is dropped, too. Records of a transaction are there
+    from its commit on; nobody waits for one that is open. Topics have one partition, and are made when they are used first.
+
+    Args:
+        clock: seconds since the epoch: the times of records, and how long transactions are open.
+
+    >>> from connect_share import MemoryConnectStorage
+    >>> kafka = MemoryKafka(clock=lambda: 1_700_000_000.0)
+    >>> with MemoryConnectStorage(kafka=kafka) as one, MemoryConnectStorage(kafka=kafka) as other:
+    ...     one.config.put_connector_config("c", {"name": "c"})
+    ...     other.config.contains("c")
+    True
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        self.clock = clock
+        self.lock = threading.RLock()
+        self._topics: dict[str, MemoryTopic] = {}
+        self._written: dict[str, list[Record]] = {}
+        self.owners: dict[str, MemoryProducer] = {}
+
+    def topic(self, name: str) -> MemoryTopic:
+        """Return a topic for stores, of which the newest record of each key is kept."""
+        with self.lock:
+            return self._topics.setdefault(name, MemoryTopic(name, clock=self.clock, lock=self.lock))
+
+    def records(self, topic: str) -> list[Record]:
+        """Return the records of a topic, in order: all that were written, of a topic of stores the newest of each key."""
+        with self.lock:
+            stores = self._topics.get(topic)
+            return list(self._written.get(topic, ())) if stores is None else stores.records()
+
+    def append(self, record: Record) -> Record:
+        """Write a record, and return it with its offset; the newest producer of a transaction calls it."""
+        stores = self._topics.get(record.topic)
+        if stores is not None and record.key is not None:
+            return stores.append(record.key, record.value)
+        written = self._written.setdefault(record.topic, [])
+        written.append(
+            Record(record.topic, 0, len(written), record.timestamp_ms, record.key, record.value, record.headers)
+        )
+        return written[-1]
+
+    def producer(
+        self, settings: ClientSettings, *, client_id: str = "", overrides: Mapping[str, str] | None = None
+    ) -> Any:
+        """Make a producer as ``confluent_kafka.Producer`` is one, with transactions if a ``transactional.id`` is given."""
+        del client_id
+        merged = {"transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS, **settings.properties, **(overrides or {})}
+        return MemoryProducer(self, merged.get("transactional.id"), int(merged["transaction.timeout.ms"]) / 1000)
+
+    def fence(self, settings: ClientSettings, transactional_id: str, *, client_id: str, timeout_s: float = 0) -> None:
+        """Take a transactional id over: its producer of before can write no more, its open transaction is dropped."""
+        overrides = {"transactional.id": transactional_id}
+        self.producer(settings, client_id=client_id, overrides=overrides).init_transactions(timeout_s)
+
+
+@dataclass(frozen=True, slots=True)
+class _Delivered:
+    """What a delivery callback gets."""
+
+    record: Record
+
+    def partition(self) -> int:
+        return self.record.partition
+
+    def offset(self) -> int:
+        return self.record.offset
+
+
+class MemoryProducer:
+    """What is used of a producer of the client library, over a :class:`MemoryKafka`."""
+
+    def __init__(self, kafka: MemoryKafka, transactional_id: str | None, timeout_s: float) -> None:
+        self._kafka = kafka
+        self._transactional_id = transactional_id
+        self._timeout_s = timeout_s
+        self._begun_s: float | None = None
+        self._pending: list[tuple[Record, Callable[..., object] | None]] = []
+
+    def __len__(self) -> int:
+        return 0
+
+    def init_transactions(self, _timeout_s: float = 0) -> None:
+        """Become the one that writes under the transactional id."""
+        with self._kafka.lock:
+            self._kafka.owners[str(self._transactional_id)] = self
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction."""
+        with self._kafka.lock:
+            self._check()
+            self._begun_s = self._kafka.clock()
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        *,
+        partition: int = -1,
+        on_delivery: Callable[..., object] | None = None,
+        timestamp: int = 0,
+        headers: Sequence[tuple[str, bytes | None]] | None = None,
+    ) -> None:
+        """Take a record; without transactions it is written at once."""
+        with self._kafka.lock:
+            self._check()
+            if partition > 0:
+                raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))  # noqa: SLF001
+            time_ms = timestamp or int(self._kafka.clock() * 1000)
+            self._pending.append((Record(topic, 0, -1, time_ms, key, value, tuple(headers or ())), on_delivery))
+            if self._transactional_id is None:
+                self._write()
+
+    def poll(self, _timeout_s: float = 0) -> int:
+        """Return how many callbacks were called."""
+        return 0
+
+    flush = poll
+
+    def commit_transaction(self, _timeout_s: float = 0) -> None:
+        """Write all records of the transaction."""
+        with self._kafka.lock:
+            self._check()
+            self._begun_s = None
+            self._write()
+
+    def abort_transaction(self, _timeout_s: float = 0) -> None:
+        """Drop the records of the transaction."""
+        with self._kafka.lock:
+            self.purge()
+            self._check()
+            self._begun_s = None
+
+    def purge(self) -> None:
+        """Drop what is not written."""
+        self._pending.clear()
+
+    def _write(self) -> None:
+        pending, self._pending = self._pending, []
+        for record, on_delivery in pending:
+            written = self._kafka.append(record)
+            if on_delivery is not None:
+                on_delivery(None, _Delivered(written))
+
+    def _check(self) -> None:
+        if self._transactional_id is None:
+            return
+        owners = self._kafka.owners
+        if self._begun_s is not None and self._kafka.clock() - self._begun_s > self._timeout_s:
+            owners.pop(self._transactional_id, None)
+        if owners.get(self._transactional_id) is not self:
+            raise KafkaException(KafkaError(KafkaError._FENCED, "fenced by another producer", fatal=True))  # noqa: SLF001

@@ -1,0 +1,150 @@
+"""The three stores of one worker in memory, with the tasks and transactions of ``ConnectStorage``, without a broker."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from functools import partial
+
+from connect_share.log.memory_kafka import MemoryKafka
+from connect_share.log.memory_log import MemoryLog
+from connect_share.log.protocol import RecordSink
+from connect_share.log.tail import OnFailed
+from connect_share.model.records import TopicType
+from connect_share.storage.async_storage import AsyncConnectStorage
+from connect_share.storage.connect_storage import ConnectStorage
+from connect_share.storage.live_members import AllowLiveMembers
+from connect_share.storage.start import (
+    PlainTopicsCheck,
+    RunningStorage,
+    StorageLife,
+    StorageStartup,
+    Stores,
+    StoreStartup,
+)
+from connect_share.stores.config import ConfigUpdateListener
+from connect_share.stores.memory import memory_worker
+from connect_share.worker_config import WorkerConfig, WorkerConfigTransformer
+
+
+class MemoryConnectStorage(ConnectStorage):
+    """A ``ConnectStorage`` without a broker, for unit tests: its stores, readers and writers over topics in memory.
+
+    What is written is read back at once. There are no Java workers, and nothing to restart from but ``kafka``.
+
+    Args:
+        worker_config: a worker file, of which the topics and the group count; by default one without sharing.
+        kafka: the topics, shared with other storages; by default its own.
+        allow_empty, update_listener, config_transformer: as of ``ConnectStorage``.
+        allow_live_members, on_failed: the same; no workers live in memory, and nothing fails.
+
+    >>> from connect_share import WorkerConfig
+    >>> topics = {f"{kind}.storage.topic": kind for kind in ("config", "offset", "status")}
+    >>> exactly_once = {"exactly.once.source.support": "enabled", "bootstrap.servers": "memory:0"}
+    >>> worker_config = WorkerConfig.from_properties({"group.id": "g", **topics, **exactly_once})
+    >>> kafka = MemoryKafka()
+    >>> with MemoryConnectStorage(worker_config, kafka=kafka) as storage:
+    ...     storage.config.claim_write_privileges()
+    ...     storage.config.put_connector_config("c", {"name": "c"})
+    ...     with storage.task_offset_writer("c", 0) as writer:
+    ...         writer.send("lines", b"a")
+    ...         writer.offset({"file": "in.txt"}, {"position": 1})
+    ...         writer.commit()
+    ...     storage.offset_reader("c").offset({"file": "in.txt"}), [record.value for record in kafka.records("lines")]
+    ({'position': 1}, [b'a'])
+    """
+
+    def __init__(
+        self,
+        worker_config: WorkerConfig | None = None,
+        *,
+        kafka: MemoryKafka | None = None,
+        allow_empty: bool = False,
+        allow_live_members: AllowLiveMembers = False,
+        update_listener: ConfigUpdateListener | None = None,
+        config_transformer: WorkerConfigTransformer | None = None,
+        on_failed: OnFailed | None = None,
+    ) -> None:
+        super().__init__(
+            worker_config or memory_worker(),
+            allow_empty=allow_empty,
+            allow_live_members=allow_live_members,
+            update_listener=update_listener,
+            config_transformer=config_transformer,
+            on_failed=on_failed,
+        )
+        self.kafka = kafka or MemoryKafka()
+
+    def _start_parts(self, life: StorageLife, stack: ExitStack) -> RunningStorage:
+        began_s, worker, plain_topics = time.monotonic(), self._worker_config, PlainTopicsCheck()
+        topics = {topic_type: self.kafka.topic(worker.topic(topic_type)) for topic_type in TopicType}
+        for topic_type, topic in topics.items():
+            plain_topics.watch(topic_type)([record.key for record in topic.records()])
+        if worker.cluster_group_id is not None and not self._options.allow_empty:
+            plain_topics.refuse(worker)
+        logs: dict[TopicType, MemoryLog] = {}
+
+        def log_of(topic_type: TopicType, sink: RecordSink) -> MemoryLog:
+            log = logs[topic_type] = MemoryLog(topics[topic_type], sink)
+            return log
+
+        stores = Stores.over(log_of, self._options, admin=None, write_guard=None, kafka=self.kafka)
+        found: dict[TopicType, StoreStartup] = {}
+        for topic_type, store in stores.by_topic().items():
+            stack.callback(store.stop)
+            store.start()
+            foreign = logs[topic_type].foreign_records
+            own = len(topics[topic_type].records()) - foreign
+            found[topic_type] = StoreStartup(store.topic, 1, time.monotonic() - began_s, own, foreign)
+        startup = StorageStartup(
+            seconds=time.monotonic() - began_s,
+            admin_seconds=None,
+            config=found[TopicType.CONFIG],
+            status=found[TopicType.STATUS],
+            offsets=found[TopicType.OFFSET],
+        )
+        return RunningStorage.of(
+            stores, worker, write_guard=None, life=life, stack=stack, startup=startup, kafka=self.kafka
+        )
+
+
+class AsyncMemoryConnectStorage(AsyncConnectStorage):
+    """:class:`MemoryConnectStorage` on asyncio: the methods of ``AsyncConnectStorage`` without a broker.
+
+    Args: as of :class:`MemoryConnectStorage`.
+
+    >>> import asyncio
+    >>> async def main():
+    ...     async with AsyncMemoryConnectStorage() as storage:
+    ...         await storage.config.put_connector_config("c", {"name": "c"})
+    ...         return sorted(storage.config.snapshot().connectors())
+    >>> asyncio.run(main())
+    ['c']
+    """
+
+    def __init__(
+        self,
+        worker_config: WorkerConfig | None = None,
+        *,
+        kafka: MemoryKafka | None = None,
+        allow_empty: bool = False,
+        allow_live_members: AllowLiveMembers = False,
+        update_listener: ConfigUpdateListener | None = None,
+        config_transformer: WorkerConfigTransformer | None = None,
+        on_failed: OnFailed | None = None,
+    ) -> None:
+        make = partial(
+            MemoryConnectStorage,
+            worker_config,
+            kafka=kafka,
+            allow_empty=allow_empty,
+            allow_live_members=allow_live_members,
+            config_transformer=config_transformer,
+        )
+        self._stand_on(make, update_listener, on_failed)
+
+    @property
+    def kafka(self) -> MemoryKafka:
+        """The topics in memory."""
+        storage: MemoryConnectStorage = self._storage  # type: ignore[assignment]
+        return storage.kafka
