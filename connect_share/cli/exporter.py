@@ -12,6 +12,7 @@ from typing import Final
 
 from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Parser, stopped_by
 from connect_share.console.options import add_topics, topic_set_of
+from connect_share.contents.groups import GroupRoom
 from connect_share.errors import BrokerError, ConfigError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import topic_specs
@@ -47,6 +48,7 @@ def _export_metrics(arguments: argparse.Namespace, out: Output) -> int:
         from connect_share.exporter.followed_topic import CLIENT_ID, FollowedTopic
         from connect_share.exporter.metrics import TopicMetrics
         from connect_share.exporter.server import MetricsServer
+        from connect_share.exporter.topic_states import MOST_BYTES
     except ImportError:
         raise ConfigError("the exporter needs the library prometheus-client: pip install prometheus-client") from None
     topic_set = topic_set_of(arguments)
@@ -55,15 +57,16 @@ def _export_metrics(arguments: argparse.Namespace, out: Output) -> int:
         stopped = stack.enter_context(stopped_by(signal.SIGTERM))
         admin = stack.enter_context(Admin(topic_set.settings, client_id=CLIENT_ID, timeout_s=arguments.timeout))
         require_topics(admin, topic_set.topics)
-        topics = []
+        topics, room = [], GroupRoom(topic_set.own, MOST_BYTES)
         for spec in topic_specs(topic_set):
             isolation = topic_set.isolation[spec.topic_type]
-            topic = FollowedTopic(spec, topic_set.settings, isolation, admin, topic_set.worker)
+            topic = FollowedTopic(spec, topic_set.settings, isolation, admin, topic_set.worker, room)
             stack.callback(topic.stop)
             topic.start()
             topics.append(topic)
         members = LiveMembers(admin)
-        server = MetricsServer(host, port, TopicMetrics(topics, members), lambda: all(topic.is_up for topic in topics))
+        metrics = TopicMetrics(topics, members, room)
+        server = MetricsServer(host, port, metrics, lambda: all(topic.is_up for topic in topics))
         stack.callback(server.close)
         shown = f"[{host}]" if ":" in host else host
         out.note(f"metrics of {', '.join(sorted(topic_set.topics.values()))} on http://{shown}:{server.port}/metrics")

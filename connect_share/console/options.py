@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -12,7 +13,7 @@ from connect_share.errors import ConfigError, UsageError, listed
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import TopicType
 from connect_share.worker_config import TopicSet
-from connect_share.worker_config.worker import choose_worker_file, connection_settings, worker_files_in
+from connect_share.worker_config.worker import choose_worker_file, connection_settings, groups_in, worker_files_in
 
 EXIT_CODES: Final = "exit codes: 0 ok, 1 failed or findings, 2 wrong usage, 130 interrupted"
 DEFAULT_TIMEOUT_S: Final = 15.0
@@ -121,6 +122,7 @@ def choose_worker_files(parser: Parser, arguments: argparse.Namespace) -> None:
         given: Path | Sequence[Path] | None = getattr(arguments, action.dest)
         if isinstance(given, Path) and given.is_dir():
             setattr(arguments, action.dest, choose_worker_file(given, group, any_of_one_set=any_of_one_set))
+            arguments.own_groups = groups_in(given)
         elif given is not None and not isinstance(given, Path):
             files = [each for path in given for each in (worker_files_in(path) if path.is_dir() else [path])]
             setattr(arguments, action.dest, files)
@@ -203,15 +205,17 @@ def _replicas(text: str) -> int:
 def topic_set_of(arguments: argparse.Namespace, needed: Sequence[TopicType] = ()) -> TopicSet:
     """Return where the topics are. Without the topics in ``needed`` the command has nothing to show; none: any will do."""
     client = client_settings_of(arguments.client_settings)
+    named = frozenset(groups_of(getattr(arguments, "groups", None)) or ())
     topics = {
         topic_type: str(topic)
         for topic_type, flag in TOPIC_FLAGS.items()
         if (topic := getattr(arguments, flag.removeprefix("--").replace("-", "_"))) is not None
     }
     if arguments.worker_config is not None:
-        return TopicSet.from_worker_file(
+        found = TopicSet.from_worker_file(
             arguments.worker_config, bootstrap_servers=arguments.bootstrap_servers, topics=topics, client=client
         )
+        return replace(found, own=found.own | getattr(arguments, "own_groups", frozenset()) | named)
     if arguments.bootstrap_servers is None and "bootstrap.servers" not in {*client, *connection_settings()}:
         raise ConfigError(
             "neither a worker file nor brokers are given; use -w FILE or -B HOST:PORT, or a profile with bootstrap.servers",
@@ -226,7 +230,7 @@ def topic_set_of(arguments: argparse.Namespace, needed: Sequence[TopicType] = ()
             f"no worker file is given, so this needs {f' {word} '.join(missing)}",
             property_name=missing[0].removeprefix("--").replace("-", "."),
         )
-    return TopicSet.from_flags(arguments.bootstrap_servers, topics, client)
+    return replace(TopicSet.from_flags(arguments.bootstrap_servers, topics, client), own=named)
 
 
 def seconds(text: str, most: int = 3_600) -> float:

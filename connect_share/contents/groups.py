@@ -28,6 +28,8 @@ from connect_share.worker_config import TopicSet, WorkerConfig
 MOST_IDS: Final = 16
 """A limit: any writer of a topic can make up four thousand million ids."""
 _SHORT_IDS: Final = 3
+KEY_BYTES: Final = 400
+"""About what is kept of a key, beside its value."""
 
 
 class SealKind(enum.Enum):
@@ -120,6 +122,12 @@ class SealCount:
                 self.refused_ids.add(number, self.known)
         self.newest[key] = Newest(kind, record.partition, record.offset, record.timestamp_ms, len(value or b""))
 
+    def further(self, record: Record, key: bytes) -> int:
+        """Return about how many more bytes are kept with the next record, which is not counted yet."""
+        before, size = self.newest.get(key), len(record.value or b"")
+        new = 0 if key in self.living else KEY_BYTES + len(key) + size
+        return new if before is None else size - before.size
+
     def newest_of(self, kind: SealKind) -> list[Newest]:
         """Return the newest records of keys that are written so."""
         return [each for each in self.newest.values() if each.kind is kind]
@@ -186,6 +194,45 @@ def total(counts: Iterable[SealCount]) -> SealCount:
 _NAMED_GROUPS: Final = 3
 MOST_GROUPS: Final = 10_000
 """A limit: any writer of a topic can invent groups, and each takes some kilobytes here."""
+_MOST_NAMED: Final = 100
+
+
+@dataclass
+class GroupRoom:
+    """Which groups are kept of topics that are read together: the caller's own, and the first :data:`MOST_GROUPS` others.
+
+    When too much is to be kept of others, the largest group is left out: who invents keys takes no room from smaller ones.
+
+    Attributes:
+        most_bytes: about how much is kept of all others on each topic.
+        left_out: groups that are not kept, with the records that came since; of those behind the first ones a hundred.
+    """
+
+    own: Collection[str | None] = ()
+    most_bytes: int = 1_000_000_000
+    left_out: dict[Group, int] = field(default_factory=dict)
+    forget: dict[object, Callable[[Group], object]] = field(default_factory=dict)
+    others: set[Group] = field(default_factory=set)
+
+    def admits(self, group: Group) -> bool:
+        """Return whether a group is kept; count its record if it is not."""
+        if group in self.left_out:
+            self.left_out[group] += 1
+        elif group in self.others or group in self.own:
+            return True
+        elif len(self.others) < MOST_GROUPS:
+            self.others.add(group)
+            return True
+        elif len(self.left_out) < _MOST_NAMED:
+            self.left_out[group] = 1
+        return False
+
+    def said(self, topic: str, records: int) -> str:
+        """Return what was left out, for people; of the groups those with the most records are named."""
+        most = sorted(self.left_out, key=self.left_out.__getitem__, reverse=True)
+        what = f"{topic} has more than {MOST_GROUPS:,} groups, or too many keys of one: {records:,} record(s) were left out"
+        return f"{what}, of {listed(map(shown_group, most), _NAMED_GROUPS)}; name those that are wanted with --group"
+
 
 FOLDS: Final[Mapping[TopicType, Callable[[Group], Any]]] = {
     TopicType.CONFIG: ConfigFold,
@@ -343,6 +390,7 @@ class TopicReading:
         timed: bool = False,
     ) -> None:
         self._topic_set = topic_set
+        room = GroupRoom(topic_set.own | {*(groups or ())})
         self._partitions = Counter[TopicType]()
         self._wanted = wanted
         self._timeout_s = timeout_s
@@ -356,6 +404,7 @@ class TopicReading:
                 unshown=unshown,
                 timed=timed,
                 partitions=partial(self._partitions.__getitem__, topic_type),
+                room=room,
             )
             for topic_type in wanted
         }
@@ -418,6 +467,7 @@ class GroupFold:
 
     Attributes:
         fold: in the type of the topic.
+        records, kept: how many were read, and about how many bytes are kept of them.
         seals: of the group; ``None`` with plain keys, or if the worker file is not its own.
         is_sealed: it has values that cannot be opened here.
         is_unsaid: the worker file is its own, and does not say whether it is sealed.
@@ -431,6 +481,7 @@ class GroupFold:
         partitions: Callable[[], int] = lambda: 0,
     ) -> None:
         self.group = group
+        self.records = self.kept = 0
         self.fold = FOLDS[topic_type](group)
         self.fold.places.partitions = partitions
         is_own = worker is not None and group is not None and group == worker.cluster_group_id
@@ -465,10 +516,9 @@ AnyGroupFold = TypeVar("AnyGroupFold", bound=GroupFold)
 
 
 class GroupFolds(Generic[AnyGroupFold]):
-    """The folds of the groups of one topic: :data:`MOST_GROUPS` at most, and that of the worker file.
+    """The folds of the groups of one topic that have room.
 
     Args:
-        new: returns the empty fold of a group.
         groups: the only ones that are folded; ``None``: all.
 
     Attributes:
@@ -480,16 +530,18 @@ class GroupFolds(Generic[AnyGroupFold]):
     def __init__(
         self,
         topic_type: TopicType,
-        worker: WorkerConfig | None,
         new: Callable[[Group], AnyGroupFold],
+        room: GroupRoom,
         groups: Collection[Group] | None = None,
     ) -> None:
         self.by_group: dict[Group, AnyGroupFold] = {}
         self.unrecognized = self.others = self.beyond = 0
+        self.room = room
+        room.forget[topic_type] = self._forget
         self._topic_type = topic_type
-        self._own = None if worker is None else worker.cluster_group_id
         self._new = new
         self._groups = groups
+        self._kept = 0
 
     def find(self, record: Record) -> tuple[AnyGroupFold, bytes] | None:
         """Return the fold of the group of the next record, and its original key; count the record if there is none."""
@@ -498,15 +550,35 @@ class GroupFolds(Generic[AnyGroupFold]):
             self.unrecognized += 1
             return None
         group, original = owner
-        if group not in self.by_group:
+        fold = self.by_group.get(group)
+        if fold is None:
             if self._groups is not None and group not in self._groups:
                 self.others += 1
                 return None
-            if len(self.by_group) >= MOST_GROUPS and (group is None or group != self._own):
+            if not self.room.admits(group):
                 self.beyond += 1
                 return None
-            self.by_group[group] = self._new(group)
-        return self.by_group[group], original
+            fold = self.by_group[group] = self._new(group)
+        fold.records += 1
+        return fold, original
+
+    def keep(self, fold: AnyGroupFold, size: int) -> bool:
+        """Note that so many more bytes are to be kept of a group; return whether they may be."""
+        fold.kept += size
+        self._kept += 0 if fold.group in self.room.own else size
+        while self._kept > self.room.most_bytes:
+            others = (each for each in self.by_group.values() if each.group not in self.room.own)
+            largest = max(others, key=lambda each: each.kept).group
+            self.room.left_out[largest] = 0
+            for forget in [*self.room.forget.values()]:
+                forget(largest)
+        return fold.group in self.by_group
+
+    def _forget(self, group: Group) -> None:
+        fold = self.by_group.pop(group, None)
+        if fold is not None:
+            self._kept -= fold.kept
+            self.beyond += fold.records
 
 
 def keys_in_several(count: int, whose: str) -> str:
@@ -531,18 +603,19 @@ class TopicFold:
         unshown: Collection[KeyKind] = (),
         timed: bool = False,
         partitions: Callable[[], int] = lambda: 0,
+        room: GroupRoom,
     ) -> None:
         self._unshown = tuple(kind.prefix for kind in unshown)
         self._topic = topic
         self._topic_type = topic_type
         self._look = look
-        self._folds = GroupFolds(
-            topic_type, worker, lambda group: GroupFold(topic_type, group, worker, partitions), groups
-        )
+        new = partial(GroupFold, topic_type, worker=worker, partitions=partitions)
+        self._folds = GroupFolds(topic_type, new, room, groups)
         self._known_ids = () if worker is None or worker.keys_in_use is None else worker.keys_in_use.ids
         self._counts: dict[Group, SealCount] = {}
         self._timed = timed
         self._times: defaultdict[Group, dict[bytes, int]] = defaultdict(dict)
+        room.forget[topic_type, "counts"] = lambda group: (self._counts.pop(group, 0), self._times.pop(group, 0))
 
     def apply(self, records: Iterable[Record]) -> None:
         """Fold the next records."""
@@ -551,8 +624,11 @@ class TopicFold:
             if found is None:
                 continue
             fold, original = found
+            count = self._count_of(fold)
+            if not self._folds.keep(fold, count.further(record, original)):
+                continue
             opened = fold.open(record)
-            self._count(fold, record, original, opened)
+            self._count(count, fold, record, original, opened)
             is_shown = fold.group is None or fold.seals is not None or not original.startswith(self._unshown)
             if opened is not None and is_shown:
                 fold.fold.apply(opened)
@@ -563,11 +639,14 @@ class TopicFold:
             if self._look is not None:
                 self._look(self._topic_type, fold.group, original, opened)
 
-    def _count(self, fold: GroupFold, record: Record, original: bytes, opened: Record | None) -> None:
+    def _count_of(self, fold: GroupFold) -> SealCount:
         count = self._counts.get(fold.group)
         if count is None:
             count = SealCount() if fold.seals is None else SealCount(self._known_ids, fold.seals.refused)
             self._counts[fold.group] = count
+        return count
+
+    def _count(self, count: SealCount, fold: GroupFold, record: Record, original: bytes, opened: Record | None) -> None:
         accepted = fold.seals is None or (opened is not None and opened.key == record.key)
         is_gone = is_removal if fold.group is None else removes
         count.note_life(record, original, accepted=accepted, removal=is_gone(self._topic_type, record.value))
@@ -598,10 +677,7 @@ class TopicFold:
             f"{self._topic}: {keys_in_several(count, shown_group(group))}" for group, count in contents.several.items()
         ]
         if beyond:
-            contents.notes.append(
-                f"{self._topic} has more than {MOST_GROUPS} groups: {beyond} record(s) of the last ones were not "
-                "checked; --group shows any of them"
-            )
+            contents.notes.append(self._folds.room.said(self._topic, beyond))
         if contents.sealed:
             named = map(shown_group, sorted(contents.sealed, key=group_order))
             contents.notes.append(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
+from connect_share.contents.groups import GroupRoom
 from connect_share.errors import ConnectShareError, TopicMissingError, safe_text
 from connect_share.exporter.topic_states import TopicStates
 from connect_share.kafka.admin import Admin
@@ -37,9 +38,10 @@ class FollowedTopic:
     isolation: Isolation
     admin: Admin
     worker: WorkerConfig | None = None
+    room: GroupRoom = field(default_factory=GroupRoom)
 
     def __post_init__(self) -> None:
-        self.states = TopicStates(self.spec.topic_type, self.worker)
+        self.states = TopicStates(self.spec.topic_type, self.worker, self.room)
         self.lag: int | None = None
         self._stopping = threading.Event()
         self._kafka_based_log: KafkaBasedLog | None = None
@@ -78,7 +80,7 @@ class FollowedTopic:
         facts = gather_facts(self.admin, [topic])
         if topic not in facts:
             raise TopicMissingError(f"topic {topic} does not exist", topic=topic)
-        states = TopicStates(self.spec.topic_type, self.worker)
+        states = TopicStates(self.spec.topic_type, self.worker, self.room)
         log = self._kafka_based_log = KafkaBasedLog(
             self.spec,
             sink=states,

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from connect_share.console import PLAIN, Group
+from connect_share.contents.groups import GroupRoom
 from connect_share.exporter.followed_topic import FollowedTopic
 from connect_share.exporter.topic_states import FollowedGroup
 from connect_share.model.config_state import ClusterConfigState, TargetState
@@ -22,7 +23,9 @@ from connect_share.model.records import TopicType
 from connect_share.model.status import State, StatusSnapshot
 
 MOST_CONNECTORS: Final = 20_000
-"""Of all groups together; each becomes a dozen series."""
+"""Of each of the caller's own groups, and of all others together; each becomes a dozen series."""
+MOST_TASKS: Final = 50_000
+"""The same of tasks, each with a series of its own."""
 _LONGEST_LABEL: Final = 200
 _TASK_STATES: Final = (State.RUNNING, State.FAILED, State.PAUSED, State.UNASSIGNED, State.DESTROYED, State.RESTARTING)
 
@@ -31,11 +34,22 @@ Members = Callable[[], Mapping[str, int] | None]
 
 
 def label(value: str) -> str:
-    """Return a text as a label's value: what a co-tenant wrote must not break the whole answer, or fill memory."""
+    """Return a label's value for one text only: what a co-tenant wrote must not break the whole answer, or fill memory."""
+    whole = value.encode("utf-8", "surrogatepass")
     text = value.encode("utf-8", "backslashreplace").decode()
-    if len(text) <= _LONGEST_LABEL:
+    if len(text) <= _LONGEST_LABEL and text == value:
         return text
-    return f"{text[:_LONGEST_LABEL]}~{hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}"
+    return f"{text[:_LONGEST_LABEL]}~{hashlib.blake2b(whole, digest_size=16).hexdigest()}"
+
+
+def shares(wanted: Mapping[Any, int], most: int, own: Collection[Any] = ()) -> dict[Any, int]:
+    """Return how many each one gets: as many as it wants, or as the others get; ``own`` ones get up to ``most`` each."""
+    found = {name: min(count, most) for name, count in wanted.items()}
+    others = sorted((name for name in wanted if name not in own), key=wanted.__getitem__)
+    for place, name in enumerate(others):
+        found[name] = min(found[name], most // (len(others) - place))
+        most -= found[name]
+    return found
 
 
 def group_label(group: Group) -> str:
@@ -67,9 +81,10 @@ class _Families:
 class TopicMetrics(Collector):
     """What the followed topics say, anew for each scrape."""
 
-    def __init__(self, topics: Sequence[FollowedTopic], members: Members) -> None:
+    def __init__(self, topics: Sequence[FollowedTopic], members: Members, room: GroupRoom) -> None:
         self._topics = {topic.spec.topic_type: topic for topic in topics}
         self._members = members
+        self._room = room
 
     def describe(self) -> Iterable[Metric]:
         """Return nothing: the names depend on what there is."""
@@ -91,10 +106,14 @@ class TopicMetrics(Collector):
         for states in groups.values():
             for topic_type, state in states.items():
                 _group_on_topic(families, self._topics[topic_type].spec.topic, state)
+        found = {group: each for group, states in groups.items() if (each := _connectors(group, states)) is not None}
+        own, counts = self._room.own, {group: sum(map(len, each)) for group, each in found.items()}
+        connectors = shares({group: len(each) for group, each in found.items()}, MOST_CONNECTORS, own)
+        tasks = shares(counts, MOST_TASKS, own)
+        for group, each in found.items():
+            _group(families, group, each, connectors[group], tasks[group])
         members = self._members()
-        room = MOST_CONNECTORS
-        for group, states in groups.items():
-            room = _group(families, group, states, room)
+        for group in groups:
             if group is not None and members is not None:
                 families.gauge(
                     "connect_share_group_live_members",
@@ -102,9 +121,11 @@ class TopicMetrics(Collector):
                     {"group": group_label(group)},
                     members.get(group, 0),
                 )
-        families.gauge(
-            "connect_share_connectors_left_out", f"Connectors beyond {MOST_CONNECTORS}, not shown", {}, max(0, -room)
-        )
+        hidden = sum(map(len, found.values())) - sum(connectors.values())
+        families.gauge("connect_share_connectors_left_out", "Connectors without series of their own", {}, hidden)
+        left_out = {group: sum(state.left_out for state in states.values()) for group, states in groups.items()}
+        for group, records in (left_out | self._room.left_out.copy()).items():
+            _left_out(families, group, "records", records)
         yield from families.all()
 
 
@@ -157,28 +178,41 @@ def _group_on_topic(families: _Families, topic: str, state: FollowedGroup) -> No
         )
 
 
-def _group(families: _Families, group: Group, states: Mapping[TopicType, FollowedGroup], room: int) -> int:
-    """Add what one group's connectors do; return how many connectors may follow, below zero for those left out."""
+def _connectors(group: Group, states: Mapping[TopicType, FollowedGroup]) -> list[_ConnectorMetrics] | None:
+    """Return what one group's connectors do, by name; ``None``: that is not known."""
     config: ClusterConfigState | None = _snapshot(states, TopicType.CONFIG)
     status: StatusSnapshot | None = _snapshot(states, TopicType.STATUS)
     if config is None and status is None:
-        return room
+        return None
     if config is not None:
         names = sorted(config.connectors())
     else:
         assert status is not None  # noqa: S101 - one of them is there
         names = sorted(status.connectors() | status.connectors_with_tasks())
+    return [_ConnectorMetrics(group, name, config, status) for name in names]
+
+
+def _group(
+    families: _Families, group: Group, connectors: Sequence[_ConnectorMetrics], most_connectors: int, most_tasks: int
+) -> None:
+    """Add what one group's connectors do: so many of them, and so many series of their tasks."""
     labels = {"group": group_label(group)}
-    families.gauge("kafka_connect_connectors_count", "Connectors of the group", labels, len(names))
-    families.gauge("kafka_connect_worker_connector_count", "Connectors of the group", labels, len(names))
-    tasks = 0
-    for place, name in enumerate(names):
-        count = _ConnectorMetrics(group, name, config, status)
-        tasks += count.tasks
-        if place < room:
-            count.add_to(families)
-    families.gauge("kafka_connect_worker_task_count", "Tasks of the group", labels, tasks)
-    return room - len(names)
+    families.gauge("kafka_connect_connectors_count", "Connectors of the group", labels, len(connectors))
+    families.gauge("kafka_connect_worker_connector_count", "Connectors of the group", labels, len(connectors))
+    families.gauge(
+        "kafka_connect_worker_task_count", "Tasks of the group", labels, sum(each.tasks for each in connectors)
+    )
+    shown = shares({each: len(each) for each in connectors[:most_connectors]}, most_tasks)
+    for each, most in shown.items():
+        each.add_to(families, most)
+    _left_out(families, group, "connectors", len(connectors) - len(shown))
+    _left_out(families, group, "tasks", sum(map(len, connectors)) - sum(shown.values()))
+
+
+def _left_out(families: _Families, group: Group, what: str, count: int) -> None:
+    if count:
+        text = f"Of the {what} of the group those that have no room"
+        families.gauge(f"connect_share_group_left_out_{what}", text, {"group": group_label(group)}, count)
 
 
 def _snapshot(states: Mapping[TopicType, FollowedGroup], topic_type: TopicType) -> Any:
@@ -201,8 +235,11 @@ class _ConnectorMetrics:
         self._silent = 0 if known is None or status is None else len(known) - len(self._tasks)
         self.tasks = len(self._tasks) + self._silent if known is None or status is not None else len(known)
 
-    def add_to(self, families: _Families) -> None:
-        """Add its metrics."""
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def add_to(self, families: _Families, most_tasks: int) -> None:
+        """Add its metrics, with series of so many tasks."""
         if self._status is not None:
             families.gauge(
                 "kafka_connect_connector_status",
@@ -217,7 +254,7 @@ class _ConnectorMetrics:
                 {**self._labels, "state": self._target.value.lower()},
                 1,
             )
-        for task in self._tasks:
+        for task in self._tasks[:most_tasks]:
             families.gauge(
                 "kafka_connect_connector_task_status",
                 "1 for the state of the task",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from socketserver import ThreadingMixIn
 from typing import Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
@@ -14,7 +16,10 @@ from prometheus_client.registry import Collector
 
 from connect_share.errors import UsageError
 
-_REQUEST_S: Final = 10.0
+_REQUEST_S: Final = 60.0
+_ANSWER_S: Final = 30.0
+"""The longest time of a client; sockets have the other one, for it ends in a traceback."""
+_MOST_CLIENTS: Final = 8
 
 Respond = Callable[[str, list[tuple[str, str]]], Any]
 
@@ -27,7 +32,44 @@ class _Handler(WSGIRequestHandler):
 
 
 class _Server(ThreadingMixIn, WSGIServer):
+    """Slow clients take a few threads for a short time: when one more comes, the oldest has to go."""
+
     daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._since: dict[socket.socket, float] = {}
+        self._changed = threading.Condition()
+        super().__init__(*args, **options)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._changed:
+            while len(self._since) >= _MOST_CLIENTS:
+                _cut_off(next(iter(self._since)))
+                self._changed.wait()
+            self._since[request] = time.monotonic()
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        super().shutdown_request(request)
+        with self._changed:
+            self._since.pop(request, None)
+            self._changed.notify()
+
+    def service_actions(self) -> None:
+        """Look, twice a second, who takes too long."""
+        with self._changed:
+            for request, since_s in self._since.items():
+                if time.monotonic() - since_s > _ANSWER_S:
+                    _cut_off(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log nothing of clients that have gone."""
+
+
+def _cut_off(request: socket.socket) -> None:
+    with suppress(OSError):
+        request.shutdown(socket.SHUT_RDWR)  # its thread ends by that
 
 
 class _ServerV6(_Server):
@@ -44,11 +86,13 @@ class MetricsServer:
         registry = CollectorRegistry()
         registry.register(metrics)
         answer: Callable[[dict[str, Any], Respond], Iterable[bytes]] = make_wsgi_app(registry)
+        one_at_a_time = threading.Lock()
 
         def app(environ: dict[str, Any], respond: Respond) -> Iterable[bytes]:
             path = environ.get("PATH_INFO", "/")
             if path == "/metrics":
-                return answer(environ, respond)
+                with one_at_a_time:
+                    return answer(environ, respond)
             if path == "/-/healthy":
                 status, text = ("200 OK", b"ok\n") if is_healthy() else ("503 Service Unavailable", b"not up\n")
             else:

@@ -8,18 +8,22 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from connect_share.console import Group, group_order
-from connect_share.contents.groups import GroupFold, GroupFolds
+from connect_share.contents.groups import KEY_BYTES, GroupFold, GroupFolds, GroupRoom
 from connect_share.model.keys import SkipKind
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing.cipher import is_sealed, removes
 from connect_share.worker_config import WorkerConfig
 
-MOST_KEYS: Final = 2_000_000
-"""Of one topic. A key and what is kept of it take some hundred bytes."""
+MOST_BYTES: Final = 256_000_000
+"""About what is kept of one topic: of each of the caller's own groups, and of all others together."""
+
+
+_lock = threading.Lock()
+"""A group that is left out gives up its room on all topics."""
 
 
 class FollowedGroup(GroupFold):
@@ -27,30 +31,31 @@ class FollowedGroup(GroupFold):
 
     Attributes:
         is_folded: offsets are not, for only their counts are shown.
-        records: read since the start, those that newer ones have replaced included.
-        bytes: keys and values of those.
+        state: when it was made last; ``None`` where nothing is folded, or nothing could be opened.
+        bytes: keys and values of its records, those that newer ones have replaced included.
+        left_out: records for whose keys there was no room.
         last_written_ms: the newest time stamp of its records; what lies in the future counts as now, ``None``: none has one.
-        living: hashes of its keys that are not removed, where it is folded.
+        living: how many of its keys are not removed, or what was refused, where it is folded.
     """
 
     def __init__(self, topic_type: TopicType, group: Group, worker: WorkerConfig | None) -> None:
         super().__init__(topic_type, group, worker)
         self.is_folded = topic_type is not TopicType.OFFSET
-        self.records = 0
         self.bytes = 0
+        self.left_out = 0
         self.last_written_ms: int | None = None
-        self.living: set[int] = set()
+        self.living = 0
+        self._sizes: dict[int, int] = {}
+        """Of the newest record of each key, by the key's hash; 0: it is removed."""
         self._topic_type = topic_type
-        self._state: Any = None
+        self.state: Any = None
+        self._is_old = True
 
-    @property
-    def state(self) -> Any:
-        """Return the folded state, ``None`` where nothing is folded or nothing could be opened."""
-        if not self.is_folded or self.is_sealed:
-            return None
-        if self._state is None:
-            self._state = self.snapshot()
-        return self._state
+    def make_state(self) -> None:
+        """Make the state of now; nothing may be applied meanwhile."""
+        if self._is_old:
+            self.state = None if not self.is_folded or self.is_sealed else self.snapshot()
+            self._is_old = False
 
     @property
     def skipped(self) -> dict[SkipKind, int]:
@@ -61,36 +66,53 @@ class FollowedGroup(GroupFold):
             counts[SkipKind.REPEATED] += self.seals.repeated
         return {kind: count for kind, count in counts.items() if count}
 
-    def count_and_apply(self, record: Record, now_ms: int) -> None:
-        """Count the next record and apply it, unless it is refused."""
-        self.records += 1
+    def count(self, record: Record, now_ms: int) -> None:
+        """Count the next record."""
         self.bytes += len(record.key or b"") + len(record.value or b"")
         if record.timestamp_ms >= 0:
             self.last_written_ms = max(self.last_written_ms or 0, min(record.timestamp_ms, now_ms))
-        opened = self.open(record)
-        if self.is_folded and (opened is not None or is_sealed(record.value)):
-            is_gone = removes(self._topic_type, record.value)
-            (self.living.discard if is_gone else self.living.add)(hash(record.key))
-        if opened is not None and self.is_folded:
+
+    def apply_in(self, folds: GroupFolds[FollowedGroup], record: Record) -> None:
+        """Apply the next record, unless it is refused, or there is no room for its key."""
+        opened, self._is_old = self.open(record), True
+        if not self.is_folded:
+            return
+        if opened is None and (self.seals is not None or not is_sealed(record.value)):
+            self.living += is_sealed(record.value)  # what is refused takes no room
+            return
+        before, size = self._sizes.get(at := hash(record.key)), 1 + (0 if opened is None else len(record.value or b""))
+        if removes(self._topic_type, record.value):
+            size = 0
+        is_full = before is None and self.kept >= MOST_BYTES
+        if is_full or not folds.keep(self, size - before if before is not None else KEY_BYTES + size):
+            self.left_out += 1
+            return
+        self._sizes[at] = size
+        self.living += bool(size) - bool(before)
+        if opened is not None:
             self.fold.apply(opened)
-            self._state = None
 
 
 class TopicStates:
-    """A sink of one topic's log that keeps the state of every group; may be read by another thread."""
+    """A sink of one topic's log that keeps the state of every group that has room; may be read by another thread.
+
+    Args:
+        room: shared with the other topics; for all groups by default.
+    """
 
     key_prefix: Final = b""
 
-    def __init__(self, topic_type: TopicType, worker: WorkerConfig | None = None) -> None:
-        self._folds = GroupFolds(topic_type, worker, lambda group: FollowedGroup(topic_type, group, worker))
-        self._keys: set[int] = set()
-        self._beyond_keys = 0
-        self._lock = threading.Lock()
+    def __init__(
+        self, topic_type: TopicType, worker: WorkerConfig | None = None, room: GroupRoom | None = None
+    ) -> None:
+        self.room = room or GroupRoom(most_bytes=MOST_BYTES)
+        self._folds = GroupFolds(topic_type, lambda group: FollowedGroup(topic_type, group, worker), self.room)
 
     @property
     def left_out(self) -> int:
         """Return the number of records of groups and keys beyond the limits."""
-        return self._folds.beyond + self._beyond_keys
+        with _lock:
+            return self._folds.beyond + sum(group.left_out for group in self._folds.by_group.values())
 
     @property
     def unrecognized(self) -> int:
@@ -100,27 +122,17 @@ class TopicStates:
     def apply(self, records: Sequence[Record]) -> None:
         """Take the next records of the topic."""
         now_ms = int(time.time() * 1000)
-        with self._lock:
+        with _lock:
             for record in records:
                 found = self._folds.find(record)
-                if found is None:
-                    continue
-                if self._has_room(found[0], record.key):
-                    found[0].count_and_apply(record, now_ms)
-                else:
-                    self._beyond_keys += 1
+                if found is not None:
+                    found[0].count(record, now_ms)
+                    found[0].apply_in(self._folds, record)
 
-    def _has_room(self, group: FollowedGroup, key: bytes | None) -> bool:
-        if not group.is_folded and group.seals is None:
-            return True  # nothing is kept of its keys
-        at = hash(key)
-        if at not in self._keys and len(self._keys) >= MOST_KEYS:
-            return False
-        self._keys.add(at)
-        return True
-
-    def groups(self) -> Iterator[FollowedGroup]:
-        """Yield the groups by name, while nothing is applied; to be read to its end at once."""
-        with self._lock:
-            by_group = self._folds.by_group
-            yield from (by_group[group] for group in sorted(by_group, key=group_order) if by_group[group].records)
+    def groups(self) -> list[FollowedGroup]:
+        """Return the groups by name, with their state of now."""
+        with _lock:
+            groups = sorted(self._folds.by_group.values(), key=lambda each: group_order(each.group))
+            for each in groups:
+                each.make_state()
+            return groups

@@ -463,6 +463,13 @@ def choose_worker_file(folder: Path, group: str | None, *, any_of_one_set: bool)
     raise ConfigError(f"folder {folder} has {len(found)} worker files: {listed(files, _SHOWN)}; give one of them")
 
 
+def groups_in(folder: Path) -> frozenset[str | None]:
+    """Return the groups of the worker files of a folder; ``None`` among them is one with plain keys."""
+    found = worker_files_in(folder).values()
+    shared = [each["group.id"].strip() for each in found if each.get(SHARING_PROPERTY, "").strip() == "enabled"]
+    return frozenset(shared if len(shared) == len(found) else [*shared, None])
+
+
 def files_in_folders(sources: Sequence[Path], destinations: Sequence[Path]) -> tuple[list[Path], list[Path]]:
     """Return worker files of a move; a folder of sources stands for its files, of destinations for those of their groups."""
     files = [each for path in sources for each in (worker_files_in(path) if path.is_dir() else [path])]
@@ -591,6 +598,7 @@ class TopicSet:
         isolation: of each topic in ``topics``.
         worker_group: the worker's own group when a worker file was given: ``(group id or None for plain keys,)``.
         worker: what the worker file says, where one was given.
+        own: the groups that were named, and those of the worker files, which are served whatever others write.
     """
 
     topics: Mapping[TopicType, str]
@@ -598,6 +606,7 @@ class TopicSet:
     isolation: Mapping[TopicType, Isolation] = field(default_factory=dict)
     worker_group: tuple[ClusterGroupId | None] | None = None
     worker: WorkerConfig | None = None
+    own: frozenset[str | None] = frozenset()
 
     @classmethod
     def from_flags(
@@ -648,4 +657,5 @@ class TopicSet:
             {topic_type: config.isolation(topic_type) for topic_type in TopicType},
             (config.cluster_group_id,),
             config,
+            frozenset({config.cluster_group_id}),
         )

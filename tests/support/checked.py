@@ -8,7 +8,7 @@ from connect_share.checks import collisions, order, orphans, secrets, values
 from connect_share.checks.finding import Finding
 from connect_share.checks.sources import GroupRecords, TopicsState, topics_state
 from connect_share.console import Group
-from connect_share.contents.groups import Contents, Look, TopicContents, TopicFold
+from connect_share.contents.groups import Contents, GroupRoom, Look, TopicContents, TopicFold
 from connect_share.model.keys import prefix_key
 from connect_share.model.records import Record, TopicType
 from connect_share.worker_config import WorkerConfig
@@ -29,7 +29,7 @@ def folded(
     timed: bool = False,
 ) -> TopicContents:
     """A topic with these records, as the console reads it once."""
-    fold = TopicFold(topic, topic_type, groups, worker, look=look, timed=timed)
+    fold = TopicFold(topic, topic_type, groups, worker, look=look, timed=timed, room=GroupRoom())
     fold.apply(records)
     contents = fold.contents()
     contents.forget_replaced()

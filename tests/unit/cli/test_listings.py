@@ -11,9 +11,9 @@ import pytest
 
 from connect_share.cli.__main__ import main
 from connect_share.cli.get import list_connectors, list_offsets
-from connect_share.console import Result, Table
+from connect_share.console import Result, Table, shown_group
 from connect_share.contents import groups as contents
-from connect_share.contents.groups import Contents
+from connect_share.contents.groups import Contents, GroupRoom, TopicFold
 from connect_share.model.config import connector_config_record, task_commit_record, task_config_record
 from connect_share.model.keys import ClusterGroupId, StatusKey, prefix_key
 from connect_share.model.offsets import offset_key
@@ -143,9 +143,25 @@ def test_invented_groups_are_folded_up_to_a_limit_and_the_rest_is_counted(monkey
     assert [seen.records_of(ClusterGroupId(f"g{number}")) for number in range(5)] == [4, 4, 4, 0, 0]
     assert seen.others == 8
     (note,) = seen.notes
-    assert "t has more than 3 groups: 8 record(s)" in note
+    assert "t has more than 3 groups, or too many keys of one: 8 record(s) were left out, of g3, g4;" in note
     asked_for = folded(TopicType.OFFSET, records, groups=[ClusterGroupId("g4")])
     assert ([*asked_for.seals], asked_for.records_of(ClusterGroupId("g4")), asked_for.notes) == (["g4"], 4, [])
+
+
+@pytest.mark.parametrize("group", ["large.", ""], ids=["large", "plain keys"])
+def test_who_has_too_many_keys_is_left_out_and_nobody_else(group: str) -> None:
+    keys = [f'{who}["c",{{"n":{number}}}]' for number in range(5) for who in ("small.", "own.", group, group)]
+    records = [Record("t", 0, at, 0, key.encode() + b"x" * (at % 4 == 3), b"{}") for at, key in enumerate(keys)]
+    fold = TopicFold("t", TopicType.OFFSET, room=GroupRoom([ClusterGroupId("own")], 6_000), timed=True)
+    fold.apply([each for each in records for _ in range(2)])
+    seen = fold.contents()
+    left = ClusterGroupId("large") if group else None
+    assert {each: seen.records_of(each) for each in seen.groups} == {"small": 10, "own": 10}
+    assert (left in seen.times, seen.others) == (False, 20)
+    assert f"20 record(s) were left out, of {shown_group(left)};" in seen.notes[0]
+    with_room = TopicFold("t", TopicType.OFFSET, room=GroupRoom([left], 6_000))
+    with_room.apply(records)
+    assert {*with_room.contents().groups} == {"small", "own", left}
 
 
 _OFFSET = b'["c",{"f":1}]'

@@ -13,10 +13,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from connect_share.contents import groups as contents
-from connect_share.exporter import topic_states
+from connect_share.contents.groups import GroupRoom
+from connect_share.exporter import metrics, topic_states
 from connect_share.exporter.metrics import TopicMetrics, label
 from connect_share.exporter.topic_states import TopicStates
 from connect_share.kafka.create import TopicSpec
+from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing import SEALING_PROPERTY
 from connect_share.worker_config import WorkerConfig
@@ -35,10 +37,12 @@ class Followed:
     is_up: bool = True
 
 
-def followed(*topics: tuple[TopicType, list[Record]], worker: WorkerConfig | None = None) -> list[Any]:
-    found = []
+def followed(
+    *topics: tuple[TopicType, list[Record]], worker: WorkerConfig | None = None, most_bytes: int = 10**9
+) -> list[Any]:
+    found, room = [], GroupRoom(() if worker is None else (worker.cluster_group_id,), most_bytes)
     for topic_type, records in topics:
-        states = TopicStates(topic_type, worker)
+        states = TopicStates(topic_type, worker, room)
         states.apply(records)
         found.append(Followed(TopicSpec(topic_type.value, topic_type, 1), states))
     return found
@@ -46,7 +50,7 @@ def followed(*topics: tuple[TopicType, list[Record]], worker: WorkerConfig | Non
 
 def answer(topics: list[Any], members: dict[str, int] | None = None) -> str:
     registry = CollectorRegistry()
-    registry.register(TopicMetrics(topics, lambda: members))
+    registry.register(TopicMetrics(topics, lambda: members, topics[0].states.room))
     return generate_latest(registry).decode()
 
 
@@ -62,22 +66,85 @@ def test_what_a_cotenant_writes_breaks_no_answer() -> None:
 
 
 @given(st.text())
-def test_a_label_can_be_written_and_is_short(value: str) -> None:
+def test_a_label_can_be_written_and_is_short_and_that_of_one_text(value: str) -> None:
     text = label(value)
     text.encode()
     assert len(text) <= 250
     assert label(value + "x" * 300) != label(value + "y" * 300)
+    assert text != label(text + "\ud800") != label("\\ud800")
 
 
-def test_groups_and_keys_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contents, "MOST_GROUPS", 2)
-    monkeypatch.setattr(topic_states, "MOST_KEYS", 4)
-    states = TopicStates(TopicType.CONFIG, sharing_worker("own"))  # of which there is always one group more
-    value, groups = b'{"properties":{}}', ("a", "b", "c", "own")
-    states.apply([record(f"{group}.connector-{name}", value) for name in ("one", "two") for group in groups])
-    states.apply([record("a.connector-one", value), record("no key", value)])
-    assert [(state.group, state.records) for state in states.groups()] == [("a", 3), ("b", 1), ("own", 1)]
-    assert (states.left_out, states.unrecognized) == (4, 1)
+CONFIGURED = b'{"properties":{}}'
+
+
+def shown(text: str) -> dict[str, dict[str, float]]:
+    """The values of each metric that has no other label than a group, by group."""
+    found: dict[str, dict[str, float]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if sample.labels.keys() == {"group"}:
+                found.setdefault(sample.name.removeprefix("connect_share_group_"), {})[sample.labels["group"]] = (
+                    sample.value
+                )
+    return found
+
+
+def test_the_groups_of_worker_files_have_room_and_others_as_much_as_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever invents groups takes room from later ones, whoever invents keys only from larger ones; on all topics."""
+    monkeypatch.setattr(contents, "MOST_GROUPS", 3)
+    groups = ("small", "large", "b", "late", "own")
+    config = [record(f"{group}.connector-one", CONFIGURED) for group in groups]
+    config += [record(f"large.connector-{number}", CONFIGURED) for number in range(9)]
+    config += [record(f"own.connector-{number}", CONFIGURED) for number in range(20)]
+    config += [record("no key", CONFIGURED), record("small.connector-two", CONFIGURED)]
+    status = [record(f"{group}.status-connector-one", b"{}") for group in groups]
+    topics = followed(
+        (TopicType.STATUS, status), (TopicType.CONFIG, config), worker=sharing_worker("own"), most_bytes=4_000
+    )
+    for topic in topics:
+        assert {state.group for state in topic.states.groups()} == {"small", "b", "own"}
+    assert [topic.states.left_out for topic in topics] == [2, 11]
+    assert topics[1].states.unrecognized == 1
+    found = shown(answer(topics))
+    assert found["left_out_records"] == {"late": 2, "large": 2}
+    assert found["kafka_connect_connectors_count"] == {"small": 2, "b": 1, "own": 21}
+    states = TopicStates(TopicType.CONFIG, None, GroupRoom((ClusterGroupId("large"),), 4_000))
+    states.apply(config)
+    assert [state.left_out for state in states.groups() if state.group == "large"] == [0]
+    monkeypatch.setattr(topic_states, "MOST_BYTES", 4_000)  # nobody fills memory under the keys of such a group, either
+    states.apply([record(f"large.connector-more-{number}", CONFIGURED) for number in range(9)])
+    (large,) = [state for state in states.groups() if state.group == "large"]
+    assert (large.left_out, large.kept) == (9, 10 * (contents.KEY_BYTES + 1 + len(CONFIGURED)))
+
+
+def test_what_is_removed_gives_no_room_and_what_is_changed_takes_little() -> None:
+    (topic,) = followed((TopicType.CONFIG, [record("g.connector-a", CONFIGURED)] * 50), most_bytes=4_000)
+    (state,) = topic.states.groups()
+    assert (state.records, state.left_out, state.living) == (50, 0, 1)
+    for number in range(50):
+        topic.states.apply([record(f"g.connector-{number}", value) for value in (CONFIGURED, None)])
+    assert topic.states.groups() == []
+    assert topic.states.left_out == 150
+
+
+def test_connectors_and_tasks_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No group, and no connector, takes the series of others; what has none is counted, and alerts still find it."""
+    monkeypatch.setattr(metrics, "MOST_CONNECTORS", 9)
+    monkeypatch.setattr(metrics, "MOST_TASKS", 10)
+    failed = b'{"state":"FAILED","worker_id":"w","generation":1}'
+    config = [record(f"-.connector-{number}", CONFIGURED) for number in range(50)]
+    config += [record(f"{group}.connector-{name}", CONFIGURED) for group in ("a", "own") for name in "xyz"]
+    status = [record(f"a.status-task-x-{number}", failed) for number in range(50)]
+    status += [record(f"{group}.status-task-{name}-0", failed) for group in ("a", "own") for name in "yz"]
+    text = answer(followed((TopicType.CONFIG, config), (TopicType.STATUS, status)))
+    assert shown(text)["left_out_connectors"] == {"-": 47}
+    status_only = answer(followed((TopicType.STATUS, status), worker=sharing_worker("own")))
+    assert shown(status_only)["left_out_tasks"] == {"a": 42}
+    assert 'kafka_connect_connector_task_status{connector="z",group="a",status="failed",task="0"} 1.0' in status_only
+    assert 'kafka_connect_worker_connector_failed_task_count{connector="x",group="a"} 50.0' in status_only
+    assert metrics.shares({"a": 1, "b": 9, "c": 4}, 9) == {"a": 1, "b": 4, "c": 4}
 
 
 @pytest.mark.parametrize(

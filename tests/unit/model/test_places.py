@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connect_share.contents.groups import TopicFold
+from connect_share.contents.groups import GroupRoom, TopicFold
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.offsets import OffsetFold
@@ -119,7 +119,7 @@ def by_checkpoint(key: bytes, partitions: int, order: Sequence[Entry]) -> int | 
 
 
 def by_console(key: bytes, partitions: int, order: Sequence[Entry]) -> int | None:
-    fold = TopicFold("t", TopicType.OFFSET, partitions=lambda: partitions)
+    fold = TopicFold("t", TopicType.OFFSET, partitions=lambda: partitions, room=GroupRoom())
     fold.apply(offset_records(key, order))
     found = fold.contents().groups[GROUP].raw.get(key[2:])
     return None if found is None else int(json.loads(found)["n"])

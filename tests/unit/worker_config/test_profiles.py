@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.cli.__main__ import PROGRAM
-from connect_share.console.options import choose_worker_files
+from connect_share.console.options import choose_worker_files, topic_set_of
 from connect_share.errors import ConfigError
 from connect_share.worker_config import TopicSet, load_worker_file
 from connect_share.worker_config.worker import (
@@ -145,6 +145,17 @@ def test_any_file_will_do_where_all_have_the_same_topics(folder: Path) -> None:
     (folder / "third.properties").write_text(f"group.id=third\n{TOPICS}".replace("=c\n", "=other\n"))
     with pytest.raises(ConfigError, match=r"3 worker files: .*third\.properties \(third\); give one of them"):
         choose_worker_file(folder, None, any_of_one_set=True)
+
+
+def test_the_groups_of_a_folder_are_the_callers_own(folder: Path) -> None:
+    third = f"group.id=third\nconnect.management.topic.sharing.support=enabled\n{TOPICS}"
+    (folder / "third.properties").write_text(third)
+    arguments = PROGRAM.parser("exporter").parse_args(["exporter", "-w", str(folder)])
+    choose_worker_files(arguments.parser, arguments)
+    assert topic_set_of(arguments).own == {None, "third"}
+    arguments.worker_config = folder / "third.properties"
+    del arguments.own_groups
+    assert topic_set_of(arguments).own == {"third"}
 
 
 @pytest.mark.parametrize("group", [None, "unknown"])
