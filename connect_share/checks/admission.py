@@ -82,6 +82,8 @@ def _identity(new: NewGroup, state: TopicsState, where: str) -> Iterator[Finding
         )
     ids = [str(each.group) for each in state.groups if each.group not in (None, new.group)]
     yield from _similar_ids(new, ids, where)
+    if new.moves is None:  # else it is among what it brings
+        yield from collisions.group_of_sinks([new.group], state, where)
 
 
 def _similar_ids(new: NewGroup, ids: Sequence[str], where: str) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from connect_share.checks.check import Check
@@ -13,13 +13,12 @@ from connect_share.console import Group, group_order, shown_group
 from connect_share.model.config_state import TargetState
 from connect_share.model.keys import connector_of
 from connect_share.model.records import TopicType
-from connect_share.worker_config.override_policy import SINK_GROUP_PROPERTY, sink_group_id
+from connect_share.worker_config.override_policy import SINK_GROUP_PROPERTY, is_sink, sink_group_id
 
-_SINK_TOPICS = ("topics", "topics.regex")
 _Places = dict[str, list[tuple[Group, str]]]
 
 
-def find(state: TopicsState) -> Iterator[Finding]:
+def find(state: TopicsState, plain_group_id: str | None = None) -> Iterator[Finding]:
     """Yield what is found between the groups of the topics."""
     where = ", ".join(state.topics.values())
     if state.two_clusters is not None:
@@ -37,6 +36,8 @@ def find(state: TopicsState) -> Iterator[Finding]:
     yield from limited(_nested(state.groups, where))
     yield from limited(_transactional_ids(state, where))
     yield from limited(_sinks(state, where))
+    ids = {each.group or plain_group_id for each in state.groups}
+    yield from limited(group_of_sinks(sorted(filter(None, ids)), state, where))
     yield from limited(_same_sources(state, where))
 
 
@@ -92,31 +93,42 @@ def _transactional_ids(state: TopicsState, where: str) -> Iterator[Finding]:
 
 
 def _sinks(state: TopicsState, where: str) -> Iterator[Finding]:
-    found: _Places = defaultdict(list)
-    for each in state.groups:
-        for connector in each.config.connectors():
-            config = each.config.connector_config(connector) or {}
-            if _is_sink(config) and not config.get(SINK_GROUP_PROPERTY):
-                found[connector].append((each.group, connector))
-    for connector, places in sorted(found.items()):
+    for group, places in sorted(_consumer_groups(state.groups).items()):
         if len(places) > 1:
-            group = named([sink_group_id(connector, {})])
             yield Finding(
                 "collision-sink-group",
                 Severity.WARNING,
                 where,
-                f"sinks of one name in several groups: {_shown(places)}",
-                f"if they read from one Kafka cluster, their consumers are one consumer group, {group}: "
-                "each gets a part of the records",
+                f"sinks of several groups have one consumer group: {_shown(places)}",
+                f"if they read from one Kafka cluster, they share {named([group])}: each gets a part of the records",
                 f"give them different names, or one of them {SINK_GROUP_PROPERTY}",
             )
 
 
-def _is_sink(config: Mapping[str, object]) -> bool:
-    # MirrorMaker's sources have topics, too.
-    name = str(config.get("connector.class", "")).rpartition(".")[2]
-    is_source = "Source" in name or name.startswith("Mirror")
-    return not is_source and any(config.get(each) for each in _SINK_TOPICS)
+def group_of_sinks(group_ids: Iterable[str], state: TopicsState, where: str) -> Iterator[Finding]:
+    """Yield the Connect groups whose id is that of the consumer group of a sink."""
+    found = _consumer_groups(state.groups)
+    for group_id in group_ids:
+        if group_id in found:
+            yield Finding(
+                "collision-group-of-sink",
+                Severity.ERROR,
+                where,
+                f"group.id {group_id} is the consumer group of {_shown(found[group_id])}",
+                "on one Kafka cluster a group is one of workers or one of consumers: whoever comes second fails with "
+                "InconsistentGroupProtocolException",
+                f"give the sink another name or {SINK_GROUP_PROPERTY}, or the workers another group.id",
+            )
+
+
+def _consumer_groups(groups: Iterable[GroupState]) -> _Places:
+    found: _Places = defaultdict(list)
+    for each in groups:
+        for connector in each.config.connectors():
+            config = each.config.connector_config(connector) or {}
+            if is_sink(config):
+                found[sink_group_id(connector, config)].append((each.group, connector))
+    return found
 
 
 def _same_sources(state: TopicsState, where: str) -> Iterator[Finding]:
@@ -158,6 +170,6 @@ CHECK: Final = Check(
     "are groups or connectors in each other's way?",
     "Look for two clusters with plain keys, ids and names that are read in two ways, transactional ids and consumer "
     "groups that connectors of two groups share, and sources that two groups read.",
-    lambda sources: find(sources.state),
+    lambda sources: find(sources.state, sources.plain_group_id),
     place=30,
 )

@@ -22,7 +22,7 @@ from connect_share.console.options import add_topics, topic_set_of
 from connect_share.contents.groups import Contents, Newest, SealCount, SealKind, TopicContents, ids_text, read_topics
 from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY, SEALING_PROPERTY, Refusal, SealingMode
-from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, WorkerConfig
 from connect_share.worker_config.config_providers import references
 
 _PROVIDERS: Final = "org.apache.kafka.common.config.provider."
@@ -109,8 +109,19 @@ def compare_files(files: Sequence[tuple[Path, CheckedFile]]) -> Iterator[Finding
     """Compare the files of workers of one group, each with each."""
     for (path, checked), (other_path, other) in combinations(files, 2):
         one, two = checked.config, other.config
-        if one is None or two is None or one.group_id != two.group_id:
+        if one is None or two is None:
             continue
+        is_one_cluster = one.bootstrap_servers == two.bootstrap_servers
+        names = [name for kind, name in TOPIC_PROPERTIES.items() if one.topic(kind) != two.topic(kind)]
+        both = f"{path} and {other_path}"
+        if one.group_id != two.group_id:
+            if is_one_cluster and not names and not (checked.sharing_enabled and other.sharing_enabled):
+                text = f"{both} have one set of topics and two ids, and sharing is not on in both: each runs everything"
+                yield worker_finding(Severity.ERROR, SHARING_PROPERTY, text)
+            continue
+        for name in names if is_one_cluster else ():
+            text = f"{name} is not the same in {both}, both of group {one.group_id}: give one another group.id"
+            yield worker_finding(Severity.ERROR, name, text)
         wrong = {finding.property_name for each in (checked, other) for finding in each.findings}
         if wrong & {"group.id", KEYS_PROPERTY, SEALING_PROPERTY}:
             yield worker_finding(

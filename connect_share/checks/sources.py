@@ -131,6 +131,7 @@ class CheckSources:
     Attributes:
         only: the groups that are wanted; ``None``: all.
         reads: the topics whose contents are read.
+        asks_rest: addresses that workers give are connected to.
     """
 
     topic_set: TopicSet
@@ -140,6 +141,7 @@ class CheckSources:
     worker_file: Path | None = None
     only: Collection[Group] | None = None
     reads: Collection[TopicType] = tuple(TopicType)
+    asks_rest: bool = False
 
     def __post_init__(self) -> None:
         self.now_ms = time.time_ns() // 1_000_000
@@ -157,6 +159,7 @@ class CheckSources:
             worker_file=arguments.worker_config,
             only=groups_of(arguments.groups),
             reads=reads,
+            asks_rest=getattr(arguments, "rest", False),
         )
 
     @classmethod

@@ -45,7 +45,7 @@ PROGRAM: Final = Program(
     "Show what Kafka Connect clusters keep in their internal topics, shared or dedicated.",
     _EXAMPLES,
     {
-        "get": Verb("list groups, connectors, tasks, offsets or statuses", [f"{_CLI}.get"]),
+        "get": Verb("list groups, connectors, tasks, offsets, statuses or workers", [f"{_CLI}.get", f"{_CLI}.workers"]),
         "describe": Verb("show one group or connector", [f"{_CLI}.describe"]),
         "check": Verb(
             "check what is on the topics, the topics, worker files, what is sealed, rights, start-up, topic ids, or all of "

@@ -16,16 +16,14 @@ from connect_share.console import (
     Table,
     add_client_settings,
     add_worker_file,
-    client_settings_of,
     plural,
     shown_group,
 )
+from connect_share.console.options import topic_set_of
 from connect_share.discover.survey import Discovered, members_of, survey
-from connect_share.errors import BrokerError, ConfigError
+from connect_share.errors import BrokerError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.read import CONSOLE_CLIENT_ID, BoundedReader
-from connect_share.worker_config import ClientSettings, TopicSet
-from connect_share.worker_config.worker import connection_settings
 
 _MOST_RECORDS: Final = 1_000_000
 _SHOWN_GROUPS: Final = 20
@@ -63,7 +61,7 @@ def _count(text: str) -> int:
 
 def _discover(arguments: argparse.Namespace, out: Output) -> Result:
     """Find and show the clusters."""
-    settings = _settings_of(arguments)
+    settings = topic_set_of(arguments, or_none=True).settings
 
     def reader(most: int) -> BoundedReader:
         return BoundedReader(settings, most=most, idle_timeout_s=arguments.timeout)
@@ -85,20 +83,6 @@ def _discover(arguments: argparse.Namespace, out: Output) -> Result:
     out.note(*discovered.notes)
     result = members_of(discovered)
     return Result(result, _lines(discovered, result))
-
-
-def _settings_of(arguments: argparse.Namespace) -> ClientSettings:
-    client = client_settings_of(arguments.client_settings)
-    if arguments.worker_config is not None:
-        return TopicSet.from_worker_file(
-            arguments.worker_config, bootstrap_servers=arguments.bootstrap_servers, client=client
-        ).settings
-    if arguments.bootstrap_servers is None and "bootstrap.servers" not in {*client, *connection_settings()}:
-        raise ConfigError(
-            "neither brokers nor a worker file are given; use -B HOST:PORT or -w FILE",
-            property_name="bootstrap.servers",
-        )
-    return TopicSet.from_flags(arguments.bootstrap_servers, {}, client).settings
 
 
 def _lines(discovered: Discovered, result: dict[str, Any]) -> Iterator[str | Table]:

@@ -218,7 +218,7 @@ STATES: Final = (*(state.name for state in State), UNKNOWN)
 _WATCH_S: Final = 2.0
 _NAMED: Final = 5
 _FIRST: Final = (State.FAILED.name, State.UNASSIGNED.name)
-_SPARE: Final = ("VERSION", "GENERATION", "WORKER", "LAST WRITTEN", "TARGET")
+_SPARE: Final = ("VERSION", "URL", "PROTOCOL", "GENERATION", "WORKER", "LAST WRITTEN", "TARGET")
 """Columns that a narrow terminal does without, the first of them first."""
 
 Row = dict[str, Any]
@@ -391,7 +391,8 @@ def _watch(reading: Reading, listed: Callable[[Contents], Result], out: Output, 
         return InterruptionError.exit_code
 
 
-def _table(columns: Columns, rows: Iterable[Row]) -> Table:
+def table_of(columns: Columns, rows: Iterable[Row]) -> Table:
+    """Return rows as a table."""
     return Table(
         list(columns),
         [[row[cell] if isinstance(cell, str) else cell(row) for cell in columns.values()] for row in rows],
@@ -431,7 +432,7 @@ def _list_groups(contents: Contents, _arguments: argparse.Namespace) -> Result:
         "unrecognized_records": {kind: topic.unrecognized for kind, topic in topics.items()},
     }
     nothing = f"no groups: {', '.join(topic.topic for topic in topics.values())} hold no records of Connect"
-    return Result(members, [_table(columns, rows)], notes=[] if rows else [nothing])
+    return Result(members, [table_of(columns, rows)], notes=[] if rows else [nothing])
 
 
 def _unless_sealed(row: Row, member: str) -> object:
@@ -525,7 +526,7 @@ def _by_state(
         title += f"; their tasks: {_counts_text(_counted(tasks))}"
     return Result(
         {what: shown, "states": states},
-        [_table({"GROUP": _group_cell, **columns}, shown)],
+        [table_of({"GROUP": _group_cell, **columns}, shown)],
         title=title if every else None,
         notes=[] if shown else [_nothing(what, contents, arguments)],
     )
@@ -579,7 +580,7 @@ def list_offsets(contents: Contents, arguments: argparse.Namespace) -> Result:
         if len(pairs) < len(rows):
             notes = [f"{plural(len(rows) - len(pairs), 'offset')} left out, for the value is no object"]
         members, bare = {"offsets": pairs}, True
-    return Result(members, [_table(columns, rows)], bare=bare, notes=notes)
+    return Result(members, [table_of(columns, rows)], bare=bare, notes=notes)
 
 
 def _nothing(what: str, contents: Contents, arguments: argparse.Namespace) -> str:

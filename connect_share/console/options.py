@@ -202,14 +202,17 @@ def _replicas(text: str) -> int:
     return value
 
 
-def topic_set_of(arguments: argparse.Namespace, needed: Sequence[TopicType] = ()) -> TopicSet:
-    """Return where the topics are. Without the topics in ``needed`` the command has nothing to show; none: any will do."""
+def topic_set_of(arguments: argparse.Namespace, needed: Sequence[TopicType] = (), *, or_none: bool = False) -> TopicSet:
+    """Return where the topics are. Without the topics in ``needed`` the command has nothing to show; none: any will do.
+
+    With ``or_none`` the brokers will do.
+    """
     client = client_settings_of(arguments.client_settings)
     named = frozenset(groups_of(getattr(arguments, "groups", None)) or ())
     topics = {
         topic_type: str(topic)
         for topic_type, flag in TOPIC_FLAGS.items()
-        if (topic := getattr(arguments, flag.removeprefix("--").replace("-", "_"))) is not None
+        if (topic := getattr(arguments, flag.removeprefix("--").replace("-", "_"), None)) is not None
     }
     if arguments.worker_config is not None:
         found = TopicSet.from_worker_file(
@@ -222,7 +225,7 @@ def topic_set_of(arguments: argparse.Namespace, needed: Sequence[TopicType] = ()
             property_name="bootstrap.servers",
         )
     missing = [TOPIC_FLAGS[topic_type] for topic_type in needed if topic_type not in topics]
-    if not topics:
+    if not topics and not or_none:
         missing = missing or list(TOPIC_FLAGS.values())
     if missing:
         word = "or" if not needed else "and"

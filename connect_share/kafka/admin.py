@@ -603,7 +603,10 @@ class Admin:
         groups = self._retried(ask, timeout_s)
         return {
             str(group.id): tuple(
-                GroupMember(member.id, member.client_id, worker_id_of(member.metadata), group.protocol)
+                GroupMember(
+                    *(member.id, member.client_id, worker_id_of(member.metadata), group.protocol),
+                    *(member.client_host.lstrip("/"), group.state, member.metadata or b"", member.assignment or b""),
+                )
                 for member in group.members
             )
             for group in groups

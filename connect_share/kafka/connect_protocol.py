@@ -8,7 +8,6 @@ Source: ``ConnectProtocol`` (version 0), ``IncrementalCooperativeConnectProtocol
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,9 +22,9 @@ SESSIONED_VERSION: Final = 2
 NO_ERROR: Final = 0
 CONFIG_MISMATCH: Final = 1
 """The leader has not read the config topic as far as another member. Source: ``ConnectProtocol.Assignment``."""
-_CONNECTOR: Final = -1  # in the place of a task number: the connector itself
+CONNECTOR: Final = -1
+"""In the place of a task number: the connector itself."""
 _SMALLEST_ENTRY: Final = 6  # bytes of a connector without a name and without tasks
-_MOST_TEXT_BYTES: Final = 2**15 - 1
 
 
 @dataclass(frozen=True)
@@ -107,17 +106,6 @@ class ExtendedWorkerState:
     version: int = SESSIONED_VERSION
 
 
-def encode_worker_state(state: ExtendedWorkerState) -> bytes:
-    """Return the metadata of a member."""
-    found = _packed(">h", state.version) + _text(state.url) + _packed(">q", state.config_offset)
-    if state.version == EAGER_VERSION:
-        return found
-    if state.assignment is None:
-        return found + _packed(">i", -1)
-    assignment = encode_assignment(state.assignment)
-    return found + _packed(">i", len(assignment)) + assignment
-
-
 def decode_worker_state(data: bytes) -> ExtendedWorkerState:
     """Return the state that the metadata of a member hold."""
     reader = _Reader(data)
@@ -136,15 +124,6 @@ def worker_url(metadata: bytes) -> str:
     return reader.text()
 
 
-def encode_assignment(assignment: ExtendedAssignment) -> bytes:
-    """Return the assignment of a member."""
-    found = _packed(">hh", assignment.version, assignment.error) + _text(assignment.leader)
-    found += _text(assignment.leader_url) + _packed(">q", assignment.config_offset) + _entries(assignment.assigned)
-    if assignment.version == EAGER_VERSION:
-        return found
-    return found + _entries(assignment.revoked) + _packed(">i", assignment.delay_ms)
-
-
 def decode_assignment(data: bytes) -> ExtendedAssignment:
     """Return the assignment that these bytes hold."""
     reader = _Reader(data)
@@ -155,35 +134,6 @@ def decode_assignment(data: bytes) -> ExtendedAssignment:
         revoked = reader.entries() if reader.left() else revoked
         delay_ms = reader.number(">i") if reader.left() else 0
     return ExtendedAssignment(leader, leader_url, config_offset, assigned, revoked, delay_ms, error, version)
-
-
-def _packed(layout: str, *numbers: int) -> bytes:
-    try:
-        return struct.pack(layout, *numbers)
-    except struct.error as exc:
-        raise GroupProtocolError(f"a number does not fit the group protocol: {exc}") from None
-
-
-def fits(text: str) -> bool:
-    """Return whether a text, such as the name of a connector, is short enough for the group protocol."""
-    return len(text.encode()) <= _MOST_TEXT_BYTES
-
-
-def _text(value: str) -> bytes:
-    data = value.encode()
-    if not fits(value):
-        raise GroupProtocolError(f"a text of {len(data):,} bytes does not fit the group protocol: 32,767 at most")
-    return _packed(">h", len(data)) + data
-
-
-def _entries(items: ConnectorsAndTasks) -> bytes:
-    by_connector: dict[str, list[int]] = {name: [_CONNECTOR] for name in items.connectors}
-    for task in items.tasks:
-        by_connector.setdefault(task.connector, []).append(task.task)
-    parts: Iterable[bytes] = (
-        _text(name) + _packed(f">i{len(numbers)}i", len(numbers), *numbers) for name, numbers in by_connector.items()
-    )
-    return _packed(">i", len(by_connector)) + b"".join(parts)
 
 
 class _Reader:
@@ -228,8 +178,8 @@ class _Reader:
             name = self.text()
             data = self.bytes(4 * self.number(">i"))
             numbers = struct.unpack(f">{len(data) // 4}i", data)
-            connectors.extend(name for number in numbers if number == _CONNECTOR)
-            tasks.extend(self._task(name, number) for number in numbers if number != _CONNECTOR)
+            connectors.extend(name for number in numbers if number == CONNECTOR)
+            tasks.extend(self._task(name, number) for number in numbers if number != CONNECTOR)
         return ConnectorsAndTasks(tuple(connectors), tuple(tasks))
 
     def _task(self, connector: str, number: int) -> ConnectorTaskId:

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from connect_share.errors import GroupProtocolError
-from connect_share.kafka.connect_protocol import worker_url
+from connect_share.kafka.connect_protocol import (
+    NOTHING,
+    ConnectorsAndTasks,
+    ExtendedAssignment,
+    ExtendedWorkerState,
+    decode_assignment,
+    decode_worker_state,
+    worker_url,
+)
+
+_Decoded = TypeVar("_Decoded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,18 +107,47 @@ class GroupMember:
     Attributes:
         worker_id: ``host:port`` as in statuses; ``None`` where its metadata do not have it.
         protocol: name of the group protocol, such as ``sessioned``; empty while the group rebalances.
+        host: the address that it connects from.
+        group_state: of its group; brokers give metadata and assignments only while that is ``Stable``.
     """
 
     member_id: str
     client_id: str
     worker_id: str | None
     protocol: str
+    host: str = ""
+    group_state: str = ""
+    metadata: bytes = field(default=b"", repr=False)
+    assigned: bytes = field(default=b"", repr=False)
+
+    @property
+    def state(self) -> ExtendedWorkerState | None:
+        """What it said when it joined last; ``None``: not known now."""
+        return _decoded(decode_worker_state, self.metadata)
+
+    @property
+    def assignment(self) -> ExtendedAssignment | None:
+        """What the leader gave it last; ``None``: not known now."""
+        return _decoded(decode_assignment, self.assigned)
+
+    @property
+    def running(self) -> ConnectorsAndTasks | None:
+        """What it runs by its last assignment; ``None``: not known now."""
+        state, given = self.state, self.assignment
+        if state is None or given is None:
+            return None
+        before = NOTHING if state.assignment is None else state.assignment.assigned
+        return (before - given.revoked) | given.assigned
+
+
+def _decoded(decode: Callable[[bytes], _Decoded], data: bytes) -> _Decoded | None:
+    try:
+        return decode(data)
+    except GroupProtocolError:
+        return None
 
 
 def worker_id_of(metadata: bytes | None) -> str | None:
     """Return the id of a Connect worker, ``host:port``, from what it says to its group; ``None`` if it is not there."""
-    try:
-        url = worker_url(metadata or b"")
-    except GroupProtocolError:
-        return None
-    return url.partition("://")[2].partition("/")[0] or None
+    url = _decoded(worker_url, metadata or b"")
+    return None if url is None else url.partition("://")[2].partition("/")[0] or None

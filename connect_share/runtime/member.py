@@ -20,15 +20,13 @@ from connect_share.kafka.connect_protocol import (
     ExtendedWorkerState,
     decode_assignment,
     decode_worker_state,
-    encode_assignment,
-    encode_worker_state,
-    fits,
 )
 from connect_share.kafka.descriptions import GroupMember
 from connect_share.log.threads import BackgroundThread
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.runtime.assignor import Change, balanced_assignment
 from connect_share.runtime.coordinator import GroupCoordinator, GroupSettings, Joined, MemberCallbacks
+from connect_share.runtime.protocol_encoding import encode_assignment, encode_worker_state, fits
 from connect_share.stores.config import ConfigBackingStore
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_translation import whole_number

@@ -105,3 +105,11 @@ def sink_group_id(connector: str, connector_config: Mapping[str, object]) -> str
     Source: ``SinkUtils.consumerGroupId``.
     """
     return str(connector_config.get(SINK_GROUP_PROPERTY) or f"connect-{connector}")
+
+
+def is_sink(connector_config: Mapping[str, object]) -> bool:
+    """Return whether a connector seems to be a sink, as far as its configuration tells."""
+    # MirrorMaker's sources have topics, too.
+    name = str(connector_config.get("connector.class", "")).rpartition(".")[2]
+    is_source = "Source" in name or name.startswith("Mirror")
+    return not is_source and any(connector_config.get(each) for each in ("topics", "topics.regex"))

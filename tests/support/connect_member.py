@@ -13,6 +13,7 @@ from typing import Final, Self
 _JOIN_GROUP: Final = 11
 _LEAVE_GROUP: Final = 13
 _FIND_COORDINATOR: Final = 10
+_SYNC_GROUP: Final = 14
 _NO_COORDINATOR_YET: Final = (14, 15, 16)  # loading, not available, not this broker
 _VERSION: Final = 2  # the oldest that brokers of 4.x take, and the last that gives a member id at once
 _SESSION_TIMEOUT_MS: Final = 600_000  # it never sends a heartbeat: as long as a test may take
@@ -24,12 +25,18 @@ def _text(value: str) -> bytes:
 
 
 class ConnectMember:
-    """Joins on entry, leaves on exit; the broker asked has to be the group's coordinator (one-broker clusters)."""
+    """Joins on entry, leaves on exit; the broker asked has to be the group's coordinator (one-broker clusters).
 
-    def __init__(self, bootstrap_servers: str, group: str) -> None:
+    Without an ``assignment`` its group never gets stable.
+    """
+
+    def __init__(
+        self, bootstrap_servers: str, group: str, *, metadata: bytes = b"", assignment: bytes | None = None
+    ) -> None:
         host, port = bootstrap_servers.split(",", maxsplit=1)[0].rsplit(":", 1)
         self._address = (host, int(port))
         self._group = group
+        self._metadata, self._assignment = metadata, assignment
 
     def __enter__(self) -> Self:
         self._socket = socket.create_connection(self._address, timeout=30)
@@ -40,7 +47,8 @@ class ConnectMember:
             + _text("connect")
             + struct.pack(">i", 1)
             + _text("sessioned")
-            + struct.pack(">i", 0)
+            + struct.pack(">i", len(self._metadata))
+            + self._metadata
         )
         answer = self._joined(body)
         position = 4 + 2 + 4
@@ -48,6 +56,14 @@ class ConnectMember:
             position += 2 + struct.unpack_from(">h", answer, position)[0]
         length = struct.unpack_from(">h", answer, position)[0]
         self._member = answer[position + 2 : position + 2 + length].decode()
+        if self._assignment is not None:
+            (generation,) = struct.unpack_from(">i", answer, 6)
+            given = struct.pack(">i", len(self._assignment)) + self._assignment
+            body = _text(self._group) + struct.pack(">i", generation) + _text(self._member)
+            (error,) = struct.unpack_from(
+                ">h", self._ask(_SYNC_GROUP, body + struct.pack(">i", 1) + _text(self._member) + given), 4
+            )
+            assert error == 0, f"giving {self._group} its assignment failed with error code {error}"
         return self
 
     def __exit__(

@@ -27,6 +27,7 @@ get tasks -w W --all-groups
 get offsets -w W --all-groups
 get offsets -w W --connector my.conn
 get statuses -w W --all-groups --show-values
+get workers -w W
 get connectors -w W --group no.such.group
 describe group com.acme.orders -w W
 describe group sealed.team -w W
@@ -42,6 +43,7 @@ check secrets -w W
 check sizes -w W
 check transactions -w W
 check liveness -w W
+check workers -w W
 check worker-config W --offline
 check worker-config destination.properties sealed.properties
 check topics -w W

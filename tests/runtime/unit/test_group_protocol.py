@@ -22,12 +22,11 @@ from connect_share.kafka.connect_protocol import (
     ExtendedWorkerState,
     decode_assignment,
     decode_worker_state,
-    encode_assignment,
-    encode_worker_state,
 )
 from connect_share.model.records import ConnectorTaskId, Record
 from connect_share.replay import replay_config
 from connect_share.runtime import balanced_assignment, configured
+from connect_share.runtime.protocol_encoding import encode_assignment, encode_worker_state
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "group-protocol.json").read_text())["members"]
 VERSIONS = {"default": 0, "compatible": 1, "sessioned": 2}

@@ -21,6 +21,7 @@ from connect_share.contents.profile import PartitionCounter, TopicProfile
 from connect_share.contents.startup import ProfiledTopic
 from connect_share.errors import LostTopicError
 from connect_share.model.records import Record, TopicType
+from connect_share.worker_config.override_policy import SINK_GROUP_PROPERTY
 from tests.support.captures import VERSIONS, prefixed
 from tests.support.checked import CONFIG, OFFSET, STATUS, captured_topics, findings_of, ids, records, state_of
 from tests.support.histories import Life, compacted, histories
@@ -283,6 +284,27 @@ def test_collisions() -> None:
     assert found["collision-nested-ids"].where == "config, status, offset, group com.acme.orders"
     assert "orders-eu of com.acme, eu of com.acme-orders" in found["collision-transactional-ids"].what
     assert "src of com.acme, src of com.acme.orders" in found["collision-same-source"].what
+
+
+def test_a_group_id_that_is_the_consumer_group_of_a_sink() -> None:
+    def group(name: str | None, *configs: str) -> list[Record]:
+        pairs = [(f"connector-{n}", f'{{"properties":{{"topics":"t",{each}}}}}') for n, each in enumerate(configs)]
+        return records(CONFIG, *pairs, group=name)
+
+    override = f'"connector.class":"C","{SINK_GROUP_PROPERTY}":"%s"'
+    plain = group(None, override % "mine")
+    state = state_of({CONFIG: [*group("connect-0", override % "own"), *group("b", '"connector.class":"C"'), *plain]})
+    (found,) = collisions.find(state)
+    assert (found.id, found.severity) == ("collision-group-of-sink", Severity.ERROR)
+    assert found.what == "group.id connect-0 is the consumer group of 0 of b"
+    assert [each.what for each in collisions.find(state, "mine")] == [
+        found.what,
+        "group.id mine is the consumer group of 0 of (plain)",
+    ]
+    # A name of one's own does not help if two choose the same.
+    (found,) = collisions.find(state_of({CONFIG: [*group("a", override % "own"), *group("b", override % "own")]}))
+    assert found.id == "collision-sink-group"
+    assert "0 of a, 0 of b" in found.what
 
 
 def test_two_clusters_with_plain_keys() -> None:

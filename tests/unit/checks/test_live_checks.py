@@ -194,6 +194,15 @@ def test_ids_that_begin_alike_are_named_in_both_directions(there: str, new: str,
     assert [each.id for each in find_admission(group, state, ())] == [expected]
 
 
+def test_an_id_that_is_the_consumer_group_of_a_sink_is_not_admitted() -> None:
+    sink = ("connector-orders", '{"properties":{"connector.class":"C","topics":"t"}}')
+    state = state_of({CONFIG: records(CONFIG, sink, group="there")})
+    (moves,) = state_of({CONFIG: records(CONFIG, *HEALTHY[CONFIG])}).groups
+    for moved in (None, moves):
+        new = NewGroup(ClusterGroupId("connect-orders"), members=0, exactly_once=False, sealed=False, moves=moved)
+        assert [each.id for each in find_admission(new, state, ())] == ["collision-group-of-sink"]
+
+
 def test_the_new_group_is_none_of_the_others() -> None:
     state = state_of({CONFIG: [*records(CONFIG, *HEALTHY[CONFIG]), *records(CONFIG, *HEALTHY[CONFIG], group="new")]})
     group = NewGroup(ClusterGroupId("new"), members=0, exactly_once=False, sealed=False)

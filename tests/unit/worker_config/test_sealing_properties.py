@@ -23,6 +23,7 @@ from tests.support import worker_files
 from tests.support.console import console
 from tests.support.sealed import KEYS, key_text, keys_by_provider
 
+STATUS_TOPIC = "status.storage.topic"
 MODE = KEYS_PROPERTY.removesuffix(".keys")
 SHARING = "connect.management.topic.sharing.support"
 TEXT = key_text(7)
@@ -199,6 +200,11 @@ OTHER = key_text(7).replace("7:", "9:", 1)
         ({KEYS_PROPERTY: key_text(7), MODE: "accept"}, {KEYS_PROPERTY: key_text(8), "group.id": "other"}, []),
         ({**VAULT, KEYS_PROPERTY: "${vault:a:b}"}, {KEYS_PROPERTY: key_text(7)}, [("note", KEYS_PROPERTY)]),
         ({KEYS_PROPERTY: "x"}, {KEYS_PROPERTY: key_text(7)}, [("note", KEYS_PROPERTY)]),
+        ({STATUS_TOPIC: "others"}, {}, [("error", STATUS_TOPIC)]),
+        ({STATUS_TOPIC: "others"}, {"group.id": "other"}, []),
+        ({STATUS_TOPIC: "others", "bootstrap.servers": "elsewhere:9092"}, {}, []),
+        ({}, {"group.id": "other"}, []),
+        ({}, {"group.id": "other", SHARING: "disabled"}, [("error", SHARING)]),
     ],
 )
 def test_files_of_one_group_are_compared(

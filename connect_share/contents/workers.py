@@ -1,0 +1,68 @@
+"""The workers of Connect groups as their brokers describe them: looked at for some seconds, for only then all is told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.connect_protocol import NO_ERROR
+from connect_share.kafka.descriptions import GroupMember
+
+LOOK_S: Final = 12.0
+"""How long a group is looked at that does not settle: a worker that died is missed after ten seconds by default."""
+_EVERY_S: Final = 0.1
+_CALM: Final = 5  # looks in a row; between two rebalances of a storm were up to four
+_STABLE: Final = "Stable"
+
+
+@dataclass(frozen=True)
+class WatchedGroup:
+    """A Connect group.
+
+    Attributes:
+        members: at the last look that told all; at the last one if none did.
+        looks, calm: how often it was looked at, and was stable with an assignment that its members can follow.
+        in_a_row: looks of the end that were so.
+    """
+
+    group_id: str
+    members: tuple[GroupMember, ...] = ()
+    looks: int = 0
+    calm: int = 0
+    in_a_row: int = 0
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it was calm for long enough; a group without members is."""
+        return self.in_a_row >= _CALM or not self.members
+
+    @property
+    def leader(self) -> str | None:
+        """The member id of its leader; ``None``: not known."""
+        return next((each.assignment.leader for each in self.members if each.assignment is not None), None)
+
+    def seen(self, members: tuple[GroupMember, ...]) -> WatchedGroup:
+        """Return it after one more look."""
+        told = all(each.group_state == _STABLE and each.state is not None for each in members)
+        failed = any(each.assignment is not None and each.assignment.error != NO_ERROR for each in members)
+        calm = told and not failed
+        kept = members if told or not members or self.leader is None else self.members
+        in_a_row = self.in_a_row + 1 if calm else 0
+        return replace(self, members=kept, looks=self.looks + 1, calm=self.calm + calm, in_a_row=in_a_row)
+
+
+def watch(admin: Admin, group_ids: Collection[str] | None, *, for_s: float) -> Mapping[str, WatchedGroup]:
+    """Look at groups until all have settled, or the time is over; ``None``: all Connect groups of the cluster."""
+    found = {group_id: WatchedGroup(group_id) for group_id in sorted(group_ids or ())}
+    one = next(iter(found)) if len(found) == 1 else None
+    deadline_s = time.monotonic() + min(for_s, LOOK_S)
+    while True:
+        groups = admin.connect_members(one)
+        for group_id in found if group_ids is not None else sorted(groups.keys() | found):
+            found[group_id] = found.get(group_id, WatchedGroup(group_id)).seen(groups.get(group_id, ()))
+        if all(each.is_settled for each in found.values()) or time.monotonic() > deadline_s:
+            return found
+        time.sleep(_EVERY_S)

@@ -1,0 +1,106 @@
+"""``get workers`` and ``check workers`` beside groups that have a member."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from connect_share.kafka.connect_protocol import ConnectorsAndTasks, ExtendedAssignment, ExtendedWorkerState
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.model.records import ConnectorTaskId, TopicType
+from connect_share.runtime.protocol_encoding import encode_assignment, encode_worker_state
+from tests.lab.embedded.worker import worker_properties, write_properties
+from tests.support.checked import CONFIG, STATUS, records
+from tests.support.connect_member import ConnectMember
+from tests.support.console import Ran
+from tests.support.kafka import TestBroker
+from tests.support.topics import create_known, write_records
+
+RUNS = ConnectorsAndTasks(("c",), (ConnectorTaskId("c", 0), ConnectorTaskId("c", 1)))
+STATUS_VALUE = '{"state":"RUNNING","trace":null,"worker_id":"h:8083","generation":%d}'
+CONNECTOR = [("connector-c", '{"properties":{"connector.class":"C"}}')]
+
+
+@pytest.fixture
+def worker_file(broker: TestBroker, unique: str, tmp_path: Path) -> Path:
+    """The worker file of a plain group with one connector."""
+    properties = worker_properties(broker.bootstrap_servers, unique)
+    with broker.admin() as admin:
+        for kind in TopicType:
+            topic = properties[f"{kind.value}.storage.topic"]
+            create_known(admin, NewTopicRequest(topic, 1, 1, {"cleanup.policy": "compact"}))
+    statuses = [("status-connector-c", STATUS_VALUE % 3), ("status-task-c-0", STATUS_VALUE % 4)]
+    for kind, pairs in ((CONFIG, CONNECTOR), (STATUS, statuses)):
+        write_records(broker.client_settings, properties[f"{kind.value}.storage.topic"], records(kind, *pairs))
+    return write_properties(tmp_path / "w.properties", properties)
+
+
+def a_worker(broker: TestBroker, group: str, position: int, url: str = "http://h:8083/") -> ConnectMember:
+    state = encode_worker_state(ExtendedWorkerState(url, position))
+    given = encode_assignment(ExtendedAssignment("m", url, position, RUNS))
+    return ConnectMember(broker.bootstrap_servers, group, metadata=state, assignment=given)
+
+
+def test_a_worker_and_what_it_runs(
+    broker: TestBroker, unique: str, worker_file: Path, call: Callable[..., Ran]
+) -> None:
+    ran = call("get", "workers", "-w", worker_file)
+    assert (ran.code, f"{unique}: no live worker" in ran.err) == (0, True)
+    with a_worker(broker, unique, 1):
+        (row,) = call("get", "workers", "-w", worker_file, "--output", "json").json["workers"]
+        expected = {
+            "group_id": unique,
+            "group_state": "Stable",
+            "settled": True,
+            "worker_id": "h:8083",
+            "leader": False,
+        }
+        expected |= {"url": "http://h:8083/", "protocol": "sessioned", "config_position": 1, "assignment_position": 1}
+        expected |= {"connectors": ["c"], "tasks": ["c-0", "c-1"], "generation": 4, "client_id": "connect-member"}
+        assert {name: row[name] for name in expected} == expected
+        servers = ("-B", broker.bootstrap_servers, "--group-id", unique)
+        (row,) = call("get", "workers", *servers, "--output", "json").json["workers"]
+        assert row == {**row, **expected, "generation": None}  # no topic was named
+        text = call("get", "workers", "-w", worker_file).out
+        assert "h:8083" in text
+        assert call("check", "workers", "-w", worker_file).code == 0
+        assert call("check", "workers", "-w", worker_file, "--output", "json").json["findings"] == []
+    assert call("get", "workers", "-B", broker.bootstrap_servers).code == 0
+
+
+def test_a_leader_that_cannot_be_reached_is_looked_for_only_when_asked(
+    broker: TestBroker, unique: str, worker_file: Path, call: Callable[..., Ran]
+) -> None:
+    with a_worker(broker, unique, 1, "http://127.0.0.1:1/"):
+        assert call("check", "workers", "-w", worker_file).code == 0
+        ran = call("check", "workers", "-w", worker_file, "--rest", "--output", "json")
+        assert [each["id"] for each in ran.json["findings"]] == ["workers-leader-unreachable"]
+        assert "http://127.0.0.1:1/" in ran.json["findings"][0]["what"]
+
+
+def test_a_worker_of_another_topic(
+    broker: TestBroker, unique: str, worker_file: Path, call: Callable[..., Ran]
+) -> None:
+    with a_worker(broker, unique, 7):
+        ran = call("check", "all", "-w", worker_file, "--output", "json")
+        found = [each for each in ran.json["findings"] if each["id"].startswith("workers-")]
+        assert [each["id"] for each in found] == ["workers-other-topic"]
+        assert "h:8083" in found[0]["what"]
+        assert f"{unique}-configs ends at 1" in found[0]["what"]
+        assert call(*shlex.split(found[0]["command"])[1:]).code == 0
+
+
+def test_a_group_that_does_not_settle(
+    broker: TestBroker, unique: str, worker_file: Path, call: Callable[..., Ran]
+) -> None:
+    with ConnectMember(broker.bootstrap_servers, unique):
+        ran = call("check", "workers", "-w", worker_file, "--timeout", "1", "--output", "json")
+        assert (ran.code, [each["id"] for each in ran.json["findings"]]) == (1, ["workers-not-settled"])
+        ran = call("get", "workers", "-w", worker_file, "--timeout", "1", "--output", "json")
+        (row,) = ran.json["workers"]
+        assert (row["settled"], row["tasks"], row["config_position"], row["leader"]) == (False, None, None, None)
+        assert row["group_state"] == "CompletingRebalance"
+        assert "did not settle" in ran.err
