@@ -43,6 +43,7 @@ check secrets -w W
 check sizes -w W
 check transactions -w W
 check liveness -w W
+check values -w W
 check workers -w W
 check worker-config W --offline
 check worker-config destination.properties sealed.properties
@@ -78,6 +79,7 @@ repair order -w W --dry-run
 repair order -w W --yes
 repair orphans -w W --offsets --dry-run
 repair orphans -w W --offsets --yes
+repair values -w W --dry-run
 repair topic-ids --brokers-dir @FOLDER@/brokers --zookeeper-dump @FOLDER@/zookeeper.json --dry-run
 migrate survey -w source.properties --to-worker-config destination.properties
 migrate plan -w source.properties --to-worker-config destination.properties --dry-run
