@@ -38,7 +38,7 @@ class Check:
         needs_file: nor without a worker file.
         reads: topics whose contents it looks at, if they are given.
         members: more members of its JSON, by name.
-        place: in lists of checks; those that do not say it are the last.
+        place: in lists of checks, causes before what follows from them; those that do not say it are the last.
         run: its command, if findings are not all that it prints.
         options, examples, timeout_s, after_interruption: of that command.
     """
@@ -81,7 +81,7 @@ class Check:
         sources = CheckSources.asked(arguments, out, self.reads)
         if missing := self.missing(sources):
             raise ConfigError(f"no worker file is given, so this needs {' and '.join(missing)}")
-        findings = wanted(list(self.find(sources)), arguments.ignore)
+        findings = wanted(sources.with_file(self.find(sources)), arguments.ignore)
         topics = sources.topic_set.topics
         more = {name: member(sources) for name, member in self.members.items()} if out.is_json else {}
         named = {topic_type.value: topic for topic_type, topic in topics.items()}

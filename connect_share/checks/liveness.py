@@ -192,5 +192,5 @@ CHECK: Final = Check(
     _in_groups,
     needs=(TopicType.STATUS,),
     reads=(TopicType.CONFIG, TopicType.STATUS),
-    place=70,
+    place=50,
 )

@@ -141,5 +141,5 @@ CHECK: Final = Check(
     in_each_group(find, TopicType.CONFIG),
     needs=(TopicType.CONFIG,),
     reads=(TopicType.CONFIG,),
-    place=10,
+    place=45,
 )

@@ -213,5 +213,5 @@ CHECK: Final = Check(
     "configuration, for statuses of tasks above the number of tasks, and for groups without any connector.",
     _in_groups,
     needs=(_CONFIG,),
-    place=20,
+    place=55,
 )

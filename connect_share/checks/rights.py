@@ -282,7 +282,7 @@ CHECK: Final = Check(
     "with what each use needs: a Java worker, the Python stores, the console, create topics, the migrator. Reads only; "
     "exit code 1 if something is missing for what is asked for with --for.",
     _find_all,
-    place=110,
+    place=15,
     run=_check_rights,
     options=_add_options,
     examples=(

@@ -367,7 +367,7 @@ CHECK: Final = Check(
     "Check the values of sealed groups: with a worker file those of its group, which are opened; without one "
     "those of all groups, as far as that is possible without keys. Reads only; exit code 1 if a finding is an error.",
     lambda sources: find(sources.contents, sources.topic_set.worker, sources.worker_file, all_groups_sealed=False),
-    place=100,
+    place=35,
     run=_check_sealing,
     options=_add_options,
     examples=(

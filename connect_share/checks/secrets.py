@@ -56,5 +56,5 @@ CHECK: Final = Check(
     in_each_group(find, TopicType.CONFIG),
     needs=(TopicType.CONFIG,),
     reads=(TopicType.CONFIG,),
-    place=40,
+    place=60,
 )

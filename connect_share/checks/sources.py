@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from connect_share.console import Group, Output, groups_of
+from connect_share.checks.finding import Finding
+from connect_share.console import Group, Output, groups_of, shown_group
 from connect_share.console.options import topic_set_of
 from connect_share.contents.cost_model import load_model
 from connect_share.contents.groups import Contents, read_topics
@@ -132,6 +134,7 @@ class CheckSources:
         only: the groups that are wanted; ``None``: all.
         reads: the topics whose contents are read.
         asks_rest: addresses that workers give are connected to.
+        runtime: what runs the worker file, ``java`` or ``python``.
     """
 
     topic_set: TopicSet
@@ -142,6 +145,7 @@ class CheckSources:
     only: Collection[Group] | None = None
     reads: Collection[TopicType] = tuple(TopicType)
     asks_rest: bool = False
+    runtime: str = "java"
 
     def __post_init__(self) -> None:
         self.now_ms = time.time_ns() // 1_000_000
@@ -160,6 +164,7 @@ class CheckSources:
             only=groups_of(arguments.groups),
             reads=reads,
             asks_rest=getattr(arguments, "rest", False),
+            runtime=getattr(arguments, "runtime", "java"),
         )
 
     @classmethod
@@ -173,6 +178,19 @@ class CheckSources:
             if text not in self._noted:
                 self._noted.add(text)
                 self.out.note(text)
+
+    def with_file(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Return findings whose commands name the worker file in the place of ``FILE``, where it is that of their group."""
+        found, worker = list(findings), self.topic_set.worker
+        if self.worker_file is None or worker is None:
+            return found
+        own, named = (None, shown_group(worker.cluster_group_id)), f"-w {shlex.quote(str(self.worker_file))}"
+        return [
+            replace(each, command=each.command.replace("-w FILE", named))
+            if each.command and each.group in own
+            else each
+            for each in found
+        ]
 
     def admin(self) -> Admin:
         """Return an admin client; the caller closes it."""

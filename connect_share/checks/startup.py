@@ -212,7 +212,7 @@ CHECK: Final = Check(
     lambda sources: findings_of(sources.profile),
     needs=tuple(TopicType),
     after_interruption=_interrupted,
-    place=120,
+    place=70,
     run=_check_startup,
     options=_add_options,
     examples=(

@@ -551,7 +551,7 @@ CHECK: Final = Check(
     "Check the topics of a worker, __consumer_offsets and __transaction_state: replicas, racks, "
     "min.insync.replicas, leaders, cleanup.policy. Reads only. Exit code 1 if something is found.",
     _find_all,
-    place=90,
+    place=10,
     run=_check_topics,
     options=_add_options,
     examples=(

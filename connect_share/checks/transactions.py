@@ -55,5 +55,5 @@ CHECK: Final = Check(
     "Look for transactions that are open on the topics: whose they seem to be, since when, and the command that aborts "
     "them. One that is open for longer than 15 minutes hangs, and is an error.",
     lambda sources: find(sources.open_transactions(), sources.topic_set.settings.bootstrap_servers, sources.now_ms),
-    place=60,
+    place=20,
 )

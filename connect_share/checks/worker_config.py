@@ -25,6 +25,7 @@ from connect_share.checks.worker_file import (
     worker_finding,
 )
 from connect_share.console import Group, Output, Parser, Result, plural, worker_file
+from connect_share.console.options import add_runtime
 from connect_share.contents.groups import TopicContents, read_topics
 from connect_share.errors import BrokerError, ConfigError, StoreError, TopicError, TopicMissingError, UsageError
 from connect_share.jar.jar_file import class_path_files, find_jars, folder_jars, own_jar, plugin_path_jars
@@ -38,12 +39,13 @@ _Note = Callable[[str], object]
 
 
 class _Asked(NamedTuple):
-    """How files are checked; ``several``: notes name the file."""
+    """How files are checked; ``several``: notes name the file; ``java``: Java workers use them, with the jar."""
 
     libs: Sequence[Path]
     offline: bool
     timeout_s: float
     several: bool = False
+    java: bool = True
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ def _check_worker_config(arguments: argparse.Namespace, out: Output) -> Result:
         if not folder.is_dir():
             raise UsageError(f"--libs: {folder} is not a folder")
     files = list(dict.fromkeys(arguments.files))
-    asked = _Asked(arguments.libs, arguments.offline, arguments.timeout, several=len(files) > 1)
+    java = arguments.runtime == "java"
+    asked = _Asked(arguments.libs, arguments.offline, arguments.timeout, several=len(files) > 1, java=java)
     results = [_check(file, asked, out.note) for file in files]
     compared = errors_first(compare_files([(each.file, each.checked) for each in results if each.checked is not None]))
     ok = all(each.ok for each in results) and not any(finding.severity is Severity.ERROR for finding in compared)
@@ -99,9 +102,9 @@ def _check_worker_config(arguments: argparse.Namespace, out: Output) -> Result:
     return Result(members, lines, 0 if ok else 1)
 
 
-def findings_of(file: Path, timeout_s: float, note: _Note) -> list[Finding]:
+def findings_of(file: Path, timeout_s: float, note: _Note, *, java: bool) -> list[Finding]:
     """Return what is found in one worker file, in the form of all checks."""
-    return [in_file(finding, file) for finding in _check(file, _Asked((), False, timeout_s), note).findings]
+    return [in_file(finding, file) for finding in _check(file, _Asked((), False, timeout_s, java=java), note).findings]
 
 
 def _members(file: Path, finding: Finding) -> dict[str, Any]:
@@ -119,7 +122,10 @@ def _check(file: Path, asked: _Asked, note: _Note) -> _Checked:
     properties = _properties(file)
     if isinstance(properties, Finding):
         return _Checked(file, [properties])
-    checked = check_properties(properties)
+    checked = check_properties(properties, java=asked.java)
+    if not asked.java:
+        sealing = check_sealing(file, properties, checked.config)
+        return _Checked(file, errors_first([*checked.findings, *sealing]), checked)
     search = _search(asked.libs, os.environ, properties.get(PLUGIN_PATH, ""))
     of_connectors, connectors = _connectors(file, asked, checked, note)
     sealing = check_sealing(file, properties, checked.config)
@@ -234,12 +240,17 @@ def _add_options(parser: Parser) -> None:
         help="folder with the jars of the worker's own class path, may be repeated; "
         "$KAFKA_HOME/libs by default; CLASSPATH is searched too",
     )
+    add_runtime(parser)
     parser.add_argument("--offline", action="store_true", help="do not ask the cluster for the group's connectors")
 
 
 def _find_all(sources: CheckSources) -> list[Finding]:
     assert sources.worker_file is not None  # noqa: S101 - the check needs it
-    return findings_of(sources.worker_file, sources.timeout_s, lambda text: sources.note([text]))
+    if sources.topic_set.worker is not None and not sources.topic_set.worker.sharing_enabled:
+        sources.note([f"{sources.worker_file} has no topic sharing: it was not checked for that (check worker-config)"])
+        return []
+    java = sources.runtime == "java"
+    return findings_of(sources.worker_file, sources.timeout_s, lambda text: sources.note([text]), java=java)
 
 
 CHECK: Final = Check(

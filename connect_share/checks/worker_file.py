@@ -131,8 +131,8 @@ def refuses_overrides(properties: Mapping[str, str]) -> bool:
     return not any(policy.allows(name) for name in (INTERCEPTORS, *WORKER_ONLY))
 
 
-def check_properties(properties: Mapping[str, str]) -> CheckedFile:
-    """Check a worker's properties, config providers not yet resolved."""
+def check_properties(properties: Mapping[str, str], *, java: bool = True) -> CheckedFile:
+    """Check a worker's properties, config providers not yet resolved; without ``java`` for the Python stores."""
     config, found = _validated(properties)
     reported = {finding.property_name for finding in found}
     try:
@@ -145,28 +145,29 @@ def check_properties(properties: Mapping[str, str]) -> CheckedFile:
         found.append(
             worker_finding(Severity.ERROR, SHARING_PROPERTY, f"{SHARING_PROPERTY} {trouble}", (_SHARING_LINE,))
         )
-    exactly_once = "disabled" if config is None else config.exactly_once_source_support
-    found += [
-        finding for finding in _interceptors(properties, given, exactly_once) if finding.property_name not in reported
-    ]
-    found += _worker_only_lines(given)
-    found += _providers_of_python(properties)
-    if exactly_once == "enabled" and not refuses_overrides(given):
-        found.append(
-            worker_finding(
-                Severity.WARNING,
-                POLICY_PROPERTY,
-                f"{POLICY_PROPERTY} lets connectors replace the interceptor, and the offsets of one that does get plain "
-                f"keys; None, Principal, or an Allowlist without {INTERCEPTORS} prevents it, if connectors need no other "
-                "override",
-            )
-        )
+    if java:
+        exactly_once = "disabled" if config is None else config.exactly_once_source_support
+        found += [each for each in _of_java(properties, given, exactly_once) if each.property_name not in reported]
     unusable = {finding.property_name for finding in found if finding.severity is not Severity.NOTE}
     reachable = config is not None and not any(
         name in (_GROUP_ID, _BOOTSTRAP, TOPIC_PROPERTIES[TopicType.CONFIG]) or name.startswith(_SECURITY)
         for name in unusable
     )
     return CheckedFile(tuple(found), config, word == "enabled", reachable)
+
+
+def _of_java(raw: Mapping[str, str], given: Mapping[str, str], exactly_once: str) -> Iterable[Finding]:
+    yield from _interceptors(raw, given, exactly_once)
+    yield from _worker_only_lines(given)
+    yield from _providers_of_python(raw)
+    if exactly_once == "enabled" and not refuses_overrides(given):
+        yield worker_finding(
+            Severity.WARNING,
+            POLICY_PROPERTY,
+            f"{POLICY_PROPERTY} lets connectors replace the interceptor, and the offsets of one that does get plain "
+            f"keys; None, Principal, or an Allowlist without {INTERCEPTORS} prevents it, if connectors need no other "
+            "override",
+        )
 
 
 def _validated(properties: Mapping[str, str]) -> tuple[WorkerConfig | None, list[Finding]]:

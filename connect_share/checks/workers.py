@@ -175,6 +175,6 @@ CHECK: Final = Check(
     _in_groups,
     needs=(TopicType.CONFIG,),
     reads=(TopicType.CONFIG,),
-    place=65,
+    place=25,
     options=_add_options,
 )

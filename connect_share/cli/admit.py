@@ -26,7 +26,7 @@ from connect_share.console import (
     seconds,
     worker_file,
 )
-from connect_share.console.options import add_ignore
+from connect_share.console.options import add_ignore, add_runtime
 from connect_share.contents.startup import ProfiledTopic
 from connect_share.errors import AuthorizationError, InvalidClusterGroupIdError
 from connect_share.model.records import TopicType
@@ -60,7 +60,7 @@ def _admit(arguments: argparse.Namespace, out: Output) -> Result:
     effect = _effect(sources, source, added)
     findings = [
         *admission.find(new, sources.state, sealed_groups(sources.contents)),
-        *map(_as_warning, check_worker_config.findings_of(arguments.worker_config, arguments.timeout, out.note)),
+        *_of_file(arguments, out),
         *_open_transactions(sources),
         *_rights(sources, out),
         *(_brought(sources, source, moves, added) if source is not None else ()),
@@ -73,6 +73,12 @@ def _admit(arguments: argparse.Namespace, out: Output) -> Result:
         "startup": asdict(effect),
     }
     return _result(arguments, findings, members)
+
+
+def _of_file(arguments: argparse.Namespace, out: Output) -> Iterator[Finding]:
+    java = arguments.runtime == "java"
+    found = check_worker_config.findings_of(arguments.worker_config, arguments.timeout, out.note, java=java)
+    return map(_as_warning, found)
 
 
 def _effect(sources: CheckSources, source: CheckSources | None, added: int) -> StartupEffect:
@@ -161,6 +167,7 @@ def _add_options(parser: Parser) -> None:
     )
     parser.add_argument("--limit", metavar="SECONDS", type=seconds, help="longest start that is fine; none by default")
     add_ignore(parser)
+    add_runtime(parser)
 
 
 COMMANDS: Final = [

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any, Final
 
 from connect_share.checks.check import add_check_options, all_checks
 from connect_share.checks.finding import Finding, counted, exit_code, finding_lines, wanted
 from connect_share.checks.orphans import find_lost
 from connect_share.checks.sources import CheckSources
-from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Result
+from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Parser, ProgressLine, Result, plural
+from connect_share.console.options import add_runtime
 from connect_share.errors import AuthorizationError
 from connect_share.kafka.lost import LOST
 
+_ON_A_SCREEN: Final = 10
+"""Findings that are shown: each takes up to four lines."""
 _SCANS: Final = "needs scans of the brokers' disks: connect-share check topic-ids --help"
 
 
@@ -21,34 +25,49 @@ def _check_all(arguments: argparse.Namespace, out: Output) -> Result:
     sources = CheckSources.asked(arguments, out)
     every: list[Finding] = []
     checks: dict[str, Any] = {}
+    verdicts: list[str] = []
 
     def note(name: str, findings: list[Finding], reason: str | None = None) -> None:
         checks[name] = {"run": reason is None, "reason": reason, "findings": len(findings)}
-        if not out.is_json:  # at once, for a check may take long
-            verdict = f"not run: {reason}" if reason is not None else counted(findings)
-            out.lines(*finding_lines(findings), f"{name}: {verdict}")
+        verdicts.append(f"{name}: {f'not run: {reason}' if reason is not None else counted(findings)}")
 
-    lost = {each.group for each in wanted(find_lost(sources), arguments.ignore)}
-    # Those of files come behind those of what lies on the topics.
-    for check in sorted(all_checks(), key=lambda check: check.needs_file):
-        if missing := check.missing(sources):
-            note(check.name, [], f"needs {' and '.join(missing)}")
-            continue
-        if None in lost and check.name != "orphans":
-            note(check.name, [], f"a topic is lost: {LOST}")
-            continue
-        try:
-            findings = wanted(list(check.find(sources)), arguments.ignore)
-            findings = [each for each in findings if each.id == LOST or each.group not in lost]
-        except AuthorizationError as error:
-            note(check.name, [], str(error))
-        else:
-            every += findings
-            note(check.name, findings)
+    with ProgressLine(sys.stderr) as progress:
+        progress.phase("reading the topics", 0)
+        lost = {each.group for each in wanted(find_lost(sources), arguments.ignore)}
+        for check in all_checks():
+            progress.phase(f"check {check.name}", 0)
+            if missing := check.missing(sources):
+                note(check.name, [], f"needs {' and '.join(missing)}")
+                continue
+            if None in lost and check.name != "orphans":
+                note(check.name, [], f"a topic is lost: {LOST}")
+                continue
+            try:
+                findings = wanted(sources.with_file(check.find(sources)), arguments.ignore)
+                findings = [each for each in findings if each.id == LOST or each.group not in lost]
+            except AuthorizationError as error:
+                note(check.name, [], str(error))
+            else:
+                every += findings
+                note(check.name, findings)
     note("topic-ids", [], _SCANS)
+    found = wanted(every, ())
+    shown = found if arguments.all else found[:_ON_A_SCREEN]
+    more = len(found) - len(shown)
+    lines = [
+        *finding_lines(shown),
+        *([f"and {plural(more, 'more finding')}: --all shows all"] if more else []),
+        *verdicts,
+    ]
     topics = {topic_type.value: topic for topic_type, topic in sources.topic_set.topics.items()}
-    found = [finding.to_dict() for finding in wanted(every, ())]
-    return Result({"findings": found, "checks": checks, "topics": topics}, code=exit_code(every))
+    members = {"findings": [finding.to_dict() for finding in found], "checks": checks, "topics": topics}
+    return Result(members, lines, exit_code(every))
+
+
+def _add_options(parser: Parser) -> None:
+    add_check_options(parser)
+    add_runtime(parser)
+    parser.add_argument("--all", action="store_true", help=f"show all findings, not only the {_ON_A_SCREEN} worst")
 
 
 COMMANDS: Final = [
@@ -58,12 +77,13 @@ COMMANDS: Final = [
         "is anything wrong? runs all checks that can run with what is given",
         about="Run every check that can run with what is given: the checks of what lies on the topics, of the topics "
         "themselves, of what is sealed, of what a start costs, and of the worker file. Those that cannot run are named. "
-        "Reads only; exit code 1 if a finding is an error.",
+        "The worst findings come first, causes before what follows from them. Reads only; exit code 1 if a finding is an "
+        "error.",
         examples=[
             "connect-share check all -w worker.properties",
             "connect-share check all -w worker.properties --output json --ignore secrets-clear-text",
         ],
-        options=add_check_options,
+        options=_add_options,
         timeout_s=DEFAULT_TIMEOUT_S,
     ),
     *(check.command() for check in all_checks()),

@@ -181,6 +181,16 @@ def add_ignore(parser: Container) -> None:
     )
 
 
+def add_runtime(parser: Container) -> None:
+    """Add ``--runtime``."""
+    parser.add_argument(
+        "--runtime",
+        choices=("java", "python"),
+        default="java",
+        help="what runs the worker file: Java workers (default), which need the jar, or the Python stores, which do not",
+    )
+
+
 def add_replication_factor(parser: Parser) -> None:
     """Add ``--replication-factor``."""
     parser.add_argument(

@@ -14,6 +14,7 @@ import pytest
 
 from connect_share import checks
 from connect_share.cli import check as cli_check
+from connect_share.cli.__main__ import main
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.records import TopicType
 from tests.support.captures import prefixed
@@ -142,6 +143,16 @@ def test_all_at_once(site: Site, check: Any) -> None:
     ranks = [("error", "warning", "note").index(finding["severity"]) for finding in ran.json["findings"]]
     assert ranks == sorted(ranks)
 
+    # People see the worst of them, and all if they ask.
+    shown = check("all", "-w", site.worker_file).out
+    lines = [f"{each['severity']}: {each['where']}: {each['what']}" for each in ran.json["findings"]]
+    assert [line in shown for line in lines] == [True] * 10 + [False] * (len(lines) - 10)
+    assert f"and {len(lines) - 10} more findings: --all shows all" in shown
+    assert all(line in check("all", "-w", site.worker_file, "--all").out for line in lines[:10:3] + lines[-2:])
+    # A command names the worker file where it is that of the group.
+    named = {each["command"] for each in ran.json["findings"] if each["group"] == site.faulty and each["command"]}
+    assert {each for each in named if "repair" in each} >= {f"connect-share repair order -w {site.worker_file}"}
+
     # With the config topic alone: what needs others is named, and the rest is run.
     ran = check("all", "-B", site.broker.bootstrap_servers, "--config-storage-topic", site.topics[CONFIG])
     assert ran.code == 1
@@ -149,6 +160,27 @@ def test_all_at_once(site: Site, check: Any) -> None:
     assert "worker-config: not run: needs -w FILE" in ran.out
     assert "order-tasks-dropped" not in ran.out  # ids are for programs
     assert "secrets: 1 error" in ran.out
+
+
+@pytest.mark.parametrize("runtime", ["plain", "python", "java"])
+def test_a_healthy_group_passes(runtime: str, broker: TestBroker, unique: str, tmp_path: Path, check: Any) -> None:
+    """A plain cluster is not asked for topic sharing, nor a group of the Python stores for the jar."""
+    file = tmp_path / "worker.properties"
+    topics = {kind: f"{unique}-{kind.value}" for kind in TopicType}
+    lines = [f"bootstrap.servers={broker.bootstrap_servers}", f"group.id={unique}"]
+    lines += [f"{kind.value}.storage.topic={topic}" for kind, topic in topics.items()]
+    lines += [f"{kind.value}.storage.replication.factor=1" for kind in topics]
+    lines += [] if runtime == "plain" else ["connect.management.topic.sharing.support=enabled"]
+    file.write_text("\n".join(lines))
+    assert main(["create", "topics", "-w", str(file), "--yes"]) == 0
+    config = [("connector-c", CONNECTOR), ("task-c-0", TASK), ("commit-c", '{"tasks":1}')]
+    own = records(CONFIG, *config, group=None if runtime == "plain" else unique)
+    write_records(broker.client_settings, topics[CONFIG], own, keep_partition=False)
+    asked = [] if runtime == "plain" else ["--runtime", runtime]
+    ran = check("all", "-w", file, *asked, "--output", "json")
+    errors = {each["what"] for each in ran.json["findings"] if each["severity"] == "error"}
+    assert (ran.code, bool(errors)) == ((1, True) if runtime == "java" else (0, False))
+    assert all("interceptor" in each for each in errors)
 
 
 def test_an_open_transaction_is_named_until_it_ends(site: Site, check: Any, unique: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -153,7 +154,7 @@ def test_order(site: Site, run: Any, tmp_path: Path) -> None:
     assert backup.stat().st_mode & 0o777 == 0o600
 
 
-def test_values(site: Site, run: Any, tmp_path: Path) -> None:
+def test_values(site: Site, run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The command that the finding prints is run as it stands, and the finding is gone."""
     bad = (
         ("connector-doomed", '{"properties":{"connector.class":"C","tasks.max":1}}'),
@@ -168,9 +169,9 @@ def test_values(site: Site, run: Any, tmp_path: Path) -> None:
     (command,) = {each["command"] for each in ran.json["findings"]}
     assert run("check", "order", "--group", group, "--output", "json").json["findings"][0]["where"].endswith("late")
 
-    program, *words = command.replace(" -w FILE", "").split()
+    program, *words = shlex.split(command)
     assert program == "connect-share"
-    ran = run(*words, "--yes", "--backup", tmp_path / "before.avro", "--output", "json")
+    ran = console(capsys)(*words, "--yes", "--backup", tmp_path / "before.avro", "--output", "json")
     assert (ran.code, ran.json["connectors"]) == (0, ["doomed", "late"])
     after = site.believed()
     assert after.connector_config("doomed") == {"connector.class": "C", "tasks.max": "1"}
@@ -178,7 +179,7 @@ def test_values(site: Site, run: Any, tmp_path: Path) -> None:
     assert after.target_states() == before.target_states()
     assert site.of_other() == others
     assert run("check", "values", "--group", group, "--output", "json").json["findings"] == []
-    assert "nothing to repair" in run(*words, "--yes").out
+    assert "nothing to repair" in console(capsys)(*words, "--yes").out
 
 
 def test_orphans(site: Site, run: Any, tmp_path: Path) -> None:
