@@ -36,6 +36,7 @@ from connect_share.backup.record_file import (
     missing_key,
     write_record_file,
 )
+from connect_share.console import plural
 from connect_share.errors import AlreadyAppliedError, RecordFileError, RestoreRejectedError, UsageError
 from connect_share.files import Progress
 from connect_share.kafka.client import headers_of, to_record
@@ -137,7 +138,8 @@ class BackupFile(BaseModel):
         file: its name; it lies beside the plan.
         topics: how many records of each topic are in it.
         sha256: of the file's bytes.
-        left_out: by topic: records of its groups that are not moved and could not be carried whole.
+        left_out: by topic: records of its groups that could not be carried whole, where that does not end the command.
+        left_out_first: the place of the first one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -149,6 +151,12 @@ class BackupFile(BaseModel):
     sha256: str
     seconds: float
     left_out: dict[str, int] = {}
+    left_out_first: str | None = None
+
+    def said_left_out(self) -> str:
+        """Return what was left out, for people; empty: nothing."""
+        counts = ", ".join(f"{topic}: {plural(count, 'record')}" for topic, count in self.left_out.items())
+        return counts and f"left out, for their headers are not readable: {counts}, the first at {self.left_out_first}"
 
 
 def read_contents(file: RecordFile) -> BackupContents:
@@ -386,11 +394,11 @@ class SectionTopic:
 
 
 class SectionPart(NamedTuple):
-    """Records that were read, encoded, and their number by topic."""
+    """Records that were read, encoded, their number by topic, and the places of those that are left out."""
 
     blocks: Sequence[RecordBlock]
     written: Counter[str]
-    left_out: Counter[str]
+    left_out: Sequence[tuple[str, int, int]]
 
 
 @dataclass(frozen=True)
@@ -413,7 +421,7 @@ class SectionRead:
         encoder, cipher = RecordEncoder(self.name), None if self.keys is None else FileCipher(self.keys)
         for batch in self.reader.batches(self.ranges):
             advance(len(batch))
-            blocks, written, left_out = list[RecordBlock](), Counter[str](), Counter[str]()
+            blocks, written, left_out = list[RecordBlock](), Counter[str](), list[tuple[str, int, int]]()
             for message in batch:
                 topic = self.topics[message.topic() or ""]
                 key, value = message.key(), message.value()
@@ -431,10 +439,10 @@ class SectionRead:
                 elif any(test(key) for test in topic.required):
                     to_record(message, headers).whole_headers()  # raises
                 else:
-                    left_out[topic.topic] += 1
+                    left_out.append(place_of(message))
             yield SectionPart(blocks, written, left_out)
         rest = encoder.rest()
-        yield SectionPart([] if rest is None else [rest], Counter(), Counter())
+        yield SectionPart([] if rest is None else [rest], Counter(), ())
 
 
 ReadEngine = Callable[[Sequence[SectionRead], Progress], Iterable[SectionPart]]
@@ -548,11 +556,13 @@ def write_backup(
     progress.phase(f"backing up to {path.name}", sum(part.end - part.start for part in ranges))
     written: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
+    first: list[str] = []
 
     def blocks_of(section: int) -> Iterator[RecordBlock]:
         for part in engine(layout.reads(section, path), progress):
             written.update(part.written)
-            left_out.update(part.left_out)
+            left_out.update(topic for topic, _, _ in part.left_out)
+            first.extend("{}[{}]@{}".format(*place) for place in part.left_out[: 1 - len(first)])
             yield from part.blocks
 
     sections = [blocks_of(number) for number in range(len(layout.sections))]
@@ -565,4 +575,5 @@ def write_backup(
         sha256=file.sha256,
         seconds=round(time.monotonic() - began_s, 3),
         left_out=dict(left_out),
+        left_out_first=first[0] if first else None,
     )

@@ -12,7 +12,8 @@ The cleaner may take a record before it is read; something newer of its key is i
 offsets are missing, the next one is written at once, and the first that has every offset, or after which nothing was written,
 ends at a moment that can be restored. Offsets of transaction markers are missing, too: after some tries the last file counts,
 for what was written during the one before is not old enough for the cleaner. A tombstone that was taken would bring its key
-back: when offsets are missing and ``delete.retention.ms`` has passed, a base is written.
+back: when offsets are missing, a base is written, unless ``delete.retention.ms`` cannot have passed. What it was before this
+process looked nobody knows, so the first increment of a process counts if nothing is missing.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from connect_share.backup.backup_file import (
 )
 from connect_share.backup.record_file import RecordFile, remove_half_written
 from connect_share.console import group_order
-from connect_share.contents.groups import MOST_GROUPS
+from connect_share.contents.groups import GroupRoom
 from connect_share.errors import AlreadyAppliedError, ConnectShareError, RecordFileError, RestoreRejectedError, listed
 from connect_share.files import Progress, Silent, sync_folder
 from connect_share.kafka.admin import Admin
@@ -74,10 +75,11 @@ class Exported:
 
 @dataclass
 class Present:
-    """The groups and connectors that were found."""
+    """The groups and connectors that were found, and records of groups for which there was no room."""
 
     groups: set[ClusterGroupId | None] = field(default_factory=set)
     connectors: set[str | None] = field(default_factory=set)
+    left_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,6 @@ class Export:
         Raises:
             ConnectShareError: a group or connector that was named has no record there; nothing was written.
             RecordFileError: there is such a file, or it cannot be written; nothing new bears its name then.
-            UnreadableHeadersError: a record cannot be kept whole.
         """
         if path.exists():
             raise ConnectShareError(f"{path} is there already: give another name, or move it away")
@@ -145,7 +146,10 @@ class Export:
             cluster = admin.cluster_id()
         for each in notes:
             note(each)
-        present = self.present(ranges, progress)
+        room = GroupRoom(self.topic_set.own)
+        present = self.present(ranges, progress, room)
+        if room.left_out:
+            note(self.left_out(present, room))
         missing = [each or "plain keys" for each in (self.groups or frozenset()) - present.groups]
         missing += [repr(each) for each in (self.connectors or frozenset()) - present.connectors]
         if missing:
@@ -160,10 +164,11 @@ class Export:
     def layout(self, cluster: str, ranges: Ranges, groups: set[ClusterGroupId | None]) -> BackupLayout:
         """Return what the file of these groups holds."""
         layout, topics = BackupLayout(EXPORT, keys=self.keys), self.topic_set.topics
-        numbers = {
-            kind: layout.add(("source", cluster, topics[kind]), kind, self._reader(kind), parts, self.takes(kind))
-            for kind, parts in ranges.items()
-        }
+        only = self if self.groups is not None else replace(self, groups=frozenset(groups))
+        numbers = {}
+        for kind, parts in ranges.items():
+            reader, taken, place = self._reader(kind), only.takes(kind), ("source", cluster, topics[kind])
+            numbers[kind] = layout.add(place, kind, reader, parts, taken, required=lambda _: False)
         worker, names = self.topic_set.worker, self.connectors
         plain_id = None if worker is None or worker.sharing_enabled else worker.group_id
         layout.origins += [
@@ -179,11 +184,8 @@ class Export:
         ]
         return layout
 
-    def present(self, ranges: Ranges, progress: Progress) -> Present:
-        """Read the keys alone, until all that was named is found: the file begins with what is in it.
-
-        Too many groups are a ``ConnectShareError``.
-        """
+    def present(self, ranges: Ranges, progress: Progress, room: GroupRoom) -> Present:
+        """Read the keys alone, until all that was named is found: the file begins with what is in it."""
         found, connectors = Present(), self.connectors or frozenset()
         progress.phase("looking for groups", sum(part.end - part.start for parts in ranges.values() for part in parts))
         for topic_type, parts in ranges.items():
@@ -191,22 +193,31 @@ class Export:
                 progress.advance(len(batch))
                 for message in batch:
                     owner = self._owner(topic_type, message.key())
-                    if owner is not None:
+                    if owner is not None and (self.groups is not None or room.admits(owner[0])):
                         found.groups.add(owner[0])
                         found.connectors.add(owner[1])
+                    elif owner is not None:
+                        found.left_out += 1
                 if self.groups is not None and found.groups >= self.groups and found.connectors >= connectors:
                     return found
-                if len(found.groups) > MOST_GROUPS:
-                    raise ConnectShareError(
-                        f"there are more than {MOST_GROUPS:,} groups on these topics: name those that are wanted with --group"
-                    )
         return found
+
+    def left_out(self, present: Present, room: GroupRoom) -> str:
+        """Return for which groups there was no room."""
+        return room.said(", ".join(self.topic_set.topics.values()), present.left_out)
+
+
+def _within(first_ms: int, second_ms: int, most_ms: int) -> bool:
+    """Return whether a time is less than so long behind another one, and not before it, as after a clock was set."""
+    return 0 <= second_ms - first_ms < most_ms
 
 
 _MOST_TRIES: Final = 5
 _DAY_MS: Final = 86_400_000
 _CLOCK_STEP_MS: Final = 3_600_000
 """By how much a clock is set in normal times."""
+_UNSEEN_MS: Final = 300_000
+"""So long nobody changes a setting and changes it back."""
 
 
 @dataclass(frozen=True)
@@ -227,7 +238,7 @@ class Written:
     """One file that was written, and what was removed after it."""
 
     file: SegmentFile
-    records: int
+    made: BackupFile
     removed: int = 0
 
 
@@ -300,6 +311,8 @@ class Follower:
         self._files = segment_files(folder)
         self._last: BackupContents | None = None
         self._base_due = False
+        self._tombstones_ms = 0
+        self._room = GroupRoom(export.topic_set.own)
         if self._files:
             last = self._files[-1]
             self._last = read_contents(RecordFile(last.path))
@@ -310,10 +323,15 @@ class Follower:
                     f"{folder} is the backup of other topics, groups or connectors: give another folder",
                     path=str(folder),
                 )
+            begin = max((each.sequence for each in self._files if each.is_base), default=0)
+            chain = [read_contents(RecordFile(each.path)) for each in self._files if each.sequence >= begin]
+            self._room.others = {origin.becomes for contents in chain for origin in contents.origins}
             try:
                 point_at(self._files, None)
             except RestoreRejectedError:  # files are missing: an increment would be of no use
                 self._base_due = True
+            # In a file behind the last moment tombstones may be missing.
+            self._base_due = self._base_due or not (last.is_point or last.is_base)
 
     @property
     def _scope(self) -> tuple[tuple[str | None, ...] | None, tuple[str, ...] | None]:
@@ -374,7 +392,7 @@ class Follower:
     def _needs_base(self, view: _View) -> bool:
         """Return whether nothing is there that an increment could follow, or a base is due."""
         bases = [each for each in self._files if each.is_base]
-        if self._last is None or not bases or self._base_due or self._is_doubtful(view):
+        if self._last is None or not bases or self._base_due:
             return True
         for each in self._last.topics:
             now = {part.partition: part for part in view.ranges[each.topic_type]}
@@ -384,13 +402,7 @@ class Follower:
                 return True
             if any(not now[number].start <= end <= now[number].end for number, (_, end) in each.ranges.items()):
                 return True
-        return not 0 <= view.at_ms - bases[-1].at_ms < self._limits.base_every_ms
-
-    def _is_doubtful(self, view: _View) -> bool:
-        """Return whether a run ended behind a file in which tombstones may be missing, before it wrote a base."""
-        if len(self._files) < 2 or self._files[-1].is_point or self._files[-1].is_base:
-            return False
-        return not 0 <= self._files[-1].at_ms - self._files[-2].at_ms < view.tombstones_ms
+        return not _within(bases[-1].at_ms, view.at_ms, self._limits.base_every_ms)
 
     def _unread(self, view: _View) -> dict[TopicType, list[OffsetRange]]:
         read = {} if self._last is None else {each.topic_type: each.ranges for each in self._last.topics}
@@ -404,7 +416,12 @@ class Follower:
         before_ms = self._files[-1].at_ms if self._files else view.at_ms
         sequence = self._files[-1].sequence + 1 if self._files else 1
         ranges = view.ranges if base else self._unread(view)
-        layout = self._export.layout(view.cluster, ranges, self._export.present(ranges, Silent()).groups)
+        if base:
+            self._room = GroupRoom(self._export.topic_set.own)
+        was_full, present = bool(self._room.left_out), self._export.present(ranges, Silent(), self._room)
+        if self._room.left_out and not was_full:
+            self._note(self._export.left_out(present, self._room))
+        layout = self._export.layout(view.cluster, ranges, present.groups)
         for topic in layout.topics:
             topic.topic_id = view.ids[topic.topic_type]
         kind: Literal["base", "increment"] = "base" if base else "increment"
@@ -416,9 +433,10 @@ class Follower:
         self._files.append(file)
         self._last = read_contents(RecordFile(path))
         whole = counted.read == sum(part.end - part.start for parts in ranges.values() for part in parts)
-        late = not 0 <= int(time.time() * 1000) - before_ms < view.tombstones_ms
+        known_ms, self._tombstones_ms = min(self._tombstones_ms, view.tombstones_ms, _UNSEEN_MS), view.tombstones_ms
+        late = not _within(before_ms, int(time.time() * 1000), known_ms)
         self._base_due = not base and not whole and late
-        return Written(file, made.records), whole
+        return Written(file, made), whole
 
     def _make_point(self) -> None:
         last = self._files[-1]

@@ -131,13 +131,15 @@ def _follow(arguments: argparse.Namespace, asked: Export, out: Output) -> int:
 
 
 def _written(written: Written) -> Result:
-    file = written.file
+    file, made = written.file, written.made
     at = shown_time(file.at_ms) if file.is_point else None
     state = "" if at is None else f", state of {at}"
     removed = f"; {plural(written.removed, 'old file')} deleted" if written.removed else ""
+    left_out = f"; {made.said_left_out()}" if made.left_out else ""
+    told = {"records": made.records, "at": at, "removed": written.removed, "left_out": made.left_out}
     return Result(
-        {"file": str(file.path), "records": written.records, "at": at, "removed": written.removed},
-        [f"{file.path}: {plural(written.records, 'record')}{state}{removed}"],
+        {"file": str(file.path), **told, "left_out_first": made.left_out_first},
+        [f"{file.path}: {plural(made.records, 'record')}{state}{removed}{left_out}"],
     )
 
 
@@ -169,10 +171,7 @@ def _result(path: Path, done: Exported, *, encrypted: bool) -> Result:
         f"{path}: {plural(file.records, 'record')} of {plural(len(done.groups), 'group')}, {file.size_bytes:,} bytes",
         *(f"  {topic}: {plural(count, 'record')}" for topic, count in file.topics.items()),
         *([f"  group {shown_group(done.groups[0])}"] if len(done.groups) == 1 else []),
-        *(
-            f"  {topic}: {plural(count, 'record')} left out, not readable whole"
-            for topic, count in file.left_out.items()
-        ),
+        *([f"  {file.said_left_out()}"] if file.left_out else []),
         "the values are encrypted: keep the key as long as the file"
         if encrypted
         else "it holds secrets: keep it where worker files may be kept",

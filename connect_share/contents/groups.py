@@ -212,7 +212,7 @@ class GroupRoom:
     most_bytes: int = 1_000_000_000
     left_out: dict[Group, int] = field(default_factory=dict)
     forget: dict[object, Callable[[Group], object]] = field(default_factory=dict)
-    others: set[Group] = field(default_factory=set)
+    others: set[str | None] = field(default_factory=set)
 
     def admits(self, group: Group) -> bool:
         """Return whether a group is kept; count its record if it is not."""

@@ -180,16 +180,15 @@ def _group_on_topic(families: _Families, topic: str, state: FollowedGroup) -> No
 
 def _connectors(group: Group, states: Mapping[TopicType, FollowedGroup]) -> list[_ConnectorMetrics] | None:
     """Return what one group's connectors do, by name; ``None``: that is not known."""
-    config: ClusterConfigState | None = _snapshot(states, TopicType.CONFIG)
-    status: StatusSnapshot | None = _snapshot(states, TopicType.STATUS)
-    if config is None and status is None:
-        return None
+    config: ClusterConfigState | None = states[TopicType.CONFIG].state if TopicType.CONFIG in states else None
+    status: StatusSnapshot | None = states[TopicType.STATUS].state if TopicType.STATUS in states else None
     if config is not None:
-        names = sorted(config.connectors())
+        names = config.connectors()
+    elif status is not None:
+        names = status.connectors() | status.connectors_with_tasks()
     else:
-        assert status is not None  # noqa: S101 - one of them is there
-        names = sorted(status.connectors() | status.connectors_with_tasks())
-    return [_ConnectorMetrics(group, name, config, status) for name in names]
+        return None
+    return [_ConnectorMetrics(group, name, config, status) for name in sorted(names)]
 
 
 def _group(
@@ -213,10 +212,6 @@ def _left_out(families: _Families, group: Group, what: str, count: int) -> None:
     if count:
         text = f"Of the {what} of the group those that have no room"
         families.gauge(f"connect_share_group_left_out_{what}", text, {"group": group_label(group)}, count)
-
-
-def _snapshot(states: Mapping[TopicType, FollowedGroup], topic_type: TopicType) -> Any:
-    return states[topic_type].state if topic_type in states else None
 
 
 class _ConnectorMetrics:

@@ -17,8 +17,7 @@ from prometheus_client.registry import Collector
 from connect_share.errors import UsageError
 
 _REQUEST_S: Final = 60.0
-_ANSWER_S: Final = 30.0
-"""The longest time of a client; sockets have the other one, for it ends in a traceback."""
+_ANSWER_S: Final = 30.0  # what ends by the time-out of its socket would be a traceback
 _MOST_CLIENTS: Final = 8
 
 Respond = Callable[[str, list[tuple[str, str]]], Any]
@@ -56,8 +55,7 @@ class _Server(ThreadingMixIn, WSGIServer):
             self._since.pop(request, None)
             self._changed.notify()
 
-    def service_actions(self) -> None:
-        """Look, twice a second, who takes too long."""
+    def service_actions(self) -> None:  # twice a second
         with self._changed:
             for request, since_s in self._since.items():
                 if time.monotonic() - since_s > _ANSWER_S:

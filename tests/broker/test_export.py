@@ -16,6 +16,7 @@ import pytest
 from connect_share.backup.backup_file import BackupFiles, segment_files, shown_time
 from connect_share.backup.export import locked_folder
 from connect_share.backup.record_file import RecordFile
+from connect_share.contents import groups as contents
 from connect_share.kafka.client import producer
 from connect_share.model.config_state import TargetState
 from connect_share.model.records import Record, TopicType
@@ -26,10 +27,11 @@ from connect_share.worker_config import WorkerConfig
 from tests.support.java_groups import foreign_records
 from tests.support.migration_site import SHARED_PARTITIONS, Site, pair
 from tests.support.python_group import view
+from tests.support.raw_records import RawRecord, write_raw
 from tests.support.sealed import key_text
 from tests.support.sealed_sites import life, worker
 from tests.support.sealed_stores import MODE, put, write_offset
-from tests.support.topics import COMPACT_NOW
+from tests.support.topics import COMPACT_NOW, alter_known
 from tests.support.waiting import await_that
 
 LEFT_OUT = (b"session-key", b"restart-connector-a.b")
@@ -323,3 +325,74 @@ def test_old_files_go_and_new_topics_begin_anew(site: Site, call: Any, monkeypat
     with locked_folder(folder):
         locked = call("export", "-w", path, "--follow", folder, "--once")
     assert (locked.code, "another process writes to" in locked.err) == (1, True)
+
+
+def written(folder: Path) -> list[str]:
+    return [each.path.name.split(".")[0].partition("-")[2] for each in segment_files(folder)]
+
+
+def test_what_strangers_write_ends_no_backup(shared: Site, call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records that no file takes, and invented groups that lie first: all else is written, and what is not is named."""
+    config, path = shared.topic("shared", TopicType.CONFIG), shared.worker_file("shared", "two", sharing=True)
+    before, folder = shared.folder / "before.avro", shared.folder / "two"
+    assert call("export", "-w", path, "-o", before).code == 0
+    bad = [RawRecord(group + b".connector-zzz", b"{}", [(b"\xff\xfe", b"x")]) for group in (b"one", b"two")]
+    first = write_raw(shared.bootstrap_servers, config, bad)
+    file = shared.folder / "with.avro"
+    done = call("export", "-w", path, "-o", file, "--output", "json")
+    assert (done.code, done.json["left_out"]) == (0, {config: 1})
+    assert done.json["left_out_first"] == f"{config}[0]@{first + 1}"
+    assert sorted(map(repr, RecordFile(file).read())) == sorted(map(repr, RecordFile(before).read()))
+    once = ("export", "-w", path, "--follow", folder, "--once")
+    told = call(*once)
+    assert told.code == 0
+    assert f"their headers are not readable: {config}: 1 record, the first at {config}[0]@{first + 1}" in told.out
+
+    monkeypatch.setattr(contents, "MOST_GROUPS", 2)
+    folder, flags = shared.folder / "all", ("export", "-w", path, "--all-groups")
+    everything = call(*flags, "-o", shared.folder / "all.avro", "--output", "json")
+    assert (everything.code, everything.json["groups"]) == (0, [None, "one", "two"])
+    assert "too many keys of one" not in everything.err
+    shared.produce([Record(config, 0, 0, 1, b"three.connector-a", b"{}")])
+    assert call(*flags, "--follow", folder, "--once", "--output", "json").json["records"] > 0
+    shared.produce([Record(config, 0, 0, 1, f"{group}.connector-b".encode(), b"{}") for group in ("three", "two")])
+    increment = call(*flags, "--follow", folder, "--once", "--output", "json")
+    assert increment.json["records"] == 1  # of a group that is not whole in the base there is nothing
+    assert "more than 2 groups" in increment.err
+    assert ": 1 record(s) were left out, of three; name those that are wanted with --group" in increment.err
+    third = shared.worker_file("elsewhere", "three", sharing=True)
+    assert call("restore", folder, "-w", third, "--yes").code == 1
+    assert call("restore", folder, "-w", shared.worker_file("elsewhere", "two", sharing=True), "--yes").code == 0
+    assert b"two.connector-b" in {each.key for each in shared.read(shared.topic("elsewhere", TopicType.CONFIG))}
+
+
+def test_removals_that_the_cleaner_took_meanwhile(site: Site, call: Any) -> None:
+    """Whatever settings the topic has by now, and had when it was looked at: the log shows that something is gone."""
+    long = {"delete.retention.ms": "86400000"}
+    site.create("shared", SHARED_PARTITIONS, COMPACT_NOW | long)
+    path, folder = site.worker_file("shared", "one", sharing=True), site.folder / "backup"
+    topic = site.topic("shared", TopicType.OFFSET)
+
+    def once() -> list[str]:
+        assert call("export", "-w", path, "--follow", folder, "--once").code == 0
+        return written(folder)
+
+    def write(key: bytes, value: bytes | None) -> None:
+        site.produce([Record(topic, 0, 0, int(time.time() * 1000), key, value)])
+
+    def left() -> list[bytes | None]:
+        write(b'one.["d",{}]', b'{"n":1}')
+        return [each.key for each in site.read(topic)]
+
+    gone = b'one.["c",{}]'
+    with site.admin() as admin:
+        write(gone, b'{"n":1}')
+        assert once() == ["base"]
+        alter_known(admin, topic, {"delete.retention.ms": "0"})
+        write(gone, None)
+        await_that(left, lambda keys: gone not in keys, what="cleaned")
+        alter_known(admin, topic, long)
+    assert once()[-1] == "base"
+    elsewhere = site.worker_file("elsewhere", "one", sharing=True)
+    assert call("restore", folder, "-w", elsewhere, "--yes").code == 0
+    assert gone not in {each.key for each in site.read(site.topic("elsewhere", TopicType.OFFSET))}
