@@ -6,11 +6,13 @@ STAMP := $(VENV)/.installed
 # Tests wait for brokers and workers half of their time: four processes keep two cores busy.
 PYTEST_WORKERS ?= 4
 MINUTES ?= 10
+# What the docs show: a quarter of an hour.
+BENCH_START := kip,groups-1,groups-10,groups-100,groups-1000,records-10k,records-100k,records-300k,record-size-1k,record-size-50k,record-size-250k,compacted
 # Done again when it fails: pip tries a connection again, but not a download that broke off half-way.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -e
 EXTRAS := spark,zookeeper,dev
 
-.PHONY: setup near check docs man jar format test test-slow demo bench compat compat-releases peers soak mutate drill-topic-ids clean
+.PHONY: setup near check docs man jar format test test-slow demo bench bench-start compat compat-releases peers soak mutate drill-topic-ids clean
 
 setup: $(STAMP)
 
@@ -61,6 +63,11 @@ test test-slow: $(STAMP)
 
 demo: $(STAMP)
 	$(BIN)/python -m tests.lab.demo --output build/demo
+
+bench-start: $(STAMP)
+	$(BIN)/python -m tests.lab.benchmarks.startup --embedded --scenarios $(BENCH_START) --storm 100 --result build/bench-start/startup/result.json \
+	  --report build/bench-start/startup $(BENCH_ARGS)
+	$(BIN)/python -m tests.lab.benchmarks.figures build/bench-start  # into docs/benchmarks and README.md, to be committed
 
 bench: $(STAMP)
 	$(BIN)/python -m tests.lab.benchmarks.startup --embedded --suite full --result build/bench/startup/result.json \

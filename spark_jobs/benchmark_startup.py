@@ -27,10 +27,10 @@ from connect_share.jar.cache import run_folder
 from spark_jobs import command_line
 from spark_jobs.benchmark.results import StartupResult, describe_machine, load, median, versions
 from spark_jobs.benchmark.starts import RUNS, Run
-from spark_jobs.benchmark.suite import Suite
+from spark_jobs.benchmark.suite import Suite, why_no_storm
 from spark_jobs.benchmark.topics import PLANS, SUITES, Connection, announcement, chosen, connection_from, look_at
 
-_ROUNDS: Final = {"full": 5, "quick": 2, "kip": 5}
+_QUICK_ROUNDS: Final = 3
 _STORMS: Final = {"full": (20, 100, 200), "quick": (20,), "kip": (20, 100)}
 _SETTLE_S: Final = 20.0
 """Longer than the brokers' own 15 seconds between two looks of the log cleaner."""
@@ -43,7 +43,6 @@ def measure(
     runs: Mapping[str, Run] = RUNS,
     *,
     used: Mapping[str, str] | None = None,
-    missing: Mapping[str, str] | None = None,
     own: Callable[[ExitStack], Connection] | None = None,
     settle_s: float = _SETTLE_S,
     also: Callable[[Suite], None] = lambda _: None,
@@ -54,7 +53,6 @@ def measure(
         options: of :func:`add_options`.
         runs: the contenders that can be measured.
         used: versions of what is measured, beside ours.
-        missing: contenders that cannot be measured, and why.
         own: makes a cluster for this run alone, when one is first needed; ``None``: that of the options, after a question.
         settle_s: how long a compacted topic has to stay as it is to count as clean.
         also: measures more.
@@ -62,16 +60,21 @@ def measure(
     Raises:
         ConnectShareError: the options are wrong, or a part failed; what was measured before it is kept.
     """
-    rounds = _ROUNDS[options.suite] if options.rounds is None else options.rounds
-    if rounds < 1:
+    rounds = _QUICK_ROUNDS if options.rounds is None and options.suite == "quick" else options.rounds
+    if rounds is not None and rounds < 1:
         raise ConfigError("--rounds has to be at least 1")
-    connection: Connection = {}
-    if own is None:
-        connection = connection_from(options.worker_config, options.bootstrap_servers, options.profile)
+    storms = () if options.no_storm else options.storm or _STORMS[options.suite]
+    if storms and (reason := why_no_storm()):
+        if options.storm:
+            raise ConfigError(f"{reason}: leave --storm out, or start this job without spark-submit")
+        print(f"note: no storm is measured: {reason}; start this job without spark-submit for one", file=sys.stderr)
+        storms = ()
     plans = chosen(options.suite, options.scenarios)
     runs = {name: run for name, run in runs.items() if name in options.contenders}
+    connection: Connection = {}
     cluster: dict[str, object] = {"cluster": "embedded"}
     if own is None:
+        connection = connection_from(options.worker_config, options.bootstrap_servers, options.profile)
         cluster, left = look_at(connection)
         print(*announcement(connection, plans, runs, left), sep="\n", file=sys.stderr)
     known = None if options.again else options.result
@@ -89,9 +92,9 @@ def measure(
             cache(lambda: connection if own is None else own(stack)),
             folder,
             progress,
-            before.model_copy(update={"missing": dict(missing or {})}),
+            before,
             options.result,
-            storms=() if options.no_storm else options.storm or _STORMS[options.suite],
+            storms=storms,
             settle_s=settle_s,
             say=partial(print, file=sys.stderr, flush=True),
         )
@@ -101,32 +104,22 @@ def measure(
 
 
 def startup_table(result: StartupResult) -> Iterator[str]:
-    """Yield the result as lines for a terminal: milliseconds, ratios to our start, the parts of a start, storms."""
+    """Yield the result as lines for a terminal: milliseconds, ratios to our start, storms."""
     for scenario in result.scenarios:
         starts = [each for each in result.starts if each.scenario == scenario.name]
         ours = {each.warmth: median(each.seconds) for each in starts if each.contender == "python"}
-        phases = list(dict.fromkeys(phase for each in starts for phase in each.phases))
-        heads = "".join(f"{name.replace('_', ' '):>14}" for name in (*scenario.partitions, *phases))
         yield printable(scenario.title)
-        yield printable(f"  {'milliseconds, median (min-max)':<32}{'all three':>24}{'x ours':>9}{heads}")
+        yield f"  {'milliseconds, median (min-max)':<32}{'all three':>24}{'x ours':>9}"
         for each in starts:
-            middle, own = median(each.seconds), ours.get(each.warmth)
-            if middle is None:
-                continue
-            times = "" if own is None else f"{middle / own:.2f}"
-            spread = f"{_ms(middle)} ({_ms(min(each.seconds))}-{_ms(max(each.seconds))})"
-            parts = [each.topics.get(topic, []) for topic in scenario.partitions]
-            parts += [each.phases.get(phase, []) for phase in phases]
-            cells = "".join(f"{_ms(median(values)):>14}" for values in parts)
-            yield printable(f"  {each.contender + ', ' + each.warmth:<32}{spread:>24}{times:>9}{cells}").rstrip()
+            if middle := median(each.seconds):
+                own = ours.get(each.warmth)
+                spread = f"{middle * 1e3:,.3g} ({min(each.seconds) * 1e3:,.3g}-{max(each.seconds) * 1e3:,.3g})"
+                times = f"{middle / own:.2f}" if own else ""
+                yield printable(f"  {each.contender + ', ' + each.warmth:<32}{spread:>24}{times:>9}").rstrip()
         yield ""
     for storm in result.storms:
         how = "one after another" if storm.at_once == 1 else f"{storm.at_once:,} at once"
         yield f"storm of {storm.starts:,}, {how}: {storm.wall_seconds:,.1f} s, {storm.failed:,} failed"
-
-
-def _ms(seconds: float | None) -> str:
-    return "" if seconds is None else f"{seconds * 1e3:,.0f}" if seconds >= 0.01 else f"{seconds * 1e3:.2g}"
 
 
 def _body(options: argparse.Namespace) -> int:
@@ -177,7 +170,7 @@ def add_options(arguments: argparse.ArgumentParser, contenders: Collection[str])
     arguments.add_argument("--yes", action="store_true", help="do not ask before your cluster is used")
     arguments.add_argument("--suite", choices=tuple(SUITES), default="kip", help="which scenarios; default kip")
     arguments.add_argument("--scenarios", type=_names, help=f"instead: comma list of {', '.join(PLANS)}")
-    arguments.add_argument("--rounds", type=int, help="default 5, quick: 2")
+    arguments.add_argument("--rounds", type=int, help="default 8, of the KIP's workload 24; quick: 3")
     arguments.add_argument(
         "--contenders",
         type=partial(_contenders, contenders),

@@ -66,7 +66,7 @@ def fitted(measured: Mapping[str, Point]) -> tuple[CostModel | None, list[Predic
     """Fit the model to all, and predict each scenario by the model of the others.
 
     One that is larger than all others in any respect is not predicted: a fit says nothing of what lies beyond it. The
-    model's ``error`` is the largest factor by which such a prediction is off, minus one.
+    model's ``error`` is the largest :attr:`Prediction.error`, whichever its sign.
     """
     model = fit(list(measured.values()))
     if model is None:
@@ -75,12 +75,13 @@ def fitted(measured: Mapping[str, Point]) -> tuple[CostModel | None, list[Predic
     for name, (size, seconds) in measured.items():
         rest = [point for other, point in measured.items() if other != name]
         others = fit(rest)
-        if others is not None and len(measured) > len(_PRICES) and not _is_beyond(size, [each for each, _ in rest]):
+        if others is None or len(measured) <= len(_PRICES) or _is_beyond(size, [each for each, _ in rest]):
+            continue
+        if (predicted := others.seconds(size)) > 0:
             predictions.append(
-                Prediction(scenario=name, size=size, predicted_seconds=others.seconds(size), measured_seconds=seconds)
+                Prediction(scenario=name, size=size, predicted_seconds=predicted, measured_seconds=seconds)
             )
-    factors = [each.predicted_seconds / each.measured_seconds for each in predictions if each.predicted_seconds > 0]
-    error = max((max(factor, 1 / factor) - 1 for factor in factors), default=0.0)
+    error = max((abs(each.error) for each in predictions), default=0.0)
     return model.model_copy(update={"error": error}), predictions
 
 

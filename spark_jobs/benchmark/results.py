@@ -25,10 +25,8 @@ PHASES: Final = ("connect", "metadata", "first_record", "read", "parse", "fold",
 """Parts of one start, in this order. ``first_record`` is the wait from the first fetch to the first record, ``read`` that for
 all others; ``other`` is all that is left, such as looking at foreign keys."""
 
-COLD_STARTS: Final[Mapping[str, int]] = {"python": 3}
-"""In each round, where it is not one. The model is fitted to ours, and five starts of 20 ms say little."""
-
-Warmth = Literal["cold", "warm"]
+Warmth = Literal["exec", "cold", "warm"]
+"""``exec``: from that of a process to the end of its first start; ``cold``: that start alone; ``warm``: a later one."""
 
 
 class _Part(BaseModel):
@@ -79,9 +77,14 @@ class Scenario(_Part):
 
 
 class Start(_Part):
-    """One start of one contender, as the process that made it prints it; members as in :class:`Starts`."""
+    """One start of one contender, as the process that made it prints it; members as in :class:`Starts`.
+
+    Attributes:
+        ready_at: by the system's monotonic clock, which all processes share.
+    """
 
     seconds: float
+    ready_at: float | None = None
     phases: dict[str, float] = Field(default_factory=dict)
     topics: dict[str, float] = Field(default_factory=dict)
     cpu_seconds: float | None = None
@@ -89,7 +92,7 @@ class Start(_Part):
 
 
 class Starts(_Part):
-    """Starts of one contender in one scenario, one list entry a start.
+    """Starts of one contender in one scenario, one list entry a start; as many of each round, round after round.
 
     Attributes:
         seconds: until all three stores were ready (a plain client: until the last record was read).
@@ -156,8 +159,9 @@ class Prediction(_Part):
 
     @property
     def error(self) -> float:
-        """The share by which it is too high; below zero if it is too low."""
-        return self.predicted_seconds / self.measured_seconds - 1
+        """The larger one is so much longer than the smaller one; below zero if too little was predicted."""
+        factor = self.predicted_seconds / self.measured_seconds
+        return factor - 1 if factor >= 1 else 1 - 1 / factor
 
 
 def measurable(seconds: float) -> bool:
@@ -268,9 +272,7 @@ def has_starts(result: StartupResult, scenario: Scenario, contenders: Sequence[s
         for starts in result.starts
         if starts.scenario == scenario.name and starts.warmth == "cold"
     }
-    return scenario in result.scenarios and all(
-        cold.get(contender, 0) >= rounds * COLD_STARTS.get(contender, 1) for contender in contenders
-    )
+    return scenario in result.scenarios and all(cold.get(contender, 0) >= rounds for contender in contenders)
 
 
 def with_starts(result: StartupResult, scenario: Scenario, starts: Sequence[Starts]) -> StartupResult:

@@ -1,6 +1,6 @@
 """Times starts in this process; run in a new process for a cold one. Prints one JSON object a start.
 
-usage: python -m spark_jobs.benchmark.starts stores|plain-client|librdkafka|size WORKER_FILE RUNS [--checkpoint FILE]
+usage: python -m spark_jobs.benchmark.starts stores|librdkafka|size WORKER_FILE RUNS [--checkpoint FILE]
 
 A start knows how long it was taking own records in, but parses and folds them in one go: how that divides into ``parse``
 and ``fold`` is measured once afterwards, on the same records. ``read`` is the time in which the client is asked for records;
@@ -9,7 +9,6 @@ what is done to foreign ones is in ``other``.
 Contenders:
     python: our three stores.
     python-checkpoint: the same, from a checkpoint that lacks 1 % of the records.
-    plain-client: confluent-kafka with default settings, one topic after another, records thrown away.
     librdkafka: our fetch settings, three topics side by side, nothing done to the records.
 """
 
@@ -18,6 +17,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
+import os
 import shutil
 import subprocess
 import sys
@@ -32,7 +32,7 @@ from connect_share.contents.cost_model import StartSize
 from connect_share.errors import ConnectShareError, ReadToEndTimeoutError, StoreError, ValueFormatError
 from connect_share.files import Progress
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.client import Consumer, TopicPartition, consumer, library_versions
+from connect_share.kafka.client import Consumer, TopicPartition, library_versions
 from connect_share.kafka.facts import gather_facts
 from connect_share.log.first_read import catch_up_consumer
 from connect_share.model.connect_json import loads
@@ -40,8 +40,11 @@ from connect_share.model.records import Record, TopicType
 from connect_share.replay import replay_config, replay_offsets, replay_status
 from connect_share.storage import ConnectStorage, StorageStartup
 from connect_share.worker_config import WorkerConfig
-from spark_jobs.benchmark.results import COLD_STARTS, Start, Starts, Warmth
-from spark_jobs.benchmark.topics import CHECKPOINT, PLAIN_COPY, Files, Plan, own_records, start_size, worker_of
+from spark_jobs.benchmark.results import Start, Starts, Warmth
+from spark_jobs.benchmark.topics import CHECKPOINT, DEDICATED, Files, Plan, own_records, start_size, worker_of
+
+SLOWER: Final = "CONNECT_SHARE_BENCHMARK_SLOWER"
+"""Environment variable: the share by which every start of ours takes longer, to see that a comparison finds it."""
 
 _PARSED: Final = (TopicType.CONFIG, TopicType.STATUS)
 _STATUS: Final = Path("/proc/self/status")
@@ -50,7 +53,6 @@ _RESET_PEAK: Final = Path("/proc/self/clear_refs")
 _BATCH: Final = 2_000
 _IDLE_S: Final = 0.005
 _GIVE_UP_S: Final = 300.0
-_WORKER_ORDER: Final = (TopicType.OFFSET, TopicType.STATUS, TopicType.CONFIG)
 
 
 class Measurement:
@@ -66,11 +68,12 @@ class Measurement:
         self._began = time.perf_counter()
 
     def end(self) -> Start:
-        """Return what the process has used so far."""
+        """Return what the process has used so far, after a pause by which a start is to be slower."""
+        time.sleep((time.perf_counter() - self._began) * float(os.environ.get(SLOWER, "0")))
         seconds, cpu = time.perf_counter() - self._began, time.process_time() - self._cpu
         peak = _memory("VmHWM")
         grown = None if self._memory is None or peak is None else max(0, peak - self._memory)
-        return Start(seconds=seconds, cpu_seconds=cpu, peak_bytes=grown)
+        return Start(seconds=seconds, ready_at=time.monotonic(), cpu_seconds=cpu, peak_bytes=grown)
 
 
 def start_stores(worker: WorkerConfig, checkpoint: Path | None = None) -> Start:
@@ -147,31 +150,6 @@ def _memory(name: str) -> int | None:
     return None
 
 
-def plain_client_read(worker: WorkerConfig) -> int:
-    """Read the topics one after another with default settings until the client says "end"; return the number of records."""
-    records = 0
-    for topic_type in _WORKER_ORDER:
-        topic = worker.topic(topic_type)
-        reader = consumer(
-            worker.client_settings(),
-            client_id="plain",
-            isolation=worker.isolation(topic_type),
-            overrides={"enable.partition.eof": "true"},
-        )
-        partitions = set(reader.list_topics(topic, timeout=30).topics[topic].partitions)
-        reader.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-        while partitions:
-            message = reader.poll(1.0)
-            if message is None:
-                continue
-            if message.error() is None:
-                records += 1
-            else:
-                partitions.discard(message.partition() or 0)
-        reader.close()
-    return records
-
-
 def librdkafka_read(worker: WorkerConfig) -> dict[str, float]:
     """Fetch the three topics as our stores do, with the same settings through one client, and look at no record.
 
@@ -226,17 +204,16 @@ def _throw_away(reader: Consumer, ends: dict[tuple[str, int], int]) -> float:
     return first_s
 
 
-def _timed(read: Callable[[WorkerConfig], object], worker: WorkerConfig) -> Start:
+def _timed(read: Callable[[WorkerConfig], dict[str, float]], worker: WorkerConfig) -> Start:
     measurement = Measurement()
-    found = read(worker)
-    start = measurement.end()
-    return start.model_copy(update={"phases": found}) if isinstance(found, dict) else start
+    phases = read(worker)
+    return measurement.end().model_copy(update={"phases": phases})
 
 
 def main(argv: list[str]) -> int:
     """Print one JSON line a start; the first one is that of a new process."""
     arguments = argparse.ArgumentParser(prog="python -m spark_jobs.benchmark.starts")
-    arguments.add_argument("what", choices=("stores", "plain-client", "librdkafka", "size"))
+    arguments.add_argument("what", choices=("stores", "librdkafka", "size"))
     arguments.add_argument("worker_file", type=Path)
     arguments.add_argument("runs", type=int)
     arguments.add_argument("--checkpoint", type=Path)
@@ -248,7 +225,6 @@ def main(argv: list[str]) -> int:
         return 0
     start: Callable[[], Start] = {
         "stores": lambda: start_stores(worker, options.checkpoint),
-        "plain-client": lambda: _timed(plain_client_read, worker),
         "librdkafka": lambda: _timed(librdkafka_read, worker),
     }[options.what]
     starts = [start() for _ in range(options.runs)]
@@ -277,8 +253,15 @@ def run_python(module: str, *arguments: object, timeout_s: float = _PROBE_S) -> 
 
 
 def _probed(what: str, worker_file: Path, runs: int, *options: object) -> list[Start]:
+    began = time.monotonic()
     lines = run_python("spark_jobs.benchmark.starts", what, worker_file, runs, *options)
-    return [Start.model_validate_json(line) for line in lines]
+    return since_exec(began, [Start.model_validate_json(line) for line in lines])
+
+
+def since_exec(began: float, starts: list[Start]) -> list[Start]:
+    """Return the starts of a process, which began then; the first one's ``ready_at`` becomes the seconds since then."""
+    ready_at = starts[0].ready_at
+    return [starts[0].model_copy(update={"ready_at": None if ready_at is None else ready_at - began}), *starts[1:]]
 
 
 def size_of(worker_file: Path) -> StartSize:
@@ -292,34 +275,41 @@ Run = Callable[[Files, int], list[Start]]
 RUNS: Final[Mapping[str, Run]] = {
     "python": lambda files, warm: _probed("stores", files.ours, 1 + warm),
     CHECKPOINT: lambda files, warm: _probed("stores", files.ours, 1 + warm, "--checkpoint", files.checkpoint),
-    "plain-client": lambda files, _warm: _probed("plain-client", files.ours, 2),
     "librdkafka": lambda files, warm: _probed("librdkafka", files.ours, 1 + warm),
+    f"python{DEDICATED}": lambda files, warm: _probed("stores", files.dedicated, 1 + warm),
+    f"librdkafka{DEDICATED}": lambda files, warm: _probed("librdkafka", files.dedicated, 1 + warm),
 }
 """The contenders that can be measured on any cluster."""
 
 
 def measure(plan: Plan, files: Files, runs: Mapping[str, Run], rounds: int, progress: Progress) -> list[Starts]:
-    """Measure every contender once a round, in turn, so that a machine whose speed drifts harms all alike.
+    """Measure a new process of every contender once a round, in turn, every other round the other way round.
 
-    The brokers serve a few reads before anything counts.
+    A machine whose speed drifts harms all alike. The brokers serve a few reads before anything counts.
     """
     name = plan.scenario.name
-    size = size_of(files.ours)
+    place = {contender: files.dedicated if contender.endswith(DEDICATED) else files.ours for contender in runs}
+    sizes = {}
     progress.phase(f"{name}: warming the brokers up", 0)
-    for worker_file in {files.ours, files.plain if PLAIN_COPY in runs else files.ours}:
+    for worker_file in dict.fromkeys(place.values()):
+        sizes[worker_file] = size_of(worker_file)
         # The first contender must not pay for a cold broker: a broker in use has served these reads before.
         _probed("librdkafka", worker_file, _WARM_UP)
     found: dict[tuple[str, Warmth], list[Start]] = {}
     progress.phase(f"{name}: measuring", rounds * len(runs))
-    for _ in range(rounds):
-        for contender, run in runs.items():
-            for cold in range(COLD_STARTS.get(contender, 1)):
-                starts = run(files, plan.warm_starts if cold == 0 else 0)
-                found.setdefault((contender, "cold"), []).append(starts[0])
-                if starts[1:]:
-                    found.setdefault((contender, "warm"), []).extend(starts[1:])
+    for number in range(rounds):
+        for contender, run in list(runs.items())[:: -1 if number % 2 else 1]:
+            first, *later = run(files, plan.warm_starts)
+            found.setdefault((contender, "cold"), []).append(first)
+            found.setdefault((contender, "warm"), []).extend(later)
+            if first.ready_at is not None:
+                found.setdefault((contender, "exec"), []).append(Start(seconds=first.ready_at))
             progress.advance(1)
-    return [_together(name, contender, warmth, starts, size) for (contender, warmth), starts in found.items()]
+    return [
+        _together(name, contender, warmth, starts, sizes[place[contender]])
+        for (contender, warmth), starts in found.items()
+        if starts
+    ]
 
 
 def _together(scenario: str, contender: str, warmth: Warmth, starts: Sequence[Start], size: StartSize) -> Starts:

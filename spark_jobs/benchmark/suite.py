@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import itertools
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,9 +19,10 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
+from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
-from connect_share.errors import ConfigError, ConnectShareError
+from connect_share.errors import ConnectShareError
 from connect_share.files import Progress, Silent
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
@@ -106,6 +108,15 @@ def measure_storms(
 MASTER: Final = f"local[{AT_ONCE},3]"
 
 
+def why_no_storm() -> str | None:
+    """Return why the session that this process was given cannot run a storm: both kinds need tasks on this machine."""
+    session = SparkSession.getActiveSession()
+    if session is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return None
+    master = SparkConf().get("spark.master") if session is None else session.conf.get("spark.master", None)
+    return None if master == MASTER else f"a storm needs a Spark session of {MASTER}, and this one has {master}"
+
+
 @dataclass
 class Suite:
     """Measures, and keeps the result.
@@ -115,14 +126,15 @@ class Suite:
         connection: to the cluster; topics of its own are made there and deleted.
         result: what there is already, and then all.
         file: is written after each part.
-        storms: numbers of starts; on the first scenario with shared topics.
+        rounds: of each scenario; ``None``: its plan's.
+        storms: numbers of starts; on the first scenario.
         settle_s: how long a compacted topic has to stay as it is to count as clean.
         say: called with a line about each finished part.
     """
 
     plans: Sequence[Plan]
     runs: Mapping[str, Run]
-    rounds: int
+    rounds: int | None
     connection: Callable[[], Connection]
     folder: Path
     progress: Progress
@@ -138,9 +150,8 @@ class Suite:
         with ExitStack() as stack:
             # Idle, the one Spark session of a run costs the starts nothing. It is made when it is first needed.
             spark = cache(lambda: stack.enter_context(spark_session("connect-share benchmark_startup", master=MASTER)))
-            shared = next((plan for plan in self.plans if plan.scenario.shared), None)
             for plan in self.plans:
-                self._measure(plan, self.storms if plan is shared else (), spark)
+                self._measure(plan, self.storms if plan is self.plans[0] else (), spark)
         model, predictions = fitted(points(self.result))
         self.keep(self.result.model_copy(update={"model": model, "predictions": predictions}))
         return self.result
@@ -153,9 +164,9 @@ class Suite:
 
     def _measure(self, plan: Plan, starts_at_once: Sequence[int], spark: Callable[[], SparkSession]) -> None:
         """Measure the starts and the storms of a scenario."""
-        scenario = plan.scenario
+        scenario, rounds = plan.scenario, plan.rounds if self.rounds is None else self.rounds
         runs = {contender: self.runs[contender] for contender in plan.contenders if contender in self.runs}
-        has_starts = results.has_starts(self.result, scenario, list(runs), self.rounds)
+        has_starts = results.has_starts(self.result, scenario, list(runs), rounds)
         known = {(storm.scenario, storm.starts, storm.at_once) for storm in self.result.storms}
         storms = [
             (starts, at_once)
@@ -173,13 +184,8 @@ class Suite:
             filled(spark(), plan, files, missing, settle_s=self.settle_s, progress=self.progress),
         ):
             if not has_starts:
-                starts = measure(plan, files, runs, self.rounds, self.progress)
+                starts = measure(plan, files, runs, rounds, self.progress)
                 self.keep(results.with_starts(self.result, scenario, starts))
-            if storms and spark().sparkContext.master != MASTER:
-                raise ConfigError(
-                    f"a storm needs a Spark session of its own, {MASTER}: leave it out with --no-storm, or start this "
-                    "job without spark-submit"
-                )
             groups = [worker_properties_of(plan, connection, prefix, group) for group in range(scenario.groups)]
             for storm in measure_storms(
                 spark(), groups, storms, self.folder, scenario=scenario.name, progress=self.progress

@@ -12,6 +12,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from connect_share.errors import ConfigError, ConnectShareError, WriteError
 from connect_share.files import Progress, write_private_file
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Message, producer, to_record
+from connect_share.kafka.create import ensure_topic, topic_spec
 from connect_share.kafka.facts import gather_facts
 from connect_share.kafka.read import Reader
 from connect_share.model.keys import ClusterGroupId, prefix_key
@@ -31,7 +33,8 @@ from connect_share.storage import ConnectStorage
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from connect_share.worker_config.worker import connection_settings, profile_in_use
 from spark_jobs.benchmark.results import Scenario
-from spark_jobs.generate_workload import generate
+from spark_jobs.generate_workload import GroupJob, generate, write_groups
+from spark_jobs.session import run_as_tasks
 from spark_jobs.workload import WorkloadSize, group_records
 
 PARTITIONS: Final[Mapping[str, int]] = {"config": 1, "status": 5, "offset": 25}
@@ -39,29 +42,28 @@ PARTITIONS: Final[Mapping[str, int]] = {"config": 1, "status": 5, "offset": 25}
 
 CONTENDERS: Final = (
     "python",
+    "python-dedicated",
     "python-checkpoint",
-    "java",
     "java-jar",
-    "java-foreign",
-    "plain-client",
+    "java-dedicated",
     "librdkafka",
-    "kcat",
+    "librdkafka-dedicated",
 )
-"""All that can be measured beside each other. ``starts.py`` measures those in Python, the lab also Java's stores and kcat."""
+"""All that can be measured beside each other. ``starts.py`` measures those in Python, the lab also Java's stores."""
 
 TRANSACTION_RECORDS: Final = 50
 """Records of one transaction where a scenario has them: a marker in every partition that was written to."""
 
 CHECKPOINT: Final = "python-checkpoint"
-PLAIN_COPY: Final = "java"
-"""The contender that reads a copy of the topics with plain keys."""
+DEDICATED: Final = "-dedicated"
+"""Contenders with this ending read dedicated topics, on which each group has the records that it has on the shared ones."""
 
 NEW_SHARE: Final = 100
 """One of so many records is written after the checkpoint."""
 
 _USUAL: Final = ("python", "java-jar", "librdkafka")
-_WITH_JAVA: Final = ("python", "java", "java-jar", "librdkafka")
 _SAMPLE: Final = 100
+_ROUNDS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +72,22 @@ class Plan:
 
     Attributes:
         warm_starts: of each process after its cold start.
+        rounds: by default: of the rows that decide a comparison as many as their intervals need.
     """
 
     scenario: Scenario
     contenders: tuple[str, ...]
     warm_starts: int
+    rounds: int
 
     @property
     def size(self) -> WorkloadSize:
-        """The records of the shared topics, or of the dedicated ones of the one group."""
-        return workload(self.scenario, prefixed=self.scenario.shared)
+        """The records of the shared topics."""
+        return workload(self.scenario, prefixed=True)
+
+    def has_dedicated(self, contenders: Collection[str]) -> bool:
+        """Return whether one of these contenders reads dedicated topics here."""
+        return any(each.endswith(DEDICATED) for each in self.contenders if each in contenders)
 
 
 def workload(scenario: Scenario, *, prefixed: bool) -> WorkloadSize:
@@ -96,6 +104,7 @@ def _plan(
     *,
     contenders: Sequence[str] = _USUAL,
     warm_starts: int = 3,
+    rounds: int = _ROUNDS,
     **settings: Any,
 ) -> Plan:
     """Return a scenario with so many configs, statuses and offsets; further members as in :class:`Scenario`."""
@@ -116,11 +125,11 @@ def _plan(
     }
     scenario = Scenario.model_validate(members)
     # Nothing pads an offset: the size of the first ones stands for all.
-    size = workload(scenario, prefixed=scenario.shared)
+    size = workload(scenario, prefixed=True)
     first = list(itertools.islice(group_records(size, 0, TopicType.OFFSET), _SAMPLE))
     total = sum(len(key) + len(value or b"") for key, value in first)
     offset_bytes = round(total / max(1, len(first)) * offset_records)
-    return Plan(scenario.model_copy(update={"offset_bytes": offset_bytes}), tuple(contenders), warm_starts)
+    return Plan(scenario.model_copy(update={"offset_bytes": offset_bytes}), tuple(contenders), warm_starts, rounds)
 
 
 _KIP: Final[Mapping[str, Any]] = {
@@ -128,14 +137,7 @@ _KIP: Final[Mapping[str, Any]] = {
     "config_bytes": 32_000_000,
     "status_bytes": 3_000_000,
 }
-_KIP_CONTENDERS: Final = tuple(contender for contender in CONTENDERS if contender != CHECKPOINT)
-_ONE_OF_THE_KIP: Final[Mapping[str, Any]] = {
-    "groups": 1,
-    "records": (400, 400, 400),
-    "config_bytes": 1_600_000,
-    "status_bytes": 150_000,
-    "shared": False,
-}
+_KIP_ALL: Final = tuple(contender for contender in CONTENDERS if contender != CHECKPOINT)
 _TINY: Final[Mapping[str, Any]] = {
     "series": "tiny",
     "records": (120, 120, 120),
@@ -160,7 +162,7 @@ def _groups(groups: int) -> Plan:
         config_bytes=99_000 * groups,
         status_bytes=30_000 * groups,
         source_partitions=200,
-        contenders=(*_WITH_JAVA, CHECKPOINT) if many else _WITH_JAVA,
+        contenders=(*_USUAL, CHECKPOINT) if many else _USUAL,
         warm_starts=1 if many else 3,
     )
 
@@ -189,17 +191,10 @@ def _record_size(kilobytes: int) -> Plan:
 
 
 _FULL: Final = (
-    _plan("kip", "KIP-1173's workload: 20 groups of 5 sink jobs", "kip", contenders=_KIP_CONTENDERS, **_KIP),
+    _plan("kip", "KIP-1173's workload: 20 groups of 5 sink jobs", "kip", contenders=_KIP_ALL, rounds=24, **_KIP),
     *map(_groups, (1, 10, 20, 100, 1_000)),
     *(_records(*each) for each in (("10k", 10_000), ("100k", 100_000), ("300k", 300_000), ("1m", 1_000_000))),
     *map(_record_size, (1, 10, 50, 100, 250)),
-    _plan(
-        "dedicated",
-        "one of the KIP's groups, alone on dedicated topics",
-        "sharing",
-        contenders=("python", "java", "librdkafka"),
-        **_ONE_OF_THE_KIP,
-    ),
     _plan("compacted", "the KIP's workload, compacted", "compaction", compacted=True, **_KIP),
     _plan("zstd", "the KIP's workload, compressed with zstd", "compression", compression="zstd", **_KIP),
     _plan("lz4", "the KIP's workload, compressed with lz4", "compression", compression="lz4", **_KIP),
@@ -210,7 +205,6 @@ PLANS: Final[Mapping[str, Plan]] = {
     for plan in (
         *_FULL,
         _plan("tiny", "a few hundred records, to try the benchmark out", **_TINY),
-        _plan("tiny-transactions", "a few hundred records, read committed past markers", transactions=True, **_TINY),
     )
 }
 SUITES: Final[Mapping[str, Sequence[str]]] = {
@@ -270,11 +264,6 @@ def connection_from(worker_file: Path | None, servers: str | None, profile: str 
     return _BROKERS_DEFAULT | found
 
 
-def is_secured(connection: Connection) -> bool:
-    """Return whether a client needs more than the address of the brokers."""
-    return any(_SECURITY.fullmatch(name) for name in connection)
-
-
 def look_at(connection: Connection) -> tuple[dict[str, object], list[str]]:
     """Return what a result says of the cluster, and the topics of benchmarks that are there already."""
     worker = WorkerConfig.from_properties(_properties("benchmark", "benchmark", connection))
@@ -289,7 +278,7 @@ def announcement(
     """Yield what will be done on a user's cluster; ``left``: topics of benchmarks that are there already."""
     records, total, most = 0, 0, 0
     for plan in plans:
-        copies = 2 if plan.scenario.shared and PLAIN_COPY in contenders and PLAIN_COPY in plan.contenders else 1
+        copies = 2 if plan.has_dedicated(contenders) else 1
         records += copies * plan.scenario.records
         total += copies * plan.scenario.bytes
         most = max(most, copies * plan.scenario.bytes)
@@ -316,14 +305,21 @@ class Files:
     """Files of one scenario; they may hold secrets. Those of workers hold properties as JSON, see :func:`worker_of`.
 
     Attributes:
-        ours: one group's; of a dedicated scenario with plain keys.
-        plain: of a copy with plain keys, where all records are one worker's own.
+        ours: one group's, on the shared topics.
+        group: its number.
+        alone: those of all groups, each on topics of its own.
         checkpoint: of our stores, made when 1 % of the records were still missing.
     """
 
     ours: Path
-    plain: Path
+    group: int
+    alone: tuple[Path, ...]
     checkpoint: Path
+
+    @property
+    def dedicated(self) -> Path:
+        """The same group's as ``ours``, on topics of its own."""
+        return self.alone[self.group]
 
 
 def _properties(group_id: str, prefix: str, connection: Connection) -> dict[str, str]:
@@ -335,7 +331,7 @@ def _properties(group_id: str, prefix: str, connection: Connection) -> dict[str,
 def worker_properties_of(plan: Plan, connection: Connection, prefix: str, group: int) -> dict[str, str]:
     """Return the properties of a worker of one group of a scenario, by the group's number."""
     properties = _properties(plan.size.group_id(group), prefix, connection)
-    properties[SHARING_PROPERTY] = "enabled" if plan.scenario.shared else "disabled"
+    properties[SHARING_PROPERTY] = "enabled"
     if plan.scenario.transactions:
         properties["exactly.once.source.support"] = "enabled"
     for topic, partitions in PARTITIONS.items():
@@ -361,11 +357,14 @@ def write_worker(file: Path, properties: Mapping[str, str]) -> Path:
 def write_files(folder: Path, plan: Plan, connection: Connection, prefix: str) -> Files:
     """Write the worker files of a scenario; its topics are named after the prefix."""
     group = min(3, plan.size.groups - 1)
-    ours = worker_properties_of(plan, connection, prefix, group)
-    plain = worker_properties_of(plan, connection, f"{prefix}-plain" if plan.scenario.shared else prefix, group)
+    alone = []
+    for number in range(plan.size.groups if plan.has_dedicated(plan.contenders) else 0):
+        properties = worker_properties_of(plan, connection, f"{prefix}-{number}", number)
+        alone.append(write_worker(folder / f"{prefix}-{number}.json", {**properties, SHARING_PROPERTY: "disabled"}))
     return Files(
-        ours=write_worker(folder / f"{prefix}-ours.json", ours),
-        plain=write_worker(folder / f"{prefix}-plain.json", {**plain, SHARING_PROPERTY: "disabled"}),
+        ours=write_worker(folder / f"{prefix}-ours.json", worker_properties_of(plan, connection, prefix, group)),
+        group=group,
+        alone=tuple(alone),
         checkpoint=folder / f"{prefix}.checkpoint",
     )
 
@@ -376,14 +375,14 @@ def filled(
 ) -> Iterator[None]:
     """Fill the topics of a scenario and delete them afterwards.
 
-    A copy with plain keys is only made for contenders that read it. The log cleaner counts as done when nothing has changed
-    for ``settle_s``.
+    Dedicated topics are only made for contenders that read them, then of all groups. The log cleaner counts as done when
+    nothing has changed for ``settle_s``.
 
     Raises:
         ConnectShareError: a topic cannot be used, a record was refused, or the cleaner does not come.
     """
-    worker, plain = worker_of(files.ours), worker_of(files.plain)
-    scenario = plan.scenario
+    worker, scenario = worker_of(files.ours), plan.scenario
+    alone = list(map(worker_of, files.alone)) if plan.has_dedicated(contenders) else []
     try:
         written = generate(
             spark,
@@ -401,12 +400,17 @@ def filled(
             numbers = ("config_records", "status_records", "offset_records", "config_bytes", "status_bytes")
             newer = {name: max(1, getattr(plan.size, name) // NEW_SHARE) for name in numbers}
             generate(spark, worker, replace(plan.size, **newer), progress=progress)
-        if PLAIN_COPY in contenders and scenario.shared:
-            generate(spark, plain, workload(scenario, prefixed=False), progress=progress)
+        with Admin(worker.admin_settings(), client_id="benchmark") as admin:
+            for each, topic_type in itertools.product(alone, TopicType):
+                ensure_topic(admin, topic_spec(each, topic_type))
+        plain = partial(GroupJob, workload(scenario, prefixed=False), settings=worker.producer_settings())
+        topics = [tuple((kind, each.topic(kind)) for kind in TopicType) for each in alone]
+        jobs = [[plain(group, names)] for group, names in enumerate(topics)]
+        run_as_tasks(spark, jobs, write_groups, progress=progress, what="writing dedicated topics")
         yield
     finally:
         with Admin(worker.admin_settings(), client_id="benchmark") as admin:
-            admin.delete_topics([each.topic(topic_type) for each in (worker, plain) for topic_type in TopicType])
+            admin.delete_topics([each.topic(topic_type) for each in (worker, *alone) for topic_type in TopicType])
 
 
 def _await_cleaner(worker: WorkerConfig, written: int, settle_s: float, progress: Progress) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Final
 from connect_share.contents.cost_model import FittedModel
 from connect_share.errors import ConfigError
 from spark_jobs import command_line
-from spark_jobs.benchmark.results import StartupResult, Warmth, read
+from spark_jobs.benchmark.results import StartupResult, read
 from tests.lab.benchmarks.backup import backup_table
 from tests.lab.benchmarks.console import console_table
 from tests.lab.benchmarks.frame import Table
@@ -27,17 +27,16 @@ from tests.lab.benchmarks.many_groups import many_groups_table
 from tests.lab.benchmarks.migration_report import KIP as KIP_MOVE
 from tests.lab.benchmarks.migration_report import MILLION, migration_table
 from tests.lab.benchmarks.sealing import sealing_table
-from tests.lab.benchmarks.startup.goals import LARGE, SMALL, goals
+from tests.lab.benchmarks.startup.comparison import with_interval
+from tests.lab.benchmarks.startup.pairs import compared
 from tests.lab.benchmarks.startup.report import render_report
 from tests.lab.benchmarks.startup.view import (
     KIP,
     OURS,
     STORES,
-    WARMTHS,
     MeasuredScenario,
     measured_latencies,
     measured_scenarios,
-    measured_storms,
 )
 from tests.lab.benchmarks.steady_state import steady_table
 from tests.lab.benchmarks.workers import workers_table
@@ -57,93 +56,48 @@ TABLES: Final[Mapping[str, tuple[str, Table]]] = {
 }
 """Pages of the docs, and the benchmarks whose tables they show."""
 
-_SHOWN: Final = (KIP, LARGE, SMALL)
-_BOTH: Final[Mapping[str, str]] = {
-    "java-jar": "Java stores with the jar, warm / first of a JVM",
-    "java": "Java stores, plain keys, warm / first of a JVM",
-    "java-foreign": "Java stores without the jar, every record foreign, warm / first of a JVM",
-    "plain-client": "plain client, default settings, records only read, warm / first",
-    "librdkafka": "bare librdkafka with our settings, records thrown away unseen: the limit, warm / first",
-    "kcat": "kcat (C), one topic after another, its process included",
-}
-_STORM: Final = 100
+_LARGE: Final = "groups-1000"
+_SMALL: Final = "groups-1"
+"""Of the same records a group as the large one: what it needs of memory is own state and an empty start."""
 
 
 def readme_figures(result: StartupResult) -> str:
     """Return the README's part about starts as Markdown."""
     scenarios = measured_scenarios(result)
-    missing = [name for name in _SHOWN if name not in scenarios or scenarios[name].find(OURS, "warm") is None]
-    if missing:
-        raise ConfigError(
-            f"the README shows {listed(_SHOWN)}, and {listed(missing)} is not in the result: run make bench with --suite full"
-        )
-    shown = [scenarios[name] for name in _SHOWN]
-    judged = [goal for goal in goals(result) if goal.met is not None]
-    missed = [f"- {goal.sentence}: {goal.measured} (goal: {goal.target})" for goal in judged if not goal.met]
-    count = f"{len(judged) - len(missed)} of {len(judged)}"
-    verdict = f"{count} [goals](docs/benchmarks/startup.md) are met{'; missed:' if missed else '.'}"
-    parts = [_measured(result, shown[0]), "\n".join(_table(shown)), " ".join(_sentences(result, shown)), verdict]
-    return "\n\n".join([*parts, *(["\n".join(missed)] if missed else [])])
+    if KIP not in scenarios:
+        raise ConfigError(f"the README shows {KIP}, which is not in the result: run make bench-start")
+    return "\n\n".join(
+        [_measured(result), "\n".join(_table(result)), " ".join(_sentences(result, scenarios))],
+    )
 
 
-def _measured(result: StartupResult, kip: MeasuredScenario) -> str:
+def _measured(result: StartupResult) -> str:
     machine, versions = result.machine, result.versions
     date = f"{datetime.fromtimestamp(result.measured_at_ms / 1000, UTC):%Y-%m-%d}"
-    rounds = min(len(each.total.values) for each in kip.starts if each.warmth == "cold")
     processors, memory = machine.get("processors", "?"), size(machine.get("memory_bytes", 0))
     programs = {"Kafka": versions.get("kafka"), "librdkafka": versions.get("librdkafka")}
     programs |= {"Java": machine.get("java"), "Python": machine.get("python")}
     known = ", ".join(f"{name} {version}" for name, version in programs.items() if version)
     return (
-        f"Measured by `make bench` on {date}, in one run on one machine with {processors} processors and {memory} (broker, "
-        f"Java and Python together; {known}; {rounds} rounds), until all three stores are ready. Ratios hold on other "
-        "machines, milliseconds do not."
+        f"Measured on {date}, in one run on one machine with {processors} processors and {memory} (broker, Java and Python "
+        f"together; {known}), with KIP-1173's workload: 20 groups of 5 jobs, 8,000 records a topic, configs 32 MB. Both "
+        "sides of a pair do the same work, side by side; medians over processes, in brackets the 95 % interval. Ratios hold "
+        "on other machines, milliseconds do not. "
+        "[What is inside the clock](docs/benchmarks/startup.md#what-is-inside-the-clock)."
     )
 
 
-def _table(shown: Sequence[MeasuredScenario]) -> Iterator[str]:
-    yield f"| milliseconds, median (min-max) | {' | '.join(map(_title, shown))} |"
-    yield "| --- |" + " --- |" * len(shown)
-    yield from _row("**Python stores**, shared topics, warm", [_spread(each, OURS, "warm", "**") for each in shown])
-    yield from _row("the same, first start of a process", [_spread(each, OURS, "cold") for each in shown])
-    short = [_spread(each, "python-checkpoint", "cold") for each in shown]
-    yield from _row("the same, from a checkpoint with 1 % new records, first start of a process", short)
-    for contender, words in _BOTH.items():
-        yield from _row(words, [_both(each, contender) for each in shown])
+def _table(result: StartupResult) -> Iterator[str]:
+    yield "| pair | times (95 %) | first, ms | second, ms | budget |"
+    yield "| --- | ---: | ---: | ---: | --- |"
+    for each in compared(result):
+        at_most = each.pair.at_most
+        budget = "" if at_most is None else f"at most {at_most:g}: {'kept' if each.met else 'missed'}"
+        figures = (with_interval(each), milliseconds(each.first), milliseconds(each.second), budget)
+        yield f"| {each.pair.title} | {' | '.join(figures)} |"
 
 
-def _title(scenario: MeasuredScenario) -> str:
-    known = scenario.scenario
-    if known is None or scenario.name != KIP:
-        return scenario.title
-    return (
-        f"KIP's workload: {known.groups} groups of {known.jobs} jobs, {known.config_records:,} records a topic, configs "
-        f"{size(known.config_bytes)}"
-    )
-
-
-def _row(words: str, cells: Sequence[str]) -> Iterator[str]:
-    if any(cells):
-        yield f"| {words} | {' | '.join(cells)} |"
-
-
-def _spread(scenario: MeasuredScenario, contender: str, warmth: Warmth, mark: str = "") -> str:
-    found = scenario.find(contender, warmth)
-    if found is None:
-        return ""
-    total = found.total
-    return f"{mark}{milliseconds(total.median)}{mark} ({milliseconds(total.low)}-{milliseconds(total.high)})"
-
-
-def _both(scenario: MeasuredScenario, contender: str) -> str:
-    found = (scenario.find(contender, warmth) for warmth in reversed(WARMTHS))
-    return " / ".join(milliseconds(each.total.median) for each in found if each is not None)
-
-
-def _sentences(result: StartupResult, shown: Sequence[MeasuredScenario]) -> Iterator[str]:
-    for each in (storm for group in measured_storms(result) for storm in group):
-        if each.storm.starts == _STORM and each.times is not None:
-            yield f"{_STORM} starts, {each.label}, take {ratio(each.times)} times as long as one after another."
+def _sentences(result: StartupResult, scenarios: Mapping[str, MeasuredScenario]) -> Iterator[str]:
     puts = {
         (each.latency.contender, each.latency.store, each.latency.groups): each for each in measured_latencies(result)
     }
@@ -151,11 +105,13 @@ def _sentences(result: StartupResult, shown: Sequence[MeasuredScenario]) -> Iter
         alone = [puts.get((contender, store, 1)) for store in STORES]
         times = [f"{milliseconds(each.seconds.median)} ms ({each.latency.store})" for each in alone if each is not None]
         if times:
-            yield f"A put is read back from {whose} after {listed(times)}."
+            yield f"A put is read back from {whose} after {listed(times)} (medians)."
     slower = [each.beside_one_group for (name, *_), each in puts.items() if name == OURS and each.beside_one_group]
     if slower:
-        yield f"Other groups that write to the same topics cost at most {percent(max(0.0, max(slower) - 1))} of that."
-    peaks = [start.peak_bytes for each in shown[1:] if (start := each.find(OURS, "cold")) and start.peak_bytes]
+        more = percent(max(0.0, max(slower) - 1))
+        yield f"Other groups that write to the same topics make these medians at most {more} longer."
+    starts = [scenarios[name].find(OURS, "cold") for name in (_LARGE, _SMALL) if name in scenarios]
+    peaks = [start.peak_bytes for start in starts if start is not None and start.peak_bytes]
     if len(peaks) == 2:
         yield f"A start at 1,000 groups needs {size(max(0.0, peaks[0] - peaks[1]))} more memory than that of a single group."
     yield "The KIP's own figures: config about 500 ms, status 400-500 ms."

@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -64,8 +65,11 @@ def compiled(sources: Sequence[Path], libraries: str) -> Path:
     return folder
 
 
-def _time_stores(arguments: Sequence[object], jars: Sequence[Path]) -> list[dict[str, Any]]:
-    """Run ``TimeStores`` on Kafka's jars and ``jars``; return what it printed, or raise ``EmbeddedError`` if it failed."""
+def _time_stores(arguments: Sequence[object], jars: Sequence[Path]) -> tuple[float, list[dict[str, Any]]]:
+    """Run ``TimeStores`` on Kafka's jars and ``jars``; return when (monotonic), and what it printed.
+
+    Raise ``EmbeddedError`` if it failed.
+    """
     libraries = ensure_artifacts(f"kafka-{DEFAULT_VERSION}")
     classes = compiled([_TIME_STORES], class_path(libraries))
     folder = run_folder("java")
@@ -78,6 +82,7 @@ def _time_stores(arguments: Sequence[object], jars: Sequence[Path]) -> list[dict
             log_settings=write_log_settings(folder, "error"),
             more_classes=[classes, *jars],
         )
+        began = time.monotonic()
         done = subprocess.run(command, capture_output=True, text=True, timeout=_RUN_S, check=False)
     except subprocess.TimeoutExpired as exc:
         raise EmbeddedError(f"{_TIME_STORES.stem} did not end within {_RUN_S:g} s") from exc
@@ -85,14 +90,17 @@ def _time_stores(arguments: Sequence[object], jars: Sequence[Path]) -> list[dict
         shutil.rmtree(folder, ignore_errors=True)
     if done.returncode != 0:
         raise EmbeddedError(f"{_TIME_STORES.stem} ended with {done.returncode}: {(done.stdout + done.stderr)[-2_000:]}")
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return began, [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
-def time_java_stores(worker_file: Path, runs: int, *, jars: Sequence[Path] = ()) -> list[dict[str, float]]:
-    """Return the times of several starts, in one JVM, of the real Java stores on the topics of a worker file.
+def time_java_stores(
+    worker_file: Path, runs: int, *, jars: Sequence[Path] = ()
+) -> tuple[float, list[dict[str, float]]]:
+    """Return when the JVM began, and the times of several starts in it of the real Java stores on a worker file's topics.
 
     A start has the seconds ``config_s``, ``status_s`` and ``offsets_s``, in sum ``total_s``, and ``cpu_s``, the CPU time of
-    all threads of the JVM meanwhile. The first one is that of a cold JVM. Raise ``EmbeddedError`` if the program failed.
+    all threads of the JVM meanwhile; ``ready_at_s`` is of the same monotonic clock as the JVM's begin. The first start is
+    that of a cold JVM. Raise ``EmbeddedError`` if the program failed.
     """
     return _time_stores([worker_file, runs], jars)
 
@@ -104,4 +112,4 @@ def time_java_puts(
 
     The ``uncounted`` puts come first, while the JVM warms up. Raise ``EmbeddedError`` if the program failed.
     """
-    return {line["store"]: line["seconds"] for line in _time_stores([worker_file, puts, uncounted], jars)}
+    return {line["store"]: line["seconds"] for line in _time_stores([worker_file, puts, uncounted], jars)[1]}

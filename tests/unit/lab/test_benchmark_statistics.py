@@ -6,18 +6,23 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.errors import ConfigError
-from spark_jobs.benchmark.results import Scenario, Starts, StartupResult
+from spark_jobs.benchmark.results import Scenario, Starts, StartupResult, read
+from spark_jobs.benchmark.topics import PLANS
+from tests.lab.benchmarks.figures import ROOT
 from tests.lab.benchmarks.migration_audit import _without
 from tests.lab.benchmarks.migration_report import migration_report, size_report
 from tests.lab.benchmarks.sealing import sealing_report
 from tests.lab.benchmarks.startup import comparison
 from tests.lab.benchmarks.startup.comparison import compare, comparison_lines
-from tests.lab.benchmarks.startup.view import measured_scenarios
+from tests.lab.benchmarks.startup.pairs import CLOCK, CLOCK_HEADS, PAIRS, compared
+from tests.lab.benchmarks.startup.statistics import by_process, chance, interval
+from tests.lab.benchmarks.startup.view import _UNEQUAL, measured_scenarios, spread
 from tests.lab.benchmarks.steady_state import Reading, steady_report
 from tests.lab.benchmarks.workers import CELLS, workers_report
 
@@ -99,74 +104,117 @@ def scenario(name: str = "kip", records: int = 10) -> Scenario:
 
 
 def result(ours: list[float], bare: list[float] | None = None, **changed: Any) -> StartupResult:
-    starts = [Starts(scenario="kip", contender="python", warmth="warm", seconds=ours)]
-    if bare is not None:
-        starts.append(Starts(scenario="kip", contender="librdkafka", warmth="warm", seconds=bare))
+    bare = [1.0] * len(ours) if bare is None else bare
+    sides = {"python": ours, "librdkafka": bare}
+    starts = [Starts(scenario="kip", contender=name, warmth="warm", seconds=seconds) for name, seconds in sides.items()]
     return StartupResult(**{"scenarios": [scenario()], "starts": starts, "machine": HERE, **changed})
 
 
 def test_starts_that_cannot_have_been_measured_are_left_out() -> None:
-    (ours,) = measured_scenarios(result([0.1, 0.3, -1.0, 0.0], [0.0]))["kip"].starts
+    ours, _ = measured_scenarios(result([0.1, 0.3, -1.0, 0.0]))["kip"].starts
     assert ours.total.values == (0.1, 0.3)
 
 
-def test_on_one_machine_milliseconds_are_compared() -> None:
-    (row, bare) = compare(result([0.1, 0.11, 0.12], [0.05] * 3), result([0.2, 0.21, 0.22], [0.05] * 3)).rows
-    assert (row.contender, row.warmth, row.before, row.after) == ("python", "warm", 0.11, 0.21)
-    assert row.ratio == pytest.approx(0.21 / 0.11)
-    assert row.bare_before == pytest.approx(2.2)
-    assert (row.verdict, bare.verdict) == ("**slower**", "same")
+def test_a_dozen_pairs_decide_and_do_the_same_work() -> None:
+    assert sum(pair.decides for pair in PAIRS) == 12
+    assert len({pair.title for pair in PAIRS}) == len(PAIRS)
+    for pair in PAIRS:
+        assert pair.first[1:] == pair.second[1:]  # the same warmth, and the same part
+        assert not {pair.first[0], pair.second[0]} & _UNEQUAL
+    assert all(len(row) == len(CLOCK_HEADS) for row in CLOCK)
 
 
-def test_a_spread_that_meets_is_no_difference() -> None:
-    assert not compare(result([0.1, 0.2, 0.3]), result([0.15, 0.25, 0.3])).differs
-    assert not compare(result([0.1, 0.1, 0.1]), result([0.105, 0.105, 0.105])).differs
+def test_a_pair_is_the_median_of_its_rounds_and_a_process_is_the_unit() -> None:
+    cold = [
+        Starts(scenario="kip", contender=name, warmth="cold", seconds=[1.0] * 3) for name in ("python", "librdkafka")
+    ]
+    warm = result([2.0, 9.0, 2.0, 6.0, 6.0, 7.0, 4.0, 4.0, 4.0], [1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 1.0, 1.0, 1.0]).starts
+    (_, found) = compared(result([], starts=[*cold, *warm]))
+    assert (found.ratios, found.times, found.first) == ((2.0, 3.0, 4.0), 3.0, 4.0)
+    assert (found.interval, found.met) == ((2.0, 4.0), False)
+    assert interval([5.0]) == (5.0, 5.0)
+    low, high = interval([float(value) for value in range(1, 102)])
+    assert 35 < low < 51 < high < 67
 
 
-def test_on_two_machines_multiples_of_the_bare_read_are_compared() -> None:
-    slower = {**HERE, "processors": 64}
-    found = compare(result([0.1] * 3, [0.05]), result([0.4] * 3, [0.2], machine=slower, versions={"kafka": "4.3.1"}))
-    assert (found.same_machine, found.differs) == (False, False)
-    assert found.rows[0].ratio == pytest.approx(1)
-    shown = list(comparison_lines(found))
-    assert {"| processors | 2 | 64 |", "| version of kafka | - | 4.3.1 |"} < set(shown)
-    assert shown[-1] == "Same within the spread: 1 starts."
-    with pytest.raises(ConfigError, match="no start beside bare librdkafka in both"):
-        compare(result([0.1] * 3), result([0.4] * 3, machine=slower))
+def test_a_tail_is_told_by_a_thousand_values_only() -> None:
+    few, many = (spread([float(value) for value in range(1, count)]) for count in (1_000, 1_001))
+    assert few is not None
+    assert many is not None
+    assert (few.tail, many.tail) == (None, 990.0)
 
 
-def test_only_what_is_the_same_is_compared_and_few_starts_are_not_judged() -> None:
-    kcat = Starts(scenario="kip", contender="kcat", warmth="cold", seconds=[1.0, 9.0])
-    few = result([], starts=[*result([1.0] * 3).starts, kcat])
-    assert [row.verdict for row in compare(few, few).rows] == ["same", "too few starts"]
-    with pytest.raises(ConfigError, match="less than 3 times"):
-        compare(result([0.1] * 2), result([0.4] * 3))
-    more = [scenario(), scenario("groups-10")]
-    assert compare(result([1.0] * 3, scenarios=more), result([1.0] * 3)).left_out == ("groups-10",)
-    with pytest.raises(ConfigError, match=r"no scenario and contender in common \(kip against kip\), or the records"):
-        compare(result([1.0]), result([1.0], scenarios=[scenario(records=11)]))
-
-
-@given(*[st.lists(st.floats(1e-6, 1e6), min_size=3, max_size=9)] * 2)
+@given(*[st.lists(st.floats(1e-6, 1e6), min_size=8, max_size=9)] * 2)
 def test_the_other_way_round_is_the_inverse(one: list[float], other: list[float]) -> None:
-    there, back = compare(result(one), result(other)).rows[0], compare(result(other), result(one)).rows[0]
-    assert there.ratio is not None
-    assert back.ratio is not None
+    (there,), (back,) = compare(result(one), result(other)).rows, compare(result(other), result(one)).rows
     assert there.ratio * back.ratio == pytest.approx(1)
     assert there.differs == back.differs
     assert not compare(result(one), result(one)).differs
+    assert chance(one, other) == pytest.approx(chance(other, one))
+
+
+def test_pairs_are_compared_on_two_machines_too_and_few_rounds_are_not_judged() -> None:
+    slower = {**HERE, "processors": 64}
+    found = compare(result([0.1] * 8), result([0.4] * 8, [4.0] * 8, machine=slower, versions={"kafka": "4.3.1"}))
+    assert not found.differs
+    shown = list(comparison_lines(found))
+    assert {"| processors | 2 | 64 |", "| version of kafka | - | 4.3.1 |"} < set(shown)
+    assert shown[-1] == "Same: 1 pairs that decide."
+    assert not compare(result([0.1]), result([0.105])).differs  # within a tenth nothing has to be judged
+    with pytest.raises(ConfigError, match="8 rounds are needed"):
+        compare(result([0.1] * 7), result([0.2] * 8))
+    with pytest.raises(ConfigError, match="no pair in common that decides, or the records"):
+        compare(result([1.0]), result([1.0], scenarios=[scenario(records=11)]))
 
 
 def test_the_exit_code_is_that_of_diff(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [str(tmp_path / "before.json"), str(tmp_path / "after.json")]
     for file, seconds in zip(files, (1.0, 2.0), strict=True):
-        Path(file).write_text(result([seconds] * 3).model_dump_json())
+        Path(file).write_text(result([seconds] * 8).model_dump_json())
     assert comparison.main(files) == 1
-    assert "| kip | Python stores, warm | 1,000 | 2,000 | - | - | 2.00 | **slower** |" in capsys.readouterr().out
+    assert "| 1.00 (1.00–1.00) | 2.00 (2.00–2.00) | 2.00 | **larger** |" in capsys.readouterr().out
     assert comparison.main([files[0], files[0]]) == 0
     Path(files[1]).write_text("{}")
     assert comparison.main(files) == 2
     assert comparison.main([files[0], str(tmp_path / "none.json")]) == 2
+
+
+RUNS = 300
+
+
+def drawn(committed: StartupResult, chance_of: np.random.Generator, slower: str = "") -> StartupResult:
+    """Return a run as it could have been: as many processes as a run has, drawn from those of the committed one."""
+    starts = []
+    wanted = {(pair.scenario, *side[:2]) for pair in PAIRS for side in (pair.first, pair.second)}
+    for each in committed.starts:
+        if ("kip" if each.scenario == "kip" else each.scenario, each.contender, each.warmth) not in wanted:
+            continue
+        rounds = min(len(one.seconds) for one in committed.starts if one.scenario == each.scenario)
+        many = max(rounds, PLANS[each.scenario].rounds if each.scenario in PLANS else rounds)
+        picked = chance_of.integers(0, rounds, many)
+        times = 1.2 if each.contender == slower else 1.0
+
+        def of(values: list[float], picked: Any = picked, rounds: int = rounds, times: float = times) -> list[float]:
+            known = by_process(values, rounds)
+            return [times * known[number] for number in picked]
+
+        parts = {part: of(values) for part, values in each.phases.items() if all(values)}
+        starts.append(each.model_copy(update={"seconds": of(each.seconds), "phases": parts}))
+    return committed.model_copy(update={"starts": starts})
+
+
+def test_equal_runs_seldom_differ_and_a_fifth_slower_is_found() -> None:
+    committed, chance_of = read(ROOT / "docs" / "benchmarks" / "startup.json"), np.random.default_rng(1173)
+    alarms = sum(compare(drawn(committed, chance_of), drawn(committed, chance_of)).differs for _ in range(RUNS))
+    assert alarms <= RUNS * 0.05
+    ours = {each.pair.first[0] for each in compared(committed) if each.pair.decides} - {"librdkafka"}
+    assert "python" in ours
+    for contender in sorted(ours):
+        found = sum(
+            compare(drawn(committed, chance_of), drawn(committed, chance_of, contender)).differs
+            for _ in range(RUNS // 5)
+        )
+        assert found >= RUNS // 5 * 0.9, contender
 
 
 def test_only_what_a_later_record_of_its_key_supersedes_may_be_gone() -> None:

@@ -30,7 +30,7 @@ def test_figures_and_pages_are_those_of_the_benchmarks_results() -> None:
 
 
 def test_what_was_not_measured_makes_no_figures() -> None:
-    with pytest.raises(Exception, match="kip, groups-1000 and groups-1 is not in the result"):
+    with pytest.raises(Exception, match="kip, which is not in the result"):
         readme_figures(StartupResult())
 
 

@@ -1,15 +1,16 @@
-"""The start-up benchmark with all contenders, side by side: our stores, Java's with and without the jar, plain clients, kcat.
+"""The start-up benchmark with all contenders, side by side: our stores, Java's, whole Java workers, bare librdkafka.
 
-``spark_jobs.benchmark_startup`` measures those in Python; here it is done beside Java's stores, on a local broker or on any
-cluster, with puts into running stores, the goals and the report.
+``spark_jobs.benchmark_startup`` measures those in Python; here it is done beside Java's, on a local broker or on any cluster,
+with puts into running stores, the pairs that the report compares, and the report.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
@@ -19,16 +20,18 @@ from typing import Final
 from connect_share.console import Output
 from connect_share.errors import ConfigError
 from spark_jobs import command_line
+from spark_jobs.benchmark.results import Start
+from spark_jobs.benchmark.starts import RUNS, SLOWER, Run
 from spark_jobs.benchmark.suite import Suite
-from spark_jobs.benchmark.topics import Connection, connection_from, is_secured
+from spark_jobs.benchmark.topics import Connection, Files, connection_from
 from spark_jobs.benchmark_startup import add_options, measure, startup_table, terminated_as_interrupted
-from tests.lab.benchmarks.startup.contenders import ALL_RUNS, missing_contenders
-from tests.lab.benchmarks.startup.goals import Goal, goals
+from tests.lab.benchmarks.startup.contenders import ALL_RUNS
 from tests.lab.benchmarks.startup.latency import CONTENDERS, GROUPS, PUTS, has_latencies, measure_latency
-from tests.lab.benchmarks.startup.report import latency_lines, write_report
+from tests.lab.benchmarks.startup.pairs import compared
+from tests.lab.benchmarks.startup.report import latency_lines, pair_lines, write_report
 from tests.lab.embedded.broker import DEFAULT_VERSION, LocalBroker
 
-_PUTS: Final = {"full": PUTS, "quick": 40, "kip": PUTS}
+_PUTS: Final = {"full": PUTS, "quick": 40, "kip": 200}
 _BROKER: Final = {"log.cleaner.backoff.ms": "500"}
 """The cleaner looks for work twice a second, or a compacted topic would have to be waited for."""
 
@@ -55,45 +58,56 @@ def _latencies(puts: int, contenders: Sequence[str], suite: Suite) -> None:
         suite.keep(suite.result.model_copy(update={"latencies": found}))
 
 
+def _slower(text: str) -> tuple[str, str]:
+    contender, _, share = text.partition("=")
+    if contender not in RUNS or float(share) < 0:
+        raise argparse.ArgumentTypeError(f"one of {', '.join(RUNS)}, and a share: python=0.2")
+    return contender, share
+
+
+def slowed(runs: Mapping[str, Run], contender: str, share: str) -> Mapping[str, Run]:
+    """Return the contenders, one of them with starts that take so much longer."""
+
+    def run(files: Files, warm: int) -> list[Start]:
+        os.environ[SLOWER] = share
+        try:
+            return runs[contender](files, warm)
+        finally:
+            del os.environ[SLOWER]
+
+    return {**runs, contender: run}
+
+
 def _body(options: argparse.Namespace) -> int:
     puts = _PUTS[options.suite] if options.puts is None else options.puts
     if puts < 1:
         raise ConfigError("--puts has to be at least 1")
     puts = 0 if options.no_latency else puts
-    secured = False
-    if not options.embedded:
-        secured = is_secured(connection_from(options.worker_config, options.bootstrap_servers, options.profile))
-        if puts:
-            print("also: some writers of a few small records a second, for the times of puts", file=sys.stderr)
-    absent = missing_contenders(is_secured=secured)
+    if puts and not options.embedded:
+        print("also: some writers of a few small records a second, for the times of puts", file=sys.stderr)
     result = measure(
         options,
-        {name: run for name, run in ALL_RUNS.items() if name not in absent},
+        ALL_RUNS if options.slower is None else slowed(ALL_RUNS, *options.slower),
         used={"kafka": DEFAULT_VERSION},
-        missing={name: why for name, why in absent.items() if name in options.contenders},
         own=_own_broker if options.embedded else None,
         **({"settle_s": _SETTLE_S} if options.embedded else {}),
-        also=partial(_latencies, puts, [each for each in CONTENDERS if each in options.contenders]),
+        also=partial(
+            _latencies, puts, [each for each in CONTENDERS if any(name.startswith(each) for name in options.contenders)]
+        ),
     )
     if result is None:
         return 1
     if options.report is not None:
         for path in write_report(result, options.report):
             print(f"wrote {path}", file=sys.stderr)
-    judged = goals(result)
     output = Output("benchmark_startup", options.output)
     if output.is_json:
-        output.json({**json.loads(result.model_dump_json()), "goals": list(map(asdict, judged))})
+        pairs = [{**asdict(each), "times": each.times, "interval": each.interval} for each in compared(result)]
+        output.json({**json.loads(result.model_dump_json()), "pairs": pairs})
         return 0
     output.lines(*startup_table(result), *latency_lines(result))
-    output.lines(*(f"{name} is not measured: {why}" for name, why in result.missing.items()))
-    output.lines("", *(_line(goal) for goal in judged if goal.met is not None))
-    output.lines(f"{sum(goal.met is None for goal in judged)} goals of {len(judged)} were not measured")
+    output.lines("", *pair_lines(result))
     return 0
-
-
-def _line(goal: Goal) -> str:
-    return f"{'met   ' if goal.met else 'MISSED'} {goal.sentence}: {goal.measured} (goal: {goal.target})"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -101,8 +115,11 @@ def main(argv: Sequence[str]) -> int:
     arguments = argparse.ArgumentParser(prog="python -m tests.lab.benchmarks.startup", description=__doc__)
     where = add_options(arguments, ALL_RUNS)
     where.add_argument("--embedded", action="store_true", help="on a local broker of its own")
-    arguments.add_argument("--puts", type=int, help=f"into each store; default {PUTS}, quick: 40")
+    arguments.add_argument("--puts", type=int, help=f"into each store; default 200, full: {PUTS}, quick: 40")
     arguments.add_argument("--no-latency", action="store_true", help="no puts into running stores")
+    arguments.add_argument(
+        "--slower", type=_slower, metavar="CONTENDER=SHARE", help="to see that a comparison finds it"
+    )
     arguments.add_argument("--report", type=Path, metavar="DIR", help="folder for report.html and report.md")
     options = arguments.parse_args(argv)
     with terminated_as_interrupted():

@@ -36,8 +36,8 @@ from tests.lab.embedded.java_program import time_java_puts
 from tests.lab.embedded.worker import worker_properties
 from tests.support.topics import written_evenly
 
-PUTS: Final = 200
-"""Into each store, of each contender, beside each number of groups."""
+PUTS: Final = 1_000
+"""Into each store, of each contender, beside each number of groups: so many tell a 99th percentile."""
 
 GROUPS: Final = (1, 20)
 CONTENDERS: Final = ("python", "java")

@@ -14,8 +14,10 @@ from connect_share.console import printable
 from connect_share.contents.cost_model import EARLY_BYTES, EARLY_RECORDS, CostModel
 from migrator.report import shown_value, templates_of
 from spark_jobs.benchmark.results import StartupResult
+from spark_jobs.benchmark.topics import PLANS, SUITES
 from tests.lab import units
-from tests.lab.benchmarks.startup.goals import goals
+from tests.lab.benchmarks.startup.comparison import with_interval
+from tests.lab.benchmarks.startup.pairs import CLOCK, CLOCK_HEADS, compared
 from tests.lab.benchmarks.startup.series import contrasts, growths
 from tests.lab.benchmarks.startup.view import (
     EMBEDDED,
@@ -28,6 +30,7 @@ from tests.lab.benchmarks.startup.view import (
     measured_scenarios,
     measured_storms,
     predictions,
+    spread_text,
 )
 from tests.lab.units import duration, percent, size
 
@@ -40,15 +43,20 @@ def report_values(result: StartupResult) -> dict[str, Any]:
     """Return what the report's template shows; what was not measured is empty."""
     scenarios = measured_scenarios(result)
     grown = growths(result, scenarios)
-    compared = contrasts(scenarios)
+    settings = contrasts(scenarios)
     kip = scenarios.get(KIP)
+    scenarios_of_stores = [each for each in scenarios.values() if not each.is_of_workers]
     elsewhere = {KIP, *(scenario.name for each in grown for _, scenario in each.sizes)}
-    elsewhere |= {scenario.name for each in compared for scenario in (each.without, each.having)}
-    with_phases = [each for each in scenarios.values() if any(sum(one.phases.values()) > 0 for one in each.starts)]
+    elsewhere |= {scenario.name for each in settings for scenario in (each.without, each.having)}
+    with_phases = [each for each in scenarios_of_stores if any(sum(one.phases.values()) > 0 for one in each.starts)]
     titles = {scenario.name: scenario.title for scenario in result.scenarios}
     return {
         "result": result,
-        "goals": goals(result),
+        "pairs": compared(result),
+        "with_interval": with_interval,
+        "spread_text": spread_text,
+        "clock": (CLOCK_HEADS, CLOCK),
+        "not_run": [PLANS[name].scenario.title for name in SUITES["full"] if name not in scenarios],
         "kip": kip,
         "growths": grown,
         "model_cards": model_cards(result.model, predicted=bool(result.predictions)) if result.model else [],
@@ -56,9 +64,10 @@ def report_values(result: StartupResult) -> dict[str, Any]:
         "phased": sorted(
             with_phases, key=lambda each: (each.name != KIP, -(each.scenario.records if each.scenario else 0))
         )[:_PHASE_PLOTS],
-        "contrasts": compared,
-        "contrast_titles": [f"{each.title}: “{each.having.title}” against “{each.without.title}”" for each in compared],
-        "others": [each for each in scenarios.values() if each.name not in elsewhere],
+        "contrasts": settings,
+        "contrast_titles": [f"{each.title}: “{each.having.title}” against “{each.without.title}”" for each in settings],
+        "others": [each for each in scenarios_of_stores if each.name not in elsewhere],
+        "workers": [each for each in scenarios.values() if each.is_of_workers],
         "storms": measured_storms(result),
         "latencies": measured_latencies(result),
         "facts": _facts(result),
@@ -131,9 +140,17 @@ def write_report(result: StartupResult, folder: Path) -> tuple[Path, Path]:
 def latency_lines(result: StartupResult) -> Iterator[str]:
     """Yield what was measured of puts, for a terminal."""
     for put in measured_latencies(result):
-        p50, p99 = units.milliseconds(put.seconds.median), units.milliseconds(put.seconds.percentile(0.99))
+        p50, p99 = units.milliseconds(put.seconds.median), units.milliseconds(put.seconds.tail)
         what = f"{put.latency.contender}, {put.latency.store}, groups: {put.latency.groups:,}"
-        yield printable(f"put to read-back, {what}: p50 {p50} ms, p99 {p99} ms")
+        yield printable(f"put to read-back, {what}: p50 {p50} ms{p99 and f', p99 {p99} ms'}")
+
+
+def pair_lines(result: StartupResult) -> Iterator[str]:
+    """Yield the pairs and their budgets, for a terminal."""
+    for each in compared(result):
+        met = {None: "", True: ", budget kept", False: ", budget MISSED"}[each.met]
+        budget = "" if each.pair.at_most is None else f" (budget {each.pair.at_most:g}{met})"
+        yield printable(f"{with_interval(each)} times: {each.pair.title}{budget}")
 
 
 def model_cards(model: CostModel, *, predicted: bool) -> list[tuple[str, str, str]]:
@@ -146,5 +163,9 @@ def model_cards(model: CostModel, *, predicted: bool) -> list[tuple[str, str, st
         (model.per_own_record_s, "an own record", "parsed and folded"),
     ]
     cards = [(duration(seconds), what, detail) for seconds, what, detail in prices if seconds or what != "more"]
-    error = (f"± {percent(model.error)}", "largest error", "of a size predicted from the others")
+    error = (
+        f"{percent(model.error)}",
+        "largest error",
+        "the longer beside the shorter, of a size predicted from the others",
+    )
     return [(duration(model.fixed_s), "fixed", ""), *cards, *([error] if predicted else [])]

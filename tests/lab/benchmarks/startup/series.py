@@ -61,8 +61,7 @@ class Growth:
         for contender in sorted({contender for contender, _ in kinds}, key=contender_order):
             look = look_of(contender)
             for warmth in WARMTHS:
-                cold_too = contender == OURS or (contender, "warm") not in kinds
-                if (contender, warmth) not in kinds or (warmth == "cold" and not cold_too):
+                if (contender, warmth) not in kinds or (warmth != "warm" and (contender, warmth) != (OURS, "cold")):
                     continue
                 points = [
                     (x, found.total.median, found.total.low, found.total.high)
@@ -127,7 +126,6 @@ class Contrast:
 
 _CONTRASTS: Final[Mapping[str, tuple[str, str]]] = {
     "Compacted against dirty": ("kip", "compacted"),
-    "Shared against dedicated": ("dedicated", "kip"),
     "Compressed with zstd against uncompressed": ("kip", "zstd"),
     "Compressed with lz4 against uncompressed": ("kip", "lz4"),
     "In transactions, read committed, against plain records": ("kip", "transactions"),

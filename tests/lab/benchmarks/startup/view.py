@@ -9,6 +9,7 @@ import math
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 from spark_jobs.benchmark.results import (
@@ -22,6 +23,7 @@ from spark_jobs.benchmark.results import (
     measurable,
     median,
 )
+from tests.lab.benchmarks.startup.statistics import TAIL, by_process, interval
 from tests.lab.units import milliseconds
 
 KIP: Final = "kip"
@@ -30,7 +32,7 @@ EMBEDDED: Final = "embedded"
 
 OURS: Final = "python"
 STORES: Final = ("config", "status", "offset")
-WARMTHS: Final[tuple[Warmth, ...]] = ("cold", "warm")
+WARMTHS: Final[tuple[Warmth, ...]] = ("exec", "cold", "warm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +49,16 @@ _LOOKS: Final = {
     OURS: Look("Python stores", "Python stores", 1),
     "python-checkpoint": Look("Python stores, from a checkpoint", "from a checkpoint", 1, dashed=True),
     "java-jar": Look("Java stores with the sharing jar", "Java with the jar", 3),
-    "java": Look("Java stores, plain keys", "Java, plain keys", 2),
-    "java-foreign": Look("Java stores, prefixed keys", "Java, prefixed keys", 2, dashed=True),
-    "plain-client": Look("plain confluent-kafka read, default settings", "plain client", 4),
     "librdkafka": Look("bare librdkafka read, nothing done to the records", "bare librdkafka", 6),
-    "kcat": Look("kcat (C), one topic after another", "kcat", 5),
+    "python-dedicated": Look("Python stores, dedicated topics", "dedicated topics", 1, dashed=True),
+    "java-dedicated": Look("Java stores, dedicated topics", "Java, dedicated topics", 2, dashed=True),
+    "librdkafka-dedicated": Look("bare librdkafka, dedicated topics", "bare, dedicated topics", 6, dashed=True),
+    "worker-jar": Look("Java worker with the sharing jar", "worker with the jar", 3),
+    "worker-dedicated": Look("Java worker, dedicated topics", "worker, dedicated topics", 2),
 }
+_UNEQUAL: Final = frozenset({"java", "java-foreign", "plain-client", "kcat"})
+"""Contenders of earlier results that did other work than those beside them: none of their figures is shown."""
+
 _ORDER: Final = tuple(_LOOKS)
 
 
@@ -66,9 +72,9 @@ def contender_order(contender: str) -> tuple[int, str]:
     return (_ORDER.index(contender) if contender in _LOOKS else len(_ORDER), contender)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Spread:
-    """Seconds of several starts; never empty."""
+    """Seconds of several processes; never empty."""
 
     values: tuple[float, ...]
 
@@ -77,26 +83,41 @@ class Spread:
         """The middle one, seconds."""
         return statistics.median(self.values)
 
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """Where the median lies with 95 % certainty, seconds."""
+        return interval(self.values)
+
     @property
     def low(self) -> float:
-        """The fastest one, seconds."""
-        return min(self.values)
+        """The lower end of the interval, seconds."""
+        return self.interval[0]
 
     @property
     def high(self) -> float:
-        """The slowest one, seconds."""
-        return max(self.values)
+        """The upper end of the interval, seconds."""
+        return self.interval[1]
 
     def percentile(self, share: float) -> float:
         """Return the value that ``share`` (0 to 1) of all do not exceed, by the nearest rank."""
         ordered = sorted(self.values)
         return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
+    @property
+    def tail(self) -> float | None:
+        """The 99th percentile, where enough values tell it."""
+        return self.percentile(0.99) if len(self.values) >= TAIL else None
 
-def spread(values: Iterable[float]) -> Spread | None:
-    """Return the values that can be compared and drawn; ``None`` if there are none."""
-    usable = tuple(value for value in values if measurable(value))
-    return Spread(usable) if usable else None
+
+def spread_text(seconds: Spread) -> str:
+    """Return milliseconds with their interval."""
+    return f"{milliseconds(seconds.median)} ({milliseconds(seconds.low)}–{milliseconds(seconds.high)})"
+
+
+def spread(values: Iterable[float], rounds: int = 0) -> Spread | None:
+    """Return the values that can be compared and drawn, one a process of ``rounds``; ``None`` if there are none."""
+    usable = [value for value in values if measurable(value)]
+    return Spread(by_process(usable, rounds)) if usable else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +129,7 @@ class Measured:
         topics: until each store was ready, where the contender knows it.
         phases: median seconds of the parts of a start, where the contender knows them.
         cpu_seconds, peak_bytes: medians, where they were measured.
-        ours: our start of the same warmth, or the only one of ours.
+        ours: our start of the same warmth that does the same work; a cold start of Java loads classes, ours has its imports.
     """
 
     contender: str
@@ -153,6 +174,11 @@ class MeasuredScenario:
         return (self.scenario.title if self.scenario else "") or self.name
 
     @property
+    def is_of_workers(self) -> bool:
+        """Whether whole Java workers were started on it."""
+        return self.name.startswith("workers")
+
+    @property
     def phases(self) -> list[str]:
         """Parts of a start that someone knows of, in their order."""
         there = {phase for each in self.starts for phase in each.phases}
@@ -181,12 +207,13 @@ def measured_scenarios(result: StartupResult) -> dict[str, MeasuredScenario]:
 def _measured(result: StartupResult, scenario: str) -> list[Measured]:
     """Return what was measured on a scenario, ours first."""
     found = []
-    starts = [each for each in result.starts if each.scenario == scenario]
+    starts = [each for each in result.starts if each.scenario == scenario and each.contender not in _UNEQUAL]
+    rounds = min((len(each.seconds) for each in starts), default=0)
     for each in sorted(starts, key=lambda each: (contender_order(each.contender), WARMTHS.index(each.warmth))):
-        total = spread(each.seconds)
+        total = spread(each.seconds, rounds)
         if total is None:
             continue
-        topics = {name: spread(each.topics.get(name, ())) for name in STORES}
+        topics = {name: spread(each.topics.get(name, ()), rounds) for name in STORES}
         phases = {
             phase: [value for value in values if value == 0 or measurable(value)]
             for phase, values in each.phases.items()
@@ -203,10 +230,12 @@ def _measured(result: StartupResult, scenario: str) -> list[Measured]:
             )
         )
     ours = {each.warmth: each for each in found if each.contender == OURS}
-    if not ours:
-        return found
-    only = next(iter(ours.values()))
-    return [replace(each, ours=ours.get(each.warmth, only)) for each in found]
+    return [
+        each
+        if each.warmth == "cold" and each.contender.startswith("java")
+        else replace(each, ours=ours.get(each.warmth))
+        for each in found
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,9 +91,10 @@ public final class TimeStores implements AutoCloseable {
             List<Long> at = stores.times;
             System.out.printf(
                 Locale.ROOT,
-                "{\"run\":%d,\"offsets_s\":%.6f,\"status_s\":%.6f,\"config_s\":%.6f,\"total_s\":%.6f,\"cpu_s\":%.6f}%n",
+                "{\"run\":%d,\"offsets_s\":%.6f,\"status_s\":%.6f,\"config_s\":%.6f,\"total_s\":%.6f,\"cpu_s\":%.6f,"
+                    + "\"ready_at_s\":%.6f}%n",
                 run, seconds(at.get(1) - at.get(0)), seconds(at.get(2) - at.get(1)), seconds(at.get(3) - at.get(2)),
-                seconds(at.get(3) - at.get(0)), cpu);
+                seconds(at.get(3) - at.get(0)), cpu, seconds(at.get(3)));
         }
     }
 
