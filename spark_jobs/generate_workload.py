@@ -92,15 +92,8 @@ def _send(sender: client.Producer, topic: str, entries: Iterable[Written], refus
             refused.append(client.translate(error, "writing the workload", client.TopicRight.WRITE))
 
     sent = 0
-    for key, value in entries:
-        while True:
-            try:
-                sender.produce(topic, key=key, value=value, on_delivery=delivered)
-            except BufferError:
-                sender.poll(0.1)
-                continue
-            break
-        sent += 1
+    for sent, (key, value) in enumerate(entries, 1):  # noqa: B007 - it is returned
+        client.produce(sender, client.Deadline.after(120), topic, value, key, on_delivery=delivered)
     return sent
 
 

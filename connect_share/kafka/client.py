@@ -108,6 +108,7 @@ _TRANSACTION_TIMEOUT_MS: Final = 60_000
 # In a longer flush the library goes on after a fatal error, and hands out acknowledgements with the exception still set:
 # the callback then ends with SystemError.
 _FLUSH_ROUND_S: Final = 0.1
+_QUEUE_FULL_S: Final = 0.1
 _PURGED_S: Final = 5.0  # returns at once; nothing else ends the futures, however slow the machine is
 _NAMED_PROPERTY: Final = re.compile(r'property:? "([^"]+)"')
 
@@ -266,6 +267,20 @@ def producer(
         limit_ms = int(merged.get("transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS))
         forced["socket.timeout.ms"] = str(min(int(merged["socket.timeout.ms"]), limit_ms))
     return _made(Producer, {**merged, **forced}, on_error)
+
+
+def produce(producer: Producer, deadline: Deadline, *record: Any, **more: Any) -> None:
+    """Give ``Producer.produce`` a record; its queue may be full until the deadline, when ``BufferError`` is raised."""
+    while True:
+        try:
+            producer.produce(*record, **more)
+        except BufferError:
+            if deadline.is_within():
+                raise
+            producer.poll(_QUEUE_FULL_S)
+        else:
+            producer.poll(0)
+            return
 
 
 def flush(producer: Producer, timeout_s: float) -> int:

@@ -53,9 +53,11 @@ from connect_share.worker_config.client_translation import CONSUMER_SETTINGS, PR
 from connect_share.worker_config.config_providers import has_reference
 from connect_share.worker_config.override_policy import (
     POLICY_PROPERTY,
+    Client,
     OverridePolicy,
     client_overrides,
     refused_overrides,
+    sink_group_id,
 )
 from connect_share.worker_config.worker import is_topic_name
 
@@ -168,6 +170,19 @@ def own_offsets_worker_config(
         is_the_workers=topic == worker_config.offset_storage_topic
         and servers["producer"] == _servers(worker_config.bootstrap_servers),
     )
+
+
+def connector_client_settings(
+    worker_config: WorkerConfig, connector: str, connector_config: Mapping[str, Any], kind: Client
+) -> ClientSettings:
+    """Return how a connector's own client reaches brokers; a consumer has the group of the sink, never that of the worker.
+
+    References of its configuration are resolved. Source: ``Worker.baseProducerConfigs``, ``baseConsumerConfigs``.
+    """
+    overrides = _overrides(worker_config, connector, connector_config)[kind]
+    java = _laid_over(_of_the_worker(worker_config, kind), overrides)
+    settings = _translated(connector, kind, java, overrides)
+    return settings.overlaid({"group.id": sink_group_id(connector, connector_config)} if kind == "consumer" else {})
 
 
 def _text(connector: str, name: str, value: object) -> str:

@@ -280,7 +280,7 @@ class _TaskProducer(TransactionalWriter):
 
         def send(producer: client.Producer) -> None:
             self._begin(producer)
-            self._produce(producer, deadline, topic, value, key, on_delivery=self._on_delivery, **more)
+            client.produce(producer, deadline, topic, value, key, on_delivery=self._on_delivery, **more)
 
         self._do(send, f"writing to {topic}")
 

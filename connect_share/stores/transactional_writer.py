@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, Final, Protocol, cast
+from typing import Final, Protocol, cast
 
 from connect_share.errors import BrokerError, BrokerTimeoutError, PrivilegedWriteError, StoreError, WriteError
 from connect_share.kafka import client
@@ -29,7 +29,6 @@ ABORT_TIMEOUT_S: Final = 5.0
 # Behind the deadline: without a broker there is no answer, with one it takes no longer.
 LEAST_ABORT_S: Final = 0.3
 LEAST_COMMIT_S: Final = 0.1
-_QUEUE_FULL_S: Final = 0.1
 # Each takes a client of its own, and a fifth of a second of waiting.
 _FENCED_AT_ONCE: Final = 8
 
@@ -204,27 +203,12 @@ class TransactionalWriter:
         self._begin(producer)
         for key, value, *place in records:
             at = place[0] if place else -1
-            self._produce(producer, deadline, self._topic, value, key, partition=at, on_delivery=on_delivery)
+            client.produce(producer, deadline, self._topic, value, key, partition=at, on_delivery=on_delivery)
         client.flush(producer, deadline.remaining_s())
         producer.commit_transaction(deadline.remaining_s(LEAST_COMMIT_S))
 
     def _begin(self, producer: client.Producer) -> None:
         producer.begin_transaction()
-
-    @staticmethod
-    def _produce(
-        producer: client.Producer, deadline: Deadline, topic: str, value: bytes | None, key: bytes | None, **more: Any
-    ) -> None:
-        while True:
-            try:
-                producer.produce(topic, value, key, **more)
-            except BufferError:  # librdkafka's queue is full
-                if deadline.is_within():
-                    raise
-                producer.poll(_QUEUE_FULL_S)
-            else:
-                producer.poll(0)
-                return
 
     def _abandon(self, abort_s: float = ABORT_TIMEOUT_S) -> client.KafkaError | None:
         """Drop what is queued, end the transaction if there is one, and let the client go; return why it did not end.

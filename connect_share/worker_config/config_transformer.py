@@ -133,8 +133,12 @@ class WorkerConfigTransformer:
         changed = {name: text for name, text in written.items() if isinstance(text, str) and text != raw.get(name)}
         if not changed:
             return []
-        secrets = [value for value in self._transformed(raw)[1].values() if len(value) >= _SHORTEST_SECRET]
+        secrets = self.secret_texts(raw)
         return sorted(name for name, text in changed.items() if any(secret in text for secret in secrets))
+
+    def secret_texts(self, raw: Mapping[str, Any]) -> list[str]:
+        """Return what references stand for, but texts of less than four characters; raises as :meth:`transform`."""
+        return [value for value in self._transformed(raw)[1].values() if len(value) >= _SHORTEST_SECRET]
 
     def reloads_due(self) -> list[str]:
         """Return the connectors to restart now, because data of theirs has outlived its time to live; each once.

@@ -17,6 +17,7 @@ from connect_share import (
     SessionKey,
     TargetState,
     TaskStatus,
+    UsageError,
     ValueFormatError,
 )
 from connect_share.kafka.admin import Admin
@@ -32,7 +33,7 @@ from connect_share.runtime.sinks import ConsumerGroupsAdmin
 from connect_share.worker_config.override_policy import OverridePolicy
 
 from .leader_client import NOT_AGAIN, RestError, forward
-from .plugins import PLUGINS, Plugin, plugin_of
+from .plugins import CONNECTORS, PLUGINS
 from .worker import Worker
 
 VERSION = "1.0"
@@ -72,10 +73,9 @@ class Herder:
 
     def validate(self, name: str, config: Any) -> dict[str, Any]:
         """Return what a plug-in says of a configuration: errors by property."""
-        try:
-            plugin = plugin_of({"connector.class": name})
-        except ValueError as error:
-            raise RestError(404, str(error)) from None
+        plugin = CONNECTORS.get(name)
+        if plugin is None:
+            raise RestError(404, f"connector.class {name!r}: this runtime has {sorted(CONNECTORS)}")
         given = config if isinstance(config, dict) else {}
         missing = [each for each in plugin.required if not str(given.get(each) or "").strip()]
         return {
@@ -155,10 +155,10 @@ class Herder:
             raise RestError(400, f"Connector name configuration ({config['name']}) doesn't match the name in the URL")
         given = {**config, "name": name}
         try:
-            plugin = plugin_of(given)
-            plugin.task_configs(given)
+            plugin = self._worker.connector_class(given)
+            self._worker.task_configs(given)
             target = None if initial is None else TargetState({"RUNNING": "STARTED"}.get(initial, initial))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, UsageError) as error:
             raise RestError(400, f"Connector configuration is invalid: {error}") from None
         wrong = connector_config_errors(given, plugin.kind)
         refused = refused_overrides(given, OverridePolicy.of(self._worker.config.originals))
@@ -244,14 +244,8 @@ class Herder:
     def _sink_group(self, name: str) -> str:
         return sink_group_id(name, self.config_of(name))
 
-    def _plugin(self, name: str) -> Plugin | None:
-        try:
-            return plugin_of(self._state().raw_connector_config(name) or {})
-        except ValueError:
-            return None
-
     def _kind(self, name: str) -> str:
-        plugin = self._plugin(name)
+        plugin = CONNECTORS.get((self._state().raw_connector_config(name) or {}).get("connector.class", ""))
         return "unknown" if plugin is None else plugin.kind
 
 

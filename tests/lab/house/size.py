@@ -13,7 +13,9 @@ from tests.lab.house.rooms import PRODUCT, Rooms, entries, find_rooms, source
 
 LAB: Final = "tests/lab"
 # What has an extra of its own and is imported by nothing else; of two names for the same the second is of old revisions.
-PARTS: Final = tuple(f"connect_share/{name}" for name in ("topic_ids", "runtime", "group_membership", "herder"))
+PARTS: Final = tuple(
+    f"connect_share/{name}" for name in ("topic_ids", "runtime", "tasks", "group_membership", "herder")
+)
 CODE: Final = (".py", ".pyi", ".java")
 
 

@@ -1,0 +1,112 @@
+"""What the author of a connector writes: source and sink tasks, by Connect's names, for threads or for an event loop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
+
+from connect_share.model.records import ConnectorTaskId, Headers, Record
+
+T = TypeVar("T")
+Perhaps: TypeAlias = T | Awaitable[T]
+"""What a method returns, or a coroutine: ``async def`` will do in a runner that is entered by ``async with``."""
+Config = Mapping[str, str]
+SourceMap = Mapping[str, Any]
+TopicPartitionId = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRecord:
+    """A record, and how far the source has been read with it: ``context.offset(source_partition)`` gives that back."""
+
+    source_partition: SourceMap | None
+    source_offset: SourceMap | None = field(repr=False)
+    topic: str
+    value: bytes | None = field(repr=False)
+    key: bytes | None = field(default=None, repr=False)
+    partition: int | None = None
+    timestamp_ms: int | None = None
+    headers: Headers = field(default=(), repr=False)
+
+
+@dataclass(slots=True)
+class TaskContext:
+    """What a task knows of where it runs; ``offset`` is for sources, ``assignment`` for sinks.
+
+    Attributes:
+        stopping: set when the task is to end; a ``poll`` that waits should wait for this.
+        offset: returns the stored offset of a source partition, ``None`` if there is none.
+        assignment: topics and partitions that the task has now.
+    """
+
+    task: ConnectorTaskId
+    stopping: threading.Event
+    offset: Callable[[SourceMap | None], dict[str, Any] | None]
+    assignment: frozenset[TopicPartitionId] = frozenset()
+
+
+class _ConnectorTask:
+    """What all tasks have. The class itself stands for the connector: :meth:`task_configs` says what its tasks are."""
+
+    kind: ClassVar[Literal["source", "sink"]]
+    context: TaskContext
+
+    @classmethod
+    def task_configs(cls, config: Config, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        """Return the configuration of each task of a connector; what it raises is the connector's status.
+
+        By default a source has one task, and a sink as many as it may have.
+        """
+        return [config] * (1 if cls.kind == "source" else max_tasks)
+
+    def start(self, config: Config) -> Perhaps[None]:
+        """Open source or sink."""
+
+    def stop(self) -> Perhaps[None]:
+        """Close it; called after a start that failed, too."""
+
+
+class SourceTask(_ConnectorTask):
+    """Reads a source, from where ``self.context.offset(partition)`` says. Methods are called one after the other.
+
+    With ``exactly.once.source.support=enabled`` records and offsets go in one transaction. Otherwise offsets are stored
+    behind acknowledged records: after a kill some are given again, and none is lost.
+
+    Methods may be coroutines in a runner that is entered by ``async with``; a ``poll`` is cancelled when the task is to end.
+    """
+
+    kind = "source"
+
+    def poll(self) -> Perhaps[Sequence[SourceRecord] | None]:
+        """Return what is new; nothing: it is asked again soon. It may wait, but not longer than for ``context.stopping``."""
+        raise NotImplementedError
+
+    def commit_record(self, record: SourceRecord) -> Perhaps[None]:
+        """A record was written, and its offset stored."""
+
+    def commit(self) -> Perhaps[None]:
+        """All records so far were written, and their offsets stored."""
+
+
+class SinkTask(_ConnectorTask):
+    """Writes records somewhere, each at least once. Methods are called one after the other, and may be coroutines."""
+
+    kind = "sink"
+
+    def open(self, partitions: Sequence[TopicPartitionId]) -> Perhaps[None]:
+        """This task has these from now on."""
+
+    def put(self, records: Sequence[Record]) -> Perhaps[None]:
+        """Take records."""
+        raise NotImplementedError
+
+    def flush(self, offsets: Mapping[TopicPartitionId, int]) -> Perhaps[None]:
+        """Make sure of everything that was put: these offsets, each behind the last record, are committed next."""
+
+    def close(self, partitions: Sequence[TopicPartitionId]) -> Perhaps[None]:
+        """This task has these no longer; what was put of them was committed, unless another has them already."""
+
+
+Task = SourceTask | SinkTask

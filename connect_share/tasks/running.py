@@ -1,0 +1,358 @@
+"""Tasks that run: a thread each, which reads or writes, commits offsets, and says how it is."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from connect_share.errors import StoreClosedError, refusal, safe_text
+from connect_share.kafka import client
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.client import Deadline, TopicPartition, callback
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.model.records import ConnectorTaskId, Record
+from connect_share.model.status import State, TopicStatus
+from connect_share.storage import ConnectStorage
+from connect_share.stores.connector_offsets import connector_client_settings
+from connect_share.stores.offsets import OffsetStorageWriter
+from connect_share.stores.task_offset_writer import SEND_TIMEOUT_S
+from connect_share.tasks.connectors import SinkTask, SourceRecord, SourceTask, Task, TaskContext, TopicPartitionId
+from connect_share.worker_config import Isolation, WorkerConfig
+from connect_share.worker_config.override_policy import client_overrides
+
+_logger = logging.getLogger(__name__)
+
+_IDLE_S: Final = 0.05
+_LONGEST_TRACE: Final = 16_384
+# The group goes on without this member: what it has put is given again.
+_REBALANCES: Final = frozenset({"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS"})
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One task as it is to run: configurations have their references resolved, and statuses do not have the secrets."""
+
+    task_id: ConnectorTaskId
+    kind: type[Task]
+    config: Mapping[str, str]
+    connector_config: Mapping[str, str]
+    secrets: Sequence[str]
+    storage: ConnectStorage
+    worker: WorkerConfig
+
+
+def trace_of(error: BaseException, secrets: Sequence[str]) -> str:
+    """Return the trace of an exception as a status has it, without secrets that are known."""
+    text = "".join(traceback.format_exception(error))
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, "[hidden]").replace(repr(secret)[1:-1], "[hidden]")
+    return text[-_LONGEST_TRACE:]
+
+
+class RunningTask(threading.Thread):
+    """A task that runs until it is stopped or fails; ``on_state`` is called when its state changes.
+
+    Attributes:
+        stopping, paused: set when it is to end, or to rest.
+        abandoned: it has not ended in time, and writes nothing any more.
+    """
+
+    def __init__(
+        self, assignment: Assignment, call: Callable[..., Any], on_state: Callable[[State, str | None], None]
+    ) -> None:
+        super().__init__(name=f"task-{assignment.task_id}", daemon=True)
+        self.stopping, self.paused, self.abandoned = threading.Event(), threading.Event(), False
+        self._at, self._call, self._on_state = assignment, partial(call, self.stopping), on_state
+        self._topics: set[str] = set()
+        self._memory = getattr(assignment.storage, "kafka", None)  # in place of a cluster
+        self._flush_every_s = assignment.worker.offset_flush_interval_ms / 1000
+        self._flushed_s = time.monotonic()
+
+    def stop(self, timeout_s: float) -> bool:
+        """End it; return whether it has ended in time. It writes nothing after that."""
+        self.stopping.set()
+        self.join(timeout_s)
+        if self.is_alive():
+            self.abandoned = True
+            self._abandon()
+        return not self.abandoned
+
+    def run(self) -> None:
+        """Run the task; whatever it raises is its status."""
+        try:
+            self._work(self._at.kind())
+        except BaseException as error:  # noqa: BLE001 - also what would end this thread
+            _logger.warning("Task %s has failed: %s", self._at.task_id, safe_text(error))
+            self._say(State.FAILED, trace_of(error, self._at.secrets))
+
+    def _work(self, task: Any) -> None:
+        """Make the clients, start the task, and work until it is to end."""
+        raise NotImplementedError
+
+    def _abandon(self) -> None:
+        """Let go of what could still write."""
+
+    @contextmanager
+    def _open_task(self, task: Task) -> Iterator[None]:
+        try:
+            self._call(task.start, self._at.config)
+            self._say(State.RUNNING)
+            yield
+        finally:
+            try:
+                self._call(task.stop)
+            except Exception as error:  # noqa: BLE001 - the task has ended all the same
+                _logger.warning("Task %s failed to stop: %s", self._at.task_id, safe_text(error))
+
+    def _say(self, state: State, trace: str | None = None) -> None:
+        if not self.stopping.is_set():
+            self._on_state(state, trace)
+
+    def _is_paused(self, *, was: bool) -> bool:
+        paused = self.paused.is_set()
+        if paused != was:
+            self._say(State.PAUSED if paused else State.RUNNING)
+        return paused
+
+    def _flush_is_due(self) -> bool:
+        due = time.monotonic() - self._flushed_s >= self._flush_every_s
+        if due:
+            self._flushed_s = time.monotonic()
+        return due
+
+    def _note_topic(self, topic: str) -> None:
+        """Let the group know that the connector uses a topic; that of a source is made if it is not there."""
+        if topic in self._topics:
+            return
+        self._topics.add(topic)
+        task_id, given = self._at.task_id, self._at.worker.originals
+        makes = self._memory is None and given.get("topic.creation.enable", "true").lower() == "true"
+        if self._at.kind.kind == "source" and makes:
+            with Admin(self._client_settings("admin"), client_id=f"connector-adminclient-{task_id}") as admin:
+                if not admin.describe_topics([topic]):
+                    admin.create_topic(NewTopicRequest(topic, -1, -1))
+        if given.get("topic.tracking.enable", "true").lower() == "true":
+            now_ms = time.time_ns() // 1_000_000
+            self._at.storage.status.put(TopicStatus(topic, task_id.connector, task_id.task, now_ms))
+
+    def _client_settings(self, kind: Any) -> client.ClientSettings:
+        return connector_client_settings(self._at.worker, self._at.task_id.connector, self._at.connector_config, kind)
+
+
+class _AcknowledgedWriter:
+    """In place of a ``TaskOffsetWriter``, without transactions: offsets are stored behind records that were acknowledged."""
+
+    def __init__(self, producer: client.Producer, offsets: OffsetStorageWriter) -> None:
+        self._producer, self.offset, self._flush = producer, offsets.offset, offsets.flush
+        self._failures: list[client.KafkaError] = []
+        self._closed = False
+
+    def send(self, topic: str, value: bytes | None, key: bytes | None, **more: Any) -> None:
+        self._check()
+        place: Any = {"partition": -1 if more["partition"] is None else more["partition"]}
+        place |= {"timestamp": more["timestamp_ms"] or 0, "headers": [*more["headers"]]}
+        until = Deadline.after(SEND_TIMEOUT_S)
+        client.produce(self._producer, until, topic, value, key, on_delivery=self._on_delivery, **place)
+
+    def commit(self) -> None:
+        while len(self._producer):  # as with Java's workers that takes as long as it takes
+            self._check()
+            client.flush(self._producer, _IDLE_S)
+        self._check()
+        self._flush()
+
+    def close(self) -> None:
+        self._closed = True  # by another thread, too
+        client.give_up(self._producer)
+
+    def _check(self) -> None:
+        if self._failures:
+            raise client.translate(self._failures[0], "writing the records of a task", client.TopicRight.WRITE)
+        if self._closed:
+            raise StoreClosedError("the producer of a task was closed")
+
+    @callback
+    def _on_delivery(self, error: client.KafkaError | None, _message: client.Message) -> None:
+        if error is not None:
+            self._failures.append(error)
+
+
+class RunningSource(RunningTask):
+    """A source: records and offsets in one transaction where the worker says so, else offsets behind records."""
+
+    def _work(self, task: SourceTask) -> None:
+        task_id, storage = self._at.task_id, self._at.storage
+        exactly_once = self._at.worker.exactly_once_source_support == "enabled"
+        if exactly_once:
+            if self._at.connector_config.get("transaction.boundary", "poll").lower() != "poll":
+                raise refusal("transaction.boundary", "has to be poll here")
+            self._flush_every_s = 0.0
+            self._writer: Any = storage.task_offset_writer(task_id.connector, task_id.task)
+        else:
+            settings, name = self._client_settings("producer"), f"connector-producer-{task_id}"
+            if self._memory is None:
+                producer = client.producer(settings, client_id=name, idempotent=True, only_failures=True)
+            else:
+                producer = self._memory.producer(settings)
+            self._writer = _AcknowledgedWriter(producer, storage.offset_writer(task_id.connector))
+        self._sent: list[SourceRecord] = []
+        with closing(self._writer):
+            if exactly_once:
+                self._writer.claim()  # no earlier producer of this task can write any more: the offsets are final
+            task.context = TaskContext(task_id, self.stopping, storage.offset_reader(task_id.connector).offset)
+            with self._open_task(task):
+                try:
+                    self._copy(task)
+                except BaseException:
+                    if not exactly_once:
+                        self._commit(task)  # what was read before is not read again
+                    raise
+                self._commit(task)
+
+    def _copy(self, task: SourceTask) -> None:
+        paused = False
+        while not self.stopping.is_set():
+            paused = self._is_paused(was=paused)
+            records = () if paused else self._poll(task)
+            for each in records:
+                self._note_topic(each.topic)
+                more = {"partition": each.partition, "timestamp_ms": each.timestamp_ms, "headers": each.headers}
+                self._writer.send(each.topic, each.value, each.key, **more)
+                self._writer.offset(each.source_partition, each.source_offset)
+            self._sent.extend(records)
+            if paused or self._flush_is_due():
+                self._commit(task)
+            if not records:
+                self.stopping.wait(_IDLE_S)
+
+    def _poll(self, task: SourceTask) -> Sequence[SourceRecord]:
+        try:
+            return self._call(task.poll) or ()
+        except CancelledError:  # an event loop's, when the task is to end
+            if not self.stopping.is_set():
+                raise
+            return ()
+
+    def _commit(self, task: SourceTask) -> None:
+        sent, self._sent = self._sent, []
+        if sent and not self.abandoned:
+            self._writer.commit()
+            if type(task).commit_record is not SourceTask.commit_record:
+                for record in sent:
+                    self._call(task.commit_record, record)
+            self._call(task.commit)
+
+    def _abandon(self) -> None:
+        self._writer.close()
+
+
+class RunningSink(RunningTask):
+    """A sink, at least once: the offsets of its consumer group are committed behind what the task has flushed."""
+
+    def _work(self, task: SinkTask) -> None:
+        self._task = task
+        self._put: dict[TopicPartitionId, int] = {}
+        self._failure: BaseException | None = None
+        task.context = self._context = TaskContext(self._at.task_id, self.stopping, lambda _: None)
+        config = self._at.connector_config
+        pattern = config.get("topics.regex", "").strip()
+        topics = [f"^({pattern})$"] if pattern else [name.strip() for name in config.get("topics", "").split(",")]
+        given = client_overrides(config, "consumer")
+        self._most = int(given.get("max.poll.records") or 500)
+        self._consumer = consumer = client.consumer(
+            self._client_settings("consumer"),
+            client_id=f"connector-consumer-{self._at.task_id}",
+            # Java's default is read_uncommitted, which gives a sink the records of transactions that were aborted.
+            isolation=Isolation(given.get("isolation.level") or "read_committed"),
+            overrides={"auto.offset.reset": (given.get("auto.offset.reset") or "earliest").replace("none", "error")},
+        )
+        with closing(consumer), self._open_task(task):
+            consumer.subscribe(topics, on_assign=self._on_assign, on_revoke=self._on_revoke)
+            try:
+                self._consume()
+                self._commit(self._put)
+            finally:
+                self._leave(self._context.assignment)
+
+    def _consume(self) -> None:
+        paused = False
+        while not self.stopping.is_set():
+            was, paused = paused, self._is_paused(was=paused)
+            if paused:  # polled all the same, or the group goes on without it
+                self._consumer.pause(self._consumer.assignment())
+            elif was:
+                self._consumer.resume(self._consumer.assignment())
+            messages = self._consumer.consume(self._most, timeout=_IDLE_S)
+            if self._failure is not None:
+                raise self._failure
+            records = [record for message in messages if (record := self._record(message)) is not None]
+            if records:
+                self._call(self._task.put, records)
+                self._put.update({(record.topic, record.partition): record.offset + 1 for record in records})
+            if self._flush_is_due():
+                self._commit(self._put)
+
+    def _record(self, message: client.Message) -> Record | None:
+        error = message.error()
+        if error is None:
+            self._note_topic(message.topic() or "")
+            return client.to_whole_record(message)
+        failure = client.translate(error, "reading the topics of a sink", client.TopicRight.READ)
+        if not failure.retriable and not client.is_unknown_topic(failure):  # its source may make it later
+            raise failure
+        return None
+
+    def _commit(self, partitions: Collection[TopicPartitionId]) -> None:
+        """Flush what was put of these partitions, and commit it."""
+        offsets = {at: offset for at, offset in self._put.items() if at in partitions}
+        if offsets and not self.abandoned:
+            self._call(self._task.flush, offsets)
+        if not offsets or self.abandoned:
+            return
+        try:
+            wanted = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+            self._consumer.commit(offsets=wanted, asynchronous=False)
+        except client.KafkaException as error:
+            failure = client.translate(error, "committing the offsets of a sink")
+            if not failure.retriable and failure.name not in _REBALANCES:
+                raise failure from error
+            _logger.warning("Task %s commits its offsets later: %s", self._at.task_id, failure)
+        else:
+            self._put = {at: offset for at, offset in self._put.items() if at not in offsets}
+
+    def _leave(self, partitions: Collection[TopicPartitionId]) -> None:
+        """Have the task close partitions that are another's from now on."""
+        ending = self._context.assignment.intersection(partitions)
+        self._context.assignment -= ending
+        self._put = {at: offset for at, offset in self._put.items() if at not in ending}
+        if ending:
+            self._call(self._task.close, sorted(ending))
+
+    # The library calls these in consume() and close(), and forgets what they raise.
+
+    @callback
+    def _on_assign(self, _consumer: client.Consumer, partitions: list[TopicPartition]) -> None:
+        added = sorted((each.topic, each.partition) for each in partitions)
+        self._context.assignment |= set(added)
+        if added:
+            self._noting(self._call, self._task.open, added)
+
+    @callback
+    def _on_revoke(self, _consumer: client.Consumer, partitions: list[TopicPartition]) -> None:
+        ending = {(each.topic, each.partition) for each in partitions}
+        self._noting(self._commit, ending)
+        self._noting(self._leave, ending)
+
+    def _noting(self, action: Callable[..., object], *arguments: Any) -> None:
+        try:
+            action(*arguments)
+        except BaseException as error:  # noqa: BLE001 - raised by the loop
+            self._failure = self._failure or error

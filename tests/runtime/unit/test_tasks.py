@@ -1,0 +1,279 @@
+"""The task runner over topics in memory: what it runs, what it says of it, and what it lets go."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+import pytest
+
+from connect_share import (
+    ConnectorStatus,
+    ConnectorTaskId,
+    MemoryConnectStorage,
+    MemoryKafka,
+    RestartRequest,
+    State,
+    TargetState,
+    TaskStatus,
+    WorkerConfig,
+)
+from connect_share.tasks import SinkTask, SourceRecord, SourceTask, TaskRunner
+from tests.support.sole_member import SoleMember
+from tests.support.waiting import await_that
+from tests.support.worker_files import WORKER
+
+PLACE = {"source": 1}
+
+
+class Words(SourceTask):
+    """Gives the words of ``words`` once, in tasks of one word each."""
+
+    stopped: ClassVar[list[str]] = []
+    committed: ClassVar[list[bytes]] = []
+
+    @classmethod
+    def task_configs(cls, config: Mapping[str, str], max_tasks: int) -> list[dict[str, str]]:
+        return [{"word": word, "topic": config["topic"]} for word in config["words"].split()]
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self._config = config
+        self._given = self.context.offset({"word": config["word"]}) is not None
+
+    def poll(self) -> list[SourceRecord]:
+        if self._config["word"] == "fail":
+            raise RuntimeError("cannot read with hunter2secret")
+        if self._given:
+            return []
+        self._given = True
+        word = self._config["word"]
+        return [SourceRecord({"word": word}, {"given": 1}, self._config["topic"], word.encode())]
+
+    def commit_record(self, record: SourceRecord) -> None:
+        self.committed.append(record.value or b"")
+
+    def stop(self) -> None:
+        self.stopped.append(self._config["word"])
+
+
+class Stuck(SourceTask):
+    """Ends later than anybody waits, and then has a record."""
+
+    release = threading.Event()
+
+    def poll(self) -> list[SourceRecord]:
+        self.release.wait(60)
+        return [SourceRecord(PLACE, {"n": 1}, "stuck", b"late")]
+
+
+class Waiting(SourceTask):
+    """A coroutine that waits for ever once it has given a record."""
+
+    async def start(self, config: Mapping[str, str]) -> None:
+        self._stored = await asyncio.to_thread(self.context.offset, PLACE)
+
+    async def poll(self) -> Sequence[SourceRecord]:
+        if self._stored is not None:
+            await asyncio.sleep(3600)
+        self._stored = {"n": 1}
+        return [SourceRecord(PLACE, self._stored, "waited", b"one")]
+
+
+CONNECTORS = {"Words": Words, "Stuck": Stuck, "Waiting": Waiting}
+Make = Callable[..., TaskRunner]
+
+
+@pytest.fixture
+def kafka() -> MemoryKafka:
+    Words.stopped, Words.committed = [], []
+    Stuck.release.clear()
+    return MemoryKafka()
+
+
+@pytest.fixture(params=["enabled", "disabled"])
+def make(kafka: MemoryKafka, request: pytest.FixtureRequest) -> Iterator[Make]:
+    def make(**more: str) -> TaskRunner:
+        properties = {**WORKER, "exactly.once.source.support": request.param, "offset.flush.interval.ms": "0"}
+        properties |= {name.replace("_", "."): value for name, value in more.items()}
+        return TaskRunner(
+            WorkerConfig.from_properties(properties),
+            CONNECTORS,
+            worker_url="http://here:8083/",
+            storage=partial(MemoryConnectStorage, kafka=kafka),
+            member=SoleMember,
+        )
+
+    yield make
+    Stuck.release.set()
+
+
+def put(runner: TaskRunner, name: str, **config: str) -> None:
+    given = {"topic": "words", "tasks.max": "9", **{key.replace("_", "."): value for key, value in config.items()}}
+    runner.storage.config.claim_write_privileges()
+    runner.storage.config.put_connector_config(name, given)
+
+
+def states(runner: TaskRunner, name: str) -> Any:
+    """State of a connector, and of its tasks by number."""
+    found = runner.storage.status.snapshot()
+    connector = found.connector_status(name)
+    return connector and connector.state.name, {
+        each.task_id.task: each.state.name for each in found.task_statuses(name)
+    }
+
+
+def await_states(runner: TaskRunner, name: str, connector: str | None, *tasks: str) -> None:
+    wanted = (connector, dict(enumerate(tasks)))
+    await_that(lambda: states(runner, name), lambda found: found == wanted, what=f"{name}: {wanted}", timeout_s=20)
+
+
+def values(kafka: MemoryKafka, topic: str) -> list[bytes]:
+    return [record.value or b"" for record in kafka.records(topic)]
+
+
+def await_values(kafka: MemoryKafka, topic: str, *wanted: bytes) -> None:
+    await_that(lambda: sorted(values(kafka, topic)), lambda found: found == [*wanted], what=str(wanted))
+
+
+def test_a_connector_from_its_first_configuration_to_its_removal(make: Make, kafka: MemoryKafka) -> None:
+    with make() as runner:
+        put(runner, "c", connector_class="Words", words="a b")
+        await_states(runner, "c", "RUNNING", "RUNNING", "RUNNING")
+        await_values(kafka, "words", b"a", b"b")
+        await_that(lambda: sorted(Words.committed), lambda found: found == [b"a", b"b"], what="committed")
+        assert runner.storage.offset_reader("c").offset({"word": "b"}) == {"given": 1}
+        assert runner.storage.status.snapshot().topics("c") == {"words"}
+        assert runner.storage.status.get("c") == ConnectorStatus("c", State.RUNNING, "here:8083", 1)
+        assert runner.storage.status.get(ConnectorTaskId("c", 0)) == TaskStatus(
+            ConnectorTaskId("c", 0), State.RUNNING, "here:8083", 1
+        )
+        runner.storage.config.put_target_state("c", TargetState.PAUSED)
+        await_states(runner, "c", "PAUSED", "PAUSED", "PAUSED")
+        runner.storage.config.put_target_state("c", TargetState.STARTED)
+        await_states(runner, "c", "RUNNING", "RUNNING", "RUNNING")
+        # Other tasks: those of before are fenced where they have transactions, and what they gave is not given again.
+        put(runner, "c", connector_class="Words", words="a b c")
+        await_states(runner, "c", "RUNNING", "RUNNING", "RUNNING", "RUNNING")
+        await_values(kafka, "words", b"a", b"b", b"c")
+        exactly_once = runner.config.exactly_once_source_support == "enabled"
+        assert runner.storage.config.snapshot().task_count_record("c") == (3 if exactly_once else None)
+        runner.storage.config.put_target_state("c", TargetState.STOPPED)
+        await_states(runner, "c", "STOPPED")
+        assert runner.storage.config.snapshot().tasks("c") == []
+        runner.storage.config.remove_connector_config("c")
+        await_states(runner, "c", None)
+    assert set(Words.stopped) == {"a", "b", "c"}
+
+
+def test_whoever_starts_next_goes_on(make: Make, kafka: MemoryKafka) -> None:
+    with make() as runner:
+        put(runner, "c", connector_class="Words", words="a")
+        await_values(kafka, "words", b"a")
+    with make() as runner:
+        assert states(runner, "c")[0] in ("UNASSIGNED", "RUNNING")
+        await_states(runner, "c", "RUNNING", "RUNNING")
+        put(runner, "c", connector_class="Words", words="a b")
+        await_values(kafka, "words", b"a", b"b")
+
+
+def test_a_task_that_fails_says_why_without_secrets_and_is_restarted(
+    make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("DB_PASSWORD", "hunter2secret")
+    env = {
+        "config.providers": "env",
+        "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+    }
+    with make(**env) as runner:
+        put(runner, "c", connector_class="Words", words="a fail", password="${env:DB_PASSWORD}")
+        await_states(runner, "c", "RUNNING", "RUNNING", "FAILED")
+        failed = next(
+            each for each in runner.storage.status.snapshot().task_statuses("c") if each.state is State.FAILED
+        )
+        trace = failed.trace or ""
+        assert "RuntimeError: cannot read with [hidden]" in trace
+        assert "in poll" in trace
+        before = len(Words.stopped)
+        runner.storage.config.put_restart_request(RestartRequest("c", only_failed=True, include_tasks=True))
+        await_that(lambda: Words.stopped[before:], lambda found: found == ["fail"], what="restarted")
+        await_states(runner, "c", "RUNNING", "RUNNING", "FAILED")
+    assert "hunter2secret" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("config", "why"),
+    [
+        ({"connector_class": "os.system", "words": "a"}, "this worker has ['Stuck', 'Waiting', 'Words']"),
+        ({"connector_class": "Words"}, "KeyError: 'words'"),
+        ({"connector_class": "Words", "words": "a b", "tasks_max": "1"}, "2 tasks; tasks.max is 1"),
+        ({"connector_class": "Words", "words": "a", "tasks_max": "many"}, "invalid literal for int()"),
+    ],
+)
+def test_a_connector_that_cannot_be_made_says_why(make: Make, config: dict[str, str], why: str) -> None:
+    with make() as runner:
+        put(runner, "c", **config)
+        await_states(runner, "c", "FAILED")
+        status = runner.storage.status.get("c")
+        assert status is not None
+        assert why in (status.trace or "")
+        put(runner, "c", connector_class="Words", words="a")
+        await_states(runner, "c", "RUNNING", "RUNNING")
+
+
+def test_a_task_that_does_not_end_writes_nothing_any_more(make: Make, kafka: MemoryKafka) -> None:
+    with make(task_shutdown_graceful_timeout_ms="50") as runner:
+        put(runner, "c", connector_class="Stuck", tasks_max="1")
+        await_states(runner, "c", "RUNNING", "RUNNING")
+        (task,) = runner._tasks.values()
+        runner.storage.config.put_target_state("c", TargetState.STOPPED)
+        await_states(runner, "c", "STOPPED")
+        Stuck.release.set()
+        task.join(20)
+        assert not task.is_alive()
+        assert values(kafka, "stuck") == []
+        assert runner.storage.offset_reader("c").offset(PLACE) is None
+
+
+def test_coroutines_run_on_the_loop_and_are_cancelled(make: Make, kafka: MemoryKafka) -> None:
+    async def run() -> None:
+        async with make() as runner:
+            await asyncio.to_thread(put, runner, "c", connector_class="Waiting", tasks_max="1")
+            await asyncio.to_thread(await_states, runner, "c", "RUNNING", "RUNNING")
+            await asyncio.to_thread(await_values, kafka, "waited", b"one")
+            (task,) = runner._tasks.values()
+        assert not task.is_alive()
+        assert not task.abandoned
+
+    asyncio.run(run())
+
+
+def test_coroutines_without_a_loop_are_refused(make: Make) -> None:
+    with make() as runner:
+        put(runner, "c", connector_class="Waiting", tasks_max="1")
+        await_states(runner, "c", "RUNNING", "FAILED")
+        status = runner.storage.status.get(ConnectorTaskId("c", 0))
+        assert status is not None
+        assert "enter the runner with async with" in (status.trace or "")
+
+
+def test_a_sink_has_as_many_tasks_as_it_may_and_java_can_run_them(make: Make) -> None:
+    class Sink(SinkTask):
+        pass
+
+    runner = make()
+    runner._connectors_by_class["Sink"] = Sink
+    made = runner.task_configs({"connector.class": "Sink", "topics": "t", "tasks.max": "3"})
+    assert [each["topics"] for each in made] == ["t"] * 3
+
+
+def test_what_ended_the_membership_ends_the_wait(make: Make) -> None:
+    from connect_share.errors import GroupMembershipError
+
+    with make() as runner:
+        assert not runner.wait(0)
+        runner._fail(GroupMembershipError("gone"))
+        with pytest.raises(GroupMembershipError, match="gone"):
+            runner.wait()

@@ -1,0 +1,59 @@
+"""The membership of a worker that is alone."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from connect_share.errors import GroupMembershipError
+from connect_share.kafka.connect_protocol import NOTHING
+from connect_share.log.threads import BackgroundThread
+from connect_share.runtime.member import Generation, GroupListener, OnFailed, configured
+from connect_share.stores.config import ConfigBackingStore
+
+
+class SoleMember:
+    """Leads, and has all connectors and tasks, without a group and a broker; stands where ``ConnectGroupMember`` does."""
+
+    def __init__(
+        self,
+        _worker_config: Any,
+        config: ConfigBackingStore,
+        listener: GroupListener,
+        *,
+        worker_url: str,
+        on_failed: OnFailed | None = None,
+    ) -> None:
+        self.generation, self.assignment = Generation(1, "sole", "sole", worker_url, -1), NOTHING
+        self._config, self._listener = config, listener
+        self._wake, self._stopping = threading.Event(), threading.Event()
+
+        def failed(error: BaseException) -> None:
+            if on_failed is not None:
+                on_failed(GroupMembershipError(f"the listener failed: {type(error).__name__}"))
+
+        self._thread = BackgroundThread("sole-member", self._run, failed)
+
+    def start(self) -> None:
+        """Begin to assign."""
+        self._thread.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """Revoke everything."""
+        self._stopping.set()
+        self._wake.set()
+        self._thread.join(timeout_s)
+
+    def request_rejoin(self) -> None:
+        """Assign what is configured now."""
+        self._wake.set()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._wake.clear()
+            wanted, had = configured(self._config.snapshot()), self.assignment
+            self.assignment = wanted
+            self._listener.on_revoked(had - wanted)
+            self._listener.on_assigned(wanted - had, self.generation)
+            self._wake.wait()
+        self._listener.on_revoked(self.assignment)
