@@ -25,15 +25,15 @@ from connect_share.backup.backup_file import BackupFile, BackupLayout, KeyTest, 
 from connect_share.backup.rewrite import key_hash
 from connect_share.errors import PlanFileError
 from connect_share.files import Progress, Silent
-from connect_share.kafka.client import headers_of
-from connect_share.kafka.facts import TopicFacts, admin_of, read_facts, read_messages
+from connect_share.kafka.client import Message, headers_of
+from connect_share.kafka.facts import TopicFacts, admin_of, read_messages
 from connect_share.kafka.read import Reader
 from connect_share.model.keys import connector_of, split_key
-from connect_share.model.records import Headers, OffsetRange, TopicType
+from connect_share.model.records import OffsetRange, TopicType
 from connect_share.model.removal import BARRIER_RECORDS
 from connect_share.transform.rules import PLAIN_KEYS
 from connect_share.worker_config import WorkerConfig, common_isolation
-from migrator.checks import Opened, require_planned
+from migrator.checks import Opened, planned_facts
 from migrator.plan import SourceTopic, Wanted
 from migrator.run import MIRRORED, GroupDigest, Manifest, MigrationRun, TopicBaseline, backup_path
 
@@ -74,33 +74,18 @@ class KeyOwners:
         return key is not None and key.endswith(self._own_mark)
 
 
-@dataclass
-class NewestDigests:
-    """The newest records that have a value: a hash of place, timestamp, key, value and headers, by ``key_hash``."""
-
-    by_key: dict[int, int] = field(default_factory=dict, repr=False)
-
-    def add(  # noqa: PLR0917 - the fields of a record in their order
-        self,
-        partition: int,
-        offset: int,
-        timestamp_ms: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers | None,
-    ) -> tuple[int | None, int | None]:
-        """Add the next record, those of one key in order. Returns the hash before it and its own; ``None``: no value."""
-        at, key = key_hash(partition, key), key or b""
-        before = self.by_key.pop(at, None)
-        if value is None:
-            return before, None
-        hashed = hashlib.blake2b(_PLACE.pack(partition, offset, timestamp_ms, len(key)), digest_size=8)
-        hashed.update(key)
-        hashed.update(value)
-        if headers != ():  # headers that cannot be read all count as equal
-            hashed.update(repr(headers and [*headers]).encode())
-        self.by_key[at] = digest = int.from_bytes(hashed.digest(), "big")
-        return before, digest
+def _digest(message: Message) -> int | None:
+    """Return a hash of place, timestamp, key, value and headers of a record, ``None`` without a value."""
+    key, value, headers = message.key() or b"", message.value(), headers_of(message)
+    if value is None:
+        return None
+    place = (message.partition() or 0, message.offset() or 0, message.timestamp()[1], len(key))
+    hashed = hashlib.blake2b(_PLACE.pack(*place), digest_size=8)
+    hashed.update(key)
+    hashed.update(value)
+    if headers != ():  # headers that cannot be read all count as equal
+        hashed.update(repr(headers and [*headers]).encode())
+    return int.from_bytes(hashed.digest(), "big")
 
 
 def portions(ranges: Sequence[OffsetRange], at_once: int = AT_ONCE) -> Iterator[list[OffsetRange]]:
@@ -128,20 +113,23 @@ def digests_of(
 
     ``newer`` are keys, as ``key_hash``; those that live in the ranges are removed from it.
     """
-    keys, digests, newest = Counter[str](), Counter[str](), NewestDigests()
+    keys, digests = Counter[str](), Counter[str]()
+    newest: dict[int, int] = {}
     for portion in portions([part for part in ranges if part.end > part.start]):
         for batch in read_messages(worker, portion, common_isolation(owners.topic_type)):
             for message in batch:
                 owner = owners.owner(message.key())
                 if owner is not None:
-                    place = (message.partition() or 0, message.offset() or 0, message.timestamp()[1])
-                    before, digest = newest.add(*place, message.key(), message.value(), headers_of(message))
+                    at, digest = key_hash(message.partition() or 0, message.key()), _digest(message)
+                    before = newest.pop(at, None)
+                    if digest is not None:
+                        newest[at] = digest
                     digests[owner] += (digest or 0) - (before or 0)
                     keys[owner] += (digest is not None) - (before is not None)
             on_progress(len(batch))
-        for key in newest.by_key:
+        for key in newest:
             newer.pop(key, None)
-        newest.by_key.clear()  # a key lives in one partition
+        newest.clear()  # a key lives in one partition
     return {
         owner: GroupDigest(keys=count, digest=f"{digests[owner] % _MODULUS:016x}")
         for owner, count in sorted(keys.items())
@@ -253,10 +241,8 @@ def check_bystanders(run: MigrationRun, *, progress: Progress | None = None) -> 
     worker, wanted = run.destination, run.plan.wanted()
     checks = []
     with admin_of(worker) as admin:
-        facts = read_facts(admin, {written.topic for written in manifest.destination.values()})
-        for topic_type, written in manifest.destination.items():
-            found = require_planned(facts, topic_type, written)
-            kept_ms = admin.topic_configs(written.topic).get("delete.retention.ms", str(_DAY_MS))
+        for topic_type, found in planned_facts(admin, manifest.destination).items():
+            kept_ms = admin.topic_configs(found.topic).get("delete.retention.ms", str(_DAY_MS))
             check = _TopicCheck(
                 topic_type=topic_type,
                 facts=found,

@@ -88,6 +88,14 @@ def require_planned(
     return found
 
 
+def planned_facts(
+    admin: Admin, planned: Mapping[TopicType, SourceTopic] | Mapping[TopicType, WrittenTopic]
+) -> dict[TopicType, TopicFacts]:
+    """Return the facts of topics, each as :func:`require_planned`."""
+    facts = read_facts(admin, {topic.topic for topic in planned.values()})
+    return {topic_type: require_planned(facts, topic_type, topic) for topic_type, topic in planned.items()}
+
+
 def _living_keys(
     topic_type: TopicType, wanted: Wanted, records: Iterable[Record], sealings: Sealings
 ) -> Counter[str | None]:
@@ -277,9 +285,8 @@ def _check_source(run: MigrationRun, index: int, *, may_change: bool) -> None:
         require_same_cluster(admin, source.kafka_cluster_id, source.worker_config_file)
         if not may_change:
             require_no_live_workers(admin, source.group_id, side="source")
-        facts = read_facts(admin, {topic.topic for topic in source.topics.values()})
-        for topic_type, topic in source.topics.items():
-            found = require_planned(facts, topic_type, topic)
+        for topic_type, found in planned_facts(admin, source.topics).items():
+            topic = source.topics[topic_type]
             if not source.sharing and not may_change and not plan.in_place(source, topic_type):
                 require_no_open_transaction(admin, found)
             sealing = run.source_sealing(index)
@@ -452,10 +459,9 @@ def slices_behind(run: MigrationRun) -> list[CopySlice]:
     ends: dict[tuple[int, TopicType], dict[int, int]] = {}
     for index, (source, worker) in enumerate(zip(run.plan.sources, run.workers, strict=True)):
         with admin_of(worker) as admin:
-            facts = read_facts(admin, {topic.topic for topic in source.topics.values()})
-            for topic_type, topic in source.topics.items():
-                there = require_planned(facts, topic_type, topic)
-                found_ends = admin.end_offsets([(topic.topic, number) for number in there.ends], topic.isolation)
+            for topic_type, there in planned_facts(admin, source.topics).items():
+                places = [(there.topic, number) for number in there.ends]
+                found_ends = admin.end_offsets(places, source.topics[topic_type].isolation)
                 ends[index, topic_type] = {number: end for (_, number), end in found_ends.items()}
     for slice_ in run.plan.slices():
         (planned,) = manifest.read_ranges_of(slice_.source_index, [slice_.offset_range])

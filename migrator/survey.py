@@ -19,12 +19,12 @@ from connect_share.console import group_order
 from connect_share.errors import ConnectShareError, InvalidClusterGroupIdError, ValueFormatError
 from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.facts import read_records
+from connect_share.kafka.facts import read_facts, read_records
 from connect_share.kafka.limits import RECORD_OVERHEAD_BYTES, TopicLimits
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model import connect_json
 from connect_share.model.keys import ClusterGroupId, connector_of, split_key
-from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.model.records import Record, TopicType
 from connect_share.model.status import PlainClusterWatch
 from connect_share.sealing import SealingMode
 from connect_share.sealing.cipher import SEALED_BYTES
@@ -394,47 +394,41 @@ class _Surveyor:
 
     def _read_topic(self, admin: Admin, file: _WorkerFile, topic_type: TopicType) -> None:
         cluster, topic = place = file.place(topic_type)
-        described = admin.describe_topics([topic]).get(topic)
+        found = read_facts(admin, [topic]).get(topic)
         facts = TopicSurvey(
             kafka_cluster_id=cluster,
             topic=topic,
             topic_type=topic_type,
             named_by=tuple(str(other.path) for other in self.files if other.worker.topic(topic_type) == topic),
-            exists=described is not None,
+            exists=found is not None,
         )
         self.topics[place] = facts
-        if described is None:
+        if found is None:
             return
-        configs = admin.topic_configs(topic)
-        partitions = [(topic, part.id) for part in described.partitions]
-        starts = admin.start_offsets(partitions)
-        ends = admin.end_offsets(partitions)
+        configs, parts = admin.topic_configs(topic), found.ranges()
         # The ends were read before: what is committed meanwhile can only raise the last stable offset.
-        stable = admin.end_offsets(partitions, Isolation.READ_COMMITTED)
+        stable = admin.end_offsets([part[:2] for part in parts], Isolation.READ_COMMITTED)
         facts = facts.model_copy(
             update={
-                "topic_id": described.topic_id,
-                "replication_factor": min(len(part.replicas) for part in described.partitions),
+                "topic_id": found.topic_id,
+                "replication_factor": min(len(part.replicas) for part in found.description.partitions),
                 "configs": {name: configs[name] for name in TOPIC_CONFIGS if name in configs},
                 "partitions": tuple(
                     PartitionFacts(
-                        partition=key[1],
-                        start=starts[key],
-                        end=ends[key],
-                        last_stable_offset=stable[key],
-                        transaction_open=stable[key] < ends[key],
+                        partition=part.partition,
+                        start=part.start,
+                        end=part.end,
+                        last_stable_offset=stable[part[:2]],
+                        transaction_open=stable[part[:2]] < part.end,
                     )
-                    for key in partitions
+                    for part in parts
                 ),
             }
         )
         self.topics[place] = facts
         isolation = file.worker.isolation(topic_type)
         committed = isolation is Isolation.READ_COMMITTED
-        ranges = [
-            OffsetRange(*key, starts[key], min(ends[key], stable[key]) if committed else ends[key])
-            for key in partitions
-        ]
+        ranges = [part._replace(end=min(part.end, stable[part[:2]])) for part in parts] if committed else parts
         self.progress.phase(f"reading {topic}", sum(part.end - part.start for part in ranges))
         # This file counts most: another Kafka cluster may have a topic and a group of these names, and other keys.
         named = [each.worker for each in self.files if each.worker.topic(topic_type) == topic]

@@ -178,7 +178,7 @@ def file_name(sequence: int, kind: str, *, is_point: bool) -> str:
     return f"{sequence:010d}-{kind}{'' if is_point else '.part'}.avro"
 
 
-def shown_time(at_ms: int) -> str:
+def shown_moment(at_ms: int) -> str:
     """Return a moment as ``--at`` takes it."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -243,7 +243,7 @@ def point_at(files: Sequence[SegmentFile], at_ms: int | None) -> list[SegmentFil
     points = [each for each in files if each.is_point]
     chosen = [each for each in points if at_ms is None or each.at_ms <= at_ms]
     if not chosen:
-        known = f"the first is {shown_time(points[0].at_ms)}" if points else "there is none yet"
+        known = f"the first is {shown_moment(points[0].at_ms)}" if points else "there is none yet"
         raise RestoreRejectedError(f"there is no moment to go back to by then: {known}")
     last = max(chosen, key=lambda each: each.sequence)
     chain = [each for each in files if each.sequence <= last.sequence]

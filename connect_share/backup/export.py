@@ -45,7 +45,7 @@ from connect_share.backup.backup_file import (
     read_here,
     segment_files,
     segment_of,
-    shown_time,
+    shown_moment,
     write_backup,
 )
 from connect_share.backup.record_file import RecordFile, remove_half_written
@@ -449,7 +449,7 @@ class Follower:
         last_ms = self._files[-1].at_ms
         before = [each.at_ms for each in self._files[:-1] if each.at_ms <= last_ms]
         if before and last_ms - max(before) > max(self._limits.keep_ms, _CLOCK_STEP_MS):
-            ahead = f"{shown_time(max(before))} to {shown_time(last_ms)}"
+            ahead = f"{shown_moment(max(before))} to {shown_moment(last_ms)}"
             self._note(f"from {ahead} no file was written, or the clock is wrong; nothing old is deleted in this round")
             return 0
         try:

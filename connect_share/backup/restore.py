@@ -22,7 +22,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
 
-from connect_share.backup.backup_file import BackupContents, BackupFiles, Origin, shown_time
+from connect_share.backup.backup_file import BackupContents, BackupFiles, Origin, shown_moment
 from connect_share.backup.changes import ConnectorChanges, NewestValues, changes, hash_of
 from connect_share.backup.rewrite import Facts, StoppedGroup
 from connect_share.console import Command, Output, Parser, Preview, ProgressLine, Result, Steps, add_worker_file
@@ -509,7 +509,7 @@ def _members(restore: Restore, preview: RestorePreview) -> dict[str, object]:
     origin, becomes = restore.origin, restore.worker.cluster_group_id
     return {
         "file": str(restore.file.path),
-        "at": None if restore.file.contents.segment is None else shown_time(restore.file.contents.segment.at_ms),
+        "at": None if restore.file.contents.segment is None else shown_moment(restore.file.contents.segment.at_ms),
         "run_id": restore.file.contents.run_id,
         "encrypted": restore.file.is_encrypted,
         "from": {"group": origin.group_id, "plain": origin.plain, "side": origin.side},
@@ -536,7 +536,7 @@ def _lines(restore: Restore, preview: RestorePreview) -> list[str]:
     head = f"made {made:%Y-%m-%d %H:%M:%S} UTC by run {restore.file.contents.run_id}"
     if restore.file.contents.segment is not None:
         names = " to ".join(dict.fromkeys(restore.file.names))
-        head = f"state of {shown_time(restore.file.contents.segment.at_ms)}, {names}"
+        head = f"state of {shown_moment(restore.file.contents.segment.at_ms)}, {names}"
     lines = [
         f"{restore.file.path}: {head}",
         f"{describe_origin(restore.origin)}, become {becomes}",

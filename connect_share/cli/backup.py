@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from connect_share.backup.backup_file import shown_time
+from connect_share.backup.backup_file import shown_moment
 from connect_share.backup.export import Export, Exported, Follower, Limits, Written, locked_folder
 from connect_share.backup.restore import restore_command
 from connect_share.console import (
@@ -132,7 +132,7 @@ def _follow(arguments: argparse.Namespace, asked: Export, out: Output) -> int:
 
 def _written(written: Written) -> Result:
     file, made = written.file, written.made
-    at = shown_time(file.at_ms) if file.is_point else None
+    at = shown_moment(file.at_ms) if file.is_point else None
     state = "" if at is None else f", state of {at}"
     removed = f"; {plural(written.removed, 'old file')} deleted" if written.removed else ""
     left_out = f"; {made.said_left_out()}" if made.left_out else ""

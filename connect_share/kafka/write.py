@@ -16,7 +16,7 @@ from connect_share.errors import BrokerError, ConnectShareError, CopyError, Unac
 from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.limits import TopicLimits
-from connect_share.model.records import Record
+from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import OLDEST_MS
 from connect_share.worker_config import ClientSettings, WorkerConfig
 
@@ -342,19 +342,19 @@ def write_records(
     """
     producers = Producers()
     writers: dict[tuple[int, str], CheckedWriter] = {}
-    oldest_ms: dict[tuple[int, str], int] = {}
+    limits: dict[int, dict[str, TopicLimits]] = {}
     try:
         for index, record, *place in records:
             key = (index, record.topic)
             if key not in writers:
                 worker, client_id = workers[index], workers[index].client_id(MIGRATE_CLIENT_ID)
-                with Admin(worker.admin_settings(), client_id=client_id) as admin:
-                    limits = TopicLimits.seen(admin, [record.topic])[record.topic]
-                oldest_ms[key] = limits.oldest_ms()
-                settings = limits.batched(worker.producer_settings())
+                if index not in limits:
+                    with Admin(worker.admin_settings(), client_id=client_id) as admin:
+                        limits[index] = TopicLimits.seen(admin, {worker.topic(each) for each in TopicType})
+                settings = limits[index][record.topic].batched(worker.producer_settings())
                 writers[key] = CheckedWriter(producers, settings, record.topic, client_id)
             if record.timestamp_ms == OLDEST_MS:
-                record = replace(record, timestamp_ms=oldest_ms[key])  # noqa: PLW2901
+                record = replace(record, timestamp_ms=limits[index][record.topic].oldest_ms())  # noqa: PLW2901
             writers[key].write(record, *place)
         for writer in writers.values():
             writer.finish()

@@ -24,7 +24,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from connect_share.errors import RecordFileError, TopicRecreatedError, safe_text
-from connect_share.files import write_private_file
+from connect_share.files import open_regular, write_private_file
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.facts import TopicFacts, gather_facts
 from connect_share.log.threads import BackgroundThread
@@ -136,12 +136,11 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
         CheckpointRejected: it cannot be read, others could have written it, it is damaged, or no checkpoint of this format.
     """
     try:
-        # A named pipe would hold the start up for ever.
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        with open_regular(path) as file:
             found = os.fstat(file.fileno())
             # Who can write it decides what the stores serve.
-            if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()):
-                raise CheckpointRejected(NotUsed.NOT_PRIVATE, "it belongs to another user, or is not a regular file")
+            if found.st_uid not in (0, os.geteuid()):
+                raise CheckpointRejected(NotUsed.NOT_PRIVATE, "it belongs to another user")
             if found.st_mode & stat.S_IWOTH:
                 raise CheckpointRejected(NotUsed.NOT_PRIVATE, "every user may write to it")
             data = file.read()

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from connect_share.backup.backup_file import BackupFiles, segment_files, shown_time
+from connect_share.backup.backup_file import BackupFiles, segment_files, shown_moment
 from connect_share.backup.export import locked_folder
 from connect_share.backup.record_file import RecordFile
 from connect_share.contents import groups as contents
@@ -272,7 +272,7 @@ def test_three_moments_come_back_as_they_were(site: Site, call: Any) -> None:
     assert [each.sequence for each in files] == list(range(1, len(files) + 1))
     for at_ms, model in moments:
         wipe(site)
-        done = call("restore", folder, "-w", path, "--at", shown_time(at_ms), "--yes", "--output", "json")
+        done = call("restore", folder, "-w", path, "--at", shown_moment(at_ms), "--yes", "--output", "json")
         assert done.code == 0, done.err
         assert done.json["verified"]
         with ConnectStorage(WorkerConfig.from_file(path)) as storage:
@@ -296,7 +296,7 @@ def test_old_files_go_and_new_topics_begin_anew(site: Site, call: Any, monkeypat
     assert once() == ["0000000001-base.avro"]
     assert write("a") == ["0000000001-base.avro", "0000000002-increment.avro"]
     assert once() == ["0000000001-base.avro", "0000000002-increment.avro"]
-    before = shown_time(int(time.time() * 1000))
+    before = shown_moment(int(time.time() * 1000))
     assert [record.offset for _, record in BackupFiles.at(folder, None).read_sections()] == [0]
     (folder / ".0000000003-base.part.avro.abcdefgh").write_bytes(b"Obj\x01 connect-share.format")
     wipe(site)
