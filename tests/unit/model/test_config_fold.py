@@ -20,10 +20,11 @@ from connect_share.model.config import (
     SessionKeyUpdated,
     TargetStateChanged,
     TaskConfigsUpdated,
+    moved_record,
 )
-from connect_share.model.config_state import MOST_TASKS, ClusterConfigState, RestartRequest, TargetState
+from connect_share.model.config_state import MOST_TASKS, ClusterConfigState, Moved, RestartRequest, TargetState
 from connect_share.model.connect_json import loads
-from connect_share.model.keys import ClusterGroupId, SkipKind, own_key
+from connect_share.model.keys import MARKER, ClusterGroupId, SkipKind, own_key
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
 from connect_share.replay import replay_config
 from tests.support.histories import History, histories
@@ -365,3 +366,10 @@ def test_fresh_reader_of_the_compacted_log_agrees(history: History) -> None:
             fresh.apply(record)
     # The state need not agree: a newer record of the wrong shape hides an older good one after compaction.
     assert fresh.offset == running.offset
+
+
+def test_a_fence_and_the_marker_that_lifts_it() -> None:
+    moved, fold = Moved("plan.json", "run", {"cleanup.policy": None}), ConfigFold()
+    for number, (pair, found) in enumerate(((moved_record(moved), moved), (MARKER, None))):
+        fold.apply(Record("c", 0, number, 1, *pair))
+        assert (fold.snapshot().moved, fold.snapshot().target_states()) == (found, {})
