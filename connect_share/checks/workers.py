@@ -132,7 +132,7 @@ def _unreachable(group: WatchedGroup, where: str, command: str) -> Iterator[Find
 
 
 def _name(member: GroupMember) -> str:
-    return f"{member.worker_id or member.client_id} ({member.host})"
+    return f"{named([member.worker_id or member.client_id])} ({member.host})"
 
 
 def _in_groups(sources: CheckSources) -> Iterator[Finding]:

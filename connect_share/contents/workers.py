@@ -15,7 +15,7 @@ LOOK_S: Final = 12.0
 """How long a group is looked at that does not settle: a worker that died is missed after ten seconds by default."""
 _EVERY_S: Final = 0.1
 _CALM: Final = 5  # looks in a row; between two rebalances of a storm were up to four
-_STABLE: Final = "Stable"
+_FEW: Final = 20  # of more, all groups of the cluster are described at once
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,8 @@ class WatchedGroup:
 
     def seen(self, members: tuple[GroupMember, ...]) -> WatchedGroup:
         """Return it after one more look."""
-        told = all(each.group_state == _STABLE and each.state is not None for each in members)
-        failed = any(each.assignment is not None and each.assignment.error != NO_ERROR for each in members)
-        calm = told and not failed
+        told = all(each.group_state == "Stable" and each.state is not None for each in members)
+        calm = told and all(each.assignment is None or each.assignment.error == NO_ERROR for each in members)
         kept = members if told or not members or self.leader is None else self.members
         in_a_row = self.in_a_row + 1 if calm else 0
         return replace(self, members=kept, looks=self.looks + 1, calm=self.calm + calm, in_a_row=in_a_row)
@@ -57,11 +56,12 @@ class WatchedGroup:
 def watch(admin: Admin, group_ids: Collection[str] | None, *, for_s: float) -> Mapping[str, WatchedGroup]:
     """Look at groups until all have settled, or the time is over; ``None``: all Connect groups of the cluster."""
     found = {group_id: WatchedGroup(group_id) for group_id in sorted(group_ids or ())}
-    one = next(iter(found)) if len(found) == 1 else None
     deadline_s = time.monotonic() + min(for_s, LOOK_S)
     while True:
-        groups = admin.connect_members(one)
-        for group_id in found if group_ids is not None else sorted(groups.keys() | found):
+        wanted = [name for name, group in found.items() if not group.looks or not group.is_settled]
+        asked: list[str | None] = [*wanted] if group_ids is not None and len(wanted) <= _FEW else [None]
+        groups = {name: members for one in asked for name, members in admin.connect_members(one).items()}
+        for group_id in wanted if group_ids is not None else sorted(groups.keys() | found):
             found[group_id] = found.get(group_id, WatchedGroup(group_id)).seen(groups.get(group_id, ()))
         if all(each.is_settled for each in found.values()) or time.monotonic() > deadline_s:
             return found

@@ -104,6 +104,12 @@ def test_one_group_id_on_two_sets_of_topics() -> None:
     assert found(group, 4, HOUR_MS, HOUR_MS + 1) == []
 
 
+def test_a_long_name_is_cut() -> None:
+    (finding,) = found(looked_at(worker("x" * 30_000, 7, 7)), 1)
+    assert finding.id == "workers-other-topic"
+    assert len(finding.what) < 300
+
+
 def test_a_storm() -> None:
     group = captured("storm")
     assert not group.is_settled
