@@ -6,18 +6,24 @@ import signal
 import subprocess
 import sys
 from collections import Counter as Counts
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
-from connect_share import ConnectStorage, WorkerConfig
+from connect_share import ConnectStorage, Record, RestartRequest, State, TargetState, WorkerConfig
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.runtime import ConsumerGroupsAdmin
+from connect_share.tasks import SinkTask, TaskRunner
 from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.counting_worker import BATCH, CountingWorker
 from tests.support.examples import example
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
+from tests.support.sole_member import SoleMember
 from tests.support.waiting import await_that
 
 SHARING = {"connect.management.topic.sharing.support": "enabled", "offset.flush.interval.ms": "0"}
@@ -86,3 +92,78 @@ def test_the_source_of_the_documentation(broker: TestBroker, unique: str, tmp_pa
             process.send_signal(signal.SIGINT)
             assert process.wait(60) != 0
         assert found == [*range(end)]
+
+
+class Collector(SinkTask):
+    """Keeps what was put; ``broken`` is what its flush raises."""
+
+    put_so_far: ClassVar[list[bytes]] = []
+    flushed: ClassVar[dict[tuple[str, int], int]] = {}
+    closed: ClassVar[list[tuple[str, int]]] = []
+    broken: ClassVar[Exception | None] = None
+
+    def put(self, records: Sequence[Record]) -> None:
+        assert {(record.topic, record.partition) for record in records} <= self.context.assignment
+        self.put_so_far.extend(record.value or b"" for record in records)
+
+    def flush(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        if self.broken is not None:
+            raise self.broken
+        self.flushed.update(offsets)
+
+    def close(self, partitions: Sequence[tuple[str, int]]) -> None:
+        self.closed.extend(partitions)
+
+
+def test_a_sink_has_each_record_at_least_once(broker: TestBroker, unique: str) -> None:
+    topic = f"{unique}-words"
+    with broker.admin() as admin:
+        admin.create_topic(NewTopicRequest(topic, 2, 1))
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": unique})
+    producer.init_transactions()
+
+    def write(*words: bytes, commits: bool = True) -> None:
+        producer.begin_transaction()
+        for number, word in enumerate(words):
+            producer.produce(topic, word, partition=number % 2)
+        producer.flush()
+        (producer.commit_transaction if commits else producer.abort_transaction)()
+
+    def await_put(*words: bytes) -> None:
+        await_that(lambda: sorted(Collector.put_so_far), lambda found: found == [*words], what="put")
+
+    def await_tasks(runner: TaskRunner, state: State) -> None:
+        def states() -> list[State]:
+            return [each.state for each in runner.storage.status.snapshot().task_statuses("sink")]
+
+        await_that(states, lambda found: found == [state] * 2, what=state.name)
+
+    worker = WorkerConfig.from_properties(worker_properties(broker.bootstrap_servers, unique) | SHARING)
+    connectors = {"Collector": Collector}
+    with TaskRunner(worker, connectors, worker_url="http://sink:1/", member=SoleMember) as runner:
+        write(b"a", b"b")
+        write(b"aborted", commits=False)
+        config = {"connector.class": "Collector", "topics.regex": f"{unique}-w.*", "tasks.max": "2"}
+        runner.storage.config.put_connector_config("sink", config)
+        await_tasks(runner, State.RUNNING)
+        await_put(b"a", b"b")
+        await_that(lambda: set(Collector.flushed), lambda found: found == {(topic, 0), (topic, 1)}, what="flushed")
+        runner.storage.config.put_target_state("sink", TargetState.PAUSED)
+        await_tasks(runner, State.PAUSED)
+        write(b"c", b"d")
+        runner.storage.config.put_target_state("sink", TargetState.STARTED)
+        await_put(b"a", b"b", b"c", b"d")
+        # What is put and not flushed is given again.
+        behind_all = {(topic, 0): 5, (topic, 1): 3}  # each transaction has a marker of its own
+        await_that(lambda: Collector.flushed, lambda found: found == behind_all, what="flushed")
+        Collector.broken = RuntimeError("full")
+        write(b"e", b"f")
+        await_tasks(runner, State.FAILED)
+        await_put(b"a", b"b", b"c", b"d", b"e", b"f")
+        Collector.broken = None
+        runner.storage.config.put_restart_request(RestartRequest("sink", only_failed=True, include_tasks=True))
+        await_put(b"a", b"b", b"c", b"d", b"e", b"e", b"f", b"f")
+    assert {*Collector.closed} == {(topic, 0), (topic, 1)}
+    with ConsumerGroupsAdmin(broker.client_settings, client_id="tests") as groups:
+        assert groups.group_offsets("connect-sink") == Collector.flushed
+        groups.delete_group("connect-sink")
