@@ -19,10 +19,13 @@ from kafka_connect import KafkaConnect
 from connect_share import ConnectStorage, WorkerConfig
 from connect_share.jar import INTERCEPTOR_CLASS, jar_path
 from connect_share.runtime import signature_headers
+from connect_share.sealing import KEYS_PROPERTY
 from tests.lab.embedded.worker import worker_properties
+from tests.support.java_groups import EXACTLY_ONCE
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.runtime_workers import EXAMPLES, RuntimeWorker
+from tests.support.sealed import key_text
 from tests.support.waiting import await_that
 
 SHARING = {"connect.management.topic.sharing.support": "enabled"}
@@ -47,12 +50,12 @@ def start(broker: TestBroker, unique: str, tmp_path: Path) -> Iterator[Start]:
         yield start
 
 
-def lines_of(broker: TestBroker, topic: str, count: int) -> list[str]:
+def lines_of(broker: TestBroker, topic: str, count: int, group: str = "lines") -> list[str]:
     """The committed records of a topic, once there are so many, and none more for a second."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,
-            "group.id": f"{topic}-lines",
+            "group.id": f"{topic}-{group}",
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
@@ -216,34 +219,35 @@ def test_a_killed_worker_loses_nothing_and_repeats_nothing(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "more", [{}, {**EXACTLY_ONCE, KEYS_PROPERTY: key_text(7)}], ids=["plain", "sealed-exactly-once"]
+)
 def test_java_goes_on_where_it_ended_and_the_reverse(
-    start: Start, broker: TestBroker, unique: str, tmp_path: Path, worker_factory: Callable[..., Any]
+    start: Start,
+    broker: TestBroker,
+    unique: str,
+    tmp_path: Path,
+    worker_factory: Callable[..., Any],
+    more: dict[str, str],
 ) -> None:
-    lines = tmp_path / "in.txt"
-    lines.write_text("1\n2\n")
-    python = start(**STRINGS)
-    python.await_joined()
-    python.rest.put_config("read", source(lines, f"{unique}-lines"))
-    python.rest.await_state("read", "RUNNING", tasks=1)
-    assert lines_of(broker, f"{unique}-lines", 2) == ["1", "2"]
-    assert python.stop() == 0
-    with lines.open("a") as file:
-        file.write("3\n")
-    java = worker_factory(worker_properties(broker.bootstrap_servers, unique) | STRINGS | JAR, class_path=(jar_path(),))
-    java.rest.await_state("read", "RUNNING", tasks=1)
-    await_that(
-        lambda: java.rest.offsets("read"), lambda found: found[0]["offset"]["position"] == 6, what="read by Java"
-    )
-    java.stop()
-    with lines.open("a") as file:
-        file.write("4\n")
-    python = start(**STRINGS)
-    python.await_joined()
-    python.rest.await_state("read", "RUNNING", tasks=1)
-    with lines.open("a") as file:
-        file.write("5\n")
-    await_that(lambda: python.rest.offsets("read"), lambda found: found[0]["offset"]["position"] == 10, what="read")
-    assert lines_of(broker, f"{unique}-lines", 5) == ["1", "2", "3", "4", "5"]
+    file, topic, own = tmp_path / "in.txt", f"{unique}-lines", {**STRINGS, **more}
+    for turn, language in enumerate(("Python", "Java", "Python", "Java", "Python"), 1):
+        with file.open("a") as text:
+            text.write(f"{turn}, read by {language}\n")
+        if language == "Python":
+            worker: Any = start(**own)
+            worker.await_joined()
+            if turn == 1:
+                worker.rest.put_config("read", source(file, topic))
+        else:
+            properties = worker_properties(broker.bootstrap_servers, unique) | own | JAR
+            worker = worker_factory(properties, class_path=(jar_path(),))
+        worker.rest.await_state("read", "RUNNING", tasks=1)
+        wanted = [{"position": file.stat().st_size}]
+        await_that(lambda: [each["offset"] for each in worker.rest.offsets("read")], wanted.__eq__, what=language)  # noqa: B023
+        worker.stop()
+        # Each line once, in order.
+        assert lines_of(broker, topic, turn, f"turn-{turn}") == file.read_text().splitlines()
 
 
 def test_no_request_is_answered_with_an_error_of_the_server(start: Start, tmp_path: Path) -> None:

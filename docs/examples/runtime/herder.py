@@ -13,6 +13,7 @@ from connect_share import (
     ClusterConfigState,
     ConnectorStatus,
     ConnectorTaskId,
+    KafkaConfigBackingStore,
     RestartRequest,
     SessionKey,
     TargetState,
@@ -168,7 +169,7 @@ class Herder:
             if new and self.exists(name):
                 raise RestError(409, f"Connector {name} already exists")
             try:
-                self._worker.storage.config.put_connector_config(name, given, target)
+                self._written().put_connector_config(name, given, target)
             except ValueFormatError as error:
                 raise RestError(400, str(error)) from None
         return self.info(name)
@@ -176,7 +177,7 @@ class Herder:
     def delete(self, name: str) -> None:
         with self._writing:
             self._require(name)
-            self._worker.storage.config.remove_connector_config(name)
+            self._written().remove_connector_config(name)
 
     def set_target_state(self, name: str, state: TargetState) -> None:
         self._require(name)
@@ -230,6 +231,12 @@ class Herder:
         if not self.is_leader():
             raise RestError(409, "This worker does not lead the group; try again")
         self._require(name)
+
+    def _written(self) -> KafkaConfigBackingStore:
+        """Return the config store for the leader, which may have begun to lead just now."""
+        if self._worker.config.uses_transactional_leader:
+            self._worker.storage.config.claim_write_privileges()
+        return self._worker.storage.config
 
     def _state(self) -> ClusterConfigState:
         return self._worker.storage.config.snapshot()
