@@ -13,7 +13,7 @@ from typing import Final
 
 from connect_share.checks.finding import Finding, Severity
 from connect_share.checks.worker_file import CLIENT_KINDS, INTERCEPTORS, check_properties, class_names, with_remedy
-from connect_share.errors import ConfigError, PlanRejectedError
+from connect_share.errors import ConfigError, PlanRejectedError, listed
 from connect_share.files import Progress, Silent, counted
 from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.kafka.admin import Admin
@@ -43,6 +43,7 @@ from connect_share.transform.counter import RecordCounter
 from connect_share.transform.rules import SkipReason
 from connect_share.transform.sealed import Opener, Sealing
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig, common_isolation, load_worker_file
+from connect_share.worker_config.override_policy import is_sink, sink_group_id
 from migrator.checks import extent_of, refuse_present, require_same_cluster
 from migrator.moves import Intent, PlannedMove, pair, refuse_same_topics
 from migrator.plan import (
@@ -116,6 +117,7 @@ def _has_interceptor(properties: dict[str, str]) -> bool:
 
 
 OWN_OFFSETS_TOPIC: Final = "offsets.storage.topic"
+_MOST_NAMED: Final = 100
 
 
 def warn_about(moves: Sequence[PlannedMove], destination_cluster: str | None, mode: str) -> list[str]:
@@ -174,9 +176,12 @@ def _warn_about_one(move: PlannedMove, destination_cluster: str | None, mode: st
             "and whoever reads the destination's topics reads them"
         )
     if move.kafka_cluster_id != destination_cluster:
+        configs = {} if state is None else {name: state.connector_config(name) or {} for name in connectors}
+        groups = [sink_group_id(name, config) for name, config in configs.items() if is_sink(config)]
         warnings.append(
-            f"{move.source.group_id} goes to another Kafka cluster: consumer groups of its sink connectors are "
-            "not in these topics and have to be moved separately"
+            f"{move.source.group_id} goes to another Kafka cluster: committed offsets of its sinks are not in these topics, "
+            "and there the same number is another record. Before its sinks start there, set their consumer groups by time "
+            f"(kafka-consumer-groups --reset-offsets --to-datetime): {listed(groups, _MOST_NAMED) or 'none is known'}"
         )
     if move.destination_group_id != move.source.group_id:
         warnings.append(

@@ -23,13 +23,9 @@ _COLUMNS: Final[Columns] = {
     "PROTOCOL": "protocol",
     "GENERATION": "generation",
     "POSITION": "config_position",
-    "CONNECTORS": lambda row: _count(row["connectors"]),
-    "TASKS": lambda row: _count(row["tasks"]),
+    "CONNECTORS": lambda row: None if row["connectors"] is None else len(row["connectors"]),
+    "TASKS": lambda row: None if row["tasks"] is None else len(row["tasks"]),
 }
-
-
-def _count(items: list[str] | None) -> int | None:
-    return None if items is None else len(items)
 
 
 def _add_options(parser: Parser) -> None:

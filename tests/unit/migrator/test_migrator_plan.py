@@ -13,9 +13,9 @@ import pytest
 from connect_share.errors import ConfigError, PlanFileError, PlanRejectedError
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY
-from connect_share.worker_config import SHARING_PROPERTY, Isolation
+from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
 from migrator.cli.options import plan_lines
-from migrator.moves import Intent, pair, refuse_same_topics
+from migrator.moves import Intent, PlannedMove, pair, refuse_same_topics
 from migrator.plan import (
     Destination,
     DestinationTopic,
@@ -27,8 +27,10 @@ from migrator.plan import (
     plan_fingerprint,
     write_plan_file,
 )
+from migrator.planner import warn_about
 from migrator.run import MigrationRun
 from migrator.survey import MOST_WORKER_IDS, TopicCount
+from tests.support.checked import records, state_of
 from tests.support.plans import a_plan
 from tests.support.sealed import key_text
 from tests.support.worker_files import properties_of
@@ -251,3 +253,21 @@ def test_a_plan_knows_its_keys_and_shows_none(tmp_path: Path) -> None:
     sides(None, key_text(9))
     with pytest.raises(PlanRejectedError, match=r"b\.properties was changed .*\.encryption\.keys"):
         MigrationRun.load(path)
+
+
+def test_a_move_to_another_kafka_cluster_names_the_consumer_groups_of_its_sinks() -> None:
+    configs = {
+        "sink": {"connector.class": "S", "topics": "t"},
+        "named": {"connector.class": "S", "topics.regex": "t.*", "consumer.override.group.id": "own"},
+        "stays": {"connector.class": "S", "topics": "t"},
+        "source": {"connector.class": "FileStreamSource", "topic": "t"},
+    }
+    written = [(f"connector-{name}", json.dumps({"properties": config})) for name, config in configs.items()]
+    (group,) = state_of({TopicType.CONFIG: records(TopicType.CONFIG, *written)}).groups
+    worker = WorkerConfig.from_properties(properties_of("b:9092", "old"))
+    move = PlannedMove(
+        Path("old"), worker, Path("new"), worker, None, frozenset(configs) - {"stays"}, "here", state=group.config
+    )
+    (warning,) = (each for each in warn_about([move], "there", "offsets") if "another Kafka cluster" in each)
+    assert warning.endswith("(kafka-consumer-groups --reset-offsets --to-datetime): own, connect-sink")
+    assert not [each for each in warn_about([move], "here", "offsets") if "another Kafka cluster" in each]
