@@ -21,6 +21,12 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
+def where_raised(error: BaseException) -> str:
+    """Return kind and place of an error of any code for a log line: its own text may quote configuration."""
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{safe_text(error)} (raised at {at.filename}:{at.lineno})"
+
+
 class BackgroundThread(threading.Thread):
     """A daemon thread that runs ``body``; ``failed`` is called with whatever that raises, for whom depends on it."""
 
@@ -34,8 +40,7 @@ class BackgroundThread(threading.Thread):
         try:
             self._body()
         except BaseException as error:  # noqa: BLE001 - sys.exit() of a callback, too
-            at = traceback.extract_tb(error.__traceback__)[-1]
-            _log.error("Thread %s has failed at %s:%s: %s", self.name, at.filename, at.lineno, safe_text(error))
+            _log.error("Thread %s has failed: %s", self.name, where_raised(error))
             self._failed(error)
 
 

@@ -6,21 +6,30 @@ librdkafka joins groups of protocol type ``consumer`` only.
 from __future__ import annotations
 
 import contextlib
+import logging
 import ssl
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafka.coordinator.base import UNKNOWN_MEMBER_ID, BaseCoordinator
-from kafka.errors import InconsistentGroupProtocolError, KafkaError
-from kafka.net.compat import KafkaNetClient
-from kafka.net.manager import KafkaConnectionManager
-from kafka.net.selector import NetworkSelector
+with warnings.catch_warnings():
+    # On Python 3.11 and 3.12 it reads its schemas with a function that is deprecated there.
+    warnings.filterwarnings("ignore", "(read|open)_text is deprecated", DeprecationWarning)
+    from kafka.coordinator.base import UNKNOWN_MEMBER_ID, BaseCoordinator
+    from kafka.errors import InconsistentGroupProtocolError, KafkaError
+    from kafka.net.compat import KafkaNetClient
+    from kafka.net.manager import KafkaConnectionManager
+    from kafka.net.selector import NetworkSelector
 
 from connect_share.errors import BrokerError, GroupMembershipError, refusal
 from connect_share.kafka.connect_protocol import PROTOCOL_TYPE
 from connect_share.worker_config import ClientSettings
+
+# The member says itself who leads, what is assigned and what goes wrong; an outage is a hundred lines of the library's.
+if logging.getLogger("kafka").level == logging.NOTSET:
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 _PLAIN: Final = frozenset({"PLAINTEXT", "SSL"})
 _MECHANISMS: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})

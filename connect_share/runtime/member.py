@@ -22,7 +22,7 @@ from connect_share.kafka.connect_protocol import (
     decode_worker_state,
 )
 from connect_share.kafka.descriptions import GroupMember
-from connect_share.log.threads import BackgroundThread
+from connect_share.log.threads import BackgroundThread, where_raised
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.runtime.assignor import Change, balanced_assignment
 from connect_share.runtime.coordinator import GroupCoordinator, GroupSettings, Joined, MemberCallbacks
@@ -119,7 +119,7 @@ class ConnectGroupMember:
         self._wake = threading.Event()
         self._rejoin = threading.Event()
         self._stopping = threading.Event()
-        self._held = NOTHING
+        self._held = self._ending = NOTHING
         self._generation: Generation | None = None
         self._failure: ConnectShareError | None = None
         callbacks = MemberCallbacks(self._state, self._assign, self._wake.set)
@@ -157,8 +157,8 @@ class ConnectGroupMember:
 
     @property
     def assignment(self) -> ConnectorsAndTasks:
-        """What this worker runs."""
-        return self._held
+        """What this worker runs; what is being revoked does not count any more."""
+        return self._held - self._ending
 
     @property
     def failed(self) -> ConnectShareError | None:
@@ -183,8 +183,9 @@ class ConnectGroupMember:
             while not self._stopping.is_set():
                 self._turn()
             self._revoke(self._held)
-        except BaseException as exc:
-            _logger.exception("Membership in the group has ended")
+        except BaseException as exc:  # noqa: BLE001 - also what a listener raises
+            ended = "Membership in group %s has ended: %s"
+            _logger.error(ended, self._group.group_id, where_raised(exc))  # noqa: TRY400 - its text may quote configuration
             self._fail(exc)
         finally:
             self._generation = None
@@ -239,9 +240,10 @@ class ConnectGroupMember:
     def _revoke(self, items: ConnectorsAndTasks) -> None:
         ending = self._held & items
         if ending:
+            self._ending = ending  # this worker's for the group, until it has stopped; for the runtime not any more
             with _listener_called():
                 self._listener.on_revoked(ending)
-            self._held = self._held - ending
+            self._held, self._ending = self._held - ending, NOTHING
 
     def _has_read(self, offset: int) -> bool:
         if self._config.snapshot().offset < offset:
@@ -260,8 +262,8 @@ class ConnectGroupMember:
             return
         try:
             self._revoke(self._held)
-        except BaseException:
-            _logger.exception("What this worker ran could not be revoked")
+        except BaseException as exc:  # noqa: BLE001
+            _logger.error("What this worker ran could not be revoked: %s", where_raised(exc))  # noqa: TRY400 - the same
         # The text of an exception that is not ours may quote configuration.
         unexpected = GroupMembershipError(f"membership ended by an unexpected {type(error).__name__}")
         self._failure = failure = error if isinstance(error, ConnectShareError) else unexpected
@@ -310,8 +312,8 @@ def _listener_called() -> Iterator[None]:
         yield
     except ConnectShareError:
         raise
-    except BaseException as exc:
-        raise GroupMembershipError(f"the listener failed: {type(exc).__name__}") from exc
+    except BaseException as exc:  # noqa: BLE001
+        raise GroupMembershipError(f"the listener failed: {where_raised(exc)}") from None
 
 
 def configured(state: ClusterConfigState) -> ConnectorsAndTasks:

@@ -96,13 +96,8 @@ class MemoryConnectStorage(ConnectStorage):
             foreign = logs[topic_type].foreign_records
             own = len(topics[topic_type].records()) - foreign
             found[topic_type] = StoreStartup(store.topic, 1, time.monotonic() - began_s, own, foreign)
-        startup = StorageStartup(
-            seconds=time.monotonic() - began_s,
-            admin_seconds=None,
-            config=found[TopicType.CONFIG],
-            status=found[TopicType.STATUS],
-            offsets=found[TopicType.OFFSET],
-        )
+        config, status, offsets = (found[topic_type] for topic_type in TopicType)
+        startup = StorageStartup(time.monotonic() - began_s, None, config, status, offsets)
         return RunningStorage.of(
             stores, worker, write_guard=None, life=life, stack=stack, startup=startup, kafka=self.kafka
         )

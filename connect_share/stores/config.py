@@ -26,6 +26,7 @@ from connect_share.errors import (
 from connect_share.kafka import client
 from connect_share.kafka.client import Deadline
 from connect_share.log.protocol import STOP_TIMEOUT_S, Call, RecordMetadata, Steps, Wait, operation, run_blocking
+from connect_share.log.threads import where_raised
 from connect_share.model import writable as wire
 from connect_share.model.config import (
     ConfigEvent,
@@ -171,8 +172,8 @@ def deliver(event: ConfigEvent, listener: ConfigUpdateListener) -> bool:
     """Give an event to a listener; return whether that succeeded: what the listener raises is logged, no more."""
     try:
         call_method(event, listener)
-    except BaseException:  # also sys.exit(): one mistake in a listener must not stop the log
-        _logger.exception("The update listener failed for %s", type(event).__name__)
+    except BaseException as error:  # noqa: BLE001 - also sys.exit(): one mistake in a listener must not stop the log
+        _logger.error("The update listener failed for %s: %s", type(event).__name__, where_raised(error))  # noqa: TRY400 - its text may quote configuration
         return False
     return True
 

@@ -135,8 +135,8 @@ class TaskOffsetWriter:
         Raises:
             UsageError: the topic is the one of the task's offsets.
             ValueFormatError: that is no record; the transaction stays as it is.
-            FencedError: another producer of this task has taken over, or the transaction took too long.
-            WriteError: the producer failed, or took nothing for 60 s.
+            FencedError: another producer of this task has taken over.
+            WriteError: the producer failed, took nothing for 60 s, or its transaction took too long; names the topic.
             NotStartedError: not claimed.
         """
         self._check(topic, value, key)
@@ -171,9 +171,9 @@ class TaskOffsetWriter:
         With an own offsets topic of the connector, the copies in the worker's topic are written as its store does it.
 
         Raises:
-            FencedError: another producer of this task has taken over, or the transaction took too long; nothing was written.
+            FencedError: another producer of this task has taken over; nothing was written.
             LiveMembersError: Java workers of the group are alive; nothing was written.
-            WriteError: not committed, or not known to be, within 60 s.
+            WriteError: not committed, or not known to be, within 60 s, or the transaction took too long; names the topic.
             NotStartedError: not claimed.
         """
         values = dict(self._offsets.values())
@@ -225,10 +225,14 @@ class TaskOffsetWriter:
     def _failure(self, error: WriteError) -> ConnectShareError:
         """Return what a failure of the producer means for the task; its offsets are read again."""
         self._offsets.clear()
+        if isinstance(error.__cause__, FencedError) and self._producer.took_too_long:
+            return WriteError(
+                f"task {self._shown}: its transaction took longer than transaction.timeout.ms, so nothing of it was written; "
+                "commit more often, claim again and go on from the stored offsets"
+            )
         if isinstance(error.__cause__, FencedError):
             return FencedError(
-                f"task {self._shown} cannot write any more: {error.__cause__}, or its transaction took longer than "
-                "transaction.timeout.ms; nothing of it was written",
+                f"task {self._shown} cannot write any more: {error.__cause__}; nothing of it was written",
                 code=error.__cause__.code,
                 name=error.__cause__.name,
             )
@@ -263,7 +267,13 @@ class _TaskProducer(TransactionalWriter):
     """Keeps its transaction open from the first record on, until offsets are written or it is aborted."""
 
     _open = False
+    _begun_s = 0.0
     _undelivered: client.KafkaError | None = None
+
+    @property
+    def took_too_long(self) -> bool:
+        """Whether the brokers have ended the last transaction by now, if it was open all the time."""
+        return self._clock() - self._begun_s > self._transaction_timeout_s
 
     @property
     def open(self) -> bool:
@@ -311,14 +321,15 @@ class _TaskProducer(TransactionalWriter):
 
     def _begin(self, producer: client.Producer) -> None:
         if not self._open:
-            self._undelivered = None
+            self._undelivered, self._doing = None, f"writing to {self._topic}"
+            self._begun_s = self._clock()
             super()._begin(producer)
             self._open = True
 
     @callback
-    def _on_delivery(self, error: client.KafkaError | None, _message: client.Message) -> None:
-        if self._undelivered is None:
-            self._undelivered = error
+    def _on_delivery(self, error: client.KafkaError | None, message: client.Message) -> None:
+        if self._undelivered is None and error is not None:
+            self._undelivered, self._doing = error, f"writing to {message.topic()}"
 
     def _commit(
         self,

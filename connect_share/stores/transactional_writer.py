@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -81,6 +82,8 @@ class TransactionalWriter:
         self._lock = threading.RLock()  # which only its owner can release
         self._producer: client.Producer | None = None
         self._given_up = False
+        self._doing = f"writing to {topic}"
+        self._clock: Callable[[], float] = getattr(producers, "clock", time.monotonic)
 
     @property
     def topic(self) -> str:
@@ -104,6 +107,7 @@ class TransactionalWriter:
             self._given_up = False
             fence_all(self._settings, self._fences, client_id=self._client_id, producers=self._producers)
             timeout_ms = self._settings.properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
+            self._transaction_timeout_s = int(timeout_ms) / 1000
             self._producer = self._producers.producer(
                 self._settings,
                 client_id=self._client_id,
@@ -141,12 +145,10 @@ class TransactionalWriter:
                 )
             written: list[RecordMetadata] = []
             failure = self._attempt(
-                lambda producer: self._commit(producer, records, written, deadline),
-                f"writing to {self._topic}",
-                deadline,
+                lambda producer: self._commit(producer, records, written, deadline), deadline=deadline
             )
             if failure is not None:
-                _logger.warning("Write privileges for %s are lost: %s", self._topic, failure)
+                _logger.warning("Write privileges of %s are lost: %s", self._transactional_id, failure)
                 raise PrivilegedWriteError(f"{failure}; claim write privileges again") from failure
             return written
         finally:
@@ -167,7 +169,7 @@ class TransactionalWriter:
             writing.purge()
 
     def _attempt(
-        self, action: Callable[[client.Producer], None], doing: str, deadline: Deadline | None = None
+        self, action: Callable[[client.Producer], None], doing: str = "", deadline: Deadline | None = None
     ) -> BrokerError | None:
         """Do something with the producer; when that fails it is closed, and the reason is given.
 
@@ -178,7 +180,7 @@ class TransactionalWriter:
         try:
             action(cast("client.Producer", self._producer))
         except (client.KafkaException, BufferError) as error:
-            failure = client.translate(error, doing, client.TopicRight.WRITE)
+            failure = client.translate(error, doing or self._doing, client.TopicRight.WRITE)
         except BaseException:
             self._abandon()
             raise
@@ -186,7 +188,7 @@ class TransactionalWriter:
             in_time = ABORT_TIMEOUT_S if deadline is None else deadline.remaining_s()
             ended = self._abandon(max(LEAST_ABORT_S, min(in_time, ABORT_TIMEOUT_S)))
             if failure.name == "_FATAL" and ended is not None:  # which error was fatal is not said by what it ends
-                failure = client.translate(ended, doing, client.TopicRight.WRITE)
+                failure = client.translate(ended, doing or self._doing, client.TopicRight.WRITE)
         return failure
 
     def _commit(

@@ -25,6 +25,7 @@ from connect_share import (
     UsageError,
     ValueFormatError,
     WorkerConfig,
+    WriteError,
 )
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.worker_config import Isolation
@@ -227,7 +228,7 @@ def test_a_transaction_that_is_open_for_too_long_is_dropped() -> None:
         writer.commit()
         write(writer, "data", 2)
         now += 10.5
-        with pytest.raises(FencedError):
+        with pytest.raises(WriteError, match=r"took longer than transaction\.timeout\.ms.*claim again"):
             writer.commit()
         writer.claim()
         write(writer, "data", 3)
