@@ -357,6 +357,11 @@ class BackupFiles:
                 if topic_type is not None:
                     yield section, cipher.opened(topic_type, record)
 
+    def read_closed(self) -> Iterator[tuple[int, Record]]:
+        """Yield all records with the number of their section as they are in the files: encrypted values are not opened."""
+        for file, _ in self._files:
+            yield from file.read_sections()
+
 
 PARTITIONS_AT_ONCE: Final = 200
 """Of one consumer: it asks for the position of each after every batch."""

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import re
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
@@ -284,14 +285,14 @@ class Restore:
         again = "This command with --dry-run shows what differs from the backup"
         return StoppedGroup(self.worker, group, group_id, "destination", may_miss=True, again=again)
 
-    def preview(self, progress: Progress | None = None) -> RestorePreview:
-        """Compare the backup with what the destination holds now; writes nothing.
+    def preview(self, progress: Progress | None = None, *, beside_workers: bool = False) -> RestorePreview:
+        """Compare the backup with what the destination holds now, live workers or not as is asked; writes nothing.
 
         ``RestoreRejectedError``: there is nothing to restore, or it could not be read: a key is missing, or the topic has
         something newer. ``TopicError``: a topic does not take what would be written.
         """
         progress = progress or Silent()
-        facts = self.stopped.facts()
+        facts = self.stopped.facts(beside_workers=beside_workers)
         with admin_of(self.worker) as admin:
             for topic_type, topic in facts.items():
                 check_destination(admin, self.worker, topic_type, topic)
@@ -473,12 +474,17 @@ def prepare_restore(
     return Restore(file, origin, worker, transforms, *sealings, request.connectors)
 
 
-def _moment(text: str) -> int:
+_AGO: Final = re.compile(r"(\d{1,6}) (second|minute|hour|day)s? ago")
+
+
+def moment(text: str) -> int:
+    """Return a moment on a command line, in milliseconds since the epoch."""
+    ago = _AGO.fullmatch(text.strip().lower())
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError("has to be a time such as 2026-01-31T12:00:00Z") from None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+        at = datetime.now(UTC) - timedelta(**{f"{ago[2]}s": int(ago[1])}) if ago else datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError("has to be a time such as 2026-01-31T12:00:00Z, or 10 minutes ago") from None
+    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def _restore(arguments: argparse.Namespace, _: Output) -> Steps:
@@ -488,7 +494,7 @@ def _restore(arguments: argparse.Namespace, _: Output) -> Steps:
     request = RestoreRequest(names, arguments.from_group, arguments.from_plain, arguments.at, only)
     with ProgressLine(sys.stderr) as progress:
         restore = prepare_restore(arguments.file, arguments.destination, request, progress)
-        preview = restore.preview(progress)
+        preview = restore.preview(progress, beside_workers=arguments.dry_run)
     lines = [*_lines(restore, preview), *(("", "dry run: nothing was written") if arguments.dry_run else ())]
     members = _members(restore, preview)
     yield Preview(lines, members, "put these back?", aborted=restore.stopped.aborted())
@@ -591,7 +597,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--at",
         metavar="TIME",
-        type=_moment,
+        type=moment,
         help="of a folder: the newest state that is not later, such as 2026-01-31T12:00:00Z; the last one by default",
     )
     add_worker_file(

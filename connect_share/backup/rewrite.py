@@ -113,22 +113,23 @@ class StoppedGroup:
         """The group, for people."""
         return f"group {self.group}" if self.group is not None else f"the plain keys of {self.group_id}"
 
-    def facts(self) -> dict[TopicType, TopicFacts]:
+    def facts(self, *, beside_workers: bool = False) -> dict[TopicType, TopicFacts]:
         """Return the topics that are there, up to their ends of now.
 
-        Refused are missing rights, all named at once, live workers, missing topics, open transactions, and worker files
-        without the group's keys, as at a start.
+        Refused are missing rights, all named at once, live workers (not ``beside_workers``), missing topics, open
+        transactions, and worker files without the group's keys, as at a start.
         """
         require_access((TopicNeed(self.worker, topic, (READ, WRITE)) for topic in self.topics.values()), to_write=False)
         with admin_of(self.worker) as admin:
-            found = self._facts(admin)
+            found = self._facts(admin, beside_workers=beside_workers)
             for topic in found.values():
                 require_no_open_transaction(admin, topic, wait_s=BUSY_TOPIC_WAIT_S)
         require_keys_of(self.worker, [self.group], found.get(TopicType.CONFIG))
         return found
 
-    def _facts(self, admin: Admin) -> dict[TopicType, TopicFacts]:
-        require_no_live_workers(admin, self.group_id, side=self.side)
+    def _facts(self, admin: Admin, *, beside_workers: bool = False) -> dict[TopicType, TopicFacts]:
+        if not beside_workers:
+            require_no_live_workers(admin, self.group_id, side=self.side)
         if not self.may_miss:
             require_topics(admin, self.topics)
         found = read_facts(admin, self.topics.values())
@@ -155,7 +156,7 @@ class StoppedGroup:
     def aborted(self) -> dict[TopicType, int]:
         """Return how many records of the group its workers leave out as aborted."""
         with admin_of(self.worker) as admin:
-            found = self._facts(admin)
+            found = self._facts(admin, beside_workers=True)
         counts = {}
         for topic_type, topic in found.items():
             isolation, takes = self.worker.isolation_of(self.group, topic_type), partial(self.is_own, topic_type)
@@ -370,9 +371,9 @@ class Rewrite(ABC, Generic[Found]):
     def _compare(self, done: Rewritten[Found]) -> None:
         """Check that all is as it should be after the writing; else ``CopyError``."""
 
-    def look(self, progress: Progress | None = None) -> Found:
-        """Return what there is, and what would be written; writes nothing."""
-        return self._read(self.stopped.facts(), progress or Silent())
+    def look(self, progress: Progress | None = None, *, beside_workers: bool = False) -> Found:
+        """Return what there is, and what would be written, live workers or not as is asked; writes nothing."""
+        return self._read(self.stopped.facts(beside_workers=beside_workers), progress or Silent())
 
     def write(self, backup: Path, progress: Progress | None = None) -> Rewritten[Found]:
         """Write a backup, then the records, then read everything again, which has to be as it should be; may be repeated."""

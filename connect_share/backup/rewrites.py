@@ -147,12 +147,12 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
         again = "If the group is to go all the same, run the command again"
         return StoppedGroup(self.worker, self.group, self.group_id, "retired", again=again)
 
-    def look(self, progress: Progress | None = None) -> dict[TopicType, TopicContent]:
+    def look(self, progress: Progress | None = None, *, beside_workers: bool = False) -> dict[TopicType, TopicContent]:
         """Return what there is and what would be removed; writes nothing.
 
         A group without any record there is refused, and plain keys that two clusters seem to share.
         """
-        found = super().look(progress)
+        found = super().look(progress, beside_workers=beside_workers)
         if not any(topic.keys for topic in found.values()):
             raise ConnectShareError(
                 f"{', '.join(self.stopped.topics.values())} have no record of {self.stopped.shown}: names are exact, dots, "

@@ -87,7 +87,9 @@ def _check_worker_config(arguments: argparse.Namespace, out: Output) -> Result:
     for folder in arguments.libs:
         if not folder.is_dir():
             raise UsageError(f"--libs: {folder} is not a folder")
-    files = list(dict.fromkeys(arguments.files))
+    files = list(dict.fromkeys([*arguments.files, *arguments.more]))
+    if not files:
+        raise UsageError("name the worker file to check")
     java = arguments.runtime == "java"
     asked = _Asked(arguments.libs, arguments.offline, arguments.timeout, several=len(files) > 1, java=java)
     results = [_check(file, asked, out.note) for file in files]
@@ -230,7 +232,17 @@ def _lines(result: _Checked) -> Iterator[str]:
 
 
 def _add_options(parser: Parser) -> None:
-    parser.add_argument("files", metavar="FILE", type=worker_file, nargs="+", help="properties file of a Java worker")
+    parser.add_argument("files", metavar="FILE", type=worker_file, nargs="*", help="properties file of a Java worker")
+    parser.add_argument(
+        "-w",
+        "--worker-config",
+        dest="more",
+        metavar="FILE",
+        type=worker_file,
+        action="append",
+        default=[],
+        help="the same",
+    )
     parser.add_argument(
         "--libs",
         metavar="DIR",

@@ -31,7 +31,7 @@ from connect_share.console import (
 )
 from connect_share.console.options import add_groups, add_topics, topic_set_of
 from connect_share.contents.groups import Contents, SealCount, TopicReading, read_topics, total
-from connect_share.errors import ConnectShareError, TopicRecreatedError, ValueFormatError
+from connect_share.errors import ConnectShareError, TopicRecreatedError, UsageError, ValueFormatError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.model.config_state import ClusterConfigState, TargetState
@@ -357,6 +357,8 @@ def _get(noun: _Noun, arguments: argparse.Namespace, out: Output) -> Result | in
     of_groups = noun.listed is _list_groups
     unshown = tuple(StatusKey) if of_groups else () if topic else (StatusKey.TOPIC,)
     reading = Reading(arguments, needed, noun.also, every_group=of_groups, unshown=unshown)
+    if arguments.watch is not None and arguments.output == "tsv":
+        raise UsageError("--watch shows a list again and again: give it --output json for a program, or text")
     if arguments.watch is not None:
         return _watch(reading, lambda contents: noun.listed(contents, arguments), out, arguments.watch)
     return noun.listed(reading.once(out), arguments)
@@ -664,6 +666,7 @@ COMMANDS: Final = [
         ],
         options=partial(add_contents_options, noun=name),
         timeout_s=DEFAULT_TIMEOUT_S,
+        forms=("text", "json", "tsv"),
     )
     for name, noun in _NOUNS.items()
 ]

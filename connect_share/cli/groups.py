@@ -65,7 +65,7 @@ def _delete_group(arguments: argparse.Namespace, _: Output) -> Steps:
     """Remove one group."""
     deletion = GroupDeletion.of(arguments.worker_config, arguments.group)
     with ProgressLine(sys.stderr) as progress:
-        topics = deletion.look(progress)
+        topics = deletion.look(progress, beside_workers=arguments.dry_run)
     members = _deletion_members(deletion, topics)
     due = any(topic.due for topic in topics.values())
     if due or arguments.dry_run:
@@ -125,7 +125,7 @@ def _repair(noun: str, arguments: argparse.Namespace, _: Output) -> Steps:
     plan = plans.get(noun) or partial(plan_orphans, with_offsets=arguments.offsets)
     repair = Repair(WorkerConfig.from_file(arguments.worker_config), plan)
     with ProgressLine(sys.stderr) as progress:
-        mending = repair.look(progress).mending
+        mending = repair.look(progress, beside_workers=arguments.dry_run).mending
     members = _repair_members(repair, mending)
     backup: Path | None = None
     if arguments.dry_run or mending.records:

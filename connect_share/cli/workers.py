@@ -107,5 +107,6 @@ COMMANDS: Final = [
         ],
         options=_add_options,
         timeout_s=DEFAULT_TIMEOUT_S,
+        forms=("text", "json", "tsv"),
     )
 ]

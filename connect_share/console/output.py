@@ -99,6 +99,12 @@ def table(
     return "\n".join(lines)
 
 
+def tab_separated(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Return rows for scripts, a tab between two cells; ``None`` is empty, and control characters are escaped."""
+    cells = [["" if cell is None else printable(str(cell)) for cell in row] for row in rows]
+    return "\n".join("\t".join(row) for row in [list(headers), *cells])
+
+
 def _kept(headers: Sequence[str], widths: Sequence[int], width: int, spare: Sequence[str]) -> Sequence[int] | None:
     """Return the columns that fit uncut, without some of the spare ones; ``None``: without all of them it is too wide."""
     kept = list(range(len(headers)))
@@ -204,6 +210,7 @@ class Output:
     ) -> None:
         self.command = command
         self.is_json = form == "json"
+        self.is_tsv = False
         self._program = program
         self._stdout = stdout or sys.stdout
         self._stderr = stderr or sys.stderr
@@ -223,7 +230,9 @@ class Output:
             self.json(result.members, bare=result.bare)
         else:
             for line in result.lines:
-                if isinstance(line, Table):
+                if isinstance(line, Table) and self.is_tsv:
+                    self._print(tab_separated(line.headers, line.rows), self._stdout)
+                elif isinstance(line, Table):
                     self._print(table(line.headers, line.rows, self.width, line.spare), self._stdout)
                 else:
                     self.lines(line)

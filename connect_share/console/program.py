@@ -219,7 +219,7 @@ class Program:
             try:
                 try:
                     arguments = self.parser(verb).parse_args(given)
-                    out.command = arguments.command.name
+                    out.command, out.is_tsv = arguments.command.name, arguments.output == "tsv"
                     level = logging.INFO if arguments.verbose else self.level
                     profile = getattr(arguments, "profile", None)
                     with logs_on_stderr(self.name, self.loggers, level), profile_in_use(profile):

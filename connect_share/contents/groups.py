@@ -211,7 +211,7 @@ class GroupRoom:
     own: Collection[str | None] = ()
     most_bytes: int = 1_000_000_000
     left_out: dict[Group, int] = field(default_factory=dict)
-    forget: dict[object, Callable[[Group], object]] = field(default_factory=dict)
+    forget: dict[object, Callable[[Group], object]] = field(default_factory=dict, repr=False)
     others: set[str | None] = field(default_factory=set)
 
     def admits(self, group: Group) -> bool:

@@ -21,7 +21,7 @@ TopicPartitionId = tuple[str, int]
 class SourceRecord:
     """A record, and how far the source has been read with it: ``context.offset(source_partition)`` gives that back."""
 
-    source_partition: SourceMap | None
+    source_partition: SourceMap | None = field(repr=False)
     source_offset: SourceMap | None = field(repr=False)
     topic: str
     value: bytes | None = field(repr=False)
@@ -43,7 +43,7 @@ class TaskContext:
 
     task: ConnectorTaskId
     stopping: threading.Event
-    offset: Callable[[SourceMap | None], dict[str, Any] | None]
+    offset: Callable[[SourceMap | None], dict[str, Any] | None] = field(repr=False)
     assignment: frozenset[TopicPartitionId] = frozenset()
 
 

@@ -23,7 +23,7 @@ def _reseal(arguments: argparse.Namespace, _: Output) -> Steps:
     """Show what each value is sealed with, ask, seal it with the first key."""
     reseal = Reseal.of(arguments.worker_config, plain=arguments.plain)
     with ProgressLine(sys.stderr) as progress:
-        topics = reseal.look(progress)
+        topics = reseal.look(progress, beside_workers=arguments.dry_run)
     members = {"group": str(reseal.group), "key_id": None if reseal.plain else reseal.keys.sealing_id}
     before = {"topics": _json(topics)}
     if arguments.dry_run or any(topic.outgoing for topic in topics.values()):

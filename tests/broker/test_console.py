@@ -93,6 +93,9 @@ def write_what_strangers_may(broker: TestBroker, topics: Filled) -> None:
 
 def test_groups(filled: Filled, call: Any) -> None:
     ran = call("get", "groups", *filled.flags(), "--output", "json")
+    cells = [line.split("\t") for line in call("get", "groups", *filled.flags(), "--output", "tsv").out.splitlines()]
+    assert cells[0][:3] == ["GROUP", "CONNECTORS", "TASKS"]
+    assert [row[1] for row in cells[1:]] == [str(each["connectors"]) for each in ran.json["groups"]]
     assert ran.code == 0
     rows = {row["group"]: row for row in ran.json["groups"]}
     assert list(rows) == [None, "evil", "team-b", "team.a"]

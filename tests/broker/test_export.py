@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import subprocess
 import sys
 import time
@@ -307,6 +308,14 @@ def test_old_files_go_and_new_topics_begin_anew(site: Site, call: Any, monkeypat
     refused = call("export", "-w", other, "--follow", folder, "--once")
     assert (refused.code, "is the backup of other topics, groups or connectors" in refused.err) == (1, True)
     assert call("restore", folder, "-w", path, "--at", "2020-01-01", "--yes").code == 1
+    shown = call("describe", "backup", folder, "--output", "json").json
+    assert [len(shown["moments"]), shown["at"]] == [3, shown["moments"][-1]]
+    assert shown["groups"] == [
+        {"group": "one", "records": {"config": 1, "status": 0, "offset": 0}, "connectors": ["b"]}
+    ]
+    shown = call("describe", "backup", folder, "--at", before, "--moments")
+    assert re.search(r"one +1 +0 +0 +a$", shown.out, re.MULTILINE)
+    assert call("describe", "backup", folder, "--at", "9000 days ago").code == 1
     told = call("restore", folder, "-w", path, "--at", before, "--dry-run", "--output", "json").json
     assert {each["connector"]: (each["added"], each["remaining"]) for each in told["changes"]} == {
         "a": (1, 0),

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from connect_share.backup.restore import prepare_restore
 from connect_share.backup.rewrite import Rewrite, StoppedGroup
 from connect_share.backup.rewrites import GroupDeletion, Repair, Reseal, plan_orphans
+from connect_share.cli.__main__ import main
 from connect_share.errors import CopyError, LiveMembersError
 from connect_share.files import Silent
 from connect_share.model.connect_json import JSON_NULL
@@ -122,6 +123,23 @@ def test_what_happens_meanwhile_is_noticed(scene: _Scene, meanwhile: Any, name: 
         with pytest.raises(error, match=match):
             command()
     assert scene.records() == [config, status + (event == "another writer writes"), offset]
+
+
+def test_a_dry_run_is_made_beside_live_workers(scene: _Scene) -> None:
+    file, backup = scene.file, scene.site.folder / "before.avro"
+    assert main(["export", "-w", str(file), "-o", str(backup)]) == 0
+    before = scene.records()
+    commands = {
+        "repair": ["repair", "orphans", "--offsets"],
+        "delete": ["delete", "group", scene.group],
+        "restore": ["restore", str(backup)],
+    }
+    with ExitStack() as stack:
+        start_worker(stack, scene.site, scene.group)
+        for words in commands.values():
+            assert main([*words, "-w", str(file), "--dry-run"]) == 0
+            assert main([*words, "-w", str(file), "--yes"]) == LiveMembersError.exit_code
+    assert scene.records() == before
 
 
 @pytest.mark.parametrize("name", ["delete", "restore"])

@@ -31,7 +31,7 @@ def console(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
         capsys.readouterr()
         code = main([str(word) for word in words])
         captured = capsys.readouterr()
-        assert all(line.isprintable() for line in (captured.out + captured.err).split("\n"))
+        assert all(line.isprintable() for line in (captured.out + captured.err).replace("\t", " ").split("\n"))
         return Ran(code, captured.out, captured.err)
 
     return call

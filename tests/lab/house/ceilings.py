@@ -20,7 +20,7 @@ class Ceiling:
 
 
 CEILINGS: Final = {
-    "lines of the core": Ceiling(50_070),
+    "lines of the core": Ceiling(50_450),
     "lines of the parts": Ceiling(7_300),
     "lines of the lab": Ceiling(13_400, "What is only measured once needs no code here."),
     "lines of the tests": Ceiling(50_300, "Add a case to a test that is there, or take out one that another repeats."),

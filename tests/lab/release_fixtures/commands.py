@@ -65,6 +65,7 @@ export -w W --all-groups -o @FOLDER@/all.avro
 export -w W --follow @FOLDER@/followed --once
 export -w W -o @FOLDER@/orders.avro
 export -w W -o @FOLDER@/orders.avro
+describe backup @FOLDER@/orders.avro
 restore @FOLDER@/orders.avro -w restored.properties --dry-run
 restore @FOLDER@/orders.avro -w restored.properties --yes
 restore @FOLDER@/followed -w restored.properties --yes

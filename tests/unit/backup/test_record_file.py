@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +40,7 @@ from connect_share.backup.record_file import (
     remove_half_written,
     write_record_file,
 )
+from connect_share.backup.restore import moment
 from connect_share.errors import ConfigError, RecordFileError, RestoreRejectedError
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KeyRing
@@ -345,6 +348,20 @@ def test_a_moment_is_a_base_and_what_follows_it(kinds: str, at_ms: int | None, e
     assert numbers(point_at(files_of(kinds), at_ms)) == expected
 
 
+@pytest.mark.parametrize(("text", "ago_s"), [("10 minutes ago", 600), ("1 Day ago", 86_400), ("30 seconds ago", 30)])
+def test_a_moment_may_be_said_as_time_that_has_passed(text: str, ago_s: int) -> None:
+    before = time.time()
+    assert (before - ago_s - 1) * 1000 < moment(text) <= (time.time() - ago_s) * 1000
+
+
+@pytest.mark.parametrize(
+    "text", ["yesterday", "minutes ago", "9999999 days ago", "999999 days ago", "-1 hours ago", ""]
+)
+def test_what_is_no_moment_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="10 minutes ago"):
+        moment(text)
+
+
 def test_a_moment_that_is_not_there_is_refused() -> None:
     with pytest.raises(RestoreRejectedError, match=r"the first is 1970-01-01T00:00:00\.020Z"):
         point_at(files_of("bII"), 15)
@@ -366,8 +383,8 @@ def test_what_is_deleted_is_needed_by_no_moment_since_the_horizon(kinds: str, ho
     moments = [each.at_ms for each in files if each.is_point and each.at_ms >= horizon_ms]
     if horizon_ms >= files[0].at_ms:
         moments.append(horizon_ms)
-    for moment in moments:
-        assert point_at(left, moment) == point_at(files, moment)
+    for at_ms in moments:
+        assert point_at(left, at_ms) == point_at(files, at_ms)
 
 
 def contents(sequence: int, start: int, end: int, *, base: bool = False, topic_id: str = "x") -> BackupContents:

@@ -41,6 +41,12 @@ from migrator.cli.__main__ import build_parser as migrator_parser
         ),
         (["check", "topics", "--replication-factor", "0"], "has to be 1 to 32767, or -1"),
         (["check", "worker-config", "/nowhere/w.properties"], "cannot read /nowhere/w.properties"),
+        (["check", "worker-config", "-w", "/nowhere/w.properties"], "cannot read /nowhere/w.properties"),
+        (["check", "worker-config"], "name the worker file to check"),
+        (
+            ["get", "groups", "-B", "x:1", "--config-storage-topic", "c", "--output", "tsv", "--watch"],
+            "--watch shows a list",
+        ),
         (["check", "worker-config", "x", "--libs", "/nowhere"], "--libs: /nowhere is not a folder"),
         (["worker-jar", "--to", "/nowhere"], "/nowhere is not a folder"),
         (["alter", "offsets", "foo", "--file", "x"], "required: -w/--worker-config"),
