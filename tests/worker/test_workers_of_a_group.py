@@ -1,4 +1,4 @@
-"""What is said of the workers of a group: healthy ones, and one ``group.id`` on two sets of topics."""
+"""What is said of the workers of a group: healthy ones, one ``group.id`` on two sets of topics or of a sink's consumers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from connect_share.kafka.descriptions import GroupMember, NewTopicRequest
 from connect_share.model.records import Record
 from tests.lab.embedded.worker import QUICK_MEMBERS, ConnectWorker, worker_properties, write_properties
 from tests.support.console import Ran, console
-from tests.support.java_groups import put
+from tests.support.java_groups import JAR, SharedTopics, put
 from tests.support.kafka import TestBroker
 from tests.support.topics import create_known, write_records
 from tests.support.waiting import await_that
@@ -146,3 +146,43 @@ def test_one_group_on_two_sets_of_topics(
         other.stop()
         await_that(lambda: found("a"), lambda seen: seen == {}, what="healthy", timeout_s=120)
         put(first, "d", {**config, "name": "d"})
+
+
+@pytest.mark.slow
+def test_workers_whose_group_is_that_of_a_sink(
+    broker: TestBroker,
+    unique: str,
+    tmp_path: Path,
+    worker_factory: Callable[..., ConnectWorker],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run, topics = console(capsys), SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
+    topics.create()
+    name = topics.group("orders")
+    data = topics.create_data_topic("lines")
+    files = {
+        group: write_properties(tmp_path / group, topics.properties(group))
+        for group in (topics.group("there"), f"connect-{name}")
+    }
+    there, colliding = files
+    sink = {"connector.class": "FileStreamSink", "tasks.max": "1", "topics": data, "file": str(tmp_path / "out")}
+    with_workers = worker_factory(topics.properties(colliding), class_path=JAR)
+    worker = worker_factory(topics.properties(there), class_path=JAR)
+    put(worker, name, sink)
+
+    worker.rest.await_status(
+        name, lambda found: [each["state"] for each in found["tasks"]] == ["FAILED"], what="failed"
+    )
+    status = worker.rest.call("GET", f"/connectors/{name}/status")
+    assert "InconsistentGroupProtocolException" in status["tasks"][0]["trace"]
+    put(with_workers, "any", {**sink, "name": "any", "file": str(tmp_path / "other")})  # it has records by now
+    ran = run("check", "all", "-w", files[there], "--output", "json")
+    (found,) = [each for each in ran.json["findings"] if each["id"] == "collision-group-of-sink"]
+    assert found["what"] == f"group.id {colliding} is the consumer group of {name} of {there}"
+    ran = run("admit", "-w", files[colliding], "--output", "json")
+    assert "collision-group-of-sink" in {each["id"] for each in ran.json["findings"]}
+    # What the finding says.
+    put(worker, name, {**sink, "consumer.override.group.id": f"{name}-sink"})
+    worker.rest.await_state(name, "RUNNING", tasks=1)
+    ran = run("check", "collisions", "-w", files[there], "--output", "json")
+    assert ran.json["findings"] == []
