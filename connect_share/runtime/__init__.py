@@ -27,6 +27,7 @@ from connect_share.runtime.sinks import (
     reset_sink_offsets,
     sink_offsets,
 )
+from connect_share.stores.connector_offsets import connector_client_settings
 from connect_share.worker_config.override_policy import client_overrides, refused_overrides, sink_group_id
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ __all__ = [
     "balanced_assignment",
     "client_overrides",
     "configured",
+    "connector_client_settings",
     "connector_config_errors",
     "deleted_statuses",
     "is_valid_signature",

@@ -139,7 +139,7 @@ class RunningTask(threading.Thread):
             with Admin(self._client_settings("admin"), client_id=f"connector-adminclient-{task_id}") as admin:
                 if not admin.describe_topics([topic]):
                     admin.create_topic(NewTopicRequest(topic, -1, -1))
-        if given.get("topic.tracking.enable", "true").lower() == "true":
+        if self._at.worker.topic_tracking_enable:
             now_ms = time.time_ns() // 1_000_000
             self._at.storage.status.put(TopicStatus(topic, task_id.connector, task_id.task, now_ms))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -21,6 +22,8 @@ from connect_share import (
     TaskStatus,
     WorkerConfig,
 )
+from connect_share.errors import ConfigError
+from connect_share.runtime import connector_client_settings
 from connect_share.tasks import SinkTask, SourceRecord, SourceTask, TaskRunner
 from tests.support.sole_member import SoleMember
 from tests.support.waiting import await_that
@@ -259,6 +262,39 @@ def test_coroutines_without_a_loop_are_refused(make: Make) -> None:
         assert "enter the runner with async with" in (status.trace or "")
 
 
+def test_a_leader_that_was_fenced_claims_again(make: Make, kafka: MemoryKafka) -> None:
+    with make() as runner:
+        await_that(lambda: runner.storage.config.snapshot().session_key, what="leads")
+        with MemoryConnectStorage(runner.config, kafka=kafka) as other:
+            other.config.claim_write_privileges()
+            other.config.put_connector_config("c", {"connector.class": "Words", "words": "a", "topic": "words"})
+            await_values(kafka, "words", b"a")
+        await_states(runner, "c", "RUNNING", "RUNNING")
+
+
+@pytest.mark.parametrize("make", ["enabled"], indirect=True)
+def test_a_task_waits_until_the_leader_has_fenced(make: Make, kafka: MemoryKafka) -> None:
+    class Follower(SoleMember):
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            super().__init__(*arguments, **named)
+            self.generation = replace(self.generation, leader="another")
+
+    runner = make()
+    runner._make_member = Follower
+    with runner, MemoryConnectStorage(runner.config, kafka=kafka) as leader:
+        leader.config.claim_write_privileges()
+        leader.config.put_connector_config("c", {"connector.class": "Words", "words": "a", "topic": "words"})
+        await_states(runner, "c", "RUNNING")
+        assert runner.storage.config.snapshot().tasks("c") == []  # which only the leader writes
+        leader.config.put_task_configs("c", [{"word": "a", "topic": "words"}])
+        await_that(lambda: runner._assigned, what="assigned")
+        assert runner.storage.config.snapshot().pending_fencing("c")
+        assert runner._tasks == {}
+        leader.fence_zombie_source_tasks("c")
+        await_states(runner, "c", "RUNNING", "RUNNING")
+        await_values(kafka, "words", b"a")
+
+
 def test_a_sink_has_as_many_tasks_as_it_may_and_java_can_run_them(make: Make) -> None:
     class Sink(SinkTask):
         pass
@@ -267,6 +303,29 @@ def test_a_sink_has_as_many_tasks_as_it_may_and_java_can_run_them(make: Make) ->
     runner._connectors_by_class["Sink"] = Sink
     made = runner.task_configs({"connector.class": "Sink", "topics": "t", "tasks.max": "3"})
     assert [each["topics"] for each in made] == ["t"] * 3
+
+
+def test_clients_of_a_connector_are_the_workers_under_what_it_overrides() -> None:
+    policy = "connector.client.config.override.policy"
+    worker = WorkerConfig.from_properties(
+        {
+            **WORKER,
+            "consumer.fetch.max.bytes": "2000000",
+            "producer.linger.ms": "5",
+            policy: "Allowlist",
+            f"{policy[:-6]}allowlist": "linger.ms",
+        }
+    )
+    config = {"producer.override.linger.ms": "7", "topics": "t"}
+    producer, consumer = (
+        connector_client_settings(worker, "c", config, kind).properties for kind in ("producer", "consumer")
+    )
+    assert (producer["linger.ms"], "group.id" in producer) == ("7", False)
+    assert (consumer["fetch.max.bytes"], consumer["group.id"]) == ("2000000", "connect-c")
+    with pytest.raises(
+        ConfigError, match=r"'consumer.override.group.id' of connector 'c' is not allowed by the worker's"
+    ):
+        connector_client_settings(worker, "c", {"consumer.override.group.id": "g"}, "consumer")
 
 
 def test_what_ended_the_membership_ends_the_wait(make: Make) -> None:
