@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 PYTEST_WORKERS ?= 4
 MINUTES ?= 10
 # What the docs show: a quarter of an hour.
-BENCH_START := kip,groups-1,groups-10,groups-100,groups-1000,records-10k,records-100k,records-300k,record-size-1k,record-size-50k,record-size-250k,compacted
+BENCH_START := --scenarios kip,groups-1,groups-100,groups-1000,records-10k,records-300k,record-size-50k,record-size-250k,compacted --no-storm --puts 100 --workers 1,20,100
 # Done again when it fails: pip tries a connection again, but not a download that broke off half-way.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -e
 EXTRAS := spark,zookeeper,dev
@@ -65,14 +65,13 @@ demo: $(STAMP)
 	$(BIN)/python -m tests.lab.demo --output build/demo
 
 bench-start: $(STAMP)
-	$(BIN)/python -m tests.lab.benchmarks.startup --embedded --scenarios $(BENCH_START) --storm 100 --result build/bench-start/startup/result.json \
+	$(BIN)/python -m tests.lab.benchmarks.startup --embedded $(BENCH_START) --result build/bench-start/startup/result.json \
 	  --report build/bench-start/startup $(BENCH_ARGS)
 	$(BIN)/python -m tests.lab.benchmarks.figures build/bench-start  # into docs/benchmarks and README.md, to be committed
 
 bench: $(STAMP)
 	$(BIN)/python -m tests.lab.benchmarks.startup --embedded --suite full --result build/bench/startup/result.json \
 	  --report build/bench/startup $(BENCH_ARGS)
-	$(BIN)/python -m tests.lab.benchmarks.workers --result build/bench/workers.json
 	$(BIN)/python -m tests.lab.benchmarks.migration --result build/bench/migration.json
 	$(BIN)/python -m tests.lab.benchmarks.sealing --result build/bench/sealing.json
 	$(BIN)/python -m tests.lab.benchmarks.console --result build/bench/console.json

@@ -145,14 +145,12 @@ def _contenders(known: Collection[str], text: str) -> frozenset[str]:
     return names
 
 
-def _numbers(text: str) -> tuple[int, ...]:
-    try:
-        numbers = tuple(int(name) for name in _names(text))
-    except ValueError:
-        numbers = ()
-    if not numbers or min(numbers) < 1:
+def numbers(text: str) -> tuple[int, ...]:
+    """Return the numbers of an option."""
+    found = tuple(int(name) for name in _names(text) if name.isdecimal())
+    if not found or min(found) < 1 or len(found) < len(_names(text)):
         raise argparse.ArgumentTypeError("a comma list of numbers, at least 1")
-    return numbers
+    return found
 
 
 def add_options(arguments: argparse.ArgumentParser, contenders: Collection[str]) -> argparse._MutuallyExclusiveGroup:
@@ -170,14 +168,14 @@ def add_options(arguments: argparse.ArgumentParser, contenders: Collection[str])
     arguments.add_argument("--yes", action="store_true", help="do not ask before your cluster is used")
     arguments.add_argument("--suite", choices=tuple(SUITES), default="kip", help="which scenarios; default kip")
     arguments.add_argument("--scenarios", type=_names, help=f"instead: comma list of {', '.join(PLANS)}")
-    arguments.add_argument("--rounds", type=int, help="default 8, of the KIP's workload 24; quick: 3")
+    arguments.add_argument("--rounds", type=int, help="default 6, of the KIP's workload 24; quick: 3")
     arguments.add_argument(
         "--contenders",
         type=partial(_contenders, contenders),
         default=frozenset(contenders),
         help=f"comma list of {', '.join(contenders)}; all by default, each on the scenarios where it is of interest",
     )
-    arguments.add_argument("--storm", type=_numbers, metavar="N,..", help="numbers of starts at once; full: 20,100,200")
+    arguments.add_argument("--storm", type=numbers, metavar="N,..", help="numbers of starts at once; full: 20,100,200")
     arguments.add_argument("--no-storm", action="store_true", help="no storms")
     arguments.add_argument(
         "--result", type=Path, metavar="FILE", help="JSON file of all figures; a later run continues it"

@@ -86,6 +86,25 @@ def test_a_run_that_was_stopped_goes_on(
         )
 
 
+@pytest.mark.skipif(not LONG, reason="starts of whole Java workers: make soak")
+@pytest.mark.usefixtures("spark")
+def test_whole_workers_start_beside_the_others_topics(broker: TestBroker, tmp_path: Path) -> None:
+    file, report = tmp_path / "result.json", tmp_path / "report"
+    options = ["-B", broker.bootstrap_servers, "--scenarios", "tiny", "--rounds", "2", "--contenders", "python"]
+    options += ["--no-storm", "--no-latency", "--workers", "3", "--result", str(file), "--report", str(report), "--yes"]
+    assert lab.main(options) == 0
+    found = StartupResult.model_validate_json(file.read_bytes())
+    for contender in ("worker-jar", "worker-dedicated"):
+        starts = {each.warmth: each for each in found.starts if each.contender == contender}
+        assert len(starts["exec"].seconds) == 2
+        assert starts["cold"].phases.keys() == {"stores", "put", "restart"}
+        parts = [value for values in starts["cold"].phases.values() for value in values]
+        assert min(parts) > 0
+        assert starts["cold"].size is not None
+        assert starts["cold"].size.own_records == 120
+    assert "a Java worker from exec to all connectors running" in (report / "report.md").read_text("utf-8")
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
 def test_on_a_cluster_of_a_user_nothing_else_is_touched(

@@ -39,7 +39,6 @@ from tests.lab.benchmarks.startup.view import (
     measured_scenarios,
 )
 from tests.lab.benchmarks.steady_state import steady_table
-from tests.lab.benchmarks.workers import workers_table
 from tests.lab.units import listed, milliseconds, percent, ratio, size
 
 ROOT: Final = Path(__file__).parents[3]
@@ -49,7 +48,6 @@ TABLES: Final[Mapping[str, tuple[str, Table]]] = {
     "backup.md": ("backup", backup_table),
     "console.md": ("console", console_table),
     "how-many-groups.md": ("steady_state", steady_table),
-    "java-workers.md": ("workers", workers_table),
     "many-groups.md": ("many_groups", many_groups_table),
     "migrating.md": ("migration", migration_table),
     "sealed-sharing.md": ("sealing", sealing_table),

@@ -83,7 +83,9 @@ class ChildProcess:
     def log(self, begin: int = 0) -> str:
         """Return its log file, from a byte on."""
         try:
-            return self.log_path.read_bytes()[begin:].decode("utf-8", "replace")
+            with self.log_path.open("rb") as log:
+                log.seek(begin)
+                return log.read().decode("utf-8", "replace")
         except OSError:
             return ""
 
@@ -184,9 +186,9 @@ class LocalServer(ABC):
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
-    def log(self) -> str:
-        """Return everything it has logged."""
-        return "" if self._process is None else self._process.log()
+    def log(self, begin: int = 0) -> str:
+        """Return everything it has logged, from a byte on."""
+        return "" if self._process is None else self._process.log(begin)
 
     def log_tail(self, characters: int = 4_000) -> str:
         """Return the end of its log."""

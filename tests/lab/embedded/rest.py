@@ -15,7 +15,7 @@ from typing import Any, Final
 from tests.lab.embedded.errors import EmbeddedError
 
 _TIMEOUT_S: Final = 60.0
-_AGAIN_S: Final = 0.1
+_AGAIN_S: Final = 0.02
 _CONFLICT: Final = 409
 _NO_ANSWER: Final = (OSError, http.client.HTTPException)
 """The latter comes from a worker that was killed while it answered."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -77,7 +77,8 @@ class ConnectWorker(LocalServer):
     """A distributed worker that lives as long as the ``with`` block, or this process.
 
     A loopback REST listener is added to its properties. ``libraries`` is the folder with the jars of a Kafka of one's
-    own, by default those of the artifact lock. Without ``wait``, :meth:`start` returns before the worker is healthy.
+    own, by default those of the artifact lock. Without ``wait``, :meth:`start` returns before the worker is healthy. The
+    ``options`` are those of the JVM.
     """
 
     _name = "worker"
@@ -90,8 +91,10 @@ class ConnectWorker(LocalServer):
         class_path: tuple[Path, ...] = (),
         libraries: Path | None = None,
         wait: bool = True,
+        options: Sequence[str] = (*QUICK, "-Xms96m", "-Xmx512m"),
     ) -> None:
         super().__init__()
+        self._options = options
         self._properties = dict(properties)
         self._version = version
         self._class_path = class_path
@@ -138,7 +141,7 @@ class ConnectWorker(LocalServer):
             self._libraries or ensure_artifacts(f"kafka-{self._version}"),
             "org.apache.kafka.connect.cli.ConnectDistributed",
             [str(settings)],
-            options=(*QUICK, "-Xms96m", "-Xmx512m"),
+            options=self._options,
             log_settings=self._folder / "log4j2.properties",
             more_classes=self._class_path,
         )

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import random
+import socket
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,7 @@ from connect_share.errors import ConfigError
 from spark_jobs.benchmark.results import Scenario, Starts, StartupResult, read
 from spark_jobs.benchmark.topics import PLANS
 from tests.lab.benchmarks.figures import ROOT
+from tests.lab.benchmarks.frame import running
 from tests.lab.benchmarks.migration_audit import _without
 from tests.lab.benchmarks.migration_report import migration_report, size_report
 from tests.lab.benchmarks.sealing import sealing_report
@@ -23,19 +28,12 @@ from tests.lab.benchmarks.startup.comparison import compare, comparison_lines
 from tests.lab.benchmarks.startup.pairs import CLOCK, CLOCK_HEADS, PAIRS, compared
 from tests.lab.benchmarks.startup.statistics import by_process, chance, interval
 from tests.lab.benchmarks.startup.view import _UNEQUAL, measured_scenarios, spread
+from tests.lab.benchmarks.startup.workers import _seconds_of_logs, worker_plan
 from tests.lab.benchmarks.steady_state import Reading, steady_report
-from tests.lab.benchmarks.workers import CELLS, workers_report
+from tests.lab.embedded.ports import free_ports
 
 
-def test_workers_and_sealed_starts_are_compared_by_medians() -> None:
-    starts = [{"seconds": value, "log_lines": 10} for value in (2.0, 9.0, 3.0)]
-    report = workers_report({**{cell.name: starts for cell in CELLS}, "plain_shared": [{"seconds": 6.0}]})
-    assert report["ratios"] == {
-        "jar_to_plain_dedicated": 1.0,
-        "jar_to_plain_shared": 0.5,
-        "jar_shared_to_plain_dedicated": 1.0,
-        "sealed_to_jar_shared": 1.0,
-    }
+def test_sealed_starts_are_compared_by_medians() -> None:
     found = sealing_report({"kip": {"cold start": {"plain": [0.2, 0.1, 0.4], "sealed": [0.3, 0.1, 0.22]}}})
     assert found["scenarios"]["kip"]["cold start"] == {
         "plain_ms": 200.0,
@@ -177,6 +175,42 @@ def test_the_exit_code_is_that_of_diff(tmp_path: Path, capsys: pytest.CaptureFix
     Path(files[1]).write_text("{}")
     assert comparison.main(files) == 2
     assert comparison.main([files[0], str(tmp_path / "none.json")]) == 2
+
+
+def test_the_stores_part_of_a_worker_is_the_time_of_its_three_logs() -> None:
+    lines = [
+        f"[2026-11-27 00:00:0{at},000] INFO {what} topic {topic} more (org.apache.kafka.connect.util.KafkaBasedLog)"
+        for at, what, topic in (
+            (1, "Starting KafkaBasedLog with", "a"),
+            (3, "Started KafkaBasedLog for", "a"),
+            (4, "Starting KafkaBasedLog with", "b"),
+            (5, "Started KafkaBasedLog for", "b"),
+            (6, "Stopping KafkaBasedLog for", "b"),
+        )
+    ]
+    assert _seconds_of_logs("\n".join(lines)) == 3.0
+    assert [worker_plan(*each).scenario.name for each in ((20,), (20, "5-ms"))] == ["workers-20", "workers-20-5-ms"]
+
+
+def test_what_is_delayed_comes_whole_and_in_order() -> None:
+    sent = random.Random(1).randbytes(1_000_000)
+
+    def send(client: socket.socket) -> None:
+        client.sendall(sent)
+        client.shutdown(socket.SHUT_WR)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        (port,) = free_ports(1)
+        with (
+            running("tests.lab.benchmarks.startup.delay", port, server.getsockname()[1], 1),
+            socket.create_connection(("127.0.0.1", port)) as client,
+            ThreadPoolExecutor(1) as thread,
+        ):
+            upstream, _ = server.accept()
+            with upstream:
+                thread.submit(send, client)
+                found = b"".join(iter(partial(upstream.recv, 1 << 16), b""))
+    assert found == sent
 
 
 RUNS = 300

@@ -10,12 +10,12 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from connect_share.console import Output
 from connect_share.errors import ConfigError
@@ -24,11 +24,14 @@ from spark_jobs.benchmark.results import Start
 from spark_jobs.benchmark.starts import RUNS, SLOWER, Run
 from spark_jobs.benchmark.suite import Suite
 from spark_jobs.benchmark.topics import Connection, Files, connection_from
-from spark_jobs.benchmark_startup import add_options, measure, startup_table, terminated_as_interrupted
+from spark_jobs.benchmark_startup import add_options, measure, numbers, startup_table, terminated_as_interrupted
 from tests.lab.benchmarks.startup.contenders import ALL_RUNS
+from tests.lab.benchmarks.startup.delay import DelayedBroker
 from tests.lab.benchmarks.startup.latency import CONTENDERS, GROUPS, PUTS, has_latencies, measure_latency
 from tests.lab.benchmarks.startup.pairs import compared
 from tests.lab.benchmarks.startup.report import latency_lines, pair_lines, write_report
+from tests.lab.benchmarks.startup.workers import KIP_GROUPS, measure_workers, worker_plan
+from tests.lab.cluster import LocalCluster
 from tests.lab.embedded.broker import DEFAULT_VERSION, LocalBroker
 
 _PUTS: Final = {"full": PUTS, "quick": 40, "kip": 200}
@@ -36,6 +39,9 @@ _BROKER: Final = {"log.cleaner.backoff.ms": "500"}
 """The cleaner looks for work twice a second, or a compacted topic would have to be waited for."""
 
 _SETTLE_S: Final = 4.0
+_WORKERS: Final = (1, 20, 100)
+_MOST_GROUPS: Final = 500
+"""Last, for 15,500 partitions may be more than a broker is allowed to open."""
 
 
 def _own_broker(stack: ExitStack) -> Connection:
@@ -56,6 +62,29 @@ def _latencies(puts: int, contenders: Sequence[str], suite: Suite) -> None:
             progress=suite.progress,
         )
         suite.keep(suite.result.model_copy(update={"latencies": found}))
+
+
+def _workers(options: argparse.Namespace, suite: Suite) -> None:
+    """Measure whole workers: of more groups, and with one setting changed where the KIP's 20 are."""
+    full = options.suite == "full"
+    groups = options.workers or (_WORKERS if full else ())
+    if groups:
+        measure_workers(suite, list(map(worker_plan, groups)), suite.connection)
+    if not (full and options.embedded):
+        return
+    clusters: dict[str, Callable[[], LocalBroker | LocalCluster]] = {
+        f"{delay} ms in the way, each way": partial(DelayedBroker, delay) for delay in (0, 1, 5)
+    }
+    for title, cluster in {**clusters, "three brokers, acks=all": LocalCluster}.items():
+        with ExitStack() as stack:
+
+            def connection(stack: ExitStack = stack, cluster: Callable[[], Any] = cluster) -> Connection:
+                return connection_from(None, stack.enter_context(cluster()).bootstrap_servers, None)
+
+            plan = worker_plan(KIP_GROUPS, "-".join(title.split()[:2]), f", {title}")
+            measure_workers(suite, [plan], cache(connection))
+    if not options.workers:
+        measure_workers(suite, [worker_plan(_MOST_GROUPS)], suite.connection)
 
 
 def _slower(text: str) -> tuple[str, str]:
@@ -85,15 +114,19 @@ def _body(options: argparse.Namespace) -> int:
     puts = 0 if options.no_latency else puts
     if puts and not options.embedded:
         print("also: some writers of a few small records a second, for the times of puts", file=sys.stderr)
+    contenders = [each for each in CONTENDERS if any(name.startswith(each) for name in options.contenders)]
+
+    def also(suite: Suite) -> None:
+        _latencies(puts, contenders, suite)
+        _workers(options, suite)
+
     result = measure(
         options,
         ALL_RUNS if options.slower is None else slowed(ALL_RUNS, *options.slower),
         used={"kafka": DEFAULT_VERSION},
         own=_own_broker if options.embedded else None,
         **({"settle_s": _SETTLE_S} if options.embedded else {}),
-        also=partial(
-            _latencies, puts, [each for each in CONTENDERS if any(name.startswith(each) for name in options.contenders)]
-        ),
+        also=also,
     )
     if result is None:
         return 1
@@ -119,6 +152,9 @@ def main(argv: Sequence[str]) -> int:
     arguments.add_argument("--no-latency", action="store_true", help="no puts into running stores")
     arguments.add_argument(
         "--slower", type=_slower, metavar="CONTENDER=SHARE", help="to see that a comparison finds it"
+    )
+    arguments.add_argument(
+        "--workers", type=numbers, metavar="N,..", help="whole Java workers beside so many groups; full: 1,20,100,500"
     )
     arguments.add_argument("--report", type=Path, metavar="DIR", help="folder for report.html and report.md")
     options = arguments.parse_args(argv)

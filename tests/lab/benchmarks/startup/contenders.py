@@ -46,7 +46,8 @@ def _java(file_of: Callable[[Files], Path], jars: Sequence[Path] = ()) -> Run:
     return run
 
 
-def _with_jar(files: Files) -> Path:
+def with_jar(files: Files) -> Path:
+    """Return the worker file of the shared topics for Java, with the lines that the jar needs."""
     exactly_once = worker_of(files.ours).uses_transactional_leader
     lines = dict(line.split("=", 1) for line in worker_lines(exactly_once=exactly_once))
     return java_file(files.ours, **lines)
@@ -54,6 +55,6 @@ def _with_jar(files: Files) -> Path:
 
 ALL_RUNS: Final[Mapping[str, Run]] = {
     **RUNS,
-    "java-jar": _java(_with_jar, [jar_path()]),
+    "java-jar": _java(with_jar, [jar_path()]),
     f"java{DEDICATED}": _java(lambda files: java_file(files.dedicated)),
 }

@@ -40,7 +40,8 @@ class Pair:
 
 
 def _workers(scenario: str, part: str, title: str, **more: float | bool | None) -> Pair:
-    sides: tuple[Side, Side] = ("worker-jar", "exec", part), ("worker-dedicated", "exec", part)
+    warmth: Warmth = "cold" if part else "exec"
+    sides: tuple[Side, Side] = ("worker-jar", warmth, part), ("worker-dedicated", warmth, part)
     return Pair(f"a Java worker{title}: shared topics with the jar, beside dedicated topics", scenario, *sides, **more)  # type: ignore[arg-type]
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-ALARM: Final = 0.03
+ALARM: Final = 0.05
 """Chance that any deciding row of a comparison differs although nothing changed."""
 
 FEWEST: Final = 8
