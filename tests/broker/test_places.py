@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from connect_share.model.murmur2 import partition_for
+from connect_share.model.places import counting
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing.cipher import Cipher
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
+from tests.support.long_forms import LONG
 from tests.support.migration_site import PARTITIONS, Site, pair, run
 from tests.support.sealed_sites import done, planned, worker
 
@@ -215,3 +218,47 @@ def test_a_move_leaves_one_record_of_each_key(site: Site, mode: str) -> None:
     code, _, errors = run("rollback", plan, "--yes")
     assert code == 0, errors
     assert living(site, "shared", OFFSET, "new.") == living(site, "shared", STATUS, "new.") == {}
+
+
+LAYOUTS = 20_000 if LONG else 150
+
+
+def random_layouts(site: Site, who: str, prefix: str) -> dict[bytes, int]:
+    """Write each key in a random order to random partitions, with few times; return the positions that count."""
+    chosen, partitions, records = random.Random(1173), PARTITIONS[OFFSET], list[Record]()
+    newest: dict[bytes, dict[int, Record]] = {}
+    for number in range(LAYOUTS):
+        for _ in range(chosen.randrange(1, 7)):
+            key, at = offset_key(prefix, number), chosen.randrange(partitions)
+            value = b'{"position":%d}' % len(records) if chosen.random() < 0.7 else None
+            records.append(Record(site.topic(who, OFFSET), at, 0, NOW + chosen.randrange(4), key, value))
+    chosen.shuffle(records)
+    site.produce(records)
+    for record in records:
+        newest.setdefault(record.key or b"", {})[record.partition] = record
+    found = {key: position(counting(each.values(), key, partitions).value) for key, each in newest.items()}
+    return {key[len(prefix) :]: at for key, at in found.items() if at is not None}
+
+
+@pytest.mark.timeout(3_600 if LONG else 120)
+def test_random_layouts_over_commands(site: Site, call: Any) -> None:
+    """Every key is a layout of its own."""
+    Scattered(site)
+    path, backup = site.worker_file("shared", "one", sharing=True), site.folder / "one.avro"
+    expected = random_layouts(site, "shared", "one.")
+    shown = call("get", "offsets", "-w", path, "--output", "json")
+    got = {offset_key("", each["partition"]["n"]): each["offset"]["position"] for each in shown.json["offsets"]}
+    assert got == state(path)[0] == expected
+    assert call("export", "-w", path, "-o", backup).code == 0
+    with ConnectStorage(WorkerConfig.from_file(path)) as storage:
+        storage.offsets.set({b"one." + key: b'{"position":-1}' for key in expected}).result(60)
+    assert call("restore", backup, "-w", path, "--yes").code == 0
+    assert state(path)[0] == expected
+    Scattered(site, "", "own")
+    expected, destination = random_layouts(site, "own", ""), site.shared("two")
+    plan = site.plan(site.worker_file("own", "old", sharing=False), destination)
+    for command in ("apply", "verify", "cutover"):
+        code, _, errors = run(command, plan, *(["--yes"] if command != "verify" else []))
+        assert code == 0, errors
+    assert state(destination)[0] == expected
+    assert {len(places) for places in living(site, "shared", OFFSET, "two.").values()} == {1}
