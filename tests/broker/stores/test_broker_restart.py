@@ -226,6 +226,14 @@ def hold(phase: str, log: Any) -> Held | None:
     return None
 
 
+def unread(broker: LocalBroker) -> int:
+    """Return from how many connections a broker that stands still has bytes that it has not read; they have a client each."""
+    port, rows = f":{int(broker.bootstrap_servers.rpartition(':')[2]):04X}", list[list[str]]()
+    for table in ("tcp", "tcp6"):
+        rows += [line.split() for line in Path(f"/proc/net/{table}").read_text(encoding="ascii").splitlines()[1:]]
+    return sum(row[1].endswith(port) and not row[4].endswith(":00000000") for row in rows)
+
+
 # What is done at once, by storages of their own: one thing with each topic.
 STORAGES = (
     ("configuration", "status", "offsets"),
@@ -367,7 +375,7 @@ def test_the_broker_is_killed_in_each_phase_of_each_operation(
         os.kill(mortal._process.pid, signal.SIGSTOP)  # what is sent now is not acknowledged
         try:
             begin("sent")
-            time.sleep(0.2)  # until all of it is on its way, which nothing tells
+            await_that(partial(unread, mortal), lambda found: found >= len(WRITES), what="on its way")
             mortal.kill()
             begin("before")
             for each in held:
