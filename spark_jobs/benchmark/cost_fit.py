@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from connect_share.contents.cost_model import CostModel, StartSize, amounts
 from spark_jobs.benchmark.results import Prediction, StartupResult, median
+from spark_jobs.benchmark.topics import DEDICATED
 
 _PRICES: Final = tuple(amounts(StartSize(records=0, bytes=0, own_records=0)))
 _SINGULAR: Final = 1e-6
@@ -25,7 +26,7 @@ Point = tuple[StartSize, float]
 
 
 def points(result: StartupResult) -> dict[str, Point]:
-    """Return what the model is fitted to: the median cold start of our stores in each scenario; a real worker starts cold.
+    """Return what the model is fitted to: the median cold start of our stores on each scenario's topics, shared or dedicated.
 
     Compressed topics and those read past markers are left out: the model knows of neither.
     """
@@ -33,9 +34,9 @@ def points(result: StartupResult) -> dict[str, Point]:
     found = {}
     for starts in result.starts:
         seconds = median(starts.seconds)
-        ours = (starts.contender, starts.warmth) == ("python", "cold")
+        ours = starts.contender in ("python", f"python{DEDICATED}") and starts.warmth == "cold"
         if ours and starts.scenario in usable and starts.size is not None and seconds is not None:
-            found[starts.scenario] = (starts.size, seconds)
+            found[starts.scenario + starts.contender.removeprefix("python")] = (starts.size, seconds)
     return found
 
 

@@ -86,6 +86,15 @@ def test_a_run_that_was_stopped_goes_on(
         )
 
 
+@pytest.mark.usefixtures("spark")
+def test_what_whole_workers_write_is_said_too(broker: TestBroker, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["-B", broker.bootstrap_servers, "--scenarios", "tiny", "--no-storm", "--no-latency", "--workers", "20,3"]
+    assert lab.main(options) == 1
+    said = capsys.readouterr().err
+    assert "for whole Java workers" in said
+    assert "about 48,720 made-up records" in said  # 20 groups of 1,200 records and 3 of 120, on two sets of topics
+
+
 @pytest.mark.skipif(not LONG, reason="starts of whole Java workers: make soak")
 @pytest.mark.usefixtures("spark")
 def test_whole_workers_start_beside_the_others_topics(broker: TestBroker, tmp_path: Path) -> None:

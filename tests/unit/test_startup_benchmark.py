@@ -113,11 +113,12 @@ def test_only_cold_starts_of_ours_on_topics_the_model_knows_are_fitted() -> None
             starts("kip", "python", "cold", 0.3, 0.1, 0.2, size=size),
             starts("kip", "python", "warm", 0.05, size=size),
             starts("kip", "java", "cold", 2.0, size=size),
+            starts("kip", "python-dedicated", "cold", 0.05, size=SIZES[1]),
             starts("zstd", "python", "cold", 0.4, size=size),
             starts("transactions", "python", "cold", 0.4, size=size),
         ],
     )
-    assert points(result) == {"kip": (size, 0.2)}
+    assert points(result) == {"kip": (size, 0.2), "kip-dedicated": (SIZES[1], 0.05)}
 
 
 def test_suites_name_scenarios_and_unknown_ones_are_refused() -> None:

@@ -23,7 +23,7 @@ from spark_jobs import command_line
 from spark_jobs.benchmark.results import Start
 from spark_jobs.benchmark.starts import RUNS, SLOWER, Run
 from spark_jobs.benchmark.suite import Suite
-from spark_jobs.benchmark.topics import Connection, Files, connection_from
+from spark_jobs.benchmark.topics import Connection, Files, announcement, connection_from
 from spark_jobs.benchmark_startup import add_options, measure, numbers, startup_table, terminated_as_interrupted
 from tests.lab.benchmarks.startup.contenders import ALL_RUNS
 from tests.lab.benchmarks.startup.delay import DelayedBroker
@@ -64,13 +64,16 @@ def _latencies(puts: int, contenders: Sequence[str], suite: Suite) -> None:
         suite.keep(suite.result.model_copy(update={"latencies": found}))
 
 
+def _groups(options: argparse.Namespace) -> tuple[int, ...]:
+    """Return beside how many groups whole workers start."""
+    return options.workers or (_WORKERS if options.suite == "full" else ())
+
+
 def _workers(options: argparse.Namespace, suite: Suite) -> None:
     """Measure whole workers: of more groups, and with one setting changed where the KIP's 20 are."""
-    full = options.suite == "full"
-    groups = options.workers or (_WORKERS if full else ())
-    if groups:
+    if groups := _groups(options):
         measure_workers(suite, list(map(worker_plan, groups)), suite.connection)
-    if not (full and options.embedded):
+    if options.suite != "full" or not options.embedded:
         return
     clusters: dict[str, Callable[[], LocalBroker | LocalCluster]] = {
         f"{delay} ms in the way, each way": partial(DelayedBroker, delay) for delay in (0, 1, 5)
@@ -114,6 +117,11 @@ def _body(options: argparse.Namespace) -> int:
     puts = 0 if options.no_latency else puts
     if puts and not options.embedded:
         print("also: some writers of a few small records a second, for the times of puts", file=sys.stderr)
+    if _groups(options) and not options.embedded:
+        plans = list(map(worker_plan, _groups(options)))
+        print("also, for whole Java workers, on shared topics and on those of each group:", file=sys.stderr)
+        where = connection_from(options.worker_config, options.bootstrap_servers, options.profile)
+        print(*announcement(where, plans, plans[0].contenders, []), sep="\n", file=sys.stderr)
     contenders = [each for each in CONTENDERS if any(name.startswith(each) for name in options.contenders)]
 
     def also(suite: Suite) -> None:

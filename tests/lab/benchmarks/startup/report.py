@@ -14,7 +14,7 @@ from connect_share.console import printable
 from connect_share.contents.cost_model import EARLY_BYTES, EARLY_RECORDS, CostModel
 from migrator.report import shown_value, templates_of
 from spark_jobs.benchmark.results import StartupResult
-from spark_jobs.benchmark.topics import PLANS, SUITES
+from spark_jobs.benchmark.topics import DEDICATED, PLANS, SUITES
 from tests.lab import units
 from tests.lab.benchmarks.startup.comparison import with_interval
 from tests.lab.benchmarks.startup.pairs import CLOCK, CLOCK_HEADS, compared
@@ -50,6 +50,7 @@ def report_values(result: StartupResult) -> dict[str, Any]:
     elsewhere |= {scenario.name for each in settings for scenario in (each.without, each.having)}
     with_phases = [each for each in scenarios_of_stores if any(sum(one.phases.values()) > 0 for one in each.starts)]
     titles = {scenario.name: scenario.title for scenario in result.scenarios}
+    titles[f"{KIP}{DEDICATED}"] = "one of the KIP's groups, on dedicated topics"
     return {
         "result": result,
         "pairs": compared(result),
