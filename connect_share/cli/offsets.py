@@ -8,7 +8,7 @@ import os
 import shlex
 import sys
 import urllib.parse
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -46,12 +46,13 @@ from connect_share.kafka.facts import (
     require_no_open_for,
     require_topic,
 )
+from connect_share.kafka.limits import Extent
 from connect_share.kafka.lost import require_topics
 from connect_share.kafka.write_access import READ, WRITE, TopicNeed, require_access
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.keys import connector_of, own_key, shown
-from connect_share.model.offsets import parse_offset_key, partition_identity
-from connect_share.model.records import TopicType
+from connect_share.model.offsets import offset_key, offset_value, parse_offset_key, partition_identity
+from connect_share.model.records import Record, TopicType
 from connect_share.storage.connect_storage import ConnectStorage
 from connect_share.stores.alter_offsets import (
     MOST_BYTES,
@@ -67,6 +68,7 @@ from connect_share.stores.alter_offsets import (
     usable_pairs,
 )
 from connect_share.stores.connector_offsets import not_stopped, own_offsets_worker_config
+from connect_share.stores.offsets import wire_key
 from connect_share.worker_config import WorkerConfig
 
 _RULES: Final = (
@@ -201,6 +203,16 @@ class ConnectorPlan:
                 f"offsets of connector {shown(self.connector)} were changed by somebody else after they were shown; nothing "
                 "was changed here, look again"
             )
+
+    def needs(self) -> Iterator[TopicNeed]:
+        """Yield what is needed of each topic where the offsets are."""
+        for config, facts in self._facts:
+            seals, extent, group = config.seals(TopicType.OFFSET), Extent(), config.cluster_group_id
+            for change in self.needed:
+                key, value = wire_key(offset_key(self.connector, change.partition), group), offset_value(change.new)
+                sealed = value if seals is None else seals.seal(key, value)
+                extent.add(Record(facts.topic, 0, 0, 0, key, sealed))
+            yield TopicNeed(config, facts.topic, (READ, WRITE), extent)
 
     def write(self, *, folder: Path, force: bool) -> int:
         """Write what is needed, and read it back; return the number of records. What is overtaken goes to a folder.
@@ -376,9 +388,8 @@ def _carry_out(arguments: argparse.Namespace, out: Output, plans: Sequence[Conne
             return 1
     for plan in needed:
         plan.check_unchanged()
-    places = (place for plan in needed for place in plan.worker.offset_facts(plan.connector))
     with also_saying("Nothing was changed"):
-        require_access(TopicNeed(config, facts.topic, (READ, WRITE)) for config, facts in places)
+        require_access(need for plan in needed for need in plan.needs())
         backups = [
             plan.save(arguments.backup_dir, [(each.partition, each.old) for each in plan.needed]) for plan in needed
         ]
