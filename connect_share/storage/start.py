@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
@@ -11,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from connect_share.errors import (
     BrokerError,
@@ -25,7 +26,7 @@ from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline
 from connect_share.kafka.create import check_known_policy, topic_spec
 from connect_share.kafka.facts import TopicFacts, gather_facts, read_facts, read_records, with_ends
-from connect_share.kafka.lost import lost_topic
+from connect_share.kafka.lost import GONE, lost_topic
 from connect_share.log.first_read import OffsetsMissing, SharedReader, StartContext
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.memory_kafka import MemoryKafka
@@ -54,6 +55,7 @@ from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.worker_config import Isolation, WorkerConfig, WorkerConfigTransformer
 
 _logger = logging.getLogger(__name__)
+_MEANT_EMPTY: Final = "; or, if the group is meant to start empty, use allow_empty=True"
 
 
 class StorageLife:
@@ -357,17 +359,20 @@ class TopicsStart:
         self.connect_s = 0.0
         stack.callback(self.guard.stop)
 
-    def find(self, *, allow_lost: bool) -> None:
+    def find(self, *, allow_lost: bool, checkpoint: Path | None = None) -> None:
         """Find the topics and begin to fetch them from the beginning; their ends are asked for meanwhile.
 
         Raises:
-            LostTopicError: one is missing, and the group, or any of many, has records in the others; unless that is allowed.
+            LostTopicError: one is missing, and the group, or any of many, has records in the others, or it was there when a
+                ``checkpoint`` was taken; unless that is allowed.
         """
         asked_s = time.monotonic()
         descriptions = self._admin.describe_topics(self._worker.topic(topic_type) for topic_type in TopicType)
         missing = [each for each in TopicType if self._worker.topic(each) not in descriptions]
-        if missing and not allow_lost and any(self._has_own(each) for each in TopicType if each not in missing):
-            raise lost_topic(missing[0], self._worker.topic(missing[0]))
+        others = (self._has_own(each) for each in TopicType if each not in missing)
+        if missing and not allow_lost and (checkpoint is not None or any(others)):
+            what = GONE if checkpoint is None else f"does not exist, and did when checkpoint {checkpoint} was taken"
+            raise lost_topic(missing[0], self._worker.topic(missing[0]), what, _MEANT_EMPTY)
         starts = {
             topic: {partition.id: 0 for partition in description.partitions}
             for topic, description in descriptions.items()
@@ -536,7 +541,8 @@ class StorageStart(TopicsStart):
 
     def from_the_beginning(self, not_used: CheckpointRejected | None) -> RunningStorage:
         """Read everything; ``not_used``: why a checkpoint is not."""
-        self.find(allow_lost=self._options.allow_empty)
+        missing = not_used is not None and not_used.reason is NotUsed.TOPIC_MISSING
+        self.find(allow_lost=self._options.allow_empty, checkpoint=self._options.checkpoint if missing else None)
         if self._worker.cluster_group_id is not None and not self._options.allow_empty:
             self._plain_topics = PlainTopicsCheck()
         return self._run(None, not_used)
@@ -572,6 +578,9 @@ class StorageStart(TopicsStart):
         seconds = self.read(stores.by_topic(), asks_for_members=allowed is not True, on_abort=life.on_abort)
         if self._plain_topics is not None:
             self._plain_topics.refuse(self._worker)
+        path = None if self._options.allow_empty else self._options.checkpoint
+        if path is not None and not_used is not None and not_used.reason is NotUsed.TOPIC_RECREATED:
+            self._refuse_made_anew(path, stores)
         startup = StorageStartup(
             seconds=time.monotonic() - self._began_s,
             admin_seconds=admin_s,
@@ -596,6 +605,16 @@ class StorageStart(TopicsStart):
         )
         self.follow()
         return running
+
+    def _refuse_made_anew(self, path: Path, stores: Stores) -> None:
+        """Raise ``LostTopicError`` for a topic that was made anew and is empty: a checkpoint has something of it."""
+        checkpoint = own_checkpoint(path, self._worker)
+        for topic_type, store in stores.by_topic().items():
+            saved, log = checkpoint.of(topic_type), self._logs[topic_type]
+            is_empty = log.caught_up is not None and not log.caught_up.own
+            if is_empty and saved.topic_id != log.topic_id and saved.state != json.loads(json.dumps(store.saved())):
+                what = f"was made anew since checkpoint {path} was taken, and has nothing of the group"
+                raise lost_topic(topic_type, log.topic, what, _MEANT_EMPTY)
 
     def _log_of(self, topic_type: TopicType, sink: RecordSink) -> KafkaBasedLog:
         key_watch = None if self._plain_topics is None else self._plain_topics.watch(topic_type)

@@ -324,11 +324,15 @@ class KafkaTopicBasedBackingStore(ABC):
         """
 
         def state_at(positions: Mapping[int, int]) -> tuple[dict[int, int], Any]:
-            with self._state_lock:
-                state = self._fold.saved()
-                return dict(positions), state if self._seals is None else self._seals.saved(state)
+            return dict(positions), self.saved()
 
         return self._log.between_batches(state_at, timeout_s)
+
+    def saved(self) -> Any:
+        """Return the state as plain values for JSON."""
+        with self._state_lock:
+            state = self._fold.saved()
+            return state if self._seals is None else self._seals.saved(state)
 
     def fail(self, error: BaseException) -> None:
         """End this store, as a failure of its log does: a thread on which it depends has ended."""

@@ -163,6 +163,27 @@ def check_stores(worker: WorkerConfig) -> None:
             begin()
 
 
+@pytest.mark.parametrize("anew", [False, True], ids=["deleted", "made anew"])
+def test_a_checkpoint_vouches_for_a_set_that_is_lost(site: tuple[Site, Admin], anew: bool) -> None:
+    here, admin = site
+    worker, path, checkpoint = here.workers["one"], here.files["one"], here.folder / "checkpoint"
+    with ConnectStorage(worker, checkpoint=checkpoint):
+        pass
+    saved = checkpoint.read_bytes()
+    for kind in TopicType:
+        here.lose(admin, kind, anew=False)
+    if anew:
+        assert here.call("create", "topics", "-w", path, "--yes").code == 0
+    with pytest.raises(LostTopicError, match="restore BACKUP -w FILE --only config") as refused:
+        ConnectStorage(worker, checkpoint=checkpoint).start()
+    assert f"checkpoint {checkpoint} was taken" in str(refused.value)
+    assert (bool(admin.describe_topics(here.topics.values())), checkpoint.read_bytes()) == (anew, saved)
+    assert here.call("create", "topics", "-w", path, "--yes").code == 0
+    assert here.call("restore", here.folder / "one.avro", "-w", path, "--yes").code == 0
+    with ConnectStorage(worker, checkpoint=checkpoint) as storage:
+        assert storage.config.snapshot().contains("c")
+
+
 @pytest.mark.parametrize("kind", [TopicType.OFFSET, TopicType.STATUS])
 def test_another_topic_is_lost(site: tuple[Site, Admin], kind: TopicType) -> None:
     here, admin = site
