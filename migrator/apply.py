@@ -18,12 +18,14 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
 from connect_share.errors import AlreadyAppliedError, CopyError, PlanRejectedError
 from connect_share.files import Progress, Silent, counted
-from connect_share.kafka.facts import admin_of, read_records
+from connect_share.kafka.facts import read_records
+from connect_share.kafka.write_access import require_writable
 from connect_share.model.places import KeyPlaces
 from connect_share.model.records import TopicType
 from connect_share.transform.rules import SkipReason
@@ -42,7 +44,7 @@ from migrator.copy.copy_job import (
 from migrator.plan import CopySlice
 from migrator.run import Followed, Manifest, MigrationRun, MigrationStatus, WrittenTopic
 from migrator.topic_fence import fence_destination
-from migrator.verify.verification import require_counted, require_unused
+from migrator.verify.verification import look_again, require_unused, unreported
 
 SAVE_EVERY_S: Final = 0.5
 """Seconds between two versions of the manifest: thousands of slices would write it thousands of times."""
@@ -133,7 +135,7 @@ def resume_plan(
             f"there is nothing to resume: the manifest {run.manifest_path} says {manifest.status.value}"
         )
     check_all(run, progress)
-    _require_still_there(run, manifest)
+    unreported(run, {kind: topic.end_offsets for kind, topic in manifest.destination.items()}, manifest.evidence)
     run.update(engine=engine_name, resumed=manifest.resumed + 1)
     return _copy(run, engine or local_engine(progress, producers_for(run.plan)), progress, resumed=True)
 
@@ -172,9 +174,10 @@ def _copy(run: MigrationRun, engine: Engine, progress: Progress, *, resumed: boo
         raise CopyError(
             f"{manifest.records_written} records were written, {planned} were planned; verify before starting workers"
         )
-    if manifest.engine != LOCAL_ENGINE:
-        run.save(manifest)
-        require_counted(run)
+    run.save(manifest)
+    error = look_again(run, plan.slices(), starts, times, manifest.evidence)
+    if error is not None:
+        raise error
     if plan.destination.topics[TopicType.CONFIG].fence is not None:
         fence_destination(run, up=False)
     manifest = manifest.model_copy(update={"status": MigrationStatus.COPIED, "finished_at_ms": now_ms()})
@@ -206,26 +209,6 @@ def _without_replaced(
         for each in jobs
     ]
     return [replace(job, slice_=slice_) for job, slice_ in zip(jobs, slices, strict=True)]
-
-
-def _require_still_there(run: MigrationRun, manifest: Manifest) -> None:
-    """Check that the destination has the last record of every slice that the manifest calls copied."""
-    last: dict[tuple[TopicType, int], tuple[int, str]] = {}
-    for evidence in manifest.evidence:
-        for partition, (_, offset) in evidence.destination_offsets.items():
-            at = (evidence.topic_type, partition)
-            last[at] = max(last.get(at, (-1, "")), (offset, evidence.slice_name))
-    worker = run.destination
-    with admin_of(worker) as admin:
-        for topic_type, written in manifest.destination.items():
-            ends = admin.end_offsets([(written.topic, number) for number in written.end_offsets])
-            for (topic, number), end in ends.items():
-                offset, name = last.get((topic_type, number), (-1, ""))
-                if end <= offset:
-                    raise CopyError(
-                        f"{topic}[{number}] ends at {end}, but slice {name} was acknowledged up to offset {offset}: "
-                        "the broker has lost records; roll the plan back and apply it anew"
-                    )
 
 
 ROUND_S: Final = 0.5
@@ -301,8 +284,12 @@ class Follower:
                 replace(jobs[each.name], slice_=each, times=self._times[each.name], noted=noted[each.name])
                 for each in slices
             ]
+            for index, worker in enumerate(self._run.destinations):
+                of = (job.outgoing() for job in behind if job.slice_.source_index == index)
+                require_writable(worker, chain.from_iterable(of))
             evidence = list(local_engine(Silent())(behind))
             self._times |= noted
+            before = followed.destination_ends
             moved = {
                 Manifest.place(slice_.source_index, slice_.offset_range): slice_.offset_range.end for slice_ in slices
             }
@@ -311,8 +298,11 @@ class Follower:
                 destination_ends=_ends(manifest, evidence),
                 written=followed.written + sum(each.written for each in evidence),
             )
+            error = look_again(self._run, slices, before, self._at_destination, evidence)
             # The new records were not compared yet, hence no longer "verified".
             self._run.update(followed=followed, status=MigrationStatus.COPIED)
+            if error is not None:
+                raise error
         self._killed_before = False
         return Lag(lag, followed.written)
 

@@ -443,7 +443,7 @@ def _find(run: MigrationRun, progress: Progress, *, dry_run: bool) -> Rollback:
             facts = found.facts[topic_type] = read_facts(admin, {topic.topic})[topic.topic]
             # The plan's record counts again when a newer one is aborted.
             require_no_open_transaction(admin, facts, wait_s=BUSY_TOPIC_WAIT_S)
-            stamped = admin.topic_configs(topic.topic).get("message.timestamp.type") == "LogAppendTime"
+            stamped = admin.stamps(topic.topic)
         ranges = ranges_since(topic.topic, starts[topic_type], facts.ends)
         copies = {identity(record, stamped=stamped) for job in jobs for record in _copies(run, job)}
         for space, worker in run.groups.items():

@@ -21,7 +21,6 @@ from connect_share.kafka import client
 from connect_share.kafka.facts import (
     BUSY_TOPIC_WAIT_S,
     admin_of,
-    read_facts,
     read_records,
     require_no_live_workers,
     require_no_open_transaction,
@@ -38,7 +37,7 @@ from connect_share.transform.rules import SkipReason
 from connect_share.worker_config import WorkerConfig
 from migrator.apply import now_ms
 from migrator.bystanders import back_up_mirrored
-from migrator.checks import require_planned, same_members
+from migrator.checks import planned_facts, same_members
 from migrator.copy.copy_job import marker
 from migrator.plan import MigrationPlan, SourceCluster
 from migrator.run import Manifest, MigrationRun, MigrationStatus, Sealed
@@ -48,10 +47,10 @@ _FENCED_AT_ONCE: Final = 8
 
 
 @dataclass(frozen=True)
-class _LeftGroup(StoppedGroup):
-    """A group that goes on elsewhere: whatever others write where it was reaches it by a restore only."""
+class _MovedGroup(StoppedGroup):
+    """What a plan moves of a group; workers of other connectors of it may be alive."""
 
-    lost_as: ClassVar[str] = "were not moved"
+    must_be_stopped: ClassVar[bool] = False
     plan: SourceCluster | None = None
     destination: WorkerConfig | None = None
 
@@ -59,6 +58,14 @@ class _LeftGroup(StoppedGroup):
         """Return whether a record with this key is moved."""
         original = self.plan.transform(topic_type).original_key(key) if self.plan else None
         return isinstance(original, bytes) and original != MARKER[0]
+
+
+@dataclass(frozen=True)
+class _LeftGroup(_MovedGroup):
+    """A group that goes on elsewhere: whatever others write where it was reaches it by a restore only."""
+
+    must_be_stopped: ClassVar[bool] = True
+    lost_as: ClassVar[str] = "were not moved"
 
     def lost_of(self, since: Since) -> Iterator[Record]:
         """Yield what others have written."""
@@ -89,11 +96,10 @@ class MovedSource:
         """Whether Kafka cannot tell its workers from new ones."""
         return same_members(self.run.plan, self.plan, self.run.destinations[self.index])
 
-    @property
-    def left(self) -> StoppedGroup:
-        """The group where it was."""
-        destination = self.run.destinations[self.index]
-        return _LeftGroup(
+    def stopped(self, *, left: bool) -> StoppedGroup:
+        """Return the group where it was, which it has left, or to which it comes back."""
+        group, destination = _LeftGroup if left else _MovedGroup, self.run.destinations[self.index]
+        return group(
             self.worker, self.plan.space, self.plan.group_id, "source", plan=self.plan, destination=destination
         )
 
@@ -118,9 +124,8 @@ class MovedSource:
 
     def current_ranges(self, topic_type: TopicType, wait_s: float = BUSY_TOPIC_WAIT_S) -> list[OffsetRange]:
         """Return what a topic holds now, with no transaction open in front of its end."""
-        planned = self.plan.topics[topic_type]
         with admin_of(self.worker) as admin:
-            facts = require_planned(read_facts(admin, {planned.topic}), topic_type, planned)
+            facts = planned_facts(admin, {topic_type: self.plan.topics[topic_type]})[topic_type]
             require_no_open_transaction(admin, facts, wait_s=wait_s)
             return facts.ranges()
 
@@ -279,9 +284,10 @@ Watched = Mapping[int, tuple[StoppedGroup, Facts]]
 """By the place of a source the group whose workers are stopped, and its topics since when nobody may write."""
 
 
-def watch(sources: Iterable[MovedSource]) -> Watched:
-    """Return from when on others may write no more to sources."""
-    return {source.index: (source.left, source.left.facts()) for source in sources}
+def watch(sources: Iterable[MovedSource], *, left: bool = True) -> Watched:
+    """Return from when on others may write no more to sources, which their groups have left, or come back to."""
+    groups = {source.index: source.stopped(left=left) for source in sources}
+    return {index: (group, group.facts()) for index, group in groups.items()}
 
 
 def seal(run: MigrationRun, how: Way, progress: Progress, watched: Watched) -> Manifest:
@@ -324,16 +330,25 @@ def end_cutover(run: MigrationRun, sealed: Sealed | None) -> Manifest:
 
 def unseal(run: MigrationRun) -> int:
     """Put the target states back that a seal by ``stop`` has replaced; may be repeated. Returns how many."""
-    outgoing = (each for source in moved_sources(run) for each in source.outgoing(unseal_records(run, source)))
-    return len(write_records(run.workers, outgoing))
+    sources = moved_sources(run)
+    watched = watch(sources, left=False)
+    outgoing = (each for source in sources for each in source.outgoing(unseal_records(run, source)))
+    written = write_records(run.workers, outgoing)
+    for index, (group, before) in watched.items():
+        group.look_again(before, written, run.plan_path, index)
+    return len(written)
 
 
 def unseal_records(run: MigrationRun, source: MovedSource) -> list[Record]:
-    """Return the target states that are put back at a source."""
-    sealed = run.applied().sealed
+    """Return the target states that are put back at a source, where nobody has changed what the seal has written."""
+    sealed, now = run.applied().sealed, source.config_now()
     known = () if sealed is None else sealed.target_states
     states = known[source.index] if known else source.target_states()
-    return [_target_state(source, name, state) for name, state in states.items()]
+    return [
+        _target_state(source, name, state)
+        for name, state in states.items()
+        if now.target_state(name) is TargetState.STOPPED
+    ]
 
 
 def _target_state(source: MovedSource, connector: str, state: TargetState) -> Record:

@@ -79,6 +79,12 @@ class Since(NamedTuple):
     ours: dict[int, tuple[int, int, int]]
     others: set[int]
 
+    def add_own(self, record: Record, sealed_ms: int) -> None:
+        """Note the next record that is ours."""
+        at = key_hash(None, record.key)
+        is_first = self.ours.get(at, (record.partition,))[0] == record.partition
+        self.ours[at] = record.partition if is_first else -1, record.offset, sealed_ms
+
 
 @dataclass(frozen=True)
 class StoppedGroup:
@@ -100,6 +106,7 @@ class StoppedGroup:
     side: str
     may_miss: bool = False
     again: str = "Run the command again"
+    must_be_stopped: ClassVar[bool] = True
     lost_as: ClassVar[str] = "no longer count, for this command has written behind them"
     places: dict[TopicType, KeyPlaces] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -128,7 +135,7 @@ class StoppedGroup:
         return found
 
     def _facts(self, admin: Admin, *, beside_workers: bool = False) -> dict[TopicType, TopicFacts]:
-        if not beside_workers:
+        if self.must_be_stopped and not beside_workers:
             require_no_live_workers(admin, self.group_id, side=self.side)
         if not self.may_miss:
             require_topics(admin, self.topics)
@@ -257,8 +264,8 @@ class StoppedGroup:
                 self._require_same(before[topic_type], topic, "what was written before that is gone")
                 found[topic_type] = self._since(topic_type, before[topic_type].ends, topic, written, index)
         if any(since.theirs for since in found.values()):
-            starts = {kind: replace(now[kind], starts=before[kind].ends) for kind in now}
-            raise self._overtaken(found, starts, new_backup_path(beside, f"{self.group_id}.overtaken"))
+            starts = {kind: now[kind].since(before[kind].ends) for kind in now}
+            raise self.overtaken(found, starts, new_backup_path(beside, f"{self.group_id}.overtaken"))
         return now, {topic_type: since.others for topic_type, since in found.items()}
 
     def _since(
@@ -272,15 +279,12 @@ class StoppedGroup:
         since = Since([], {}, set())
         isolation = self.worker.isolation_of(self.group, topic_type)
         for record in read_records(self.worker, ranges_since(now.topic, ends, now.ends), isolation):
-            at = key_hash(None, record.key)
             if not self.is_own(topic_type, record.key):
                 since.others.add(key_hash(record.partition, record.key))
             elif written is None or not written.has(index, record):
                 since.theirs.append(replace(record, value=None, sealed_ms=self._sealed_ms(topic_type, record)))
             else:
-                is_first = since.ours.get(at, (record.partition,))[0] == record.partition
-                sealed_ms = self._sealed_ms(topic_type, record)
-                since.ours[at] = record.partition if is_first else -1, record.offset, sealed_ms
+                since.add_own(record, self._sealed_ms(topic_type, record))
         return since
 
     def lost_of(self, since: Since) -> Iterator[Record]:
@@ -302,7 +306,7 @@ class StoppedGroup:
         opened = Cipher(keys, topic_type).open(record.key or b"", record.value)
         return opened.written_ms if isinstance(opened, Opened) else -1
 
-    def _overtaken(self, found: Mapping[TopicType, Since], facts: Facts, file: Path) -> CopyError:
+    def overtaken(self, found: Mapping[TopicType, Since], facts: Facts, file: Path) -> CopyError:
         """Return the error that names what others have written, and where what was overtaken still lies."""
         texts = []
         for topic_type, since in found.items():

@@ -56,6 +56,10 @@ class TopicFacts:
         """Return the ranges from the starts to the ends."""
         return [OffsetRange(self.topic, number, self.starts[number], end) for number, end in self.ends.items()]
 
+    def since(self, ends: Mapping[int, int]) -> TopicFacts:
+        """Return the same topic from these ends on."""
+        return replace(self, starts={number: ends.get(number, 0) for number in self.ends})
+
 
 def gather_facts(admin: Admin, topics: Iterable[str]) -> dict[str, TopicFacts]:
     """Return ids, partitions and ends of all topics, asked for at once; topics that do not exist are absent."""

@@ -366,6 +366,13 @@ class CopyJob:
         seals = self.sealing.keys is not None and self.slice_.transform.destination is not None
         return not (self.slice_.fold or self.slice_.replaced or (existing and existing.found) or opens or seals)
 
+    def outgoing(self) -> Iterator[Record]:
+        """Yield what is to be written, as it goes to the topic; markers are no larger."""
+        resealer, topic = self.resealer(), self.slice_.destination_topic
+        with open_slices([self]) as source:
+            for record in rewritten(self.slice_, _records(source), Tally(), resealer=resealer):
+                yield replace(resealer.sealed(record), topic=topic)
+
     def resealer(self, existing: ExistingRecords | None = None) -> Resealer:
         """Return a new way of its values, after what an interrupted copy has left."""
         times = self.times if existing is None else self.times.behind(existing.newest)

@@ -7,12 +7,14 @@ with such records may differ from the source; the other connectors are compared 
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
+from connect_share.backup.backup_file import new_backup_path
+from connect_share.backup.rewrite import Since, StoppedGroup
 from connect_share.errors import AlreadyAppliedError, CopyError, DestinationUsedError, PlanRejectedError, listed
 from connect_share.files import Progress, Silent
 from connect_share.kafka.admin import Admin
@@ -34,8 +36,17 @@ from connect_share.transform.canonical import canonical_config
 from connect_share.transform.rules import PLAIN_KEYS, KeyTransform
 from connect_share.transform.sealed import NO_SEALING, Opener, Resealer, Sealing, SealTimes
 from migrator.bystanders import KeyOwners, portions
-from migrator.checks import openers_of, read_groups, require_planned, sealings_of, slices_behind, times_at_destination
-from migrator.copy.copy_job import LOCAL_ENGINE, Tally, rewritten
+from migrator.checks import (
+    Spaces,
+    openers_of,
+    planned_facts,
+    read_groups,
+    require_planned,
+    sealings_of,
+    slices_behind,
+    times_at_destination,
+)
+from migrator.copy.copy_job import LOCAL_ENGINE, SliceEvidence, Tally, rewritten
 from migrator.copy.existing_records import identity
 from migrator.plan import CopySlice
 from migrator.run import Manifest, MigrationRun, MigrationStatus, only_one
@@ -60,21 +71,23 @@ Found = tuple[TopicType, str | None, bytes, Record]
 """Topic type, cluster group, original key, and the record, opened."""
 
 
-def _records_since(run: MigrationRun, *, behind_own: bool) -> Iterator[Found]:
-    """Yield what lies at the destination under the plan's keys since it began, or only behind what its copy reported."""
-    manifest = run.applied()
-    before = {topic_type: topic.end_offsets for topic_type, topic in manifest.destination.items()}
-    times = times_at_destination(run, before)
+Starts = Mapping[TopicType, Mapping[int, int]]
+
+
+def _records_since(run: MigrationRun, starts: Starts, times: Spaces, *, behind_own: bool = False) -> Iterator[Found]:
+    """Yield what lies at the destination under the plan's keys behind ``starts``, or only behind what its copy reported.
+
+    ``times`` are those of what lies in front of ``starts``.
+    """
+    manifest, wanted = run.applied(), run.plan.wanted()
     with admin_of(run.destination) as admin:
-        facts = read_facts(admin, {topic.topic for topic in manifest.destination.values()})
-    wanted = run.plan.wanted()
-    for topic_type, topic in manifest.destination.items():
-        found = require_planned(facts, topic_type, topic)
+        facts = planned_facts(admin, {topic_type: manifest.destination[topic_type] for topic_type in starts})
+    for topic_type, found in facts.items():
         others, known = KeyOwners(topic_type, wanted), manifest.written_up_to(topic_type) if behind_own else {}
         openers = openers_of(topic_type, sealings_of(run), times)
         # What is refused of the records behind the plan's own depends on these.
         with_keys = any(opener.is_on for opener in openers.values())
-        ranges = ranges_since(topic.topic, known if known and not with_keys else topic.end_offsets, found.ends)
+        ranges = ranges_since(found.topic, known if known and not with_keys else starts[topic_type], found.ends)
         for each in read_groups(run.groups, topic_type, ranges, with_headers=True):
             parts = None if each.key is None else split_key(topic_type, each.key)
             if parts is None or others.owner(each.key) is not None or others.is_marker(each.key):
@@ -101,11 +114,13 @@ def _written_since(run: MigrationRun) -> tuple[Written, int]:
         copied = set()  # nothing goes on when a process has ended, and the source may be cleared
     if manifest.followed is None or manifest.status is MigrationStatus.CUT_OVER:
         mirrored = set()
-    for topic_type, space, original, record in _records_since(run, behind_own=True):
+    starts = {topic_type: topic.end_offsets for topic_type, topic in manifest.destination.items()}
+    times = times_at_destination(run, starts)
+    for topic_type, space, original, record in _records_since(run, starts, times, behind_own=True):
         if mirrored is None:  # the sources' ends are read later than the destination's
-            mirrored = _identities(run, slices_behind(run), stamped=True)
+            mirrored = _identities(run, slices_behind(run), {*TopicType})
         if copied is None:
-            copied = _identities(run, run.plan.slices(), stamped=False)
+            copied = _identities(run, run.plan.slices(), ())
         if identity(record) in copied:
             late += 1
         elif identity(record, stamped=True) not in mirrored:
@@ -113,32 +128,89 @@ def _written_since(run: MigrationRun) -> tuple[Written, int]:
     return written, late
 
 
-def require_counted(run: MigrationRun) -> None:
-    """Check that the destination has no more of the plan than its copy reported, else ``CopyError``.
+def unreported(
+    run: MigrationRun, starts: Starts, evidence: Iterable[SliceEvidence]
+) -> tuple[Starts, Mapping[TopicType, TopicFacts]]:
+    """Return from where on topics of the destination have grown by more than was reported, and those topics as they are now.
 
-    A second attempt of a task may have written.
+    ``starts`` are the ends before the copies. ``CopyError``: one has grown by less.
     """
-    found = Counter(topic_type for topic_type, _, _, _ in _records_since(run, behind_own=False))
-    for topic_type, count in found.items():
-        written = sum(each.written for each in run.applied().evidence if each.topic_type is topic_type)
-        if count > written:
+    with admin_of(run.destination) as admin:
+        facts = planned_facts(admin, run.applied().destination)
+    grown = Counter({kind: sum(facts[kind].ends.values()) - sum(ends.values()) for kind, ends in starts.items()})
+    for each in evidence:
+        grown[each.topic_type] -= each.written + each.marker_written
+        if grown[each.topic_type] < 0:
             raise CopyError(
-                f"{run.applied().destination[topic_type].topic} has {count:,} records of this plan, {written:,} were "
-                "reported: two attempts of a task have written, or somebody else. Old values may lie behind newer ones. End "
-                "the Spark application, wait until its executors are gone, then connect-share-migrate rollback "
-                f"{run.plan_path}, and make a new plan"
+                f"{each.destination_topic} has fewer records than were acknowledged to this plan: the broker lost them; roll "
+                "the plan back and apply it anew"
             )
+    more = {kind: ends for kind, ends in starts.items() if grown[kind]}
+    return more, {kind: facts[kind].since(ends) for kind, ends in more.items()}
 
 
-def _identities(run: MigrationRun, slices: Sequence[CopySlice], *, stamped: bool) -> set[bytes]:
-    """Return what was, or will be, written for slices; ``stamped``: the destination may stamp records with its own time."""
+def look_again(
+    run: MigrationRun, slices: Sequence[CopySlice], starts: Starts, times: Spaces, evidence: Sequence[SliceEvidence]
+) -> CopyError | None:
+    """Return the error that says what copies of slices hide of what others have written meanwhile; ``None``: nothing.
+
+    What is hidden is saved. The destination is read only if it has grown by more than was reported, and the source only if
+    that is under the plan's keys. ``starts`` are the ends before the copies, ``times`` those of what is in front of them.
+
+    Raises:
+        CopyError: the destination has more of the plan than was reported: a second attempt of a task may have written.
+    """
+    more, facts = unreported(run, starts, evidence)
+    counts = {kind: sum(each.written for each in evidence if each.topic_type is kind) for kind in more}
+    lying = Counter(kind for kind, *_ in _records_since(run, more, times))
+    more = {kind: ends for kind, ends in more.items() if lying[kind] != counts[kind]}
+    with admin_of(run.destination) as admin:
+        stamped = {kind for kind in more if admin.stamps(facts[kind].topic)}
+    copies = _identities(run, [each for each in slices if each.topic_type in more], stamped)
+    own, theirs = Counter[TopicType](), defaultdict[object, dict[bytes | None, Record]](dict)
+    found = {space: {kind: Since([], {}, set()) for kind in more} for space in run.groups}
+    for kind, space, key, record in _records_since(run, more, times):
+        if identity(record, stamped=kind in stamped) in copies:
+            own[kind] += 1
+            found[space][kind].add_own(record, record.sealed_ms or -1)
+        else:
+            theirs[space, kind][key] = replace(record, value=None, headers=(), sealed_ms=record.sealed_ms or -1)
+    for kind in own if run.applied().engine != LOCAL_ENGINE else ():
+        if own[kind] > counts[kind]:
+            raise CopyError(
+                f"{facts[kind].topic} has {own[kind]:,} records of this plan, {counts[kind]:,} were reported: two attempts "
+                "of a task have written. Old values may lie behind newer ones. End the Spark application, wait until its "
+                f"executors are gone, then connect-share-migrate rollback {run.plan_path}, and make a new plan"
+            )
+    again = f"Then connect-share-migrate resume {run.plan_path} ends the copy, if it has not; {_when_used(run)}"
+    texts = []
+    for space, worker in run.groups.items():
+        group = StoppedGroup(worker, worker.cluster_group_id, worker.group_id, "new", again=again)
+        for kind, since in found[space].items():
+            since.theirs.extend(group.lost_of(since._replace(theirs=[*theirs[space, kind].values()])))
+        if any(since.theirs for since in found[space].values()):
+            file = new_backup_path(run.plan_path, f"{worker.group_id}.overtaken")
+            texts.append(str(group.overtaken(found[space], facts, file)))
+    return CopyError(". ".join(texts)) if texts else None
+
+
+def _when_used(run: MigrationRun) -> str:
+    return (
+        f"connect-share-migrate seal {run.plan_path} fences and seals the source now, verify shows what differs, rollback "
+        "--although-used removes what the plan wrote"
+    )
+
+
+def _identities(run: MigrationRun, slices: Sequence[CopySlice], stamped: Collection[TopicType]) -> set[bytes]:
+    """Return what was, or will be, written for slices; ``stamped``: there records may get times of the destination."""
     found: set[bytes] = set()
     for slice_ in slices:
         index = slice_.source_index
         records = read_records(run.workers[index], [slice_.offset_range], slice_.isolation, with_headers=True)
         resealer = Resealer(slice_.transform, run.source_sealing(index), run.destination_sealing(index), SealTimes())
         found.update(
-            identity(record, stamped=stamped) for record in rewritten(slice_, records, Tally(), resealer=resealer)
+            identity(record, stamped=slice_.topic_type in stamped)
+            for record in rewritten(slice_, records, Tally(), resealer=resealer)
         )
     return found
 
@@ -153,9 +225,7 @@ def require_unused(run: MigrationRun) -> None:
         groups = ", ".join(dict.fromkeys(source.becomes for source in run.plan.sources))
         raise DestinationUsedError(
             f"new workers have written since: {describe_written(written)} under {groups}. Do not start the old ones, they "
-            "would do the same work again. Nothing was copied, fenced or sealed; connect-share-migrate seal "
-            f"{run.plan_path} fences and seals the source now, verify shows what differs, rollback --although-used "
-            "removes what the plan wrote"
+            f"would do the same work again. Nothing was copied, fenced or sealed; {_when_used(run)}"
         )
 
 

@@ -18,12 +18,15 @@ from confluent_kafka import KafkaError
 from connect_share.backup import rewrite
 from connect_share.files import Silent
 from connect_share.kafka.write import CheckedWriter, Producers, half_done, write_records
+from connect_share.model.config_state import TargetState
 from connect_share.model.records import TopicType
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import ClientSettings, WorkerConfig
+from migrator import apply, checks, moved_source
 from migrator import cutover as rollback
-from migrator import moved_source
-from migrator.verify.verification import compare_sides
+from migrator.copy import copy_job
+from migrator.moves import Intent
+from migrator.verify import verification
 from tests.support.console import Ran
 from tests.support.flushes import flush_offsets
 from tests.support.long_forms import LONG
@@ -209,6 +212,125 @@ def test_nothing_acknowledged_is_lost_in_a_move(
     print(name, dict(seen))
 
 
+@pytest.fixture
+def while_it_copies(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Act in front of a copy, between two records of it, and behind the last, by turns."""
+
+    def place(chosen: random.Random, acts: Sequence[Callable[[], None]]) -> None:
+        places: dict[str, list[Callable[[], None]]] = {}
+        for at, act in enumerate(acts):
+            places.setdefault(("front", "batch", "look")[at % 3], []).append(act)
+
+        def acting(function: Callable[..., Any], where: str) -> Callable[..., Any]:
+            def acted(*arguments: Any, **more: Any) -> Any:
+                for act in places.pop(where, ()):
+                    act()
+                return function(*arguments, **more)
+
+            return acted
+
+        def mirror(copy: copy_job.PendingCopy, batch: Sequence[Any]) -> None:
+            parts, in_halves = [batch], acting(_mirror, "batch")
+            if copy.job.slice_.topic_type is TopicType.OFFSET and len(batch) > 1:
+                at = chosen.randrange(1, len(batch))
+                parts = [batch[:at], batch[at:]]
+            _mirror(copy, parts[0])
+            if len(parts) > 1:
+                copy.writer.producers.get(copy.job.producer_settings, copy.job.client_id).flush(60)
+                in_halves(copy, parts[1])
+
+        _mirror = copy_job._mirror
+        monkeypatch.setattr(copy_job, "_mirror", mirror)
+        monkeypatch.setattr(apply, "times_at_destination", acting(checks.times_at_destination, "front"))
+        monkeypatch.setattr(apply, "look_again", acting(verification.look_again, "look"))
+
+    return place
+
+
+def killed(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.timeout(7_200 if LONG else 120)
+@pytest.mark.parametrize("name", ["apply", "killed", "mirrored"])
+def test_nothing_acknowledged_is_lost_at_the_destination_of_a_copy(
+    site: Site, call: Call, name: str, while_it_copies: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store of the new group commits while it is copied; one copy is killed between its last record and the look."""
+    seen, chosen, source = Counter[str](), random.Random(name), site.small_source()
+    site.create("shared", SHARED_PARTITIONS)
+
+    def lay_down() -> None:
+        site.lay_down("own", TopicType.OFFSET, [pair(f'["a.b",{{"n":{number}}}]') for number in range(KEYS)])
+
+    lay_down()
+    for number in range(RUNS):
+        new, intent = site.shared(f"new-{number}"), Intent(follow=name == "mirrored")
+        plan, command = site.plan(source, new, f"plan-{number}.json", intent), "apply"
+        if name == "mirrored":
+            assert run("apply", plan, "--yes", "--no-backup")[0] == 0
+            lay_down()
+            command = "cutover"
+        partitions = [{"n": each} for each in chosen.sample(range(KEYS), AT_ONCE)]
+        with ConnectStorage(WorkerConfig.from_file(new)) as storage:
+            writer = storage.offset_writer("a.b")
+            commits = [partial(flush_offsets, writer, (each, {"position": 918_273})) for each in partitions]
+            while_it_copies(chosen, commits)
+            if name == "killed":
+                with monkeypatch.context() as ended:
+                    ended.setattr(apply, "look_again", killed)
+                    done = run(command, plan, "--yes")
+                    assert done[0] == 130, done
+                command = "resume"
+            code, _, errors = run(command, plan, "--yes")
+            monkeypatch.undo()
+        assert (code, "918" in errors) == (1, False), errors
+        lost = AT_ONCE - offsets_at(new, partitions).count({"position": 918_273})
+        seen.update({"overtaken": lost, "last": AT_ONCE - lost})
+        assert f"{lost} record(s) under {lost} key(s) of 'a.b'" in errors
+        assert f"{lost} of these no longer count" in errors
+        put_back(call, errors)
+        assert name == "mirrored" or run("resume", plan)[0] == 0
+        code, _, used = run("cutover", plan, "--yes")
+        assert (code, "new workers have written since: records of 'a.b'" in used) == (1, True), used
+        assert run("seal", plan, "--yes")[0] == 0
+        assert offsets_at(new, partitions) == [{"position": 918_273}] * AT_ONCE
+    print(name, dict(seen))
+    assert {*seen} == {"overtaken", "last"}
+
+
+@pytest.mark.parametrize("command", ["unseal", "rollback"])
+@pytest.mark.parametrize("when", ["before", "behind"])
+def test_a_target_state_that_is_put_while_a_source_is_unsealed(
+    site: Site, call: Call, command: str, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, new = site.small_source(), site.shared("new")
+    site.lay_down("own", TopicType.CONFIG, [pair("target-state-a.b", '{"state":"STARTED"}')])
+    with ConnectStorage(WorkerConfig.from_file(source)) as storage:
+        apply_plan(plan := site.plan(source, new))
+        assert run("cutover", plan, "--yes")[0] == 0
+
+        def putting(workers: Any, records: Iterable[Any], **more: Any) -> Any:
+            monkeypatch.undo()
+            known, put = [*records], partial(storage.config.put_target_state, "a.b", TargetState.PAUSED)
+            if when == "before":
+                put()
+            done = write_records(workers, known, **more)
+            if when == "behind":
+                put()
+            return done
+
+        monkeypatch.setattr(moved_source, "write_records", putting)
+        code, _, errors = run(command, plan, "--yes")
+    assert (code, "1 record(s) under 1 key(s) of 'a.b'" in errors) == (1, True), errors
+    if when == "before":
+        assert "1 of these no longer count" in errors
+        put_back(call, errors)
+    assert run(command, plan, "--yes")[0] == 0
+    with ConnectStorage(WorkerConfig.from_file(source)) as storage:
+        assert storage.config.snapshot().target_state("a.b") is TargetState.PAUSED
+
+
 def test_a_source_that_grows_while_both_sides_are_compared(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     source, new = site.small_source(), site.shared("new")
     apply_plan(plan := site.plan(source, new))
@@ -217,7 +339,7 @@ def test_a_source_that_grows_while_both_sides_are_compared(site: Site, monkeypat
         monkeypatch.undo()
         with ConnectStorage(WorkerConfig.from_file(source)) as storage:
             flush_offsets(storage.offset_writer("a.b"), ({"n": 0}, {"position": 1}))
-        return compare_sides(*arguments, **more)
+        return verification.compare_sides(*arguments, **more)
 
     monkeypatch.setattr(rollback, "compare_sides", grown)
     assert run("cutover", plan, "--yes")[0] == 0

@@ -22,6 +22,7 @@ import pytest
 from connect_share.errors import (
     BrokerError,
     BrokerTimeoutError,
+    CopyError,
     PlanFileError,
     TopicError,
     TopicRecreatedError,
@@ -239,6 +240,16 @@ def test_a_source_created_again_is_not_gone_on_with(site: Site) -> None:
         resume_plan(plan)
     assert [site.read(site.topic("shared", topic_type)) for topic_type in TopicType] == before
     assert len(before[0]) == 4
+
+
+def test_what_a_broker_has_lost_is_not_gone_on_with(site: Site) -> None:
+    apply_plan(plan := site.plan(site.small_source(), site.shared()))
+    manifest = Manifest.load(manifest_path(plan))
+    lost = manifest.evidence[0].model_copy(update={"written": manifest.evidence[0].written + 1})
+    planned = {"status": MigrationStatus.PLANNED, "evidence": (lost, *manifest.evidence[1:])}
+    manifest.model_copy(update=planned).save(manifest_path(plan))
+    with pytest.raises(CopyError, match="fewer records than were acknowledged to this plan: the broker lost them"):
+        resume_plan(plan)
 
 
 @pytest.mark.parametrize("bulk_from", [200_000, 0], ids=["small", "bulk"])
