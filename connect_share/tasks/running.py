@@ -32,6 +32,7 @@ _logger = logging.getLogger(__name__)
 
 _IDLE_S: Final = 0.05
 _LONGEST_TRACE: Final = 16_384
+_OF_MEMBERS: Final = ("auto.offset.reset", "session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms")
 # The group goes on without this member: what it has put is given again.
 _REBALANCES: Final = frozenset({"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS"})
 
@@ -58,12 +59,7 @@ def trace_of(error: BaseException, secrets: Sequence[str]) -> str:
 
 
 class RunningTask(threading.Thread):
-    """A task that runs until it is stopped or fails; ``on_state`` is called when its state changes.
-
-    Attributes:
-        stopping, paused: set when it is to end, or to rest.
-        abandoned: it has not ended in time, and writes nothing any more.
-    """
+    """A task that runs until it is stopped or fails; one that was abandoned has not ended in time, and writes no more."""
 
     def __init__(
         self, assignment: Assignment, call: Callable[..., Any], on_state: Callable[[State, str | None], None]
@@ -265,14 +261,20 @@ class RunningSink(RunningTask):
         config = self._at.connector_config
         pattern = config.get("topics.regex", "").strip()
         topics = [f"^({pattern})$"] if pattern else [name.strip() for name in config.get("topics", "").split(",")]
-        given = client_overrides(config, "consumer")
-        self._most = int(given.get("max.poll.records") or 500)
+        given: dict[str, Any] = {
+            "max.poll.records": 500,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+        }
+        given |= {name[9:]: text for name, text in self._at.worker.originals.items() if name.startswith("consumer.")}
+        given |= client_overrides(config, "consumer")
+        self._most = int(given["max.poll.records"])
         self._consumer = consumer = client.consumer(
             self._client_settings("consumer"),
             client_id=f"connector-consumer-{self._at.task_id}",
             # Java's default is read_uncommitted, which gives a sink the records of transactions that were aborted.
-            isolation=Isolation(given.get("isolation.level") or "read_committed"),
-            overrides={"auto.offset.reset": (given.get("auto.offset.reset") or "earliest").replace("none", "error")},
+            isolation=Isolation(given["isolation.level"]),
+            overrides={name: given[name].replace("none", "error") for name in _OF_MEMBERS if name in given},
         )
         with closing(consumer), self._open_task(task):
             consumer.subscribe(topics, on_assign=self._on_assign, on_revoke=self._on_revoke)
@@ -306,7 +308,8 @@ class RunningSink(RunningTask):
             self._note_topic(message.topic() or "")
             return client.to_whole_record(message)
         failure = client.translate(error, "reading the topics of a sink", client.TopicRight.READ)
-        if not failure.retriable and not client.is_unknown_topic(failure):  # its source may make it later
+        # A source may make the topic later; and a member that was too slow joins again.
+        if not failure.retriable and not client.is_unknown_topic(failure) and failure.name != "_MAX_POLL_EXCEEDED":
             raise failure
         return None
 
