@@ -48,7 +48,7 @@ class TaskRunner(EventReceiver):
         worker_config: a Java worker's properties.
         connectors: what runs for each ``connector.class``; nothing else is imported or made, whatever a topic says.
         worker_url: where others reach this worker, such as ``http://host:8083/``; its host and port are the worker id.
-        storage: makes the stores: ``ConnectStorage``, ``MemoryConnectStorage`` or ``SharedTopics.storage``.
+        storage: makes the stores: ``ConnectStorage``, or ``MemoryConnectStorage`` in tests.
         member: makes the membership: ``ConnectGroupMember``, or what stands for it in a test.
         on_failed: called once with what has ended the stores or the membership; the worker should be ended then.
 
