@@ -295,6 +295,7 @@ def test_nothing_acknowledged_is_lost_at_the_destination_of_a_copy(
         assert (code, "new workers have written since: records of 'a.b'" in used) == (1, True), used
         assert run("seal", plan, "--yes")[0] == 0
         assert offsets_at(new, partitions) == [{"position": 918_273}] * AT_ONCE
+        assert not LONG or run("unseal", plan, "--yes", "--although-used")[0] == 0
     print(name, dict(seen))
     assert {*seen} == {"overtaken", "last"}
 
