@@ -1,4 +1,4 @@
-"""Records of made-up Connect clusters: real kinds, real order, any size. Pure and seeded."""
+"""Records of made-up Connect clusters: real kinds, real order, any size, and no session key. Pure and seeded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from connect_share.model.config import (
     task_commit_record,
     task_config_record,
 )
-from connect_share.model.config_state import SessionKey, TargetState
+from connect_share.model.config_state import TargetState
 from connect_share.model.keys import ClusterGroupId, prefix_key
 from connect_share.model.offsets import offset_key, offset_value
 from connect_share.model.records import ConnectorTaskId, TopicType
@@ -27,7 +27,6 @@ from connect_share.model.status import (
     task_status_record,
     topic_status_record,
 )
-from connect_share.model.writable import session_key_record
 
 Written = tuple[bytes, bytes | None]
 
@@ -89,9 +88,6 @@ def _padding(chance: random.Random, length: int) -> str:
 
 def _config(size: WorkloadSize, group: int, chance: random.Random) -> Iterator[Written]:
     left = size.share(size.config_records, group)
-    if size.prefixed or group == 0:
-        left -= 1
-        yield session_key_record(SessionKey(chance.randbytes(32), "HmacSHA256", 1_700_000_000_000))
     # A reconfiguration is a connector config, a task config and a small commit: two of three records carry the bytes.
     length = size.config_bytes * 3 // 2 // max(1, size.config_records) - 260
     generation = 0

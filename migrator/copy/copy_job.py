@@ -514,7 +514,7 @@ _UNSETTLED: Final = 200_000
 """Records after which a bulk copy waits for their acknowledgements: what is in the manifest then, a resume need not read."""
 _MAX_ATTEMPTS_IN_VAIN: Final = 3
 """Attempts to continue without anything new at the destination."""
-_BROKER_HANDLES_S: Final = 1.0
+BROKER_HANDLES_S: Final = 1.0
 """Time in which a broker has handled what it had received when a connection broke."""
 
 Engine = Callable[[Sequence[CopyJob]], Iterable[SliceEvidence]]
@@ -579,7 +579,7 @@ def copy_all(
                 "%s: reading what the destination has, then copying the remaining %d slices", lost, len(left)
             )
             left, early = {name: replace(job, resumed=True, behind_barrier=False) for name, job in left.items()}, None
-            time.sleep(_BROKER_HANDLES_S)
+            time.sleep(BROKER_HANDLES_S)
             existing, count = _read_existing(list(left.values()), progress)
             before, reached = reached, (-len(left), count)
             in_vain = 0 if reached > before else in_vain + 1

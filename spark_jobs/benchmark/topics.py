@@ -12,18 +12,14 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, Final
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Any, Final
 
 from connect_share.contents.cost_model import StartSize
 from connect_share.errors import ConfigError, ConnectShareError, WriteError
 from connect_share.files import Progress, write_private_file
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Message, producer, to_record
-from connect_share.kafka.create import ensure_topic, topic_spec
 from connect_share.kafka.facts import gather_facts
 from connect_share.kafka.read import Reader
 from connect_share.model.keys import ClusterGroupId, prefix_key
@@ -33,9 +29,11 @@ from connect_share.storage import ConnectStorage
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from connect_share.worker_config.worker import connection_settings, profile_in_use
 from spark_jobs.benchmark.results import Scenario
-from spark_jobs.generate_workload import GroupJob, generate, write_groups
-from spark_jobs.session import run_as_tasks
+from spark_jobs.generate_workload import generate
 from spark_jobs.workload import WorkloadSize, group_records
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PARTITIONS: Final[Mapping[str, int]] = {"config": 1, "status": 5, "offset": 25}
 """Connect's defaults."""
@@ -385,7 +383,7 @@ def filled(
     worker, scenario = worker_of(files.ours), plan.scenario
     alone = list(map(worker_of, files.alone)) if plan.has_dedicated(contenders) else []
     try:
-        written = generate(
+        written, _ = generate(
             spark,
             worker,
             plan.size,
@@ -401,13 +399,8 @@ def filled(
             numbers = ("config_records", "status_records", "offset_records", "config_bytes", "status_bytes")
             newer = {name: max(1, getattr(plan.size, name) // NEW_SHARE) for name in numbers}
             generate(spark, worker, replace(plan.size, **newer), progress=progress)
-        with Admin(worker.admin_settings(), client_id="benchmark") as admin:
-            for each, topic_type in itertools.product(alone, TopicType):
-                ensure_topic(admin, topic_spec(each, topic_type))
-        plain = partial(GroupJob, workload(scenario, prefixed=False), settings=worker.producer_settings())
-        topics = [tuple((kind, each.topic(kind)) for kind in TopicType) for each in alone]
-        jobs = [[plain(group, names)] for group, names in enumerate(topics)]
-        run_as_tasks(spark, jobs, write_groups, progress=progress, what="writing dedicated topics")
+        for group, each in enumerate(alone):
+            generate(spark, each, workload(scenario, prefixed=False), progress=progress, group=group)
         yield
     finally:
         with Admin(worker.admin_settings(), client_id="benchmark") as admin:
