@@ -215,7 +215,7 @@ class FileConfigProvider(_Provider):
             return {}
         self._check_allowed(path)
         with suppress(OSError, ValueError):  # what is wrong with it is said below
-            if Path(path).is_fifo():  # nobody may ever write into it
+            if Path(path).is_fifo() or Path(path).is_char_device():  # it may never end
                 raise ConfigError(f"{path} is not a file")
         found = load_properties(path, encoding="utf-8")
         return {key: found[key] for key in keys if key in found}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ import pytest
 from confluent_kafka import Consumer
 from kafka_connect import KafkaConnect
 
-from connect_share import ConnectStorage, WorkerConfig
+from connect_share import ConnectorTaskId, ConnectStorage, State, TaskStatus, WorkerConfig
 from connect_share.jar import INTERCEPTOR_CLASS, jar_path
 from connect_share.runtime import signature_headers
 from connect_share.sealing import KEYS_PROPERTY
@@ -157,7 +160,7 @@ def refuse_what_was_forwarded_to_the_wrong_worker(
         key = storage.config.snapshot().session_key
     assert key is not None
     body = b"{}"  # the leader looks at it, and refuses it
-    signature = signature_headers(key.key, body)
+    signature = {"Content-Type": "application/json", **signature_headers(key.key, body)}
     tasks = [answer(worker, "POST", f"/connectors/{name}/tasks", body, signature) for worker in workers]
     assert sorted(tasks) == [400, 409, 409]
     signature = signature_headers(key.key, b"")
@@ -167,7 +170,21 @@ def refuse_what_was_forwarded_to_the_wrong_worker(
     other = next(worker for worker in workers if worker.address != owner)
     path = f"/connectors/{name}/tasks/0/restart"
     assert answer(other, "POST", f"{path}?forward=false") == 409
-    assert answer(other, "POST", path) == 204
+    go_to_no_url_of_a_status(broker, unique, partial(answer, other, "POST", path), name)
+
+
+def go_to_no_url_of_a_status(broker: TestBroker, unique: str, restart: Callable[[], int], name: str) -> None:
+    """Whoever may write statuses says that the task is elsewhere."""
+    with socket.create_server(("127.0.0.1", 0)) as elsewhere:
+        address = "127.0.0.1:{1}".format(*elsewhere.getsockname())
+        settings = WorkerConfig.from_properties(worker_properties(broker.bootstrap_servers, unique) | SHARING)
+        with ConnectStorage(settings, allow_live_members=True) as storage:
+            storage.status.put(TaskStatus(ConnectorTaskId(name, 0), State.RUNNING, address, 0))
+            storage.status.flush()
+        assert await_that(restart, lambda found: found != 409, what="no rebalance") == 204
+        elsewhere.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            elsewhere.accept()
 
 
 @pytest.mark.timeout(int(_MINUTES * 60) + 600)
@@ -250,10 +267,30 @@ def test_java_goes_on_where_it_ended_and_the_reverse(
         assert lines_of(broker, topic, turn, f"turn-{turn}") == file.read_text().splitlines()
 
 
+def refuse_what_a_page_in_a_browser_can_send(worker: RuntimeWorker) -> None:
+    """Nor has it large bodies, and no task opens a device."""
+    body = json.dumps({"name": "c", "config": source(Path("/dev/ptmx"), "t")}).encode()
+    for found in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=b", "", None):
+        assert answer(worker, "POST", "/connectors", body, {} if found is None else {"Content-Type": found}) == 415
+    as_json = {"Content-Type": "application/json; charset=utf-8"}
+    assert answer(worker, "POST", "/connectors", b"[" + b"1," * 600_000, as_json) == 413
+    assert worker.rest.connectors() == []
+    for name in ("/dev/ptmx", "/dev/zero", "${file:/dev/ptmx:x}"):
+        config = {"name": "c", **source(Path(name), "t")}
+        assert answer(worker, "PUT", "/connectors/c/config", json.dumps(config).encode(), as_json) in {200, 201}
+        await_that(
+            partial(worker.rest.call, "GET", "/connectors?expand=status"),
+            lambda found: "FAILED" in str(found),
+            what=name,
+        )
+        worker.rest.call("DELETE", "/connectors/c")
+
+
 def test_no_request_is_answered_with_an_error_of_the_server(start: Start, tmp_path: Path) -> None:
     """Schemathesis: what fits the schema, what does not, and deleted connectors, by its own choice."""
     worker = start()
     worker.await_joined()
+    refuse_what_a_page_in_a_browser_can_send(worker)
     # What fits may be refused for other reasons, and what does not fit may be taken: Connect's configurations are free.
     unfit = "positive_data_acceptance,negative_data_rejection"
     command = [

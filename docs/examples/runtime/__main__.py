@@ -15,6 +15,8 @@ from .herder import Herder
 from .rest import application
 from .worker import Worker
 
+_MOST_AT_ONCE = 200  # connections; the next one is answered with 503
+
 
 def main() -> int:
     """Run until a signal or an error ends it; return 1 after an error."""
@@ -39,8 +41,11 @@ def _run(worker_config: str, listen: str) -> int:
         server.should_exit = True
 
     worker = Worker(WorkerConfig.from_file(worker_config), f"http://{listen}/", on_failed)
+    asked = application(Herder(worker))
     server = uvicorn.Server(
-        uvicorn.Config(application(Herder(worker)), host=host, port=int(port), log_level="warning", lifespan="off")
+        uvicorn.Config(
+            asked, host=host, port=int(port), log_level="warning", lifespan="off", limit_concurrency=_MOST_AT_ONCE
+        )
     )
     worker.start()
     for each in (signal.SIGINT, signal.SIGTERM):

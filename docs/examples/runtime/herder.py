@@ -189,12 +189,24 @@ class Herder:
         return self.status(name)
 
     def restart_task(self, task: ConnectorTaskId, *, may_forward: bool) -> None:
-        status = self.task_status(task)
+        self._require(task.connector)
+        if task not in self._state().tasks(task.connector):
+            raise RestError(404, f"Task {task} not found")
         if not self._worker.restart_task(task):
-            if not may_forward or status["worker_id"] in (None, self._worker.worker_id):
-                raise RestError(409, f"Task {task} is not assigned to a worker; try again")
+            url = self._url_of_owner(task) if may_forward else None
+            if url is None:
+                raise RestError(409, f"Task {task} is not assigned to another worker; try again")
             path = f"/connectors/{quote(task.connector, safe='')}/tasks/{task.task}/restart?{urlencode([NOT_AGAIN])}"
-            forward("POST", f"http://{status['worker_id']}{path}", b"", {})
+            forward("POST", url.rstrip("/") + path, b"", {})
+
+    def _url_of_owner(self, task: ConnectorTaskId) -> str | None:
+        """Return where the member of the group is that runs a task; anybody may have written what a status says."""
+        group = self._worker.config.group_id
+        with Admin(self._worker.config.admin_settings(), client_id="runtime") as admin:
+            members = admin.connect_members(group).get(group, ())
+        owners = (each for each in members if each.running is not None and task in each.running.tasks)
+        owner = next((each for each in owners if each.worker_id != self._worker.worker_id), None)
+        return None if owner is None or owner.state is None else owner.state.url
 
     def alter_offsets(self, name: str, pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]) -> Any:
         self._require(name)

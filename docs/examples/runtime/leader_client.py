@@ -13,6 +13,7 @@ from connect_share.runtime import ConnectGroupMember, Generation, signature_head
 
 NOT_AGAIN = ("forward", "false")  # in the query of a request that was forwarded, as in Java
 _TIMEOUT_S = 30.0
+_MOST_ANSWER_BYTES = 16 * 1024 * 1024
 
 
 class RestError(Exception):
@@ -62,19 +63,27 @@ class LeaderClient:
         forward(method, self.generation().leader_url.rstrip("/") + path, body, headers)
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: object) -> None:
+        """Return nothing: a redirect is an error of the worker, as any other answer is that is no success."""
+
+
 def forward(method: str, url: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
-    """Send a request to another worker, and return status and body of its answer.
+    """Send a request to another member of the group, and return status and body of its answer.
 
     Raises:
         RestError: the worker answered with an error, or not at all.
     """
+    if not url.startswith(("http://", "https://")):
+        raise RestError(503, f"The worker at {url} cannot be reached: its URL is neither http nor https")
     request = urllib.request.Request(url, body or None, dict(headers), method=method)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects)
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:
-            return answer.status, answer.read()
+        with opener.open(request, timeout=_TIMEOUT_S) as answer:
+            return answer.status, answer.read(_MOST_ANSWER_BYTES)
     except urllib.error.HTTPError as error:
         with error:
-            raise RestError(error.code, _message(error.read())) from None
+            raise RestError(error.code, _message(error.read(_MOST_ANSWER_BYTES))) from None
     except OSError as error:
         raise RestError(503, f"The worker at {url} cannot be reached: {error}") from None
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from connect_share import Record
+from connect_share.files import open_regular
 from connect_share.tasks import SinkTask, SourceRecord, SourceTask
 
 _PACKAGE = "org.apache.kafka.connect.file"
@@ -37,7 +38,7 @@ class FileStreamSource(SourceTask):
 
     def start(self, config: Mapping[str, str]) -> None:
         self._topic, self._partition = config["topic"], {"filename": config["file"]}
-        self._file = Path(config["file"]).open("rb")
+        self._file = open_regular(Path(config["file"]))
         self._position = int((self.context.offset(self._partition) or {}).get("position", 0))
         self._most = int(config.get("batch.size", "2000"))
 
@@ -63,7 +64,10 @@ class FileStreamSink(SinkTask):
         return _task_configs(config, max_tasks, "FileStreamSinkTask", cls.required)
 
     def start(self, config: Mapping[str, str]) -> None:
-        self._file = Path(config["file"]).open("ab")
+        path = Path(config["file"])
+        if path.exists() and not path.is_file():
+            raise ValueError("file is no regular file")
+        self._file = path.open("ab")
 
     def put(self, records: Sequence[Record]) -> None:
         self._file.writelines((record.value or b"") + b"\n" for record in records)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -21,6 +22,7 @@ from .herder import Herder
 from .leader_client import NOT_AGAIN, RestError, forward
 
 _MOST_BODY_BYTES = 1024 * 1024
+_BODY_S = 30.0
 _MOST_TASK_DIGITS = 9
 
 Handler = Callable[[Herder, Request, Any], Any]
@@ -86,11 +88,21 @@ def _route(path: str, by_method: Mapping[str, Endpoint]) -> Route:
 
 
 async def _body(request: Request) -> bytes:
+    """Return the body, which is JSON: a form or a text, which a page of others can send from a browser, is refused."""
+    media_type = request.headers.get("content-type")
+    if media_type is not None and media_type.partition(";")[0].strip().lower() != "application/json":
+        raise RestError(415, "The Content-Type has to be application/json")
     found = bytearray()
-    async for part in request.stream():
-        found += part
-        if len(found) > _MOST_BODY_BYTES:
-            raise RestError(413, f"The body has more than {_MOST_BODY_BYTES:,} bytes")
+    try:
+        async with asyncio.timeout(_BODY_S):
+            async for part in request.stream():
+                found += part
+                if len(found) > _MOST_BODY_BYTES:
+                    raise RestError(413, f"The body has more than {_MOST_BODY_BYTES:,} bytes")
+    except TimeoutError:
+        raise RestError(408, f"The body has not come within {_BODY_S:g} seconds") from None
+    if found and media_type is None:
+        raise RestError(415, "The Content-Type has to be application/json")
     return bytes(found)
 
 
