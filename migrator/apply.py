@@ -24,7 +24,7 @@ from typing import Final
 
 from connect_share.errors import AlreadyAppliedError, CopyError, PlanRejectedError
 from connect_share.files import Progress, Silent, counted
-from connect_share.kafka.facts import read_records
+from connect_share.kafka.facts import read_records, require_own_keys
 from connect_share.kafka.write_access import require_writable
 from connect_share.model.places import KeyPlaces
 from connect_share.model.records import TopicType
@@ -288,6 +288,8 @@ class Follower:
                 of = (job.outgoing() for job in behind if job.slice_.source_index == index)
                 require_writable(worker, chain.from_iterable(of))
             evidence = list(local_engine(Silent())(behind))
+            for index in {each.source_index for each in evidence if SkipReason.REFUSED in each.skipped}:
+                require_own_keys(self._run.workers[index])
             self._times |= noted
             before = followed.destination_ends
             moved = {

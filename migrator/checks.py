@@ -27,6 +27,7 @@ from connect_share.kafka.facts import (
     require_no_live_workers,
     require_no_open_for,
     require_no_open_transaction,
+    require_own_keys,
 )
 from connect_share.kafka.limits import Extent, TopicLimits
 from connect_share.kafka.lost import lost_topic
@@ -103,10 +104,10 @@ def _living_keys(
 
     A key does not live if its newest record removes it. These do not live either: session keys and restart requests, which
     a move leaves behind; task configurations and commits of removed connectors, which Connect never removes. The hash of
-    each key is kept: a million keys take some hundred megabytes. What a group with keys refuses does not live.
+    each key is kept: a million keys take some hundred megabytes. What a group refuses does not live.
     """
     living: dict[str | None, dict[int, int | None]] = {space: {} for space in wanted}
-    openers = openers_of(topic_type, {space: each for space, each in sealings.items() if each.keys is not None})
+    openers = openers_of(topic_type, sealings)
     for record in records:
         parts = None if record.key is None else split_key(topic_type, record.key)
         key = None if parts is None else parse(topic_type, parts[1])
@@ -221,7 +222,7 @@ def require_source_unchanged(
     grown = [OffsetRange(planned.topic, number, part.end, facts.ends[number]) for number, part in parts.items()]
     grown = [each for each in grown if each.end > each.start]
     for record in read_records(worker, grown, planned.isolation):
-        if opener.transform.takes(record.key) and (opener.open(record) is not None or opener.unopened):
+        if opener.transform.takes(record.key) and opener.open(record) is not None:
             raise SourceChangedError(
                 f"{planned.topic}[{record.partition}]@{record.offset} was written since the plan was made, which says "
                 f"that the partition ends at {parts[record.partition].end}; make sure that all workers of "
@@ -290,8 +291,8 @@ def _check_source(run: MigrationRun, index: int, *, may_change: bool) -> None:
             if not source.sharing and not may_change and not plan.in_place(source, topic_type):
                 require_no_open_transaction(admin, found)
             sealing = run.source_sealing(index)
-            if topic_type is TopicType.CONFIG and sealing.keys is None and not sealing.as_is:
-                require_keys_of(worker, [worker.cluster_group_id], found)
+            if topic_type is TopicType.CONFIG and not sealing.as_is:
+                require_own_keys(worker, found)
             opener = Opener(sealing, source.transform(topic_type))
             require_source_unchanged(worker, found, topic, opener, may_grow=may_change)
 

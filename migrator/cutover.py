@@ -50,6 +50,7 @@ from migrator.moved_source import (
     fence,
     how_to_restore,
     moved_sources,
+    nothing_is_plain,
     preview,
     require_backed_up,
     seal,
@@ -373,7 +374,10 @@ def roll_back(
         ConfigError: a value at the destination is sealed with a key that is not in its worker file.
     """
     progress, manifest = progress or Silent(), run.applied()
-    if any(source.sealed_as_is for source in run.plan.sources):
+    if any(
+        source.sealed_as_is and nothing_is_plain(worker, source.space)
+        for source, worker in zip(run.plan.sources, run.destinations, strict=True)
+    ):
         raise PlanRejectedError(
             "the copies are sealed, and the worker files have no keys: new workers would accept no removal"
         )
@@ -509,7 +513,6 @@ def _newest(
                 newest[found.partition, record.key] = (record, original)
     for opener in chain.from_iterable(openers.values()):
         if opener.is_on:
-            opener.require_opened()
             times.update(opener.newest())
     return newest.values()
 

@@ -21,14 +21,16 @@ from connect_share.kafka import client
 from connect_share.kafka.facts import (
     BUSY_TOPIC_WAIT_S,
     admin_of,
+    read_facts,
     read_records,
+    require_keys_of,
     require_no_live_workers,
     require_no_open_transaction,
 )
 from connect_share.kafka.write import MIGRATE_CLIENT_ID, write_records
 from connect_share.model.config import target_state_record
 from connect_share.model.config_state import ClusterConfigState, TargetState
-from connect_share.model.keys import MARKER, prefix_of
+from connect_share.model.keys import MARKER, ClusterGroupId, prefix_of
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.model.removal import tombstone
 from connect_share.replay import replay_config
@@ -132,7 +134,7 @@ class MovedSource:
     def read(self, topic_type: TopicType, ranges: Sequence[OffsetRange]) -> Iterator[Record]:
         """Yield records of a topic as the workers accept them; of a sealed group read partitions from their beginning."""
         records = read_records(self.worker, ranges, self.plan.topics[topic_type].isolation)
-        return records if self.plan.sealing is None else _accepted(records, self.worker.seals(topic_type))
+        return _accepted(records, self.worker.seals(topic_type))
 
     @property
     def leaves_tombstones(self) -> bool:
@@ -203,12 +205,24 @@ def _accepted(records: Iterable[Record], step: TopicSeals | None) -> Iterator[Re
 
 def moved_sources(run: MigrationRun) -> list[MovedSource]:
     """Return the sources of a plan, in its order; ``PlanRejectedError`` if one is sealed, and there are no keys."""
-    if any(source.sealed_as_is for source in run.plan.sources):
+    if any(
+        source.sealed_as_is and nothing_is_plain(worker, source.space)
+        for source, worker in zip(run.plan.sources, run.workers, strict=True)
+    ):
         raise PlanRejectedError(
             "the values of the source are sealed, and its worker file has no keys: nobody can see its connectors, or stop "
             "them there. Stop its workers, copy what is left with apply --follow, and run verify; or make a plan with keys"
         )
     return [MovedSource(run, index, source, run.workers[index]) for index, source in enumerate(run.plan.sources)]
+
+
+def nothing_is_plain(worker: WorkerConfig, group: ClusterGroupId | None) -> bool:
+    """Return whether a group, whose values were copied as they are, has nothing on the config topic but sealed values."""
+    topic = worker.topic(TopicType.CONFIG)
+    with admin_of(worker) as admin:
+        facts = read_facts(admin, {topic})
+    looks = require_keys_of(worker, [group], facts.get(topic))
+    return any(sealed == living > 0 for sealed, living in looks.values())
 
 
 def fence(sources: Sequence[MovedSource], progress: Progress) -> int:

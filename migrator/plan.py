@@ -115,7 +115,7 @@ class SourceCluster(PlanPart):
         connectors: how many connectors of its config topic are moved.
         sealing: the keys that open its values; ``None``: they are plain, or ``sealed_as_is``.
         destination_sealing: the keys that seal their copies; ``None``: nothing does.
-        sealed_as_is: there are sealed values and no keys: the copies are the same bytes under the same keys.
+        sealed_as_is: all is sealed, and there are no keys: the copies are the same bytes under the same keys.
     """
 
     worker_config_file: str

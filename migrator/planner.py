@@ -31,6 +31,7 @@ from connect_share.kafka.facts import (
     require_keys_of,
     require_no_live_workers,
     require_no_open_transaction,
+    require_some_plain,
     require_topic,
 )
 from connect_share.kafka.lost import require_none_lost
@@ -345,8 +346,7 @@ def _plan_destination(
 
 def _plan_source(admin: Admin, move: PlannedMove, progress: Progress, intent: Intent) -> list[str]:
     """Read the topics of a source into the move. Returns warnings."""
-    warnings, openers = list[str](), list[Opener]()
-    sealing, added = move.sealing, SEALED_BYTES if move.destination_sealing.keys is not None else 0
+    warnings, added = list[str](), SEALED_BYTES if move.destination_sealing.keys is not None else 0
     facts = read_facts(admin, {move.source.topic(topic_type) for topic_type in TopicType})
     for topic_type in TopicType:
         found = require_topic(
@@ -363,10 +363,13 @@ def _plan_source(admin: Admin, move: PlannedMove, progress: Progress, intent: In
         isolation = move.source.isolation(topic_type)
         planned = SourceTopic(topic=found.topic, topic_id=found.topic_id, isolation=isolation, partitions=partitions)
         transform = move.transform(topic_type)
-        if topic_type is TopicType.CONFIG and sealing.keys is None and not sealing.as_is:
-            require_keys_of(move.source, [move.source.cluster_group_id], found)
-        openers.append(Opener(sealing, transform))
-        counter = RecordCounter(transform, openers[-1], added)
+        if topic_type is TopicType.CONFIG:
+            looks = require_keys_of(move.source, [move.source.cluster_group_id], found)
+            all_sealed = any(sealed == living > 0 for sealed, living in looks.values())
+            move.sealed_as_is = all_sealed and move.may_copy_as_is(intent.mode)
+            require_some_plain(found.topic, {} if move.sealed_as_is else looks)
+        sealing = move.sealing
+        counter = RecordCounter(transform, Opener(sealing, transform), added)
         ranges = planned.ranges()
         progress.phase(f"reading {found.topic}", sum(part.end - part.start for part in ranges))
         batches = read_messages(move.source, ranges, planned.isolation)
@@ -388,11 +391,6 @@ def _plan_source(admin: Admin, move: PlannedMove, progress: Progress, intent: In
             f"(run {move.state.moved.run_id}): plan the move from where it is now, or bring it back first with "
             "connect-share-migrate unseal or rollback and that plan"
         )
-    if any(opener.unopened for opener in openers) and move.may_copy_as_is(intent.mode):
-        move.sealed_as_is = True
-        return _plan_source(admin, move, progress, intent)
-    for opener in openers:
-        opener.require_opened()
     return warnings
 
 

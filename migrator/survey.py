@@ -27,7 +27,7 @@ from connect_share.model.keys import ClusterGroupId, connector_of, split_key
 from connect_share.model.records import Record, TopicType
 from connect_share.model.status import PlainClusterWatch
 from connect_share.sealing import SealingMode
-from connect_share.sealing.cipher import SEALED_BYTES
+from connect_share.sealing.cipher import SEALED_BYTES, is_sealed, key_id
 from connect_share.transform.canonical import canonical_config
 from connect_share.transform.rules import KeyTransform, TopicText
 from connect_share.transform.sealed import NO_SEALING, Opener, Sealing
@@ -75,12 +75,14 @@ class GroupCount(GroupInTopic):
         offsets: offset records by connector.
         workers: worker ids by connector, from statuses of plain keys.
         clusters: whether plain statuses seem to be those of two clusters.
+        strange: hashes of the keys whose newest value is sealed with a key that is in no worker file here.
     """
 
     config: list[Record] = field(default_factory=list, repr=False)
     offsets: Counter[str] = field(default_factory=Counter)
     workers: dict[str, set[str]] = field(default_factory=dict)
     clusters: PlainClusterWatch = field(default_factory=PlainClusterWatch)
+    strange: set[int] = field(default_factory=set, repr=False)
 
     def figures(self) -> GroupInTopic:
         """Return the figures alone."""
@@ -116,6 +118,8 @@ class TopicCount:
                     transform = KeyTransform.between(self.topic_type, group, None)
                     self._openers[group] = Opener(self.sealings.get(group, NO_SEALING), transform)
             opened = record if group is None else self._openers[group].open(record)
+            unknown = opened is None and is_sealed(record.value) and self._is_unknown(group, key_id(record.value))
+            (count.strange.add if unknown else count.strange.discard)(hash(original))
             size = len(record.key or b"") + len(record.value or b"")
             count.records += 1
             count.bytes += size
@@ -130,8 +134,12 @@ class TopicCount:
                 count.refused += 1
             else:
                 self._count(count, group, original, opened)
-        for group, opener in self._openers.items():
-            self.groups[group].unopened = len(opener.unopened)
+        for count in self.groups.values():
+            count.unopened = len(count.strange)
+
+    def _is_unknown(self, group: ClusterGroupId | None, number: int | None) -> bool:
+        keys = self.sealings.get(group or "", NO_SEALING).keys
+        return number is not None and (keys is None or number not in keys.ids)
 
     def _count(self, count: GroupCount, group: ClusterGroupId | None, original: bytes, record: Record) -> None:
         connector = connector_of(self.topic_type, original)
@@ -468,7 +476,9 @@ class _Surveyor:
         known = file.members is not None and bool(ids)
         members = sum((file.members or {}).get(name, 0) for name in ids) if known else None
         unopened = sum(count.unopened for count in counts.values())
-        connectors, secrets, in_tasks = _connectors(group, counts) if not unopened else ((), (), 0)
+        config = counts.get(TopicType.CONFIG, GroupCount())
+        hidden = 2 * config.unopened > len({record.key for record in config.config}) + config.unopened
+        connectors, secrets, in_tasks = ((), (), 0) if hidden else _connectors(group, counts)
         two_clusters = counts.get(TopicType.STATUS, GroupCount()).clusters.found
         return GroupSurvey(
             kafka_cluster_id=file.cluster,

@@ -36,30 +36,55 @@ from connect_share.kafka.shared_set import create_planned, plan_topics
 from connect_share.kafka.write_access import CREATE, READ, WRITE, TopicNeed, require_access
 from connect_share.model.keys import ClusterGroupId, StatusKey, connector_of, prefix_of
 from connect_share.model.records import Record, TopicType
-from connect_share.model.removal import removal_value
-from connect_share.sealing import KEYS_PROPERTY, SealingMode
+from connect_share.model.removal import is_removal, removal_value
+from connect_share.sealing import KEYS_PROPERTY, SEALING_PROPERTY, SealingMode
 from connect_share.sealing.cipher import SEALED_BYTES, is_sealed, key_id
 from connect_share.transform.counter import RecordCounter
 from connect_share.transform.rules import PLAIN_KEYS, KeyTransform, Skipped, SkipReason
 from connect_share.transform.sealed import Opener, Sealer, Sealing
 from connect_share.worker_config import WorkerConfig
 
+_SHOWN_KEYS: Final = 5
+
 
 def restore_sealings(
-    worker: WorkerConfig, transform: KeyTransform, has_sealed: Callable[[], bool]
+    worker: WorkerConfig, transforms: Mapping[TopicType, KeyTransform], records: Iterable[tuple[TopicType, Record]]
 ) -> tuple[Sealing, Sealing]:
     """Return what opens the values of a backup, and what seals them for a worker file.
 
-    Without keys sealed values stay as they are, if their keys do. A group that accepts sealed values only has plain ones in
-    a backup from before it was sealed, or because another writer has written them: beside sealed ones, for which the file is
-    asked, they are not accepted.
+    Its group was sealed if a value opens, or if most living keys have a value that looks sealed: others may have written the
+    rest. A group that accepts sealed values only has plain ones in a backup from before it was sealed, or because another
+    writer has written them: beside sealed ones they are not accepted. Without keys sealed values stay as they are, if their
+    keys do.
+
+    ``RestoreRejectedError``: the group was sealed, and no value opens.
     """
-    sealing = Sealing.of(worker)
-    if sealing.keys is None:
-        same = replace(sealing, as_is=transform.source is not None and transform.source == transform.destination)
-        return same, same
-    plain = sealing.mode is SealingMode.REQUIRED and not has_sealed()
-    return replace(sealing, mode=SealingMode.ACCEPT) if plain else sealing, sealing
+    sealing, (first, *_) = Sealing.of(worker), transforms.values()
+    if first.source is None:
+        return sealing, sealing
+    openers = {kind: Opener(sealing, transform) for kind, transform in transforms.items()}
+    living: dict[tuple[TopicType, bytes], int | None] = {}
+    for kind, record in records:
+        if record.key is None or not transforms[kind].takes(record.key):
+            continue
+        if openers[kind].open(record) is not None and is_sealed(record.value):
+            return sealing, sealing
+        living.pop((kind, hash_of(record.key)), None)
+        if not is_removal(kind, record.value):
+            living[kind, hash_of(record.key)] = key_id(record.value) if is_sealed(record.value) else None
+    sealed = [number for number in living.values() if number is not None]
+    if 2 * len(sealed) <= len(living):
+        return replace(sealing, mode=SealingMode.ACCEPT) if sealing.keys is not None else sealing, sealing
+    if sealing.keys is None and first.source == first.destination:
+        return replace(sealing, as_is=True), replace(sealing, as_is=True)
+    if sealing.keys is None and worker.says_sealing and len(sealed) < len(living):
+        return sealing, sealing
+    raise RestoreRejectedError(
+        f"{len(sealed):,} value(s) of the backup are sealed with key {listed(map(str, sorted(set(sealed))), _SHOWN_KEYS)}, "
+        f"which the worker file does not have: give it that key in {KEYS_PROPERTY}, behind those that are there; without it "
+        f"they cannot be read. Of a group that was never sealed others have written them: {SEALING_PROPERTY}=off, without "
+        "keys, leaves them out. Nothing was written"
+    )
 
 
 @dataclass
@@ -96,11 +121,11 @@ class BackedUpValues:
     def opened(self, records: Iterable[tuple[TopicType, Record]]) -> Iterator[tuple[TopicType, Record]]:
         """Yield the records, opened, without those that are refused; those that are not restored as they are.
 
-        ``RestoreRejectedError``, after the last one: a value is sealed with a key that is not there.
+        ``RestoreRejectedError``, after the last one: the group says that it uses a key that is not there.
         """
         for topic_type, record in records:
             opener = self._openers[topic_type]
-            wanted = opener.is_on or opener.unopened or is_sealed(record.value)
+            wanted = opener.is_on or is_sealed(record.value)
             if not wanted or not opener.transform.takes(record.key):
                 yield topic_type, record
                 continue
@@ -116,12 +141,11 @@ class BackedUpValues:
                 self.as_they_are.add(identity(record))
             if opened is not None:
                 yield topic_type, opened
-        missing = [number for opener in self._openers.values() for number in opener.unopened.values()]
-        if missing:
+        seals = self._openers[TopicType.CONFIG].seals if TopicType.CONFIG in self._openers else None
+        for missing in [] if seals is None else seals.missing_keys(insists=False):
             raise RestoreRejectedError(
-                f"{len(missing):,} value(s) of the backup are sealed with key {', '.join(map(str, sorted(set(missing))))}, "
-                f"which the worker file does not have: give it that key in {KEYS_PROPERTY}, behind those that are there; "
-                "without it they cannot be read. Nothing was written"
+                f"in the backup {missing}, which the worker file does not have: give it that key in {KEYS_PROPERTY}, behind "
+                "those that are there. Nothing was written"
             )
 
 
@@ -466,11 +490,7 @@ def prepare_restore(
     own = None if origin.plain else str(origin.group_id)
     transforms = {topic_type: KeyTransform.between(topic_type, own, group, names) for topic_type in TopicType}
 
-    def has_sealed() -> bool:
-        records = _records(file, origin, Silent())
-        return any(is_sealed(record.value) and transforms[kind].takes(record.key) for kind, record in records)
-
-    sealings = restore_sealings(worker, transforms[TopicType.CONFIG], has_sealed)
+    sealings = restore_sealings(worker, transforms, _records(file, origin, Silent()))
     return Restore(file, origin, worker, transforms, *sealings, request.connectors)
 
 

@@ -87,7 +87,6 @@ class TopicContent:
         others: hashes of the living keys of other groups, and of those that are none of Connect's.
         groups: the other groups with a record.
         connectors: names that the keys to be removed have.
-        sealed: sealed values of the group that were not opened.
     """
 
     facts: TopicFacts
@@ -95,7 +94,6 @@ class TopicContent:
     others: set[int] = field(default_factory=set, repr=False)
     groups: set[Group] = field(default_factory=set)
     connectors: set[str] = field(default_factory=set)
-    sealed: int = 0
     seals: TopicSeals | None = field(default=None, repr=False)
 
     @property
@@ -162,13 +160,6 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
 
     def _read(self, facts: Facts, progress: Progress) -> dict[TopicType, TopicContent]:
         found = {topic_type: self._read_topic(topic_type, topic, progress) for topic_type, topic in facts.items()}
-        sealed, shown = sum(topic.sealed for topic in found.values()), self.stopped.shown
-        if sealed:
-            raise ConfigError(
-                f"{sealed:,} value(s) of {shown} are sealed: without its keys nobody would accept the removals. "
-                f"Give the group's own worker file, with its keys in {KEYS_PROPERTY}",
-                property_name=KEYS_PROPERTY,
-            )
         self._require_not_lost(found)
         return found
 
@@ -198,7 +189,6 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
                 plain_statuses.apply(record)
             lives = bool(self.stopped.places[topic_type].living(hash_of(record.key[len(prefix) :])))
             if seals is None:
-                topic.sealed += self.group is not None and is_sealed(record.value)
                 topic.keys[record.key] = lives and not (topic_type is TopicType.CONFIG and record.value == JSON_NULL)
                 continue
             taken = seals.accepted(record)

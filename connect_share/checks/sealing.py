@@ -294,8 +294,8 @@ def _unknown_keys(topic: TopicContents, count: SealCount, worker: WorkerConfig, 
             + (f"; the newest of {plural(len(newest), 'key')}: {_places(topic, newest)}" if newest else ""),
             "workers without keys refuse them"
             if off
-            else "no worker starts while such a record is the newest of its key, and no Java worker before the cleaner has "
-            "taken it",
+            else "workers refuse them, and the cleaner removes what lies under them; a worker that lacks a key of its group "
+            "does not start",
             f"if it is a key of the group, put it behind the others of {KEYS_PROPERTY}; if not, find the writer and remove "
             "its right, then write the values of those keys again",
         )

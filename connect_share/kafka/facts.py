@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from connect_share.errors import BrokerError, LiveMembersError, OpenTransactionError, TopicMissingError
+from connect_share.errors import BrokerError, ConfigError, LiveMembersError, OpenTransactionError, TopicMissingError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline, Message, is_unknown_topic, to_record, to_whole_record
 from connect_share.kafka.create import TopicSpec, check_cleanup_policy, check_partition_count, ensure_topic, topic_spec
@@ -17,7 +17,7 @@ from connect_share.kafka.read import Reader, owners_of_open
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model.keys import ClusterGroupId, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
-from connect_share.sealing import TopicSeals
+from connect_share.sealing import KEYS_PROPERTY, TopicSeals
 from connect_share.worker_config import CREATION_PROPERTY, Isolation, WorkerConfig
 
 _SPREAD_S: Final = 30.0  # until every broker has heard of a new topic
@@ -198,27 +198,57 @@ def require_topic(facts: dict[str, TopicFacts], topic: str, *, remedy: str) -> T
     return facts[topic]
 
 
-def require_keys_of(worker: WorkerConfig, groups: Collection[ClusterGroupId | None], config: TopicFacts | None) -> None:
+def require_keys_of(
+    worker: WorkerConfig, groups: Collection[ClusterGroupId | None], config: TopicFacts | None
+) -> dict[ClusterGroupId, tuple[int, int]]:
     """Read a config topic as a start does, before anything is written: a worker file may have lost its group's keys.
 
-    Of other groups than its own a worker file says nothing. ``config``: ``None`` where the topic does not exist.
+    Of other groups than its own a worker file says nothing. ``config``: ``None`` where the topic does not exist. Returns of
+    groups without keys here how many of their living keys have a value that looks sealed, and how many there are.
 
     Raises:
         SealedGroupError: most of what a group has there looks sealed, and the worker file does not say whether it is.
-        ConfigError: something of the worker file's group is sealed with a key that is not in the file.
+        ConfigError: nothing of the worker file's group opens, or it says itself that it uses a key that is not in the file.
     """
     if config is None or not any(groups):
-        return
+        return {}
     seals = {group: TopicSeals(TopicType.CONFIG, group, None, says_sealing=False) for group in groups if group}
     own, opened = worker.cluster_group_id, worker.seals(TopicType.CONFIG)
-    if own is not None and opened is not None and own in seals:
+    if own in seals and opened is not None and worker.keys_in_use is not None:
         seals[own] = opened
     for record in read_records(worker, config.ranges(), worker.isolation(TopicType.CONFIG)):
         owner = None if record.key is None else split_key(TopicType.CONFIG, record.key)
         if owner is not None and owner[0] in seals:
             seals[owner[0]].open(record)
-    for each in seals.values():
-        each.end_start()
+    looks = {group: each.looks for group, each in seals.items()}
+    for group, each in seals.items():
+        if group != own or worker.keys_in_use is not None or not worker.says_sealing:
+            each.end_start()
+    return looks
+
+
+def require_own_keys(worker: WorkerConfig, config: TopicFacts | None = None) -> None:
+    """Check that what the own group has opens; by default up to the end of now.
+
+    A group announces a key on the config topic before it uses it. So what was read before under an unknown id is a
+    stranger's. Raises as :func:`require_keys_of` and :func:`require_some_plain`.
+    """
+    topic = worker.topic(TopicType.CONFIG)
+    if config is None:
+        with admin_of(worker) as admin:
+            config = read_facts(admin, {topic}).get(topic)
+    require_some_plain(topic, require_keys_of(worker, [worker.cluster_group_id], config))
+
+
+def require_some_plain(topic: str, looks: Mapping[ClusterGroupId, tuple[int, int]]) -> None:
+    """Check that not all is sealed of groups without keys, else ``ConfigError``: nothing would be seen of them."""
+    for group, (sealed, living) in looks.items():
+        if sealed == living > 0:
+            raise ConfigError(
+                f"{topic}: all {sealed:,} value(s) of {group} are sealed, but its worker file has no keys: give it those in "
+                f"{KEYS_PROPERTY}",
+                property_name=KEYS_PROPERTY,
+            )
 
 
 def ranges_since(topic: str, starts: Mapping[int, int], ends: Mapping[int, int]) -> list[OffsetRange]:

@@ -64,6 +64,7 @@ class TopicSeals:
 
     Attributes:
         refused: how many own records were refused, by reason.
+        opens: any sealed value opened.
         repeated: how many were the value that counts, written again.
         overtaken: whole keys and values that were sealed here, and are older than what was written before them: others could
             not read them, so whoever sealed them writes them again.
@@ -94,7 +95,7 @@ class TopicSeals:
         self._numbers = count(1)
         self._freshness = Freshness()
         self._unknown = ""  # where a value lies whose key is not here
-        self._opens = False
+        self.opens = False
         # On the config topic: keys with a value under another key than the first one, and the ids that were announced.
         self._under_others: set[bytes] = set()
         self._announced: dict[bytes, tuple[int, str]] = {}
@@ -156,7 +157,7 @@ class TopicSeals:
                 self._unknown = f"{_place(record)} is sealed with key {key_id(value)}"
             self._refuse(record, opened)
             return None
-        self._opens = True
+        self.opens = True
         refusal = self._freshness.refusal(key, record.partition, opened.written_ms, iv_of(value))
         if refusal is not None:
             if refusal is Refusal.REPEATED:
@@ -215,6 +216,25 @@ class TopicSeals:
                 found.append((key, self._cipher.seal(key, None, self._freshness.next_ms(key), under)))
         return found
 
+    @property
+    def looks(self) -> tuple[int, int]:
+        """How many living keys on the config topic have a value that looks sealed, and how many there are; without keys."""
+        looks = self._looks or {}
+        return sum(place is not None for place in looks.values()), len(looks)
+
+    def missing_keys(self, *, insists: bool = True) -> list[str]:
+        """Return why the keys are not all that the group uses; arguments as of :meth:`end_start`."""
+        if self._keys is None:
+            return []
+        missing = [
+            f"{place} says that the group uses key {number}"
+            for number, place in self._announced.values()
+            if number not in self._keys.ids
+        ]
+        if self._unknown and insists and not self.opens:
+            missing.append(f"{self._unknown}, and no value of the group opens")
+        return missing
+
     def end_start(self, *, insists: bool = True) -> None:
         """Take note that the topic was read to its end for the first time.
 
@@ -240,16 +260,8 @@ class TopicSeals:
             _log.error(
                 "Refused %d record(s), such as that at %s: %s", self.refused.total(), sealed[-1], Refusal.NO_KEYS.value
             )
-        if self._keys is None:
-            return
-        missing = [
-            f"{place} says that the group uses key {number}"
-            for number, place in self._announced.values()
-            if number not in self._keys.ids
-        ]
-        if self._unknown and insists and not self._opens:
-            missing.append(f"{self._unknown}, and no value of the group opens")
-        if missing:
+        missing = self.missing_keys(insists=insists)
+        if missing and self._keys is not None:
             raise ConfigError(
                 f"{missing[0]}, but {KEYS_PROPERTY} has only {', '.join(map(str, self._keys.ids))}: put the missing key "
                 "behind those that are there",

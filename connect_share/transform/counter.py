@@ -55,14 +55,13 @@ class RecordCounter:
             return
         beginnings, cut = self._transform.sure_beginnings
         added = len(self._prefix) + self._added_bytes
-        known, known_part, unopened = self._known, self._known_part, self.opener.unopened
+        known, known_part = self._known, self._known_part
         times_ms, size, largest = list[int](), 0, 0
         for message in batch:
             key: Any = message.key()
             value: Any = message.value()
             headers = headers_of(message)
-            plain = not (unopened or is_sealed(value))
-            if plain and key is not None and value is not None and key.startswith(beginnings):
+            if not is_sealed(value) and key is not None and value is not None and key.startswith(beginnings):
                 length = len(key) - cut + len(value)
                 at_ms = message.timestamp()[1]
                 if known_part(key[cut:]) in known and length <= largest and at_ms > 0 and headers == ():

@@ -17,17 +17,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
-from connect_share.errors import ConfigError, listed
 from connect_share.model.keys import prefix_of
 from connect_share.model.records import Record
 from connect_share.model.removal import removal_value
-from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode, TopicSeals
-from connect_share.sealing.cipher import LATEST_MS, Cipher, is_sealed, key_id
+from connect_share.sealing import KeyRing, SealingMode, TopicSeals
+from connect_share.sealing.cipher import LATEST_MS, Cipher, is_sealed
 from connect_share.sealing.seals import Seen
 from connect_share.transform.rules import KeyTransform, SkipReason
 from connect_share.worker_config import WorkerConfig
 
-_NAMED: Final = 5
 _SALT: Final = b"connect-share/evidence/1"
 
 
@@ -86,7 +84,7 @@ class Opener:
         seen: what was read before.
 
     Attributes:
-        unopened: by record key, for newest values that cannot be opened: the id of the key they are sealed with.
+        seals: what opens; ``None``: values pass as they are.
     """
 
     def __init__(
@@ -96,44 +94,23 @@ class Opener:
         newest: Mapping[bytes, int] | None = None,
         seen: Seen | None = None,
     ) -> None:
-        self.unopened: dict[bytes, int] = {}
-        self._topic = ""
         self.transform = transform
         self._prefix = prefix_of(transform.source)
-        self._ids = () if sealing.keys is None else sealing.keys.ids
-        self._seals: TopicSeals | None = None
+        self.is_on = sealing.keys is not None
+        self.seals: TopicSeals | None = None
         if transform.source is not None and not sealing.as_is:
-            self._seals = TopicSeals(transform.topic_type, transform.source, sealing.keys, sealing.mode)
-            self._seals.freshness.remember(newest or {})
-            self._seals.freshness.restore(seen or {})
-
-    @property
-    def is_on(self) -> bool:
-        """Whether there are keys."""
-        return bool(self._ids)
-
-    @property
-    def may_refuse(self) -> bool:
-        """Whether the group may have sealed values."""
-        return self._seals is not None
+            self.seals = TopicSeals(transform.topic_type, transform.source, sealing.keys, sealing.mode)
+            self.seals.freshness.remember(newest or {})
+            self.seals.freshness.restore(seen or {})
 
     def open(self, record: Record) -> Record | None:
         """Return a record of the group with its value opened; ``None``: it is refused. In log order per partition."""
-        if self._seals is None:
-            return record
-        opened, key = self._seals.accepted(record), record.key or b""
-        number = key_id(record.value) if opened is None and is_sealed(record.value) else None
-        if number is not None and number not in self._ids:
-            self._topic = record.topic
-            self.unopened[key] = number
-        elif opened is not None and self.unopened:
-            self.unopened.pop(key, None)
-        return opened
+        return record if self.seals is None else self.seals.accepted(record)
 
     def open_all(self, records: Iterable[Record], skipped: Counter[SkipReason] | None = None) -> Iterator[Record]:
         """Yield the records that are not refused: those of the transform opened, others as they are."""
         for record in records:
-            wanted = self.is_on or self.unopened or is_sealed(record.value)  # without keys plain values pass
+            wanted = self.is_on or is_sealed(record.value)  # without keys plain values pass
             opened = self.open(record) if wanted and self.transform.takes(record.key) else record
             if opened is not None:
                 yield opened
@@ -142,31 +119,20 @@ class Opener:
 
     def newest(self) -> dict[bytes, int]:
         """Return the times of what was read; plain values have none."""
-        return {} if self._seals is None else self._seals.freshness.newest()
+        return {} if self.seals is None else self.seals.freshness.newest()
 
     @property
     def seen(self) -> Seen:
         """What was read."""
-        return {} if self._seals is None else self._seals.freshness.seen
+        return {} if self.seals is None else self.seals.freshness.seen
 
     def written_ms(self, original: bytes, timestamp_ms: int) -> int:
         """Return when the newest value of an original key was written, as far as it was read.
 
         The timestamp of its record counts for a value that was not sealed, but not if it lies in the future.
         """
-        known_ms = -1 if self._seals is None else self._seals.freshness.newest_ms(self._prefix + original)
+        known_ms = -1 if self.seals is None else self.seals.freshness.newest_ms(self._prefix + original)
         return min(max(timestamp_ms, 0), int(time.time() * 1000)) if known_ms < 0 else known_ms
-
-    def require_opened(self) -> None:
-        """Check that everything was opened that nothing newer has replaced."""
-        if self.unopened:
-            has = f"only {_named(self._ids)}" if self._ids else "no keys"
-            raise ConfigError(
-                f"{self._topic}: {len(self.unopened)} value(s) of {self.transform.source} are sealed with "
-                f"{_named(set(self.unopened.values()))}, but its worker file has {has}: give it the missing key in "
-                f"{KEYS_PROPERTY}, behind those that are there",
-                property_name=KEYS_PROPERTY,
-            )
 
 
 class Sealer:
@@ -224,10 +190,5 @@ class Resealer:
 
     def add_times_to(self, times: SealTimes) -> None:
         """Add when what was opened and sealed was written."""
-        self.opener.require_opened()
         times.source.update(self.opener.seen)
         times.destination.update(self.sealer.newest)
-
-
-def _named(ids: Iterable[int]) -> str:
-    return f"key {listed(map(str, sorted(ids)), _NAMED)}"

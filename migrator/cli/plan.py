@@ -153,9 +153,9 @@ def _group_notes(groups: Sequence[GroupSurvey]) -> list[str]:
         if group.unparseable:
             notes.append(f"{whose}: {group.unparseable:,} record(s) that Connect cannot read")
         if group.unopened:
+            end = "others wrote them, or a key is missing" if group.connectors else "its connectors are not known"
             notes.append(
-                f"{whose}: {group.unopened:,} key(s) have sealed values, and no worker file here has their keys: "
-                "its connectors are not known"
+                f"{whose}: {group.unopened:,} key(s) have sealed values, and no worker file here has their keys: {end}"
             )
         elif group.refused:
             notes.append(f"{whose}: {group.refused:,} record(s) that its workers refuse; a move leaves them behind")

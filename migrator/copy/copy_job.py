@@ -477,7 +477,7 @@ def _mirror(copy: PendingCopy, batch: Sequence[Message]) -> None:
     """
     transform, opener, skipped = copy.job.slice_.transform, copy.resealer.opener, copy.tally.skipped
     prefix, (beginnings, cut) = transform.prefix, transform.sure_beginnings
-    refuses, topic, delivered = opener.may_refuse, copy.writer.topic, copy.writer.delivered
+    refuses, topic, delivered = opener.seals is not None, copy.writer.topic, copy.writer.delivered
     outgoing: list[Outgoing] = []
     for message in batch:
         key: Any = message.key()
@@ -490,7 +490,7 @@ def _mirror(copy: PendingCopy, batch: Sequence[Message]) -> None:
                 continue
             key = prefix + original
         value: Any = message.value()
-        if refuses and (is_sealed(value) or opener.unopened) and opener.open(to_record(message)) is None:
+        if refuses and is_sealed(value) and opener.open(to_record(message)) is None:
             skipped[SkipReason.REFUSED] += 1
             continue
         try:

@@ -26,6 +26,7 @@ from connect_share.kafka.facts import (
     read_facts,
     read_records,
     require_no_open_for,
+    require_own_keys,
     require_topic,
 )
 from connect_share.kafka.read import Reader
@@ -286,7 +287,7 @@ class Side:
     def opened(self, transform: KeyTransform, on_progress: Callable[[int], None] | None = None) -> Iterator[Record]:
         """Yield what the group accepts of the records that a transform takes; all records for plain keys.
 
-        A key that is missing is a ``ConfigError``: what cannot be opened cannot be compared.
+        What does not open is refused; :func:`compare_sides` asks whether a key is missing.
         """
         opener, takes_all = Opener(self.sealing, transform), transform.source is None
         for batch in self.batches(on_progress):
@@ -294,7 +295,6 @@ class Side:
                 taken = opener.open(record) if takes_all or transform.takes(record.key) else None
                 if taken is not None:
                     yield taken
-        opener.require_opened()
 
     def batches(self, on_progress: Callable[[int], None] | None = None) -> Iterator[list[Message]]:
         """Yield the records as batches of the client's own messages, in order within each partition."""
@@ -572,7 +572,7 @@ def compare_sides(
 
     Raises:
         TopicError: a topic is missing, was recreated, or has an open transaction in front of its end.
-        ConfigError: a value is sealed with a key that is not there.
+        ConfigError: a key that a group uses is not there.
     """
     engine = engine or local_verify_engine(progress or Silent())
     manifest, path = run.manifest, run.manifest_path
@@ -585,6 +585,10 @@ def compare_sides(
         warnings.append(f"the manifest {path} says that what was written was removed again")
     jobs = _jobs(run, warnings)
     differences = [difference for found in engine(jobs) for difference in found]
+    for index, source in enumerate(run.plan.sources):
+        if not source.sealed_as_is:
+            require_own_keys(run.workers[index])
+            require_own_keys(run.destinations[index])
     if manifest is not None and manifest.status in _COPIED and (differences or manifest.engine != LOCAL_ENGINE):
         written, late = _written_since(run)
         if late:

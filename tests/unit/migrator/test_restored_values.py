@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from connect_share.backup.restore import BackedUpValues, identity, require_none_newer, restore_sealings
 from connect_share.errors import RestoreRejectedError
+from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode
 from connect_share.sealing.cipher import Cipher, Opened, is_sealed
@@ -40,22 +41,10 @@ histories = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 2)), max_s
 
 @given(histories, st.sampled_from([SealingMode.REQUIRED, SealingMode.ACCEPT]))
 def test_all_that_is_put_back_was_believed(history: list[Record], mode: SealingMode) -> None:
-    values, found = BackedUpValues(Sealing(KEYS, mode), [OFFSET]), []
+    """What strangers have sealed is left out, and counted."""
+    values = BackedUpValues(Sealing(KEYS, mode), [OFFSET])
+    found = [taken for _, taken in values.opened((TopicType.OFFSET, each) for each in history)]
     own = [each for each in history if OFFSET.takes(each.key)]
-    # By key, an unknown one counts unless something that is believed lies behind it.
-    open_end = {each.key: None for each in own}
-    for each in own:
-        believed = mode is SealingMode.ACCEPT if not is_sealed(each.value) else is_good(each)
-        if believed or is_unknown(each):
-            open_end[each.key] = None if believed else each  # type: ignore[assignment]
-    try:
-        for _, taken in values.opened((TopicType.OFFSET, each) for each in history):
-            found.append(taken)
-    except RestoreRejectedError as error:
-        missing = sum(each is not None for each in open_end.values())
-        assert str(error).startswith(f"{missing} value(s) of the backup are sealed with key 9, which")  # noqa: PT017
-    else:
-        assert not any(open_end.values())
     assert not any(is_sealed(each.value) for each in found)
     assert [each for each in found if not OFFSET.takes(each.key)] == [each for each in history if each not in own]
     counts = values.counts
@@ -65,12 +54,16 @@ def test_all_that_is_put_back_was_believed(history: list[Record], mode: SealingM
     assert not (counts.plain if mode is SealingMode.REQUIRED else counts.refused_plain)
 
 
+def test_a_key_that_the_group_says_it_uses_is_asked_for() -> None:
+    config = KeyTransform.between(TopicType.CONFIG, GROUP, GROUP)
+    says = Record("configs", 0, 0, 1, f"{GROUP}.target-state- key-9-7".encode(), None)
+    values = BackedUpValues(Sealing(KEYS, SealingMode.REQUIRED), [config])
+    with pytest.raises(RestoreRejectedError, match=r"configs\[0\]@0 says that the group uses key 9, which the worker"):
+        list(values.opened([(TopicType.CONFIG, sealed(says))]))
+
+
 def is_good(each: Record) -> bool:
     return isinstance(Cipher(KEYS, TopicType.OFFSET).open(each.key or b"", each.value or b""), Opened)
-
-
-def is_unknown(each: Record) -> bool:
-    return is_sealed(each.value) and each.value[1:5] == (9).to_bytes(4, "big")
 
 
 @given(histories, histories)
@@ -89,20 +82,39 @@ def test_as_they_are_nothing_newer_is_covered(history: list[Record], there: list
         assert list(checked) == there
 
 
+_OFF, _ACCEPT, _REQUIRED = SealingMode.OFF, SealingMode.ACCEPT, SealingMode.REQUIRED
+
+
 @pytest.mark.parametrize(
-    ("lines", "group", "has_sealed", "expected"),
+    ("key", "group", "kinds", "expected"),
     [
-        ({}, GROUP, True, (Sealing(as_is=True), Sealing(as_is=True))),
-        ({}, "other", True, (Sealing(), Sealing())),
-        ({}, None, True, (Sealing(), Sealing())),
-        ({KEYS_PROPERTY: key_text(7)}, GROUP, True, (SealingMode.REQUIRED, SealingMode.REQUIRED)),
-        ({KEYS_PROPERTY: key_text(7)}, GROUP, False, (SealingMode.ACCEPT, SealingMode.REQUIRED)),
+        (None, GROUP, "sealed sealed plain", "as it is"),
+        (None, GROUP, "sealed plain plain", _OFF),  # a stranger's
+        (None, "other", "sealed plain plain", _OFF),
+        (None, "other", "sealed sealed plain", "2 value(s) of the backup are sealed with key 7, which the worker file"),
+        (None, None, "sealed sealed plain", "2 value(s) of the backup are sealed with key 7, which the worker file"),
+        (7, GROUP, "unknown unknown unknown sealed", _REQUIRED),
+        (7, GROUP, "forged unknown plain plain plain", _ACCEPT),  # of before it was sealed
+        (7, GROUP, "plain unknown unknown", "2 value(s) of the backup are sealed with key 9, which the worker file"),
+        (9, "other", "plain sealed sealed", "2 value(s) of the backup are sealed with key 7, which the worker file"),
     ],
 )
-def test_what_the_worker_file_decides(
-    lines: dict[str, str], group: str | None, has_sealed: bool, expected: tuple[object, object]
+def test_what_the_worker_file_and_most_values_decide(
+    key: int | None, group: str | None, kinds: str, expected: object
 ) -> None:
-    worker = sharing_worker(**lines)
-    transform = KeyTransform.between(TopicType.OFFSET, group, worker.cluster_group_id)
-    sides = restore_sealings(worker, transform, lambda: has_sealed)
-    assert sides == expected if not lines else tuple(side.mode for side in sides) == expected
+    worker = sharing_worker(**({} if key is None else {KEYS_PROPERTY: key_text(key)}))
+    transforms = {
+        TopicType.OFFSET: KeyTransform.between(
+            TopicType.OFFSET, GROUP, None if group is None else ClusterGroupId(group)
+        )
+    }
+    history = [(TopicType.OFFSET, record(kind, number, number)) for number, kind in enumerate(kinds.split())]
+    if isinstance(expected, str) and expected != "as it is":
+        with pytest.raises(RestoreRejectedError) as raised:
+            restore_sealings(worker, transforms, history)
+        assert str(raised.value).startswith(expected)
+        return
+    opening, sealing = restore_sealings(worker, transforms, history)
+    assert opening.as_is is sealing.as_is is (expected == "as it is")
+    assert opening.as_is or opening.mode is expected
+    assert sealing.keys == opening.keys
