@@ -19,7 +19,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
-from pyspark import SparkConf
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from connect_share.errors import ConnectShareError
@@ -113,6 +113,8 @@ def why_no_storm() -> str | None:
     session = SparkSession.getActiveSession()
     if session is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         return None
+    if session is None:
+        SparkContext._ensure_initialized()  # noqa: SLF001 - what spark-submit was told is known to its JVM only
     master = SparkConf().get("spark.master") if session is None else session.conf.get("spark.master", None)
     return None if master == MASTER else f"a storm needs a Spark session of {MASTER}, and this one has {master}"
 
