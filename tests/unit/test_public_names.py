@@ -6,14 +6,18 @@ import dataclasses
 import importlib
 import inspect
 import pickle
+import re
 import subprocess
 import sys
 import typing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import connect_share
+import connect_share.runtime
+import connect_share.tasks
 from connect_share import errors
 from connect_share._old_modules import NEW_NAMES
 from connect_share.model.config import ConfigEvent
@@ -49,6 +53,17 @@ _ALL = ["connect_share.stores", "connect_share.storage", "fastavro", "jinja2"]
 def test_what_is_not_needed_is_not_imported(statement: str, left_out: list[str]) -> None:
     program = f"{statement}\nimport sys\nprint([name for name in {left_out} if name in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", program], text=True) == "[]\n"
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "api.md").read_text("utf-8")
+    named = re.findall(r"^\.\. auto(?:class|exception|function|data):: ([\w.]+)$", page, re.MULTILINE)
+    assert len(named) == len(set(named))
+    runtime = {f"connect_share.runtime.{name}" for name in connect_share.runtime.__all__}
+    tasks = {f"connect_share.tasks.{name}" for name in connect_share.tasks.__all__}
+    migrator = {f"migrator.{name}" for name in ("KafkaConnectTopicMigrator", "Skipped", "SkipReason")}
+    core = {f"connect_share.{name}" for name in PUBLIC_NAMES if name != "__version__"}
+    assert set(named) == core | runtime | tasks | migrator
 
 
 def test_every_error_is_public() -> None:
