@@ -8,11 +8,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from connect_share.errors import ConnectShareError
+from connect_share.storage.async_storage import AsyncConnectStorage
 from connect_share.storage.connect_storage import ConnectStorage
 
 
 class StorageMetrics(Collector):
-    """Metrics of one :class:`connect_share.ConnectStorage`, to be registered where the program has its others.
+    """Metrics of one ``ConnectStorage`` or ``AsyncConnectStorage``, to be registered where the program has its others.
 
     ::
 
@@ -22,11 +23,11 @@ class StorageMetrics(Collector):
     to be read by topic and partition, ``connect_share_storage_skipped_records_total`` what changed nothing, by reason.
 
     Args:
-        storage: started, or not yet: then there is nothing but ``failed``.
+        storage: of threads or of asyncio; started, or not yet: then there is nothing but ``failed``.
         group: the label.
     """
 
-    def __init__(self, storage: ConnectStorage, *, group: str) -> None:
+    def __init__(self, storage: ConnectStorage | AsyncConnectStorage, *, group: str) -> None:
         self._storage = storage
         self._group = group
 

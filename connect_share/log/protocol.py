@@ -6,11 +6,13 @@ carries it out and blocks, or an event loop does and goes on meanwhile.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial, wraps
+from inspect import signature
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from connect_share.kafka.client import KafkaError, Message, TopicPartition, is_end_of_partition, to_record
@@ -210,6 +212,10 @@ def operation(steps: Callable[Concatenate[S, P], Steps[T]]) -> Callable[Concaten
     def blocking(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return run_blocking(steps(store, *args, **kwargs))
 
+    # For help(): what is returned is the result of the steps.
+    shown = signature(steps)
+    result = re.fullmatch(r"Steps\[(.*)\]", str(shown.return_annotation))
+    vars(blocking)["__signature__"] = shown.replace(return_annotation=result[1] if result else shown.return_annotation)
     return blocking
 
 

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial, wraps
 from inspect import signature
-from pathlib import Path
-from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, Self, TypeVar, overload
+from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 from connect_share.errors import ConnectShareError, NotStartedError
 from connect_share.log.protocol import STOP_TIMEOUT_S, Steps, Wait, steps_of
-from connect_share.log.tail import OnFailed
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import ConnectorTaskId
 from connect_share.model.status import ConnectorStatus, TaskStatus
-from connect_share.storage.checkpoint import SAVE_EVERY_S
 from connect_share.storage.config_events import ConfigEvents, FanOut
-from connect_share.storage.connect_storage import ConnectStorage
-from connect_share.storage.live_members import AllowLiveMembers
+from connect_share.storage.connect_storage import CheckpointArguments, ConnectStorage, StorageArguments, spelled_out
 from connect_share.storage.start import StorageStartup
-from connect_share.stores.alter_offsets import OffsetPair, StoredOffset
 from connect_share.stores.base import KafkaTopicBasedBackingStore
 from connect_share.stores.config import ConfigUpdateListener, KafkaConfigBackingStore, check_listener
 from connect_share.stores.offsets import (
@@ -31,8 +26,7 @@ from connect_share.stores.offsets import (
     OffsetStorageWriter,
 )
 from connect_share.stores.status import KafkaStatusBackingStore
-from connect_share.stores.task_offset_writer import TaskOffsetWriter
-from connect_share.worker_config import WorkerConfig, WorkerConfigTransformer
+from connect_share.worker_config import WorkerConfig
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -46,16 +40,26 @@ async def to_its_end(changing: asyncio.Future[T]) -> T:
     return await asyncio.shield(changing)
 
 
+Pools = tuple[Executor, Executor]
+"""Threads for calls that change something, and threads for reads that wait; they are made when they are needed."""
+
+
+def new_pools(calls: int, reads: int) -> Pools:
+    """Return pools of so many threads."""
+    return ThreadPoolExecutor(calls, "async-storage-calls"), ThreadPoolExecutor(reads, "async-storage-reads")
+
+
 class Driver:
-    """One thread for calls that change something, in their order; four for reads that wait.
+    """One thread for calls that change something, in their order; four for reads that wait. Of many groups: pools for all.
 
     Operations under one key, such as the name of a connector, are carried out one after the other. An operation whose caller
     was cancelled goes on to its end: what was sent cannot be called back, and what follows belongs to it.
     """
 
-    def __init__(self) -> None:
-        self._calls = ThreadPoolExecutor(1, thread_name_prefix="async-storage-calls")
-        self._reads = ThreadPoolExecutor(_READERS, thread_name_prefix="async-storage-reads")
+    def __init__(self, pools: Pools | None = None) -> None:
+        self._calls, self._reads = in_use = pools or new_pools(1, _READERS)
+        self._own = in_use if pools is None else ()
+        self._one_call = asyncio.Lock()
         self._last: dict[object, asyncio.Task[Any]] = {}
 
     async def perform(self, key: object, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -91,7 +95,11 @@ class Driver:
 
     async def call(self, function: Callable[..., T], *arguments: Any) -> T:
         """Call what blocks and changes something; calls follow each other. It is called also if the caller is cancelled."""
-        return await to_its_end(asyncio.get_running_loop().run_in_executor(self._calls, function, *arguments))
+        return await to_its_end(asyncio.ensure_future(self._called(function, *arguments)))
+
+    async def _called(self, function: Callable[..., T], *arguments: Any) -> T:
+        async with self._one_call:
+            return await asyncio.get_running_loop().run_in_executor(self._calls, function, *arguments)
 
     async def read(self, function: Callable[..., T], *arguments: Any) -> T:
         """Call what blocks and only reads."""
@@ -104,8 +112,8 @@ class Driver:
 
     def close(self) -> None:
         """Let the threads end when they are through."""
-        self._calls.shutdown(wait=False)
-        self._reads.shutdown(wait=False)
+        for pool in self._own:
+            pool.shutdown(wait=False)
 
 
 S = TypeVar("S")
@@ -115,9 +123,22 @@ S_co = TypeVar("S_co", covariant=True)
 class _Asynchronous(Generic[S_co]):
     """What stands before an object of the storage, called ``sync``, on an event loop."""
 
-    def __init__(self, sync: S_co, driver: Driver) -> None:
+    def __init__(self, sync: S_co, driver: Driver | None) -> None:
         self._sync = sync
-        self._driver = driver
+        self._running = driver
+
+    @property
+    def _driver(self) -> Driver:
+        if self._running is None:
+            raise NotStartedError(
+                "AsyncConnectStorage is not running; await start(), or use it in an async with statement"
+            )
+        return self._running
+
+    @property
+    def sync(self) -> S_co:
+        """The object that blocks, for what needs one; call its methods that wait on a thread."""
+        return self._sync
 
 
 def _same(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[_Asynchronous[S], P], T]:
@@ -150,6 +171,18 @@ def _read(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[_Async
         return await self._driver.read(partial(method, self._sync, *args, **kwargs))
 
     return read
+
+
+def _called(
+    method: Callable[Concatenate[S, P], T],
+) -> Callable[Concatenate[_Asynchronous[S], P], Coroutine[Any, Any, T]]:
+    """Return the awaitable form of a method that blocks and changes something; such calls follow each other."""
+
+    @wraps(method)
+    async def called(self: _Asynchronous[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._driver.call(partial(method, self._sync, *args, **kwargs))
+
+    return called
 
 
 def _performed(
@@ -266,12 +299,7 @@ class AsyncOffsetStore(_AsyncStore[KafkaOffsetBackingStore]):
 class AsyncOffsetReader(_Asynchronous[OffsetStorageReader]):
     """Reads the offsets of one connector; methods as of ``OffsetStorageReader``."""
 
-    async def offsets(
-        self, partitions: Iterable[Mapping[str, Any] | None]
-    ) -> list[tuple[Mapping[str, Any] | None, dict[str, Any] | None]]:
-        """Look up several source partitions at once."""
-        return await self._driver.read(self._sync.offsets, list(partitions))
-
+    offsets = _read(OffsetStorageReader.offsets)
     offset = _read(OffsetStorageReader.offset)
     close = _same(OffsetStorageReader.close)
 
@@ -300,7 +328,7 @@ class AsyncOffsetWriter(_Asynchronous[OffsetStorageWriter]):
     cancel_flush = _same(OffsetStorageWriter.cancel_flush)
 
 
-class AsyncConnectStorage:
+class AsyncConnectStorage(_Asynchronous[ConnectStorage]):
     """Config, status and offset store of one Connect worker, as an asynchronous context manager.
 
     The stores are those of ``ConnectStorage``, with the same errors and deadlines. Writes and flushes are awaitable, what was
@@ -323,40 +351,18 @@ class AsyncConnectStorage:
     ['c']
     """
 
-    def __init__(
-        self,
-        worker_config: WorkerConfig,
-        *,
-        allow_empty: bool = False,
-        allow_live_members: AllowLiveMembers = False,
-        update_listener: ConfigUpdateListener | None = None,
-        config_transformer: WorkerConfigTransformer | None = None,
-        on_failed: OnFailed | None = None,
-        checkpoint: Path | str | None = None,
-        checkpoint_every_s: float = SAVE_EVERY_S,
-    ) -> None:
-        make = partial(
-            ConnectStorage,
-            worker_config,
-            allow_empty=allow_empty,
-            allow_live_members=allow_live_members,
-            config_transformer=config_transformer,
-            checkpoint=checkpoint,
-            checkpoint_every_s=checkpoint_every_s,
-        )
-        self._stand_on(make, update_listener, on_failed)
+    @spelled_out(CheckpointArguments)
+    def __init__(self, worker_config: WorkerConfig, **arguments: Unpack[CheckpointArguments]) -> None:
+        self._stand_on(partial(ConnectStorage, worker_config), arguments)
 
     def _stand_on(
-        self,
-        make: Callable[..., ConnectStorage],
-        update_listener: ConfigUpdateListener | None,
-        on_failed: OnFailed | None,
+        self, make: Callable[..., ConnectStorage], arguments: StorageArguments, pools: Pools | None = None
     ) -> None:
         """Stand before a storage, which is made here so that it tells this one of changes and failures."""
-        self._listeners = FanOut(update_listener)
-        self._on_failed = on_failed
-        self._storage = make(update_listener=self._listeners, on_failed=self._fail)
-        self._driver: Driver | None = None
+        self._listeners = FanOut(arguments.get("update_listener"))
+        self._on_failed = arguments.get("on_failed")
+        super().__init__(make(**{**arguments, "update_listener": self._listeners, "on_failed": self._fail}), None)
+        self._pools = pools
 
     def _fail(self, error: ConnectShareError) -> None:
         self._listeners.end_all(error)
@@ -371,27 +377,27 @@ class AsyncConnectStorage:
 
     async def start(self) -> Self:
         """Make sure of the topics, read them, and return this storage."""
-        if self._driver is not None:
+        if self._running is not None:
             raise NotStartedError("this AsyncConnectStorage was started before, and not stopped since")
-        driver = self._driver = Driver()
-        started = asyncio.ensure_future(driver.call(self._storage.start))
+        driver = self._running = Driver(self._pools)
+        started = asyncio.ensure_future(driver.call(self._sync.start))
         try:
             await to_its_end(started)
         except BaseException:
             # Cancelled, or failed: nothing stays behind.
-            await driver.read(self._storage.stop)
+            await driver.read(self._sync.stop)
             await asyncio.wait([started])
             driver.close()
-            self._driver = None
+            self._running = None
             raise
         return self
 
     async def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Send what was put, end, and close every client; may be called twice."""
-        driver, self._driver = self._driver, None
+        driver, self._running = self._running, None
         if driver is not None:
             try:
-                await to_its_end(asyncio.ensure_future(driver.read(self._storage.stop, timeout_s)))
+                await to_its_end(asyncio.ensure_future(driver.read(self._sync.stop, timeout_s)))
                 await driver.wait_for_all()
             finally:
                 driver.close()
@@ -402,36 +408,36 @@ class AsyncConnectStorage:
     @property
     def failed(self) -> BaseException | None:
         """What ended the log of a store; ``None`` while all is well."""
-        return self._storage.failed
+        return self._sync.failed
 
     @property
     def startup(self) -> StorageStartup:
         """What the start took."""
-        return self._storage.startup
+        _ = self._driver
+        return self._sync.startup
 
     @property
     def cluster_group_id(self) -> ClusterGroupId | None:
         """The group whose records are read and written; ``None`` without sharing."""
-        return self._storage.cluster_group_id
-
-    async def save_checkpoint(self) -> None:
-        """Write the checkpoint now; as of ``ConnectStorage``."""
-        await self._running.read(self._storage.save_checkpoint)
+        return self._sync.cluster_group_id
 
     @property
     def config(self) -> AsyncConfigStore:
         """Connectors, their tasks and target states."""
-        return AsyncConfigStore(self._storage.config, self._running, self._listeners)
+        running = self._driver  # first: one of many groups would begin to start here, and block the loop
+        return AsyncConfigStore(self._sync.config, running, self._listeners)
 
     @property
     def status(self) -> AsyncStatusStore:
         """How connectors and tasks are doing."""
-        return AsyncStatusStore(self._storage.status, self._running)
+        running = self._driver
+        return AsyncStatusStore(self._sync.status, running)
 
     @property
     def offsets(self) -> AsyncOffsetStore:
         """Offsets of source connectors in the worker's topic."""
-        return AsyncOffsetStore(self._storage.offsets, self._running)
+        running = self._driver
+        return AsyncOffsetStore(self._sync.offsets, running)
 
     def events(self) -> ConfigEvents:
         """Return the changes on the config topic from now on, for ``async for``."""
@@ -439,48 +445,19 @@ class AsyncConnectStorage:
 
     async def offset_reader(self, connector: str) -> AsyncOffsetReader:
         """Make a reader of a connector's offsets; its own offsets topic is read first, if it has one."""
-        reader = await self._running.read(self._storage.offset_reader, connector)
-        return AsyncOffsetReader(reader, self._running)
+        reader = await self._driver.read(self._sync.offset_reader, connector)
+        return AsyncOffsetReader(reader, self._driver)
 
     async def offset_writer(self, connector: str, *, transactional: Literal[False] | None = None) -> AsyncOffsetWriter:
         """Make a writer of a connector's offsets."""
-        storage = self._storage
-        writer = await self._running.read(lambda: storage.offset_writer(connector, transactional=transactional))
-        return AsyncOffsetWriter(writer, self._running)
+        storage = self._sync
+        writer = await self._driver.read(lambda: storage.offset_writer(connector, transactional=transactional))
+        return AsyncOffsetWriter(writer, self._driver)
 
-    async def task_offset_writer(self, connector: str, task: int) -> TaskOffsetWriter:
-        """Make what writes records and offsets of a source task in one transaction; as of ``ConnectStorage``.
-
-        It blocks, as a producer does: use it on the thread on which the task runs, such as one of ``asyncio.to_thread``.
-        """
-        return await self._running.read(self._storage.task_offset_writer, connector, task)
-
-    async def fence_tasks(self, connector: str, count: int) -> None:
-        """End the producers of the first tasks of a connector; as of ``ConnectStorage``."""
-        await self._running.call(self._storage.fence_tasks, connector, count)
-
-    async def fence_zombie_source_tasks(self, connector: str) -> None:
-        """End the producers of tasks that ran before; as of ``ConnectStorage``."""
-        await self._running.call(self._storage.fence_zombie_source_tasks, connector)
-
-    async def stored_offsets(self, connector: str) -> list[StoredOffset]:
-        """Return a connector's source partitions and value bytes; as of ``ConnectStorage``."""
-        return await self._running.read(self._storage.stored_offsets, connector)
-
-    async def alter_offsets(self, connector: str, offsets: Iterable[OffsetPair], *, force: bool = False) -> int:
-        """Set offsets of a connector that is stopped; return how many records were written."""
-        pairs = list(offsets)
-        return await self._running.call(lambda: self._storage.alter_offsets(connector, pairs, force=force))
-
-    async def reset_offsets(self, connector: str, *, force: bool = False) -> int:
-        """Forget all offsets of a connector that is stopped."""
-        return await self._running.call(lambda: self._storage.reset_offsets(connector, force=force))
-
-    @property
-    def _running(self) -> Driver:
-        driver = self._driver
-        if driver is None:
-            raise NotStartedError(
-                "AsyncConnectStorage is not running; await start(), or use it in an async with statement"
-            )
-        return driver
+    save_checkpoint = _read(ConnectStorage.save_checkpoint)
+    task_offset_writer = _read(ConnectStorage.task_offset_writer)
+    stored_offsets = _read(ConnectStorage.stored_offsets)
+    fence_tasks = _called(ConnectStorage.fence_tasks)
+    fence_zombie_source_tasks = _called(ConnectStorage.fence_zombie_source_tasks)
+    alter_offsets = _called(ConnectStorage.alter_offsets)
+    reset_offsets = _called(ConnectStorage.reset_offsets)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from inspect import signature
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self, TypedDict, TypeVar
 
 from connect_share.errors import ConfigError, NotStartedError, UsageError
 from connect_share.log.protocol import STOP_TIMEOUT_S
@@ -16,10 +17,49 @@ from connect_share.storage.live_members import AllowLiveMembers
 from connect_share.storage.start import RunningStorage, StorageLife, StorageOptions, StorageStartup, start_storage
 from connect_share.stores.alter_offsets import OffsetPair, StoredOffset, alter_offsets, reset_offsets, stored_offsets
 from connect_share.stores.config import ConfigUpdateListener, KafkaConfigBackingStore
-from connect_share.stores.offsets import KafkaOffsetBackingStore, OffsetStorageReader, OffsetStorageWriter
+from connect_share.stores.offsets import (
+    KafkaOffsetBackingStore,
+    OffsetBackingStore,
+    OffsetStorageReader,
+    OffsetStorageWriter,
+)
 from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.stores.task_offset_writer import TaskOffsetWriter
+from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import WorkerConfig, WorkerConfigTransformer
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class StorageArguments(TypedDict, total=False):
+    """What every storage takes; see ``ConnectStorage``."""
+
+    allow_empty: bool
+    allow_live_members: AllowLiveMembers
+    update_listener: ConfigUpdateListener | None
+    config_transformer: WorkerConfigTransformer | None
+    on_failed: OnFailed | None
+
+
+class CheckpointArguments(StorageArguments, total=False):
+    """What a storage of one worker takes beside that."""
+
+    checkpoint: Path | str | None
+    checkpoint_every_s: float
+
+
+def spelled_out(taken: type[StorageArguments]) -> Callable[[F], F]:
+    """Let help() show what a function takes as ``**arguments``, each with the default of ``ConnectStorage``."""
+
+    def spell(function: F) -> F:
+        own = signature(function)
+        known = signature(ConnectStorage).parameters
+        first = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        more = [known[name] for name in known if name in taken.__annotations__]
+        vars(function)["__signature__"] = own.replace(parameters=[*first, *more])
+        return function
+
+    return spell
 
 
 class ConnectStorage:
@@ -282,19 +322,19 @@ class ConnectStorage:
             TaskCountError: the config topic speaks of more tasks than can be fenced; nothing was written or fenced.
             StoreError: not written, or not known to be; read them again.
         """
-        stores = self._running.connector_offsets
-        if not force:
-            stores.check_stopped(connector)
-        writer = self._running.source_tasks.first_task_writer(connector)
-        return alter_offsets(stores.store_of(connector), connector, offsets, transactional_writer=writer)
+        store, writer = self._changing(connector, force=force)
+        return alter_offsets(store, connector, offsets, transactional_writer=writer)
 
     def reset_offsets(self, connector: str, *, force: bool = False) -> int:
         """Forget all offsets of a connector that is stopped; else as :meth:`alter_offsets`."""
+        store, writer = self._changing(connector, force=force)
+        return reset_offsets(store, connector, transactional_writer=writer)
+
+    def _changing(self, connector: str, *, force: bool) -> tuple[OffsetBackingStore, TransactionalWriter | None]:
         stores = self._running.connector_offsets
         if not force:
             stores.check_stopped(connector)
-        writer = self._running.source_tasks.first_task_writer(connector)
-        return reset_offsets(stores.store_of(connector), connector, transactional_writer=writer)
+        return stores.store_of(connector), self._running.source_tasks.first_task_writer(connector)
 
     @property
     def _running(self) -> RunningStorage:

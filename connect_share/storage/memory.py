@@ -5,15 +5,14 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from functools import partial
+from typing import Unpack
 
 from connect_share.log.memory_kafka import MemoryKafka
 from connect_share.log.memory_log import MemoryLog
 from connect_share.log.protocol import RecordSink
-from connect_share.log.tail import OnFailed
 from connect_share.model.records import TopicType
 from connect_share.storage.async_storage import AsyncConnectStorage
-from connect_share.storage.connect_storage import ConnectStorage
-from connect_share.storage.live_members import AllowLiveMembers
+from connect_share.storage.connect_storage import ConnectStorage, StorageArguments, spelled_out
 from connect_share.storage.start import (
     PlainTopicsCheck,
     RunningStorage,
@@ -22,9 +21,8 @@ from connect_share.storage.start import (
     Stores,
     StoreStartup,
 )
-from connect_share.stores.config import ConfigUpdateListener
 from connect_share.stores.memory import memory_worker
-from connect_share.worker_config import WorkerConfig, WorkerConfigTransformer
+from connect_share.worker_config import WorkerConfig
 
 
 class MemoryConnectStorage(ConnectStorage):
@@ -54,26 +52,21 @@ class MemoryConnectStorage(ConnectStorage):
     ({'position': 1}, [b'a'])
     """
 
+    @spelled_out(StorageArguments)
     def __init__(
         self,
         worker_config: WorkerConfig | None = None,
         *,
         kafka: MemoryKafka | None = None,
-        allow_empty: bool = False,
-        allow_live_members: AllowLiveMembers = False,
-        update_listener: ConfigUpdateListener | None = None,
-        config_transformer: WorkerConfigTransformer | None = None,
-        on_failed: OnFailed | None = None,
+        **arguments: Unpack[StorageArguments],
     ) -> None:
-        super().__init__(
-            worker_config or memory_worker(),
-            allow_empty=allow_empty,
-            allow_live_members=allow_live_members,
-            update_listener=update_listener,
-            config_transformer=config_transformer,
-            on_failed=on_failed,
-        )
-        self.kafka = kafka or MemoryKafka()
+        super().__init__(worker_config or memory_worker(), **arguments)
+        self._kafka = kafka or MemoryKafka()
+
+    @property
+    def kafka(self) -> MemoryKafka:
+        """The topics in memory."""
+        return self._kafka
 
     def _start_parts(self, life: StorageLife, stack: ExitStack) -> RunningStorage:
         began_s, worker, plain_topics = time.monotonic(), self._worker_config, PlainTopicsCheck()
@@ -117,29 +110,18 @@ class AsyncMemoryConnectStorage(AsyncConnectStorage):
     ['c']
     """
 
+    @spelled_out(StorageArguments)
     def __init__(
         self,
         worker_config: WorkerConfig | None = None,
         *,
         kafka: MemoryKafka | None = None,
-        allow_empty: bool = False,
-        allow_live_members: AllowLiveMembers = False,
-        update_listener: ConfigUpdateListener | None = None,
-        config_transformer: WorkerConfigTransformer | None = None,
-        on_failed: OnFailed | None = None,
+        **arguments: Unpack[StorageArguments],
     ) -> None:
-        make = partial(
-            MemoryConnectStorage,
-            worker_config,
-            kafka=kafka,
-            allow_empty=allow_empty,
-            allow_live_members=allow_live_members,
-            config_transformer=config_transformer,
-        )
-        self._stand_on(make, update_listener, on_failed)
+        self._stand_on(partial(MemoryConnectStorage, worker_config, kafka=kafka), arguments)
 
     @property
     def kafka(self) -> MemoryKafka:
         """The topics in memory."""
-        storage: MemoryConnectStorage = self._storage  # type: ignore[assignment]
+        storage: MemoryConnectStorage = self._sync  # type: ignore[assignment]
         return storage.kafka

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Self
+from typing import Self, Unpack
 
 from connect_share.errors import ConfigError, ConnectShareError, NotStartedError
 from connect_share.kafka.admin import Admin
@@ -19,8 +19,8 @@ from connect_share.log.tail import OnFailed
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import TopicType
 from connect_share.storage.config_events import ListenerThread
-from connect_share.storage.connect_storage import ConnectStorage
-from connect_share.storage.live_members import AllowLiveMembers, LiveMembersGuard
+from connect_share.storage.connect_storage import ConnectStorage, StorageArguments, spelled_out
+from connect_share.storage.live_members import LiveMembersGuard
 from connect_share.storage.start import (
     PlainTopicsCheck,
     RunningStorage,
@@ -31,7 +31,6 @@ from connect_share.storage.start import (
     TopicsStart,
 )
 from connect_share.stores.base import WriteGuard, group_of_worker
-from connect_share.stores.config import ConfigUpdateListener
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 
 
@@ -48,23 +47,8 @@ class ReadTopics:
 class GroupStorage(ConnectStorage):
     """The storage of one of many groups; see ``SharedTopics.storage``."""
 
-    def __init__(
-        self,
-        topics: SharedTopics,
-        worker: WorkerConfig,
-        *,
-        allow_empty: bool,
-        allow_live_members: AllowLiveMembers,
-        update_listener: ConfigUpdateListener | None,
-        on_failed: OnFailed | None,
-    ) -> None:
-        super().__init__(
-            worker,
-            allow_empty=allow_empty,
-            allow_live_members=allow_live_members,
-            update_listener=update_listener,
-            on_failed=on_failed,
-        )
+    def __init__(self, topics: SharedTopics, worker: WorkerConfig, arguments: StorageArguments) -> None:
+        super().__init__(worker, **arguments)
         self._topics = topics
         self._listener_thread: ListenerThread | None = None
         self._stores: Stores | None = None
@@ -199,15 +183,13 @@ class SharedTopics:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    @spelled_out(StorageArguments)
     def storage(
         self,
         group_id: str,
         *,
         worker_config: WorkerConfig | None = None,
-        allow_empty: bool = False,
-        allow_live_members: AllowLiveMembers = False,
-        update_listener: ConfigUpdateListener | None = None,
-        on_failed: OnFailed | None = None,
+        **arguments: Unpack[StorageArguments],
     ) -> ConnectStorage:
         """Return the storage of a group. It starts when it is used first, or by ``start()``, and ends with these topics.
 
@@ -217,6 +199,7 @@ class SharedTopics:
             allow_empty: as of ``ConnectStorage``.
             allow_live_members: the same.
             update_listener: the same, but called on a thread of this group's own.
+            config_transformer: as of ``ConnectStorage``; of this group's worker file.
             on_failed: called once if a store of this group has failed, or what is read for all groups.
 
         Raises:
@@ -224,14 +207,7 @@ class SharedTopics:
             ConfigError: ``worker_config`` is of another group, or names other topics.
             NotStartedError: these topics were stopped.
         """
-        storage = GroupStorage(
-            self,
-            self._worker_of(group_id, worker_config),
-            allow_empty=allow_empty,
-            allow_live_members=allow_live_members,
-            update_listener=update_listener,
-            on_failed=on_failed,
-        )
+        storage = GroupStorage(self, self._worker_of(group_id, worker_config), arguments)
         with self._lock:
             self._check_open()
             self._storages.append(storage)
@@ -247,6 +223,8 @@ class SharedTopics:
             storage.stop(deadline.remaining_s())
         with self._lock:
             self._stack.close()
+
+    close = stop
 
     def _worker_of(self, group_id: str, given: WorkerConfig | None) -> WorkerConfig:
         ClusterGroupId(group_id)

@@ -220,9 +220,6 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             out, the worker file decides; what contradicts it is a ``ConfigError``.
         options: see ``StoreOptions``.
 
-    Attributes:
-        listener_failures: how often the listener raised; that is logged, and the log goes on.
-
     Source: ``KafkaConfigBackingStore``.
 
     >>> store = KafkaConfigBackingStore(worker_config)
@@ -247,7 +244,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         self._transformer = config_transformer
         self._listener: ConfigUpdateListener | None = None
         self.set_update_listener(update_listener)
-        self.listener_failures = 0
+        self._listener_failures = 0
         self._clock = clock
         self._state_lock = threading.Lock()
         self._fold: ConfigFold = ConfigFold(self._group)
@@ -308,6 +305,11 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
                 self._leader.close(min(deadline.remaining_s(), ABORT_TIMEOUT_S))
         finally:
             super().stop(deadline.remaining_s())
+
+    @property
+    def listener_failures(self) -> int:
+        """How often the listener raised; that is logged, and the log goes on."""
+        return self._listener_failures
 
     def set_update_listener(self, listener: ConfigUpdateListener | None) -> None:
         """Call a listener with changes from now on, in place of the one before; ``None``: call none.
@@ -553,7 +555,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             listener = self._listener
             if listener is not None:
                 for event in events:
-                    self.listener_failures += not deliver(event, listener)
+                    self._listener_failures += not deliver(event, listener)
 
 
 @contextmanager

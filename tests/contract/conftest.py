@@ -180,8 +180,7 @@ class Blocking:
         return call
 
 
-def on_asyncio(made: Callable[..., AsyncConnectStorage], servers: str, name: str, stack: ExitStack) -> Stores:
-    worker = shared_worker(servers, name, "async")
+def on_asyncio(made: Callable[..., AsyncConnectStorage], worker: WorkerConfig, stack: ExitStack) -> Stores:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
@@ -206,14 +205,15 @@ def stores(request: pytest.FixtureRequest, unique: str) -> Iterator[Stores]:
         if kind.startswith("memory storage"):
             yield of_memory_storages(unique, kind, stack)
         elif kind == "async memory":
-            made = partial(AsyncMemoryConnectStorage, kafka=MemoryKafka())
-            yield on_asyncio(made, "memory:0", unique, stack)
+            made: Callable[..., AsyncConnectStorage] = partial(AsyncMemoryConnectStorage, kafka=MemoryKafka())
+            yield on_asyncio(made, shared_worker("memory:0", unique, kind), stack)
         elif kind.startswith("memory"):
             yield in_memory("group.a" if kind == "memory shared" else None, stack)
         elif kind == "many groups":
             yield of_many_groups(request.getfixturevalue("broker").bootstrap_servers, unique, stack)
-        elif kind == "async":
-            yield on_asyncio(AsyncConnectStorage, request.getfixturevalue("broker").bootstrap_servers, unique, stack)
+        elif kind.startswith("async"):
+            servers = request.getfixturevalue("broker").bootstrap_servers
+            yield on_asyncio(AsyncConnectStorage, shared_worker(servers, unique, kind), stack)
         else:
             broker: TestBroker = request.getfixturevalue("broker")
             yield on_kafka(broker.bootstrap_servers, unique, kind, stack)
