@@ -1,7 +1,8 @@
-"""Apply a migration plan with Spark: one task a source partition, each consuming, rewriting and producing in order."""
+"""Apply a migration plan with Spark: tasks consume, rewrite and produce in order, each a large partition or small ones."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,23 +12,24 @@ from connect_share.files import Progress
 from migrator.cli.apply import APPLY, RESUME
 from migrator.copy.copy_job import CopyJob, Engine, SliceEvidence, behind_barriers
 from spark_jobs import command_line
-from spark_jobs.session import copy_in_task, refuse_speculation, run_as_tasks, spark_session
+from spark_jobs.session import require_single_attempts, spark_session
+from spark_jobs.tasks import bundles, copy_in_task, run_as_tasks
 
 SPARK_ENGINE: Final = "spark"
 
 
 def copy_engine(progress: Progress) -> Engine:
-    """Return the engine that copies each slice in a task; the session lives until the copy has ended."""
+    """Return the engine that copies slices in tasks; the session lives until the copy has ended."""
     with ExitStack() as stack:
         spark = stack.enter_context(spark_session("connect-share apply_plan"))
-        refuse_speculation(spark)
+        require_single_attempts(spark)
         session = stack.pop_all()
 
     def engine(jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
         with session:
-            return run_as_tasks(
-                spark, behind_barriers(jobs), copy_in_task, progress=progress, what="copying partitions"
-            )
+            together = bundles(behind_barriers(jobs))
+            copied = run_as_tasks(spark, together, copy_in_task, progress=progress, what="copying partitions")
+        return list(itertools.chain.from_iterable(copied))
 
     return engine
 

@@ -12,9 +12,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Final
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Final
 
 from connect_share.backup.backup_file import SectionPart, SectionRead
 from connect_share.backup.export import Export
@@ -22,7 +20,11 @@ from connect_share.console import DEFAULT_TIMEOUT_S, Output, ProgressLine, group
 from connect_share.files import Progress, Silent
 from connect_share.worker_config import TopicSet
 from spark_jobs import command_line
-from spark_jobs.session import run_as_tasks, spark_session
+from spark_jobs.session import spark_session, task_slots
+from spark_jobs.tasks import run_as_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 JOB: Final = "export_groups"
 _SLICE: Final = 250_000
@@ -48,7 +50,7 @@ def read_slice(read: SectionRead) -> list[SectionPart]:
 
 def read_with(spark: SparkSession, reads: Sequence[SectionRead], progress: Progress) -> Iterator[SectionPart]:
     """Yield what reads give, in their order; a wave of tasks at a time, so that the driver's memory is bounded."""
-    jobs, width = slices(reads), _WAVES * spark.sparkContext.defaultParallelism
+    jobs, width = slices(reads), _WAVES * task_slots(spark)
     for first in range(0, len(jobs), width):
         wave = jobs[first : first + width]
         for parts in run_as_tasks(spark, wave, read_slice, progress=Silent(), what="reading slices"):

@@ -28,7 +28,8 @@ from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig
 from migrator.copy.copy_job import BROKER_HANDLES_S
 from spark_jobs import command_line
-from spark_jobs.session import refuse_speculation, run_as_tasks, spark_session
+from spark_jobs.session import require_single_attempts, spark_session
+from spark_jobs.tasks import run_as_tasks
 from spark_jobs.workload import WorkloadSize, Written, group_records
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def generate(
         config = read_facts(admin, {worker.config_storage_topic}).get(worker.config_storage_topic)
         if size.prefixed:
             require_keys_of(worker, [size.group_id(group) for group in range(size.groups)], config)
-        refuse_speculation(spark)
+        require_single_attempts(spark)
         for topic_type in TopicType:
             ensure_topic(admin, topic_spec(worker, topic_type))
         starts, settings = _ends(admin, topics.values()), worker.producer_settings()

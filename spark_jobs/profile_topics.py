@@ -15,12 +15,14 @@ from typing import Any
 from connect_share.checks.startup import startup_members
 from connect_share.console import DEFAULT_TIMEOUT_S, Output, ProgressLine, groups_of, json_text
 from connect_share.contents.cost_model import load_model
+from connect_share.contents.profile import PartitionProfile
 from connect_share.contents.startup import SHIPPED_NAME, CountJob, CountPlan, show_text, startup_profile
 from connect_share.contents.usage import DEFAULT_WINDOW_S, measured_usage, usage_members
 from connect_share.model.records import TopicType
 from connect_share.worker_config import TopicSet
 from spark_jobs import command_line
-from spark_jobs.session import run_as_tasks, spark_session
+from spark_jobs.session import spark_session
+from spark_jobs.tasks import run_as_tasks
 
 JOB = "profile_topics"
 
@@ -35,15 +37,9 @@ def _body(options: argparse.Namespace) -> int:
     jobs = [job for topic_type in TopicType for job in plan.jobs(topic_type, one_for_each_partition=True)]
     with ProgressLine(sys.stderr) as progress, spark_session("connect-share profile_topics") as spark:
         counted = run_as_tasks(spark, jobs, CountJob.run, progress=progress, what="counting partitions")
-    partitions = {
-        topic_type: [
-            profile
-            for job, profiles in zip(jobs, counted, strict=True)
-            for profile in profiles
-            if job.topic_type is topic_type
-        ]
-        for topic_type in TopicType
-    }
+    partitions: dict[TopicType, list[PartitionProfile]] = {topic_type: [] for topic_type in TopicType}
+    for job, profiles in zip(jobs, counted, strict=True):
+        partitions[job.topic_type] += profiles
     profiled = {topic_type: plan.profiled(topic_type, profiles) for topic_type, profiles in partitions.items()}
     if options.usage:
         topics = {topic_type: topic.profile for topic_type, topic in profiled.items()}

@@ -1,31 +1,28 @@
-"""One Spark session builder for all jobs: embedded by default, untouched under ``spark-submit``.
+"""One Spark session builder for all jobs: embedded by default, untouched under ``spark-submit`` and on Spark Connect.
 
-Running jobs of the migrator as Spark tasks: one job is one task, and only its result comes back.
-
-Records never cross the JVM: a task consumes, rewrites and produces in one Python call. What travels is the pickled job,
-which holds client settings and keys, and so never goes into options, plans or logs.
+What has to be there is asked before anything starts, and said in one line: PySpark and what it needs, a Java that it takes,
+what its settings must not be.
 """
 
 from __future__ import annotations
 
 import atexit
+import importlib.util
 import os
+import re
 import shutil
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
-from pyspark import SparkContext, TaskContext
-from pyspark.sql import SparkSession
-
-from connect_share.errors import ConfigError
-from connect_share.files import Progress
+from connect_share.errors import ConfigError, ConnectShareError, UsageError
 from connect_share.jar.cache import run_folder
-from connect_share.jar.java_runtime import java_home_for_spark
-from migrator.copy.copy_job import CopyJob, SliceEvidence, copy_one
+from connect_share.jar.java_runtime import MINIMUM, java_home_for_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 MASTER: Final = "local[*,3]"
 """All cores, and three attempts: a plain ``local[*]`` never repeats a failed task."""
@@ -43,12 +40,16 @@ appender.err.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 _NETWORK: Final = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
 _PROTECTION: Final = (("spark.authenticate",), _NETWORK, ("spark.io.encryption.enabled",))
 _warned: Final[set[str]] = set()
+_complete: Final[set[str]] = set()
+
+
+def _is_local(master: str | None) -> bool:
+    return master is None or master == "local" or master.startswith("local[")
 
 
 def missing_protection(settings: Callable[[str], str | None]) -> tuple[str, ...]:
     """Return the settings that are off and would keep the credentials in tasks secret on a cluster."""
-    master = settings("spark.master") or "local"
-    if master == "local" or master.startswith("local["):
+    if _is_local(settings("spark.master")):
         return ()
     return tuple(
         names[0] for names in _PROTECTION if not any((settings(name) or "").strip().lower() == "true" for name in names)
@@ -72,14 +73,114 @@ def warn_of_missing_protection(session: SparkSession) -> None:
         )
 
 
-def refuse_speculation(session: SparkSession) -> None:
-    """Check that Spark starts no second attempt of a task that writes beside the first one, else ``ConfigError``."""
+def is_connect(session: SparkSession) -> bool:
+    """Return whether the session is a client of Spark Connect: it has no context, and its driver is elsewhere."""
+    return ".connect." in type(session).__module__
+
+
+def require_single_attempts(session: SparkSession) -> None:
+    """Check that Spark runs no second attempt of a task that writes beside the first one, else ``ConfigError``."""
+    if is_connect(session):
+        raise ConfigError(
+            "this session is one of Spark Connect: its server goes on with tasks when this process has ended, beside those "
+            "of whoever starts it again, and both would write. Nothing was written; start with spark-submit, or without "
+            "SPARK_REMOTE. What only reads works on Spark Connect"
+        )
     if (session.conf.get("spark.speculation", None) or "").strip().lower() == "true":
         raise ConfigError(
             "spark.speculation=true: Spark would start a second attempt of a slow task beside the first one, and both would "
             "write: old values could come to lie behind newer ones. Nothing was written; start with "
             "--conf spark.speculation=false",
             property_name="spark.speculation",
+        )
+
+
+_NEEDED: Final = ("pyspark", "pyarrow", "pandas", "numpy")
+_ON_EXECUTORS: Final = ("spark_jobs", "migrator", "connect_share", "confluent_kafka", "pydantic", "fastavro")
+
+
+def require_spark() -> None:
+    """Check that PySpark and what it needs are installed, else ``UsageError``."""
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UsageError(
+            f"Spark needs {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed here: "
+            "pip install pyspark pyarrow pandas numpy"
+        )
+
+
+def require_on_executors(session: SparkSession) -> None:
+    """Check once for each application that executors can import what the tasks need, else ``ConfigError``."""
+    application = session.conf.get("spark.app.id", None) or ""
+    if _is_local(session.conf.get("spark.master", None)) or application in _complete:
+        return
+
+    def look(batches: Iterator[Any]) -> Iterator[Any]:  # goes by value: an executor may have nothing of ours
+        import importlib
+
+        import pyarrow as pa
+
+        for _ in batches:
+            missing = []
+            for name in needed:
+                try:
+                    importlib.import_module(name)
+                except ImportError as error:
+                    missing.append(error.name or name)
+            yield pa.RecordBatch.from_pydict({"missing": [",".join(missing)]})
+
+    needed, tasks = _ON_EXECUTORS, 2 * task_slots(session)
+    with failures_explained("looking for what the tasks need"):
+        found = session.range(0, tasks, 1, tasks).mapInArrow(look, "missing string").collect()
+    missing = sorted({name for row in found for name in row["missing"].split(",") if name})
+    if missing:
+        raise ConfigError(
+            f"{', '.join(missing)} cannot be imported on the executors, nothing was started: install "
+            "what the wheel needs there, or send it with --archives or an image, and the wheel with --py-files "
+            "(docs/migrating.md, Spark on a cluster)"
+        )
+    _complete.add(application)
+
+
+def task_slots(session: SparkSession) -> int:
+    """Return how many tasks run at once."""
+    if not is_connect(session):
+        return int(session.sparkContext.defaultParallelism)
+    return int(session.conf.get("spark.default.parallelism", None) or 2)
+
+
+_LAST_LINE: Final = re.compile(r"^((?:\w+\.)*[A-Z]\w*): (.+)$", re.MULTILINE)
+
+
+@contextmanager
+def failures_explained(what: str) -> Iterator[None]:
+    """Turn what Spark says of failed tasks, hundreds of lines, into one ``ConnectShareError``."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        text = str(error).partition("\n\tat ")[0]
+        lines = _LAST_LINE.findall(text)
+        name, said = lines[-1] if lines else ("", text.strip().partition("\n")[0])
+        if not name.startswith("connect_share."):  # else it is an error of ours, which says all
+            said = f"{what}: a task failed, each time that Spark tried it: {name}: {said}; executors' logs have more"
+        raise ConnectShareError(said) from None
+
+
+def _require_java(session: SparkSession) -> None:
+    """Check that the Java of this session is one with which its Spark works, else ``ConfigError``."""
+    from pyspark import __version__
+
+    if is_connect(session) or not __version__.startswith("3."):
+        return
+    jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - there is no other way to ask
+    java = jvm.java.lang.System.getProperty("java.specification.version")
+    if int(java.rpartition(".")[2]) > MINIMUM:
+        raise ConfigError(
+            f"PySpark {__version__} runs on Java {java} here, with which its Arrow does not work: set JAVA_HOME to a Java "
+            f"{MINIMUM}, or install PySpark 4"
         )
 
 
@@ -107,7 +208,11 @@ def _ship_wheel(session: SparkSession, folder: Path) -> None:
     """
     for wheel in Path(__file__).parents:
         if wheel.suffix == ".whl" and wheel.is_file():
-            session.sparkContext.addPyFile(str(shutil.copyfile(wheel, folder / f"{wheel.stem}.zip")))
+            copied = str(shutil.copyfile(wheel, folder / f"{wheel.stem}.zip"))
+            if is_connect(session):
+                session.addArtifacts(copied, pyfile=True)
+            else:
+                session.sparkContext.addPyFile(copied)
 
 
 @contextmanager
@@ -118,7 +223,11 @@ def spark_session(app_name: str, *, master: str = MASTER) -> Iterator[SparkSessi
 
     Raises:
         JavaMissingError: there is no Java for an embedded session.
+        ConfigError: PySpark is missing, or does not work with this Java.
     """
+    require_spark()
+    from pyspark.sql import SparkSession
+
     running = SparkSession.getActiveSession()
     if running is not None:
         yield running
@@ -127,7 +236,8 @@ def spark_session(app_name: str, *, master: str = MASTER) -> Iterator[SparkSessi
     builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.sql.shuffle.partitions", "2")
     folder = run_folder("spark")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has started this process, and decides
+    # Else spark-submit has started this process, or a server of Spark Connect is there, and decides.
+    if "PYSPARK_GATEWAY_PORT" not in os.environ and "SPARK_REMOTE" not in os.environ:
         home = java_home_for_spark()
         if home is not None:
             os.environ["JAVA_HOME"] = str(home)
@@ -140,68 +250,9 @@ def spark_session(app_name: str, *, master: str = MASTER) -> Iterator[SparkSessi
             builder = builder.config(name, value)
     session = builder.getOrCreate()
     try:
+        _require_java(session)
         _ship_wheel(session, folder)
         yield session
     finally:
         session.stop()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-J = TypeVar("J")
-R = TypeVar("R")
-
-_TICK_S = 0.5
-
-
-def copy_in_task(job: CopyJob) -> SliceEvidence:
-    """Copy one slice; an attempt after a failed one first reads back what that has written."""
-    context = TaskContext.get()
-    return copy_one(job, resumed=context is not None and context.attemptNumber() > 0)
-
-
-def run_as_tasks(
-    spark: SparkSession, jobs: Sequence[J], function: Callable[[J], R], *, progress: Progress, what: str
-) -> list[R]:
-    """Run each job once (again if its task fails); return the results in the order of the jobs.
-
-    Jobs are pickled; the function is imported by name on the executors.
-    """
-    if not jobs:
-        return []
-    warn_of_missing_protection(spark)
-    context: SparkContext = spark.sparkContext
-    with _reported(context, len(jobs), progress, what):
-        return list(context.parallelize(list(jobs), len(jobs)).map(function).collect())
-
-
-@contextmanager
-def _reported(context: SparkContext, total: int, progress: Progress, what: str) -> Iterator[None]:
-    """Report regularly how many tasks have ended."""
-    group = f"connect-share-{what.replace(' ', '-')}"
-    context.setJobGroup(group, what)
-    progress.phase(what, total)
-    ended = threading.Event()
-    seen = 0
-
-    def finished() -> int:
-        tracker: Any = context.statusTracker()
-        jobs = filter(None, map(tracker.getJobInfo, tracker.getJobIdsForGroup(group)))
-        stages = filter(None, (tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds))
-        return sum(stage.numCompletedTasks for stage in stages)
-
-    def tick() -> None:
-        nonlocal seen
-        while not ended.wait(_TICK_S):
-            now = min(finished(), total)
-            if now > seen:
-                progress.advance(now - seen)
-                seen = now
-
-    thread = threading.Thread(target=tick, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-    progress.advance(total - seen)

@@ -1,67 +1,37 @@
-"""Records as Spark data sources: the schema, one task for each item, and Kafka over the library's own reader.
+"""Kafka as a DataFrame of records, over the library's own reader: one range of offsets is one task.
 
-The ranges are fixed on the driver and one range is one task. There is no filter push-down: in Spark 4.3 it changes the
-parent DataFrame too.
+The ranges are fixed on the driver when :func:`read_kafka` is called: each action reads the same records again. Nothing is
+pushed down. Client settings travel in the function that reads, so no option or plan holds them; works from PySpark 3.5 on,
+and on Spark Connect.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
+
+from connect_share.errors import ConfigError
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.client import Message, headers_of
+from connect_share.kafka.read import CONSOLE_CLIENT_ID, IDLE_TIMEOUT_S, Reader, topic_ranges
+from connect_share.model.records import Headers, OffsetRange, TopicType
+from connect_share.worker_config import Isolation, TopicSet, WorkerConfig
+from spark_jobs.session import require_on_executors, warn_of_missing_protection
+
+KAFKA_SOURCE: Final = (
+    "topic string NOT NULL, partition int NOT NULL, offset bigint NOT NULL, timestamp_ms bigint NOT NULL, "
+    "key binary, value binary, headers array<struct<key: string, value: binary>>"
 )
-
-from connect_share.model.records import Headers, OffsetRange
-from connect_share.worker_config import ClientSettings, Isolation
-from spark_jobs.session import warn_of_missing_protection
-
-if TYPE_CHECKING:
-    from connect_share.kafka.client import Message
-
-
-KAFKA_SOURCE: Final = StructType(
-    [
-        StructField("topic", StringType(), nullable=False),
-        StructField("partition", IntegerType(), nullable=False),
-        # (topic, partition, offset) is unique; sorting by offset alone means nothing across partitions.
-        StructField("offset", LongType(), nullable=False),
-        StructField("timestamp_ms", LongType(), nullable=False),
-        StructField("key", BinaryType(), nullable=True),
-        # null is a tombstone, an empty value is not.
-        StructField("value", BinaryType(), nullable=True),
-        # in order, names may repeat; null when there are none, or (with a warning in the log) a name is not UTF-8.
-        StructField(
-            "headers",
-            ArrayType(
-                StructType(
-                    [
-                        StructField("key", StringType(), nullable=False),
-                        StructField("value", BinaryType(), nullable=True),
-                    ]
-                ),
-                containsNull=False,
-            ),
-            nullable=True,
-        ),
-    ]
-)
-"""Columns of the DataFrames."""
+"""Columns of the DataFrames; ``docs/spark.md`` says what they hold."""
 
 Row = tuple[str | None, int | None, int | None, int, bytes | None, bytes | None, list[dict[str, Any]] | None]
+
+_log = logging.getLogger(__name__)
 
 
 def headers_column(headers: Headers | None) -> list[dict[str, Any]] | None:
@@ -69,58 +39,38 @@ def headers_column(headers: Headers | None) -> list[dict[str, Any]] | None:
     return [{"key": name, "value": value} for name, value in headers] if headers else None
 
 
-class RecordReader(DataSourceReader):
-    """Reads each of its items in a task of its own; ``batches`` yields the records of one in batches that are not empty."""
+def frame_of(spark: SparkSession, items: Sequence[Any], read: Callable[[Any], Iterable[list[Row]]]) -> DataFrame:
+    """Return a DataFrame whose tasks read an item each; ``read`` yields the records of one in batches that are not empty."""
+    if not items:
+        return spark.createDataFrame([], KAFKA_SOURCE)
 
-    def __init__(self, items: Sequence[Any], batches: Callable[[Any], Iterable[list[Row]]]) -> None:
-        self._items = items
-        self._batches = batches
+    def read_records(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from map(_arrow, read(items[number]))
 
-    def partitions(self) -> Sequence[InputPartition]:
-        """Return one task for each item; Spark wants at least one, so one of ``None`` without any."""
-        return [InputPartition(item) for item in self._items] or [InputPartition(None)]
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Yield Arrow record batches of :data:`KAFKA_SOURCE`."""
-        import pyarrow as pa
-        from pyspark.sql.pandas.types import to_arrow_schema
-
-        if partition.value is None:
-            return
-        schema = to_arrow_schema(KAFKA_SOURCE)
-        for rows in self._batches(partition.value):
-            columns = zip(*rows, strict=True)
-            arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return spark.range(0, len(items), 1, len(items)).mapInArrow(read_records, KAFKA_SOURCE)
 
 
-class RecordSource(DataSource):
-    """A data source whose columns are :data:`KAFKA_SOURCE`."""
+def _arrow(rows: list[Row]) -> Any:
+    """Return rows as an Arrow record batch of :data:`KAFKA_SOURCE`."""
+    import pyarrow as pa
 
-    def schema(self) -> StructType:
-        """Return :data:`KAFKA_SOURCE`."""
-        return KAFKA_SOURCE
-
-
-_log = logging.getLogger(__name__)
-
-NAME: Final = "connect_share_kafka"
-# Spark hides the values of options whose name has "secret" in it from plans and its user interface.
-_SETTINGS: Final = "settings_secret"
+    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    types = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "timestamp_ms": pa.int64()}
+    types |= {"key": pa.binary(), "value": pa.binary(), "headers": pa.list_(header)}
+    columns = zip(zip(*rows, strict=True), types.values(), strict=True)
+    return pa.RecordBatch.from_arrays([pa.array(column, kind) for column, kind in columns], names=list(types))
 
 
-def _batches(
-    settings: Mapping[str, str], isolation: Isolation, client_id: str, part: OffsetRange
-) -> Iterator[list[Row]]:
-    from connect_share.kafka.read import Reader
-
-    for batch in Reader(ClientSettings(settings), client_id, isolation).batches([part]):
-        yield [_row(message) for message in batch]
+def _batches(item: tuple[Reader, OffsetRange], *, timeout_s: float) -> Iterator[list[Row]]:
+    reader, part = item
+    for batch in reader.batches([part], timeout_s):
+        if batch:
+            yield [_row(message) for message in batch]
 
 
 def _row(message: Message) -> Row:
-    from connect_share.kafka.client import headers_of
-
     headers = headers_of(message)
     if headers is None:
         _log.warning(
@@ -140,43 +90,55 @@ def _row(message: Message) -> Row:
     )
 
 
-class KafkaSource(RecordSource):
-    """Data source ``connect_share_kafka``; use :func:`read_kafka`."""
-
-    @classmethod
-    def name(cls) -> str:
-        """Return the format's name."""
-        return NAME
-
-    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - the schema is fixed
-        """Return the reader."""
-        options = self.options
-        settings = json.loads(base64.b64decode(options[_SETTINGS]))
-        read = partial(_batches, settings, Isolation(options["isolation"]), options["client_id"])
-        return RecordReader([OffsetRange(*entry) for entry in json.loads(options["ranges"])], read)
-
-
 def read_kafka(
     spark: SparkSession,
-    settings: ClientSettings,
-    ranges: Sequence[OffsetRange],
+    worker_config: WorkerConfig | Path | str,
     *,
-    isolation: Isolation,
-    client_id: str,
+    topics: Collection[TopicType] = tuple(TopicType),
+    ranges: Sequence[OffsetRange] | None = None,
+    isolation: Isolation | None = None,
+    records_per_task: int | None = None,
+    timeout_s: float = IDLE_TIMEOUT_S,
 ) -> DataFrame:
-    """Return the records of half-open ranges as a DataFrame, one task a range.
+    """Return records of the internal topics that a worker file names as a DataFrame.
+
+    Args:
+        spark: classic or of Spark Connect.
+        worker_config: path of a Java worker's file, or what was read from one.
+        topics: which of its topics are read, from their first record to the end that they have now.
+        ranges: half-open ranges that are read instead, of any topic of that cluster.
+        isolation: instead of what each topic is read with by workers.
+        records_per_task: longer ranges are divided into tasks of at most so many offsets; ``None``: a range, which is a
+            partition where no ranges are given, is one task, and its records keep their order.
+        timeout_s: longest wait for the cluster, and of a task without any record.
 
     Columns:
         out: :data:`spark_jobs.sources.KAFKA_SOURCE`.
+
+    Raises:
+        ConnectShareError: the file or its topics cannot be read.
     """
+    given = worker_config if isinstance(worker_config, WorkerConfig) else WorkerConfig.from_file(worker_config)
+    topic_set = TopicSet.of(given)
+    if records_per_task is not None and records_per_task < 1:
+        raise ConfigError("records_per_task has to be at least 1")
+    if ranges is None:
+        with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=timeout_s) as admin:
+            found = topic_ranges(admin, topic_set, topics)
+        for each in found.values():
+            for note in each.notes:
+                _log.warning("%s", note)
+        ranges = [part for each in found.values() for part in each.ranges]
+    levels = {topic: topic_set.isolation[kind] for kind, topic in topic_set.topics.items()}
+    read = partial(Reader, topic_set.settings, CONSOLE_CLIENT_ID)
+    items = [
+        (
+            read(isolation or levels.get(part.topic, Isolation.READ_COMMITTED)),
+            part._replace(start=start, end=min(part.end, start + (records_per_task or part.end))),
+        )
+        for part in ranges
+        for start in range(part.start, part.end, records_per_task or max(1, part.end - part.start))
+    ]
     warn_of_missing_protection(spark)
-    spark.dataSource.register(KafkaSource)
-    secret = base64.b64encode(json.dumps(dict(settings.properties)).encode()).decode("ascii")
-    return (
-        spark.read.format(NAME)
-        .option("ranges", json.dumps([list(offset_range) for offset_range in ranges]))
-        .option("isolation", isolation.value)
-        .option("client_id", client_id)
-        .option(_SETTINGS, secret)
-        .load()
-    )
+    require_on_executors(spark)
+    return frame_of(spark, items, partial(_batches, timeout_s=timeout_s))

@@ -11,7 +11,8 @@ from migrator.verify.equality import StateDifference
 from migrator.verify.verification import VerifyEngine, VerifyJob
 from spark_jobs import command_line
 from spark_jobs.apply_plan import SPARK_ENGINE
-from spark_jobs.session import run_as_tasks, spark_session
+from spark_jobs.session import spark_session
+from spark_jobs.tasks import run_as_tasks
 
 
 def verify_engine(progress: Progress) -> VerifyEngine:

@@ -650,10 +650,14 @@ class TopicSet:
             properties["bootstrap.servers"] = bootstrap_servers
         for topic_type, topic in (topics or {}).items():
             properties[TOPIC_PROPERTIES[topic_type]] = topic
-        config = WorkerConfig.from_file_properties(path, properties)
+        return cls.of(WorkerConfig.from_file_properties(path, properties), own)
+
+    @classmethod
+    def of(cls, config: WorkerConfig, own: Mapping[str, str] | None = None) -> TopicSet:
+        """Return the topics of a worker; ``own``: further client settings, in librdkafka's names."""
         return cls(
             {topic_type: config.topic(topic_type) for topic_type in TopicType},
-            config.client_settings().overlaid(own),
+            config.client_settings().overlaid(own or {}),
             {topic_type: config.isolation(topic_type) for topic_type in TopicType},
             (config.cluster_group_id,),
             config,

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.util
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from connect_share.console import Parser
-from connect_share.errors import UsageError
 from connect_share.files import Progress
 from connect_share.model.records import TopicType
 from migrator.plan import MigrationPlan, SourceCluster, named_connectors
@@ -32,8 +30,7 @@ class _Engines(NamedTuple):
 
 def _spark_job(name: str) -> Any:
     """Return a module of the Spark jobs, an extra that is imported only when it is asked for, or raise ``UsageError``."""
-    if importlib.util.find_spec("pyspark") is None or importlib.util.find_spec("spark_jobs") is None:
-        raise UsageError("--engine spark needs Spark: pip install pyspark pyarrow numpy, or use --engine local")
+    importlib.import_module("spark_jobs.session").require_spark()
     return importlib.import_module(f"spark_jobs.{name}")
 
 

@@ -17,10 +17,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import Final
-
-from pyspark import SparkConf, SparkContext
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Final
 
 from connect_share.errors import ConnectShareError
 from connect_share.files import Progress, Silent
@@ -31,7 +28,11 @@ from spark_jobs.benchmark.cost_fit import fitted, points
 from spark_jobs.benchmark.results import StartupResult, Storm
 from spark_jobs.benchmark.starts import Run, measure
 from spark_jobs.benchmark.topics import PREFIX, Connection, Plan, filled, worker_properties_of, write_files
-from spark_jobs.session import run_as_tasks, spark_session
+from spark_jobs.session import require_spark, spark_session
+from spark_jobs.tasks import run_as_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 AT_ONCE: Final = 2
 """Of the session's ``local[2,3]``."""
@@ -110,6 +111,10 @@ MASTER: Final = f"local[{AT_ONCE},3]"
 
 def why_no_storm() -> str | None:
     """Return why the session that this process was given cannot run a storm: both kinds need tasks on this machine."""
+    require_spark()
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
     session = SparkSession.getActiveSession()
     if session is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         return None

@@ -34,7 +34,7 @@ from connect_share.files import Silent
 from spark_jobs import generate_workload, profile_topics
 from spark_jobs.sources import read_kafka
 from spark_jobs.session import spark_session
-from spark_jobs.session import run_as_tasks
+from spark_jobs.tasks import run_as_tasks
 
 def where(_):
     import connect_share, os
@@ -47,10 +47,11 @@ with spark_session("cluster test") as spark:
     worker = WorkerConfig.from_file(sys.argv[3])
     secret = os.environ["NOT_TO_BE_SHOWN"]
     settings = worker.client_settings().overlaid({"sasl.password": secret, "sasl.oauthbearer.extensions": "a=" + secret})
+    WorkerConfig.client_settings = lambda _: settings
     topic = [OffsetRange(worker.config_storage_topic, 0, 0, 40)]
     job = CountJob(TopicType.CONFIG, Reader(settings, "test", Isolation.READ_COMMITTED), topic, 60.0, True)
     counted = run_as_tasks(spark, [job], type(job).run, progress=Silent(), what="counting")
-    frame = read_kafka(spark, settings, topic, isolation=Isolation.READ_COMMITTED, client_id="test")
+    frame = read_kafka(spark, worker, ranges=topic)
     frame.explain(True)
     counts = [counted[0][0].total().records, frame.groupBy("topic").count().collect()[0]["count"]]
     with open(sys.argv[1], "w") as file:
@@ -178,6 +179,7 @@ def test_a_job_runs_on_executors_that_have_only_the_wheel(
     assert {"stdout", "stderr"} <= {path.name for path in written}
     texts = {path.name: path.read_text("utf-8", "replace") for path in written if path.suffix != ".zip"}
     assert any('"SparkListenerTaskEnd"' in text for text in texts.values())
+    assert any('"spark.job.description":"counting"' in text for text in texts.values())
     for text in (*texts.values(), done.stdout, done.stderr):
         assert not [secret for secret in IN_ALL_FORMS if secret in text]
     shutil.rmtree(executors)

@@ -31,10 +31,10 @@ def test_hostile_records_are_rows_and_are_profiled(
     with broker.admin() as admin:
         ends = admin.end_offsets([(topic, 0) for topic in topics.values()])
     ranges = [OffsetRange(topic, 0, 0, end) for (topic, _), end in ends.items()]
-    found = read_kafka(spark, broker.client_settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id="tests")
+    file = site.worker_file("shared", GROUP, sharing=True)
+    found = read_kafka(spark, file, ranges=ranges, isolation=Isolation.READ_UNCOMMITTED)
     records = Reader(broker.client_settings, "tests", Isolation.READ_UNCOMMITTED).records(ranges)
     assert sorted(rows_of(found)) == sorted(map(row_of, records))
-    file = site.worker_file("shared", GROUP, sharing=True)
     capsys.readouterr()
     for form in ("text", "json"):
         result = tmp_path / f"{form}.json"

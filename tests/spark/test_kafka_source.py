@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from connect_share.errors import ConfigError
 from connect_share.kafka import client
 from connect_share.kafka.read import Reader
-from connect_share.model.records import OffsetRange, Record
-from connect_share.worker_config import Isolation
+from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.worker_config import Isolation, WorkerConfig
 from spark_jobs.sources import KAFKA_SOURCE, read_kafka
+from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.kafka import TestBroker
 from tests.support.raw_records import RawRecord, write_raw
 from tests.support.topics import create_topic, write_records
 from tests.support.waiting import await_that
+
+
+def _worker(broker: TestBroker) -> WorkerConfig:
+    return WorkerConfig.from_properties(worker_properties(broker.bootstrap_servers, "readers"))
 
 
 def row_of(record: Record) -> tuple[Any, ...]:
@@ -69,8 +78,8 @@ def test_both_isolations_give_the_rows_of_the_library(spark: SparkSession, broke
     ranges = _awkward(broker, unique)
     counts = {}
     for isolation in Isolation:
-        frame = read_kafka(spark, broker.client_settings, ranges, isolation=isolation, client_id="tests")
-        assert frame.schema == KAFKA_SOURCE
+        frame = read_kafka(spark, _worker(broker), ranges=ranges, isolation=isolation)
+        assert frame.schema == spark.createDataFrame([], KAFKA_SOURCE).schema
         expected = Reader(broker.client_settings, "tests", isolation).records(ranges)
         rows = rows_of(frame)
         assert rows == sorted(map(row_of, expected), key=lambda row: (row[1], row[2]))
@@ -82,19 +91,41 @@ def test_a_range_is_half_open_and_one_task(spark: SparkSession, broker: TestBrok
     create_topic(broker.client_settings, unique)
     write_records(broker.client_settings, unique, [Record(unique, 0, n, n, b"k%d" % n, b"v") for n in range(100)])
     ranges = [OffsetRange(unique, 0, 10, 40)]
-    frame = read_kafka(spark, broker.client_settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id="tests")
+    frame = read_kafka(spark, _worker(broker), ranges=ranges, isolation=Isolation.READ_UNCOMMITTED)
     assert [row.offset for row in frame.collect()] == list(range(10, 40))
     assert frame.rdd.getNumPartitions() == 1
 
 
 def test_no_ranges_are_no_rows(spark: SparkSession, broker: TestBroker) -> None:
-    frame = read_kafka(spark, broker.client_settings, [], isolation=Isolation.READ_UNCOMMITTED, client_id="tests")
+    frame = read_kafka(spark, _worker(broker), ranges=[])
     assert frame.collect() == []
 
 
-def test_settings_do_not_show_in_plans(spark: SparkSession, broker: TestBroker) -> None:
-    settings = broker.client_settings.overlaid({"sasl.password": "hunter2"})
-    frame = read_kafka(spark, settings, [], isolation=Isolation.READ_UNCOMMITTED, client_id="tests")
-    plan = frame._jdf.queryExecution().toString()
-    assert "hunter2" not in plan
-    assert "aHVudGVyMg" not in plan
+def test_the_topics_of_a_worker_file_are_read_and_divided_where_it_is_asked_for(
+    spark: SparkSession, broker: TestBroker, unique: str, tmp_path: Path
+) -> None:
+    file = write_properties(tmp_path / "w.properties", worker_properties(broker.bootstrap_servers, unique))
+    worker = WorkerConfig.from_file(file)
+    for topic_type in TopicType:
+        topic = worker.topic(topic_type)
+        create_topic(broker.client_settings, topic, 1 if topic_type is TopicType.CONFIG else 2)
+        records = [Record(topic, 0, n, n, b"k%d" % n, b"v") for n in range(20)]
+        write_records(broker.client_settings, topic, records, keep_partition=False)
+    every = read_kafka(spark, str(file))
+    assert {(row.topic, row["count"]) for row in every.groupBy("topic").count().collect()} == {
+        (worker.topic(topic_type), 20) for topic_type in TopicType
+    }
+    whole = read_kafka(spark, worker, topics=[TopicType.OFFSET])
+    parts = read_kafka(spark, worker, topics=[TopicType.OFFSET], records_per_task=3)
+    assert whole.rdd.getNumPartitions() == 2 < parts.rdd.getNumPartitions()
+    assert rows_of(whole) == rows_of(parts)
+    with pytest.raises(ConfigError, match="records_per_task"):
+        read_kafka(spark, worker, records_per_task=0)
+
+
+def test_the_page_names_every_column(spark: SparkSession) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
+    section = page.partition("## Records")[2].partition("\n## ")[0].partition("| column |")[2]
+    cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    found = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
+    assert found == spark.createDataFrame([], KAFKA_SOURCE).columns

@@ -23,7 +23,7 @@ from connect_share.kafka.write import ONCE_OVERRIDES, PRODUCER_OVERRIDES
 from connect_share.model.records import TopicType
 from migrator.copy.copy_job import CopyJob, Engine, SliceEvidence
 from migrator.run import Manifest, MigrationStatus, manifest_path
-from spark_jobs.session import copy_in_task, run_as_tasks
+from spark_jobs.tasks import copy_in_task, run_as_tasks
 from tests.lab.embedded.broker import LocalBroker
 from tests.support.kafka import TOPIC_PREFIX, skip_where_brokers_stay, two_brokers
 from tests.support.long_forms import LONG
@@ -53,13 +53,15 @@ def busy(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Busy:
 
 def spark_engine(spark: SparkSession, copy: Copy = copy_in_task) -> Engine:
     def run(jobs: Sequence[CopyJob]) -> Sequence[SliceEvidence]:
-        return run_as_tasks(spark, jobs, copy, progress=Silent(), what="copying partitions")
+        each = [[job] for job in jobs]
+        return [found for (found,) in run_as_tasks(spark, each, copy, progress=Silent(), what="copying partitions")]
 
     return run
 
 
-def killed_in_the_middle(copy_job: CopyJob) -> SliceEvidence:
+def killed_in_the_middle(jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
     """The first attempt at the config topic ends by SIGKILL of its Python worker when some of a half is written."""
+    (copy_job,) = jobs
     slice_, context = copy_job.slice_, TaskContext.get()
     if slice_.topic_type is TopicType.CONFIG and context is not None and context.attemptNumber() == 0:
         half = slice_.offset_range._replace(end=CONFIG_RECORDS // 2)
@@ -68,7 +70,7 @@ def killed_in_the_middle(copy_job: CopyJob) -> SliceEvidence:
         with Site(copy_job.producer_settings.properties["bootstrap.servers"], "", Path()).admin() as admin:
             await_that(lambda: begun.writer.is_acknowledged or admin.end_offsets([at])[at] > 0, what="some written")
         os.kill(os.getpid(), signal.SIGKILL)
-    return copy_in_task(copy_job)
+    return copy_in_task(jobs)
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ from migrator.report import folder_of
 from migrator.run import Manifest, MigrationStatus, manifest_path
 from spark_jobs import apply_plan, verify_plan
 from spark_jobs.generate_workload import generate
-from spark_jobs.session import run_as_tasks
+from spark_jobs.tasks import bundles, copy_in_task, run_as_tasks
 from spark_jobs.workload import WorkloadSize
 from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.captures import captured
@@ -146,12 +146,10 @@ def check_tampering(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     assert '"x"' not in output
 
 
-def fail_once_half_way(job: CopyJob) -> SliceEvidence:
+def fail_once_half_way(jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
     """First attempt: copy everything, then fail as if the executor had died before it could report."""
-    context = TaskContext.get()
-    attempt = 0 if context is None else context.attemptNumber()
-    evidence = copy_one(job, resumed=attempt > 0)
-    if attempt == 0 and evidence.written:
+    context, evidence = TaskContext.get(), copy_in_task(jobs)
+    if context is not None and context.attemptNumber() == 0:
         raise RuntimeError("lost")
     return evidence
 
@@ -182,7 +180,10 @@ def test_a_resume_leaves_one_barrier_in_each_partition_and_checks_know_it(
 @pytest.mark.slow
 def test_a_repeated_task_writes_nothing_twice(scene: Scene, spark: SparkSession) -> None:
     def engine(jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
-        return run_as_tasks(spark, jobs, fail_once_half_way, progress=Silent(), what="copying with failures")
+        together = bundles(jobs)
+        assert len(together) < len(jobs)
+        copied = run_as_tasks(spark, together, fail_once_half_way, progress=Silent(), what="copying with failures")
+        return [evidence for each in copied for evidence in each]
 
     manifest = apply_with(scene.plan, engine=engine, engine_name="spark")
     assert manifest.records_written == sum(evidence.found_present for evidence in manifest.evidence) > 0

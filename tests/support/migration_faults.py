@@ -262,12 +262,12 @@ def held_backup(allowed: Allowed) -> Iterator[None]:
         yield
 
 
-def copy_in_held_task(allowed: Allowed, job: CopyJob) -> SliceEvidence:
-    """Copy a slice in a Spark task; each is allowed so many records."""
-    from spark_jobs.session import copy_in_task
+def copy_in_held_task(allowed: Allowed, jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
+    """Copy slices in a Spark task; each is allowed so many records."""
+    from spark_jobs.tasks import copy_in_task
 
     with held_copy(allowed):
-        return copy_in_task(job)
+        return copy_in_task(jobs)
 
 
 def command(what: str, allowed: Allowed, *words: str) -> list[str]:
