@@ -29,6 +29,7 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/mypy docs/examples/runtime
+	$(BIN)/mypy docs/examples/analysis
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.lab.house --ceilings
 	$(BIN)/python -m tests.lab.plugin_jar --check

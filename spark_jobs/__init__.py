@@ -1,4 +1,4 @@
-"""PySpark jobs of connect-share, and DataFrames over its topics and backups: :func:`read_kafka`.
+"""PySpark jobs of connect-share, and DataFrames over its topics and backups: :func:`read_kafka`, :func:`decode`.
 
 PySpark is imported when it is needed.
 """
@@ -9,12 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from spark_jobs.decoded import decode
     from spark_jobs.record_files import read_record_files
     from spark_jobs.sources import read_kafka
 
-__all__ = ["read_kafka", "read_record_files"]
+__all__ = ["decode", "read_kafka", "read_record_files"]
 
-_HOMES: Final = {"read_kafka": "sources", "read_record_files": "record_files"}
+_HOMES: Final = {"decode": "decoded", "read_kafka": "sources", "read_record_files": "record_files"}
 
 
 def __getattr__(name: str) -> Any:

@@ -197,7 +197,7 @@ class PartitionCounter:
             count = profile.counts.setdefault(where, Count()) if found is None else found
             self._last_is_tombstone[group] = value is None
             if original == self._barrier and key is not None:
-                self._barriers.add(_digest(key))
+                self._barriers.add(key_digest(key))
         key_size = 0 if key is None else len(key)
         size = key_size + (0 if value is None else len(value))
         count.records += 1
@@ -229,7 +229,7 @@ class PartitionCounter:
             self._end_chunk()
 
     def _supersede(self, count: Count, key: bytes, kind: int, size: int) -> None:
-        digest = _digest(key)
+        digest = key_digest(key)
         before = self._newest.get(digest)
         self._newest[digest] = size << _KIND_BITS | kind
         if before is not None:
@@ -341,7 +341,8 @@ class TopicProfile:
         )
 
 
-def _digest(key: bytes) -> bytes:
+def key_digest(key: bytes) -> bytes:
+    """Return the eight bytes by which keys are compared."""
     return blake2b(key, digest_size=_DIGEST_BYTES).digest()
 
 

@@ -372,10 +372,7 @@ class ConfigFold:
         word = _member(value, "state.v2")
         if word is not None and not isinstance(word, str):
             self._said.error("'state.v2' of the target state of connector %s is not a string", shown(connector))
-            word = None
-        if word is None:
-            word = _member(value, "state")
-        state = _TARGET_STATES.get(word) if isinstance(word, str) else None
+        state = target_state_in(value)
         if state is None:
             raise _BadValueError("'state' is not a target state")
         previous = self._tables.target_states.get(connector)
@@ -417,6 +414,16 @@ class ConfigFold:
             raise _BadValueError("'key' is empty")
         self._tables.session_key = SessionKey(secret, algorithm, created)
         events.append(SessionKeyUpdated(self._tables.session_key))
+
+
+def target_state_in(value: Any) -> TargetState | None:
+    """Return the target state in the parsed value of its record; ``None``: there is none that is known."""
+    if not isinstance(value, dict):
+        return None
+    word = value.get("state.v2")
+    if not isinstance(word, str):
+        word = value.get("state")
+    return _TARGET_STATES.get(word) if isinstance(word, str) else None
 
 
 def _member(value: Any, name: str) -> Any:

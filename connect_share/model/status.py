@@ -533,6 +533,14 @@ def _status(value: bytes) -> _Status:
     return _recent_status(value) if len(value) <= _LONGEST_RECENT else _parse_status(value)
 
 
+def status_in(value: bytes) -> tuple[State, str | None, int] | None:
+    """Return state, worker and generation in the value of a connector's or task's status; ``None``: it is none."""
+    try:
+        return _status(value)[:3]
+    except (_BadRecordError, ValueFormatError):
+        return None
+
+
 def _parse_status(data: bytes) -> _Status:
     value = loads(data)
     if not isinstance(value, dict):

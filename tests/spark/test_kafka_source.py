@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -121,11 +120,3 @@ def test_the_topics_of_a_worker_file_are_read_and_divided_where_it_is_asked_for(
     assert rows_of(whole) == rows_of(parts)
     with pytest.raises(ConfigError, match="records_per_task"):
         read_kafka(spark, worker, records_per_task=0)
-
-
-def test_the_page_names_every_column(spark: SparkSession) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
-    section = page.partition("## Records")[2].partition("\n## ")[0].partition("| column |")[2]
-    cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
-    found = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
-    assert found == spark.createDataFrame([], KAFKA_SOURCE).columns

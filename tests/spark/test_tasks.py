@@ -147,7 +147,9 @@ def test_a_copy_on_spark_connect_is_refused_with_the_reason() -> None:
         require_single_attempts(cast("SparkSession", connect))
 
 
-@pytest.mark.parametrize("statement", ["spark_jobs.read_kafka", "__import__('spark_jobs.apply_plan')"])
+@pytest.mark.parametrize(
+    "statement", ["spark_jobs.read_kafka", "spark_jobs.decode", "__import__('spark_jobs.apply_plan')"]
+)
 def test_without_spark_it_is_said_what_to_install(statement: str) -> None:
     """A finder that finds no PySpark stands in for an environment without it."""
     program = f"""

@@ -1,0 +1,1 @@
+"""Questions that a notebook answers over the topics that many clusters share."""
