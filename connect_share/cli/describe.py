@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import zip_longest
 from typing import Any, Final
 
@@ -109,9 +110,11 @@ def _add_connector(parser: Parser) -> None:
 
 def _describe_connector(arguments: argparse.Namespace, out: Output) -> Result:
     """Describe the connector in every group asked for that has it."""
-    contents = Reading(arguments, (TopicType.CONFIG,), (TopicType.STATUS, TopicType.OFFSET)).once(out)
+    reading = Reading(arguments, (TopicType.CONFIG,), (TopicType.STATUS, TopicType.OFFSET))
+    contents, worker = reading.once(out), reading.topic_set.worker
+    rows = partial(offset_rows, contents, worker=worker, note=out.note)
     found = [
-        _connector_members(contents, group, connector, state, show_values=arguments.show_values)
+        _connector_members(contents, group, connector, state, rows, show_values=arguments.show_values)
         for group, connector, state in connectors_of(contents, arguments.connector)
     ]
     if not found:
@@ -134,7 +137,13 @@ def _shown(config: dict[str, str] | None, show_values: bool, *, sealed: bool) ->
 
 
 def _connector_members(
-    contents: Contents, group: Group, connector: str, state: ClusterConfigState, *, show_values: bool
+    contents: Contents,
+    group: Group,
+    connector: str,
+    state: ClusterConfigState,
+    rows_of: Callable[[Group, str], list[dict[str, Any]]],
+    *,
+    show_values: bool,
 ) -> dict[str, Any]:
     snapshot = contents.status_of(group)
     status = snapshot.connector_status(connector)
@@ -170,7 +179,7 @@ def _connector_members(
                 "offset": row["offset"] if show_values or row["offset"] == SEALED else _HIDDEN,
                 "written_ms": row["written_ms"],
             }
-            for row in offset_rows(contents, group, connector)
+            for row in rows_of(group, connector)
         ]
     return described
 

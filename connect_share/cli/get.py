@@ -40,6 +40,9 @@ from connect_share.model.keys import ConfigKey, KeyKind, OffsetKey, StatusKey
 from connect_share.model.offsets import parse_offset_key
 from connect_share.model.records import TopicType, shown_time
 from connect_share.model.status import ConnectorStatus, State, TaskStatus
+from connect_share.stores.sink_offsets import sink_admin, sink_offsets
+from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.override_policy import is_sink, sink_group_id
 
 SEALED: Final = "[sealed]"
 """Stands for what cannot be opened."""
@@ -178,8 +181,10 @@ def failures_first(row: Mapping[str, Any]) -> int:
     return 1 if State.UNASSIGNED.name in states or row.get("consistent") is False else 2
 
 
-def offset_rows(contents: Contents, group: Group, connector: str) -> list[dict[str, Any]]:
-    """Return the rows of a connector's source partitions."""
+def offset_rows(
+    contents: Contents, group: Group, connector: str, worker: WorkerConfig | None, note: Callable[[str], object]
+) -> list[dict[str, Any]]:
+    """Return the rows of a connector's source partitions; with a worker of its group also those of a sink."""
     snapshot = contents.offsets_of(group)
     offsets = [
         (each, snapshot.offset(connector, each), snapshot.original_keys(connector, each))
@@ -195,7 +200,16 @@ def offset_rows(contents: Contents, group: Group, connector: str) -> list[dict[s
         }
         for partition, offset, originals in (*offsets, *_sealed_offsets(contents, group, connector))
     ]
-    return sorted(rows, key=lambda row: dumps(row["partition"]))
+    rows.sort(key=lambda row: dumps(row["partition"]))
+    config = contents.config_of(group).connector_config(connector) or {}
+    if worker is not None and worker.cluster_group_id == group and is_sink(config):
+        try:
+            with sink_admin(worker, connector, config) as admin:
+                found = sink_offsets(admin, sink_group_id(connector, config))
+            rows += [{"group": group, "connector": connector, **each, "written_ms": None} for each in found]
+        except ConnectShareError as error:
+            note(f"the offsets of sink {connector!r} are not shown: {error}")
+    return rows
 
 
 def _sealed_offsets(
@@ -359,6 +373,7 @@ def _get(noun: _Noun, arguments: argparse.Namespace, out: Output) -> Result | in
     reading = Reading(arguments, needed, noun.also, every_group=of_groups, unshown=unshown)
     if arguments.watch is not None and arguments.output == "tsv":
         raise UsageError("--watch shows a list again and again: give it --output json for a program, or text")
+    arguments.worker = reading.topic_set.worker
     if arguments.watch is not None:
         return _watch(reading, lambda contents: noun.listed(contents, arguments), out, arguments.watch)
     return noun.listed(reading.once(out), arguments)
@@ -546,19 +561,18 @@ def _counts_text(states: Mapping[str, int]) -> str:
 
 
 def list_offsets(contents: Contents, arguments: argparse.Namespace) -> Result:
-    """List the source offsets: they are what is asked for, so they are shown.
+    """List the offsets: they are what is asked for, so they are shown.
 
     Those of one connector are in JSON what Connect's REST gives and takes (KIP-875).
     """
-    rows = [
-        row
-        for group in contents.groups()
-        for connector in sorted(
+    worker, rows, notes = getattr(arguments, "worker", None), list[Row](), list[str]()
+    for group in contents.groups():
+        names = (
             contents.offsets_of(group).connectors() | contents.named(_OFFSET, group).get(OffsetKey.OFFSET, {}).keys()
         )
-        if arguments.connector in (None, connector)
-        for row in offset_rows(contents, group, connector)
-    ]
+        for connector in sorted(names | contents.config_of(group).connectors()):
+            if arguments.connector in (None, connector):
+                rows += offset_rows(contents, group, connector, worker, notes.append)
     columns: Columns = {
         "GROUP": _group_cell,
         "CONNECTOR": "connector",
@@ -566,21 +580,21 @@ def list_offsets(contents: Contents, arguments: argparse.Namespace) -> Result:
         "OFFSET": lambda row: SEALED if row["offset"] == SEALED else json_text_of(row["offset"]),
         "LAST WRITTEN": lambda row: shown_time(row["written_ms"]),
     }
-    members, bare, notes = {"offsets": rows}, False, list[str]()
+    members, bare = {"offsets": rows}, False
     owners = {row["group"] for row in rows}
     if not rows:
-        of_sinks = "those of sink connectors are offsets of consumer groups and not on this topic"
-        notes = [f"{_nothing('offsets', contents, arguments)}; {of_sinks}"]
+        of_sinks = "those of sinks are shown with the config topic and the worker file of their group"
+        notes.append(f"{_nothing('offsets', contents, arguments)}; {of_sinks}")
     if arguments.connector is None or arguments.output != "json" or any(row["offset"] == SEALED for row in rows):
         pass
     elif len(owners) > 1:
         named = _named(sorted(owners, key=group_order))
-        notes = [f"{arguments.connector} is a connector of {named}: --group names one, for JSON that a worker takes"]
+        notes += [f"{arguments.connector} is a connector of {named}: --group names one, for JSON that a worker takes"]
     else:
         # Null would mean to a worker that the offset is to be removed.
         pairs = [{name: row[name] for name in ("partition", "offset")} for row in rows if row["offset"] is not None]
         if len(pairs) < len(rows):
-            notes = [f"{plural(len(rows) - len(pairs), 'offset')} left out, for the value is no object"]
+            notes += [f"{plural(len(rows) - len(pairs), 'offset')} left out, for the value is no object"]
         members, bare = {"offsets": pairs}, True
     return Result(members, [table_of(columns, rows)], bare=bare, notes=notes)
 
@@ -641,8 +655,8 @@ _NOUNS: Final = {
     "offsets": _Noun(
         list_offsets,
         (_OFFSET,),
-        (),
-        "source offsets by connector and source partition (offset values are shown)",
+        (_CONFIG,),
+        "offsets by connector and partition, of sources and sinks (offset values are shown)",
         "--connector orders.source --output json",
     ),
     "statuses": _Noun(

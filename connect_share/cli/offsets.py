@@ -1,4 +1,4 @@
-"""``alter offsets``, ``reset offsets`` and ``copy offsets``: change the source offsets of connectors that do not run."""
+"""``alter offsets``, ``reset offsets`` and ``copy offsets``: change the offsets of connectors that do not run."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import shlex
 import sys
 import urllib.parse
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from connect_share.cli.get import json_text_of
 from connect_share.console import (
@@ -30,6 +30,7 @@ from connect_share.console import (
     worker_file,
 )
 from connect_share.errors import (
+    AuthorizationError,
     ConnectShareError,
     LiveMembersError,
     PlainTopicsError,
@@ -48,8 +49,10 @@ from connect_share.kafka.facts import (
 )
 from connect_share.kafka.limits import Extent
 from connect_share.kafka.lost import require_topics
+from connect_share.kafka.rights import RightsAdmin
 from connect_share.kafka.write_access import READ, WRITE, TopicNeed, require_access
 from connect_share.model.config_state import ClusterConfigState
+from connect_share.model.connect_json import dumps
 from connect_share.model.keys import connector_of, own_key, shown
 from connect_share.model.offsets import offset_key, offset_value, parse_offset_key, partition_identity
 from connect_share.model.records import Record, TopicType
@@ -61,6 +64,7 @@ from connect_share.stores.alter_offsets import (
     OffsetPair,
     StoredOffset,
     compare,
+    is_of_sink,
     is_usable,
     offsets_document,
     parse_offsets,
@@ -69,7 +73,16 @@ from connect_share.stores.alter_offsets import (
 )
 from connect_share.stores.connector_offsets import not_stopped, own_offsets_worker_config
 from connect_share.stores.offsets import wire_key
+from connect_share.stores.sink_offsets import (
+    ConsumerGroupsAdmin,
+    alter_sink_offsets,
+    parsed_sink_offsets,
+    reset_sink_offsets,
+    sink_admin,
+    sink_pairs,
+)
 from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.override_policy import is_sink, sink_group_id
 
 _RULES: Final = (
     "No worker of the group that is changed may be alive, and its connectors must be STOPPED. The changes are shown first, "
@@ -124,6 +137,18 @@ class Worker:
                 found.append((config, require_topic(gather_facts(admin, [topic]), topic, remedy=remedy)))
         return found
 
+    def is_sink(self, connector: str) -> bool:
+        """Return whether a connector seems to be a sink: by its configuration, and it has no source offsets."""
+        found = is_sink(self.state.connector_config(connector) or {})
+        return found and not self.storage.stored_offsets(connector)
+
+    @contextmanager
+    def sink(self, connector: str) -> Iterator[tuple[ConsumerGroupsAdmin, str]]:
+        """Give an admin client of the cluster that a sink reads, and its consumer group."""
+        config = self.state.connector_config(connector) or {}
+        with sink_admin(self.config, connector, config) as admin:
+            yield admin, sink_group_id(connector, config)
+
     def stored_offsets(self, connector: str) -> list[StoredOffset]:
         """Return what a connector's tasks would find."""
         self.offset_facts(connector)
@@ -172,6 +197,7 @@ def _place(config: WorkerConfig) -> tuple[object, ...]:
 class ConnectorPlan:
     """What is to be done to the offsets of one connector; ``resets``: all of them are forgotten."""
 
+    of_sink: ClassVar[bool] = False
     worker: Worker = field(repr=False)
     connector: str
     wanted: list[OffsetPair] = field(repr=False)
@@ -188,17 +214,21 @@ class ConnectorPlan:
         """The changes of which something has to be written."""
         return [change for change in self.changes if change.is_change]
 
+    def look(self) -> list[StoredOffset]:
+        """Return what is there now."""
+        return self.worker.stored_offsets(self.connector)
+
     def compare(self) -> None:
         """Look at what is there now."""
-        self._stored = self.worker.stored_offsets(self.connector)
+        self._stored = self.look()
         if self.resets:
             self.wanted = [(partition, None) for partition, _ in self._stored]
         self.changes = compare(self._stored, self.wanted)
 
     def check_unchanged(self) -> None:
         """Refuse, before anything is written, if what is there is no longer what was shown."""
-        self._facts = self.worker.offset_facts(self.connector)
-        if self.worker.stored_offsets(self.connector) != self._stored:
+        self._facts = self.places()
+        if self.look() != self._stored:
             raise ConnectShareError(
                 f"offsets of connector {shown(self.connector)} were changed by somebody else after they were shown; nothing "
                 "was changed here, look again"
@@ -214,16 +244,27 @@ class ConnectorPlan:
                 extent.add(Record(facts.topic, 0, 0, 0, key, sealed))
             yield TopicNeed(config, facts.topic, (READ, WRITE), extent)
 
+    def places(self) -> list[tuple[WorkerConfig, TopicFacts]]:
+        """Return the topics that are written to, and with whose settings."""
+        return self.worker.offset_facts(self.connector)
+
+    def require_access(self) -> None:
+        """Refuse what would be refused later: rights, and limits of the topics."""
+        require_access(self.needs())
+
+    def apply(self, *, force: bool) -> int:
+        """Write what is wanted; return the number of records."""
+        storage = self.worker.storage
+        if self.resets:
+            return storage.reset_offsets(self.connector, force=force)
+        return storage.alter_offsets(self.connector, self.wanted, force=force)
+
     def write(self, *, folder: Path, force: bool) -> int:
         """Write what is needed, and read it back; return the number of records. What is overtaken goes to a folder.
 
         ``ConnectShareError``: not allowed, not written, or somebody else has written meanwhile.
         """
-        storage = self.worker.storage
-        if self.resets:
-            written = storage.reset_offsets(self.connector, force=force)
-        else:
-            written = storage.alter_offsets(self.connector, self.wanted, force=force)
+        written = self.apply(force=force)
         with also_saying("The offsets were written; look at them again (get offsets)"):
             theirs = self._theirs({partition_identity(partition): new for partition, new in self.wanted})
             self.compare()
@@ -250,7 +291,11 @@ class ConnectorPlan:
         name = f"{self.worker.group or 'plain'}-{urllib.parse.quote(self.connector, safe='')}"[:_LONGEST_NAME]
         now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%fZ")
         path = folder / f"offsets-{name}-{now}.json"
-        usable = [(at, None if old is UNREADABLE else old) for at, old in pairs if is_usable(at)]
+        usable = [
+            (at, None if old is UNREADABLE else old)
+            for at, old in pairs
+            if (old is not None if self.of_sink else is_usable(at))
+        ]
         try:
             write_private_file(path, offsets_document(usable))
         except OSError as error:
@@ -267,7 +312,7 @@ class ConnectorPlan:
     def _theirs(self, wanted: Mapping[bytes, Any]) -> dict[bytes, OffsetPair]:
         """Return what others have written last of the partitions that were changed, other values than are wanted."""
         found: dict[bytes, OffsetPair] = {}
-        for (config, before), (_, now) in zip(self._facts, self.worker.offset_facts(self.connector), strict=True):
+        for (config, before), (_, now) in zip(self._facts, self.places(), strict=True):
             ranges, seals = ranges_since(now.topic, before.ends, now.ends), config.seals(TopicType.OFFSET)
             for record in read_records(config, ranges, config.isolation(TopicType.OFFSET)):
                 original = own_key(TopicType.OFFSET, record.key or b"", self.worker.group)
@@ -280,6 +325,58 @@ class ConnectorPlan:
                     (change,) = compare(stored, [(partition, wanted[at])])
                     found |= {at: (partition, change.old)} if change.is_change else {}
         return found
+
+
+class SinkPlan(ConnectorPlan):
+    """What is to be done to the offsets of a sink: those of its consumer group, on the cluster that it reads."""
+
+    of_sink = True
+
+    def look(self) -> list[StoredOffset]:
+        """Return what is committed now."""
+        with self.worker.sink(self.connector) as (admin, group):
+            return [(at, dumps(offset)) for at, offset in sink_pairs(admin.group_offsets(group))]
+
+    def compare(self) -> None:
+        """Look at what is there now; a wrong pair is an error before anything is shown."""
+        if not self.resets:
+            self.wanted = [*sink_pairs(parsed_sink_offsets(self.wanted))]
+        super().compare()
+        # One offset of a group cannot be removed alone.
+        self.changes = [replace(each, can_be_undone=each.old is not None) for each in self.changes]
+
+    def places(self) -> list[tuple[WorkerConfig, TopicFacts]]:
+        """Return nothing: a group keeps no history of others' commits."""
+        return []
+
+    def require_access(self) -> None:
+        """Refuse what would be refused later: rights on the group and its topics."""
+        wanted = sorted(parsed_sink_offsets(() if self.resets else self.wanted))
+        with (
+            self.worker.sink(self.connector) as (admin, group),
+            RightsAdmin(admin.settings, client_id="rights") as asked,
+        ):
+            lacking = asked.group_rights(group).lacking(["DELETE" if self.resets else "READ"])
+            missing = [f"{', '.join(lacking)} on group {group}"] if lacking else []
+            held = asked.topic_rights(topic for topic, _ in wanted)
+            missing += [f"READ on topic {topic}" for topic, rights in held.items() if rights.lacking(["READ"])]
+            if missing:
+                raise AuthorizationError(f"the principal needs {' and '.join(missing)}")
+            there = asked.describe_topics(sorted(held))
+        for topic, partition in wanted:  # Kafka would commit the others
+            if topic not in there or partition >= len(there[topic].partitions):
+                raise UsageError(
+                    f"the cluster that {shown(self.connector)} reads has no partition {topic}[{partition}]"
+                )
+
+    def apply(self, *, force: bool) -> int:  # noqa: ARG002 - as the caller asks all kinds
+        """Commit what is wanted, or delete the group; return the number of offsets."""
+        with self.worker.sink(self.connector) as (admin, group):
+            if self.resets:
+                reset_sink_offsets(admin, group)
+            else:
+                alter_sink_offsets(admin, group, self.wanted)
+        return len(self.needed)
 
 
 def _connectors_of(arguments: argparse.Namespace, worker: Worker) -> list[str]:
@@ -306,10 +403,13 @@ def _check_usage(arguments: argparse.Namespace) -> None:
 def _alter(arguments: argparse.Namespace, out: Output) -> Result | int:
     """Set the offsets of one connector."""
     _check_usage(arguments)
-    pairs = parse_offsets(_read(arguments.file))
+    data = _read(arguments.file)
+    pairs = parse_offsets(data, of_sinks=True)
     with ExitStack() as stack:
-        worker = Worker(arguments.worker_config, stack)
-        return _carry_out(arguments, out, [ConnectorPlan(worker, arguments.connector, pairs)])
+        worker, name = Worker(arguments.worker_config, stack), arguments.connector
+        if any(is_of_sink(at) for at, _ in pairs) and (worker.is_sink(name) or not worker.state.contains(name)):
+            return _carry_out(arguments, out, [SinkPlan(worker, name, pairs)])
+        return _carry_out(arguments, out, [ConnectorPlan(worker, name, parse_offsets(data))])
 
 
 def _reset(arguments: argparse.Namespace, out: Output) -> Result | int:
@@ -322,7 +422,9 @@ def _reset(arguments: argparse.Namespace, out: Output) -> Result | int:
             arguments,
             out,
             [
-                ConnectorPlan(worker, name, list(partitions), resets=not partitions)
+                (SinkPlan if worker.is_sink(name) else ConnectorPlan)(
+                    worker, name, list(partitions), resets=not partitions
+                )
                 for name in _connectors_of(arguments, worker)
             ],
         )
@@ -339,11 +441,19 @@ def _copy(arguments: argparse.Namespace, out: Output) -> Result | int:
         source = Worker(arguments.worker_config, stack)
         other = arguments.to_worker_config
         destination = source if other is None else Worker(other, stack)
-        plans = []
+        plans: list[ConnectorPlan] = []
         for name in _connectors_of(arguments, source):
             to = arguments.to or name
             if to == name and (destination is source or _place(destination.config) == _place(source.config)):
                 raise UsageError(f"connector {shown(name)} would be copied to itself")
+            try:
+                if source.is_sink(name):
+                    plans.append(_copied_sink(source, destination, name, to))
+                    continue
+            except ConnectShareError as error:
+                if not arguments.matching:
+                    raise
+                out.note(f"{name} not copied: {error}")
             stored = source.stored_offsets(name)
             if not stored and not arguments.matching:
                 raise ConnectShareError(
@@ -360,6 +470,16 @@ def _copy(arguments: argparse.Namespace, out: Output) -> Result | int:
                     f"{name} ({shown_group(source.group)}) is not stopped: what it commits from now on is not copied"
                 )
         return _carry_out(arguments, out, plans)
+
+
+def _copied_sink(source: Worker, destination: Worker, name: str, to: str) -> SinkPlan:
+    with source.sink(name) as (admin, group), destination.sink(to) as (other, _):
+        if admin.cluster_id() != other.cluster_id():
+            raise UsageError(
+                f"sink {shown(name)} and {shown(to)} read two Kafka clusters: the same number is another record there. Set "
+                "those of the other sink by time, with kafka-consumer-groups --reset-offsets --to-datetime"
+            )
+        return SinkPlan(destination, to, [*sink_pairs(admin.group_offsets(group))])
 
 
 def _carry_out(arguments: argparse.Namespace, out: Output, plans: Sequence[ConnectorPlan]) -> Result | int:
@@ -389,7 +509,8 @@ def _carry_out(arguments: argparse.Namespace, out: Output, plans: Sequence[Conne
     for plan in needed:
         plan.check_unchanged()
     with also_saying("Nothing was changed"):
-        require_access(need for plan in needed for need in plan.needs())
+        for plan in needed:
+            plan.require_access()
         backups = [
             plan.save(arguments.backup_dir, [(each.partition, each.old) for each in plan.needed]) for plan in needed
         ]
@@ -440,8 +561,8 @@ def _note_backup(out: Output, plan: ConnectorPlan, path: Path) -> None:
     lost = sum(not change.can_be_undone for change in plan.needed)
     if lost:
         out.note(
-            f"{plural(lost, 'old value')} of {plan.connector} cannot be put back exactly: no connector can use it, or it was "
-            "written twice with members in another order"
+            f"{plural(lost, 'old value')} of {plan.connector} cannot be put back exactly: no connector can use it, it was "
+            "written twice with members in another order, or a sink had none there, which only reset offsets brings back"
         )
 
 
@@ -522,9 +643,8 @@ COMMANDS: Final = [
     _Change(
         "alter offsets",
         _alter,
-        "set source offsets of a connector",
-        about="Set the source offsets of a connector, or forget those that are null; others stay as they are. "
-        f"{_RULES}",
+        "set offsets of a connector",
+        about=f"Set the offsets of a connector, or forget those that are null; others stay as they are. {_RULES}",
         examples=[
             "connect-share get offsets -w worker.properties --connector files --output json > offsets.json",
             "connect-share alter offsets files -w worker.properties --file offsets.json --dry-run",
@@ -536,8 +656,8 @@ COMMANDS: Final = [
     _Change(
         "reset offsets",
         _reset,
-        "forget source offsets of connectors",
-        about=f"Forget the source offsets of connectors, all of them or those of some source partitions. {_RULES}",
+        "forget offsets of connectors",
+        about=f"Forget the offsets of connectors, all of them or those of some source partitions. {_RULES}",
         examples=[
             "connect-share reset offsets files -w worker.properties",
             'connect-share reset offsets files -w worker.properties --partition \'{"filename": "/data/in.txt"}\'',
@@ -548,8 +668,8 @@ COMMANDS: Final = [
     _Change(
         "copy offsets",
         _copy,
-        "copy source offsets to another connector, group or cluster",
-        about="Copy the source offsets of connectors to another connector, group or cluster. Source partitions that only the "
+        "copy offsets to another connector, group or cluster",
+        about="Copy the offsets of connectors to another connector, group or cluster. Source partitions that only the "
         "destination has stay as they are. The source is only read; stop it first, or what it commits later is not copied. "
         f"{_RULES}",
         examples=[

@@ -59,11 +59,12 @@ class OffsetChange:
     can_be_undone: bool
 
 
-def parse_offsets(data: bytes) -> list[OffsetPair]:
+def parse_offsets(data: bytes, *, of_sinks: bool = False) -> list[OffsetPair]:
     """Read ``{"offsets": [{"partition": .., "offset": ..}]}`` as Connect's REST API gives and takes it.
 
     Members beside these are allowed, as the console's own output has some. Stricter than Connect where Connect would
-    guess: repeated partitions or members, missing members and integers beyond 64 bits are refused.
+    guess: repeated partitions or members, missing members and integers beyond 64 bits are refused. So are offsets of
+    sinks, but with ``of_sinks``.
 
     Raises:
         UsageError: says at which index, and why; never a value.
@@ -81,7 +82,7 @@ def parse_offsets(data: bytes) -> list[OffsetPair]:
     owners: set[bytes] = set()
     seen: dict[bytes, int] = {}
     for index, entry in enumerate(entries):
-        pair = _pair(index, entry)
+        pair = _pair(index, entry, of_sinks=of_sinks)
         identity = partition_identity(pair[0])
         if identity in seen:
             raise UsageError(f"offsets[{index}] has the same partition as offsets[{seen[identity]}]; keep one of them")
@@ -134,7 +135,7 @@ def is_usable(partition: _Map | None) -> bool:
         _check_flat(partition, "partition")
     except ValueFormatError:
         return False
-    return not _is_of_sink(partition)
+    return not is_of_sink(partition)
 
 
 def compare(stored: Sequence[StoredOffset], wanted: Iterable[OffsetPair]) -> list[OffsetChange]:
@@ -186,11 +187,12 @@ def _check_flat(value: object, what: str) -> None:
             raise ValueFormatError(f"field {name!r} of a source {what} is too large for a double")
 
 
-def _is_of_sink(partition: _Map | None) -> bool:
+def is_of_sink(partition: _Map | None) -> bool:
+    """Return whether it is the partition of a topic that a sink reads."""
     return partition is not None and partition.keys() == _SINK_PARTITION
 
 
-def _pair(index: int, entry: object) -> OffsetPair:
+def _pair(index: int, entry: object, *, of_sinks: bool) -> OffsetPair:
     if not isinstance(entry, dict):
         raise UsageError(f"offsets[{index}] is not an object")
     pair: list[_Map | None] = []
@@ -206,11 +208,8 @@ def _pair(index: int, entry: object) -> OffsetPair:
             raise UsageError(f"offsets[{index}]: {error}") from None
         pair.append(value)
     partition, offset = pair
-    if _is_of_sink(partition):
-        raise UsageError(
-            f"offsets[{index}] is of a sink connector: those are committed offsets of its consumer group, which "
-            "kafka-consumer-groups --reset-offsets or Connect's REST API changes"
-        )
+    if is_of_sink(partition) and not of_sinks:
+        raise UsageError(f"offsets[{index}] is of a sink connector, and these are to be source offsets")
     return partition, offset
 
 

@@ -158,7 +158,7 @@ def test_a_group_that_is_not_there_is_no_empty_answer(filled: Filled, call: Any)
     # It is there, and has none.
     ran = call("get", "offsets", *filled.flags(), "--group", "evil")
     assert (ran.code, ran.out) == (0, "GROUP  CONNECTOR  PARTITION  OFFSET  LAST WRITTEN\n")
-    assert f"no offsets were found in {filled.topic('offsets')}: evil has no records there" in ran.err
+    assert "no offsets were found in evil; " in ran.err
 
 
 def test_a_connector_is_described_without_secrets(filled: Filled, call: Any) -> None:

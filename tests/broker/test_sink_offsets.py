@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AclOperation, ResourcePatternType, ResourceType
 
+from connect_share import ConnectStorage, TargetState, WorkerConfig
 from connect_share.errors import UsageError, ValueFormatError
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.runtime import alter_sink_offsets, reset_sink_offsets, sink_group_id, sink_offsets
-from connect_share.runtime.sinks import ConsumerGroupsAdmin
+from connect_share.stores.sink_offsets import ConsumerGroupsAdmin
+from tests.lab.embedded.worker import worker_properties, write_properties
+from tests.lab.secure_broker import SecureBroker
+from tests.support.console import Ran
 from tests.support.kafka import TestBroker
+from tests.support.rights import Acl, allow, login
 from tests.support.topics import create_known
 from tests.support.waiting import await_that
 
@@ -80,3 +90,152 @@ def test_what_is_no_offset_of_a_sink_changes_nothing(admin: ConsumerGroupsAdmin,
         with pytest.raises(ValueFormatError):
             alter_sink_offsets(admin, unique, [pair(unique, 0, 1), wrong])  # type: ignore[list-item]
     assert sink_offsets(admin, unique) == []
+
+
+SINK = {"connector.class": "FileStreamSink", "tasks.max": "1", "topics": "t"}
+
+
+@pytest.fixture
+def worker_file(broker: TestBroker, unique: str, tmp_path: Path) -> Path:
+    """The worker file of a group with three stopped sinks and a source, and the topic ``unique`` with data to read."""
+    properties = worker_properties(broker.bootstrap_servers, unique)
+    worker = WorkerConfig.from_properties(properties)
+    with broker.admin() as topics:
+        create_known(topics, NewTopicRequest(unique, 3, 1))
+    elsewhere = {"consumer.override.bootstrap.servers": "127.0.0.1:1"}
+    configs = {
+        f"{unique}-sink": SINK,
+        f"{unique}-named": SINK | {"consumer.override.group.id": f"{unique}-own"},
+        f"{unique}-far": SINK | elsewhere,
+        f"{unique}-source": {"connector.class": "FileStreamSource", "topic": "t", "file": "f"},
+    }
+    with ConnectStorage(worker) as storage:
+        for name, config in configs.items():
+            storage.config.put_connector_config(name, {"name": name, **config})
+            storage.config.put_target_state(name, TargetState.STOPPED)
+        storage.alter_offsets(f"{unique}-source", [({"filename": "f"}, {"position": 1})])
+    return write_properties(tmp_path / "w.properties", properties)
+
+
+def document(*pairs: tuple[dict[str, object], object]) -> str:
+    return json.dumps({"offsets": [{"partition": at, "offset": offset} for at, offset in pairs]})
+
+
+def test_the_commands_show_and_change_offsets_of_sinks(
+    broker: TestBroker, unique: str, worker_file: Path, tmp_path: Path, call: Callable[..., Ran]
+) -> None:
+    where, file, name = ("-w", worker_file), tmp_path / "offsets.json", f"{unique}-sink"
+    changing = (*where, "--backup-dir", tmp_path, "--yes")
+
+    def shown(connector: str = name) -> Any:
+        ran = call("get", "offsets", *where, "--connector", connector, "--output", "json")
+        assert ran.code == 0
+        return ran.json["offsets"]
+
+    assert shown() == []
+    file.write_text(document(pair(unique, 0, 5), pair(unique, "2", "7")))
+    ran = call("alter", "offsets", name, *where, "--file", file, "--dry-run", "--output", "json")
+    assert (ran.code, len(ran.json["changes"]), shown()) == (0, 2, [])
+    ran = call("alter", "offsets", name, *changing, "--file", file)
+    assert (ran.code, "2 offsets of 1 connector changed and read back" in ran.out) == (0, True)
+    five, seven = ({"partition": at, "offset": to} for at, to in (pair(unique, 0, 5), pair(unique, 2, 7)))
+    assert shown() == [five, seven]
+    with ConsumerGroupsAdmin(broker.client_settings, client_id="tests") as admin:
+        assert sink_offsets(admin, f"connect-{name}") == [five, seven]
+    # One that is there and one that is not: the file with the old offsets puts back the first.
+    file.write_text(document(pair(unique, 0, 1), pair(unique, 1, 2)))
+    ran = call("alter", "offsets", name, *changing, "--file", file, "--output", "json")
+    assert len(shown()) == 3
+    (backup,) = ran.json["backups"]
+    assert json.loads(Path(backup["file"]).read_text()) == {"offsets": [five]}
+    assert "1 old value" in ran.err
+    assert call("alter", "offsets", name, *changing, "--file", backup["file"]).code == 0
+    assert five in shown()
+    # To another sink of the cluster, and no further.
+    assert call("copy", "offsets", name, *changing, "--to", f"{unique}-named").code == 0
+    assert shown(f"{unique}-named") == shown()
+    with ConsumerGroupsAdmin(broker.client_settings, client_id="tests") as admin:
+        assert len(sink_offsets(admin, f"{unique}-own")) == 3
+    assert call("reset", "offsets", name, *changing).code == 0
+    assert shown() == []
+    # What the console shows of all, and of a cluster that does not answer.
+    ran = call("get", "offsets", *where, "--output", "json", "--timeout", "2")
+    assert {row["connector"] for row in ran.json["offsets"]} == {f"{unique}-named", f"{unique}-source"}
+    assert f"the offsets of sink '{unique}-far' are not shown" in ran.err
+    (described,) = call("describe", "connector", f"{unique}-named", *where, "--output", "json").json["connectors"]
+    assert [row["offset"] for row in described["offsets"]] == ["[hidden]"] * 3
+
+
+@pytest.mark.parametrize(
+    ("pairs", "words"),
+    [
+        ([({"kafka_topic": "T", "kafka_partition": 0}, None)], "cannot be removed alone: reset the offsets"),
+        ([pair("T", 0, 1), pair("T", 3, 1)], "[3]"),
+        ([pair("T-none", 0, 1)], "reads has no partition"),
+        ([({"filename": "f"}, {"position": 1}), pair("T", 0, 1)], "has to be an object with kafka_topic"),
+    ],
+)
+def test_what_cannot_be_committed_is_refused(
+    unique: str,
+    worker_file: Path,
+    tmp_path: Path,
+    call: Callable[..., Ran],
+    pairs: list[tuple[dict[str, object], object]],
+    words: str,
+) -> None:
+    file, changing = tmp_path / "o.json", ("-w", worker_file, "--backup-dir", tmp_path, "--yes")
+    file.write_text(document(*pairs).replace('"T', f'"{unique}'))
+    ran = call("alter", "offsets", f"{unique}-sink", *changing, "--file", file)
+    assert (ran.code in (1, 2), words in ran.err) == (True, True), ran.err
+    assert call("get", "offsets", "-w", worker_file, "--connector", f"{unique}-sink").out.count("kafka_offset") == 0
+    # A source has no such offsets.
+    ran = call("alter", "offsets", f"{unique}-source", *changing, "--file", file)
+    assert (ran.code, "offsets[" in ran.err) == (2, True), ran.err
+
+
+def test_a_sink_that_runs_elsewhere_is_not_changed(
+    broker: TestBroker, unique: str, worker_file: Path, tmp_path: Path, call: Callable[..., Ran]
+) -> None:
+    file, changing = tmp_path / "o.json", ("-w", worker_file, "--backup-dir", tmp_path, "--yes")
+    file.write_text(document(pair(unique, 0, 1)))
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": f"connect-{unique}-sink"})
+    try:
+        consumer.subscribe([unique])
+        await_that(lambda: consumer.poll(0.1) or consumer.assignment(), what="assigned")
+        ran = call("alter", "offsets", f"{unique}-sink", *changing, "--file", file)
+        assert (ran.code, "has members: stop the connector" in ran.err) == (2, True)
+    finally:
+        consumer.close()
+
+
+@pytest.mark.xdist_group("secure-broker")
+def test_rights_on_the_consumer_group_are_asked_before_anything_is_changed(
+    secure: SecureBroker, unique: str, tmp_path: Path, call: Callable[..., Ran]
+) -> None:
+    user, group = login(secure, "user", "PLAIN"), f"connect-{unique}"
+    consumers = {f"consumer.{name}": value for name, value in user.items()}
+    with closing(secure.admin()) as topics:
+        create_known(topics, NewTopicRequest(unique, 1, 1))
+        properties = {**worker_properties(topics.bootstrap_servers, unique), **user, **consumers}
+    rights: list[Acl] = [
+        (ResourceType.TOPIC, unique, ResourcePatternType.PREFIXED, AclOperation.ALL),
+        (ResourceType.GROUP, unique, ResourcePatternType.LITERAL, AclOperation.DESCRIBE),
+        (ResourceType.GROUP, group, ResourcePatternType.LITERAL, AclOperation.DESCRIBE),
+    ]
+    allow(secure, "user", rights)
+    with ConnectStorage(WorkerConfig.from_properties(properties)) as storage:
+        storage.config.put_connector_config(unique, {"name": unique, **SINK})
+        storage.config.put_target_state(unique, TargetState.STOPPED)
+    worker_file, file = write_properties(tmp_path / "w.properties", properties), tmp_path / "o.json"
+    file.write_text(document(pair(unique, 0, 5)))
+    words = (unique, "-w", worker_file, "--backup-dir", tmp_path, "--yes")
+    for right, verb, more in (("READ", "alter", ("--file", file)), ("DELETE", "reset", ())):
+        ran = call(verb, "offsets", *words, *more)
+        assert (ran.code, f"the principal needs {right} on group {group}" in ran.err) == (1, True), ran.err
+        assert not list(tmp_path.glob("offsets-*"))
+        rights.append((ResourceType.GROUP, group, ResourcePatternType.LITERAL, AclOperation[right]))
+        allow(secure, "user", rights)
+        ran = call(verb, "offsets", *words, *more)
+        assert ran.code == 0, ran.err
+        for saved in tmp_path.glob("offsets-*"):
+            saved.unlink()

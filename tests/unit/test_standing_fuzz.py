@@ -202,7 +202,7 @@ def test_the_console_shows_it(form: str) -> None:
         shown["tasks"] += rows.task_rows(found, *each)
     for group in found.groups():
         for name in sorted(found.offsets_of(group).connectors()):
-            shown["offsets"] += rows.offset_rows(found, group, name)
+            shown["offsets"] += rows.offset_rows(found, group, name, None, print)
     assert all(shown.values())
     shown["findings"] = [each.to_dict() for each in find(found, None, None, all_groups_sealed=True)]
     for name, members in shown.items():

@@ -1,7 +1,4 @@
-"""The offsets of consumer groups, such as those of sink connectors.
-
-Offsets of a sink connector: those of its consumer group, in the JSON of Connect's REST (KIP-875).
-"""
+"""Offsets of a sink connector: those of its consumer group, in the JSON of Connect's REST (KIP-875)."""
 
 from __future__ import annotations
 
@@ -18,7 +15,8 @@ from connect_share.kafka.client import (
     translate,
 )
 from connect_share.model.keys import is_integer, shown
-from connect_share.worker_config import Isolation
+from connect_share.stores.connector_offsets import connector_client_settings
+from connect_share.worker_config import Isolation, WorkerConfig
 
 _NO_GROUP = "GROUP_ID_NOT_FOUND"
 
@@ -86,11 +84,10 @@ class ConsumerGroupsAdmin(Admin):
 TOPIC: Final = "kafka_topic"
 PARTITION: Final = "kafka_partition"
 OFFSET: Final = "kafka_offset"
-_GROUP: Final = "consumer.override.group.id"
 _MOST_DIGITS: Final = len(str(2**63))
 _LIVE: Final = frozenset({"NON_EMPTY_GROUP", "UNKNOWN_MEMBER_ID"})
 
-Pair = tuple[Mapping[str, Any], Mapping[str, Any] | None]
+Pair = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 
 
 def sink_offsets(admin: ConsumerGroupsAdmin, group_id: str) -> list[dict[str, Any]]:
@@ -99,11 +96,7 @@ def sink_offsets(admin: ConsumerGroupsAdmin, group_id: str) -> list[dict[str, An
     Raises:
         BrokerError: the cluster cannot be reached, or refuses.
     """
-    found = sorted(admin.group_offsets(group_id).items())
-    return [
-        {"partition": {TOPIC: topic, PARTITION: number}, "offset": {OFFSET: offset}}
-        for (topic, number), offset in found
-    ]
+    return [{"partition": at, "offset": offset} for at, offset in sink_pairs(admin.group_offsets(group_id))]
 
 
 def alter_sink_offsets(admin: ConsumerGroupsAdmin, group_id: str, offsets: Iterable[Pair]) -> None:
@@ -119,9 +112,7 @@ def alter_sink_offsets(admin: ConsumerGroupsAdmin, group_id: str, offsets: Itera
 
     Source: ``Worker.alterSinkConnectorOffsets``, ``SinkUtils.parseSinkConnectorOffsets``.
     """
-    wanted: dict[tuple[str, int], int] = {}
-    for number, (partition, offset) in enumerate(offsets):
-        wanted[_partition(number, partition)] = _offset(number, offset)
+    wanted = parsed_sink_offsets(offsets)
     if wanted:
         _of_stopped(group_id, lambda: admin.alter_group_offsets(group_id, wanted))
 
@@ -134,6 +125,30 @@ def reset_sink_offsets(admin: ConsumerGroupsAdmin, group_id: str) -> None:
         BrokerError: the cluster cannot be reached, or refuses.
     """
     _of_stopped(group_id, lambda: admin.delete_group(group_id))
+
+
+def parsed_sink_offsets(offsets: Iterable[Pair]) -> dict[tuple[str, int], int]:
+    """Return offsets by topic and partition.
+
+    Raises:
+        ValueFormatError: as of :func:`alter_sink_offsets`.
+    """
+    return {_partition(number, at): _offset(number, offset) for number, (at, offset) in enumerate(offsets)}
+
+
+def sink_pairs(offsets: Mapping[tuple[str, int], int]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return committed offsets as Connect's REST has them, by topic and partition."""
+    return [({TOPIC: topic, PARTITION: number}, {OFFSET: at}) for (topic, number), at in sorted(offsets.items())]
+
+
+def sink_admin(worker: WorkerConfig, connector: str, config: Mapping[str, Any]) -> ConsumerGroupsAdmin:
+    """Return an admin client of the cluster that a sink reads; the caller closes it.
+
+    Raises:
+        ConfigError: as of ``connector_client_settings``.
+    """
+    settings = connector_client_settings(worker, connector, config, "consumer")
+    return ConsumerGroupsAdmin(settings, client_id=worker.client_id("console"))
 
 
 def _of_stopped(group_id: str, change: Callable[[], None]) -> None:

@@ -1,0 +1,123 @@
+"""Committed offsets of sinks: the console, a worker's REST and Kafka's own tool agree."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.model.records import Record
+from tests.lab.embedded.artifacts import ensure_artifacts
+from tests.lab.embedded.broker import DEFAULT_VERSION
+from tests.lab.embedded.jvm import QUICK, java_arguments, write_log_settings
+from tests.lab.embedded.worker import ConnectWorker, worker_properties, write_properties
+from tests.support.console import console
+from tests.support.java_groups import put
+from tests.support.kafka import TestBroker
+from tests.support.topics import ANYWHERE, create_known, write_records
+from tests.support.waiting import await_that
+
+Offsets = dict[tuple[str, int], int]
+
+
+def by_kafkas_tool(broker: TestBroker, group: str, folder: Path) -> Offsets:
+    """What ``kafka-consumer-groups --describe`` prints of a group."""
+    command = java_arguments(
+        ensure_artifacts(f"kafka-{DEFAULT_VERSION}"),
+        "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+        ["--bootstrap-server", broker.bootstrap_servers, "--describe", "--group", group],
+        options=QUICK,
+        log_settings=write_log_settings(folder, "warn"),
+    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    found: Offsets = {}
+    for line in done.stdout.splitlines():
+        words = line.split()
+        if words and words[0] == group and words[3].isdigit():
+            found[words[1], int(words[2])] = int(words[3])
+    return found
+
+
+def offsets_of(document: Any) -> Offsets:
+    return {
+        (each["partition"]["kafka_topic"], int(each["partition"]["kafka_partition"])): each["offset"]["kafka_offset"]
+        for each in document["offsets"]
+    }
+
+
+@pytest.mark.slow
+def test_all_agree_on_the_offsets_of_a_sink(
+    broker: TestBroker,
+    unique: str,
+    tmp_path: Path,
+    worker_factory: Callable[..., ConnectWorker],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run, name, properties = console(capsys), f"{unique}-sink", worker_properties(broker.bootstrap_servers, unique)
+    file = write_properties(tmp_path / "w.properties", properties)
+    with broker.admin() as admin:
+        create_known(admin, NewTopicRequest(unique, 2, 1))
+    lines = [Record(unique, ANYWHERE, 0, 0, b"%d" % number, b"line %d" % number) for number in range(20)]
+    write_records(broker.client_settings, unique, lines)
+    sink = {"connector.class": "FileStreamSink", "tasks.max": "1", "topics": unique, "file": str(tmp_path / "out")}
+
+    def three(worker: ConnectWorker | None) -> list[Offsets]:
+        """What each of the three says."""
+        ours = run("get", "offsets", "-w", file, "--connector", name, "--output", "json")
+        assert ours.code == 0
+        found = [offsets_of(ours.json), by_kafkas_tool(broker, f"connect-{name}", tmp_path)]
+        return found if worker is None else [*found, offsets_of(worker.rest.call("GET", f"/connectors/{name}/offsets"))]
+
+    def agree(worker: ConnectWorker | None, expected: Offsets) -> None:
+        assert all(found == expected for found in three(worker))
+
+    def change(verb: str, *words: str | Path) -> None:
+        ran = run(verb, "offsets", name, "-w", file, "--backup-dir", tmp_path, "--yes", *words)
+        assert ran.code == 0, ran.err
+
+    worker = worker_factory(properties)
+    put(worker, name, sink)
+    await_that(
+        lambda: sum(three(worker)[0].values()), lambda total: total == len(lines), what="committed", timeout_s=120
+    )
+    whole = three(worker)[0]
+    agree(worker, whole)
+    worker.rest.stop(name)
+    worker.rest.await_state(name, "STOPPED", tasks=0)
+    refused = run("reset", "offsets", name, "-w", file, "--yes")
+    assert (refused.code, "live Connect worker" in refused.err) == (1, True)
+    given = run("get", "offsets", "-w", file, "--connector", name, "--output", "json").json
+    worker.stop()
+    with broker.admin() as admin:
+        await_that(lambda: admin.connect_groups().get(unique, 0), lambda alive: not alive, what="left", timeout_s=60)
+
+    wanted = {(unique, 0): 3, (unique, 1): 1}
+    pairs = [
+        {"partition": {"kafka_topic": topic, "kafka_partition": number}, "offset": {"kafka_offset": offset}}
+        for (topic, number), offset in wanted.items()
+    ]
+    (tmp_path / "wanted.json").write_text(json.dumps({"offsets": pairs}))
+    change("alter", "--file", tmp_path / "wanted.json")
+    agree(None, wanted)
+    change("reset")
+    agree(None, {})
+    (tmp_path / "given.json").write_text(json.dumps(given))
+    change("alter", "--file", tmp_path / "given.json")
+    agree(None, whole)
+    change("alter", "--file", tmp_path / "wanted.json")
+    # A worker reads on from there, and takes what the console shows.
+    worker = worker_factory(properties)
+    worker.rest.await_state(name, "STOPPED", tasks=0)
+    agree(worker, wanted)
+    worker.rest.call("PATCH", f"/connectors/{name}/offsets", given)
+    agree(worker, whole)
+    worker.rest.call("PATCH", f"/connectors/{name}/offsets", {"offsets": pairs})
+    worker.rest.resume(name)
+    again = sum(whole.values()) - sum(wanted.values())
+    read = lambda: len((tmp_path / "out").read_text().splitlines())  # noqa: E731
+    await_that(read, lambda count: count == len(lines) + again, what="read again", timeout_s=120)
