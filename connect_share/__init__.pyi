@@ -69,6 +69,7 @@ from connect_share.storage import ConnectStorage as ConnectStorage
 from connect_share.storage import SharedTopics as SharedTopics
 from connect_share.storage import StorageStartup as StorageStartup
 from connect_share.storage import StoreStartup as StoreStartup
+from connect_share.storage.async_shared import AsyncSharedTopics as AsyncSharedTopics
 from connect_share.storage.async_storage import AsyncConfigStore as AsyncConfigStore
 from connect_share.storage.async_storage import AsyncConnectStorage as AsyncConnectStorage
 from connect_share.storage.async_storage import AsyncOffsetReader as AsyncOffsetReader

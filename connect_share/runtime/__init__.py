@@ -31,6 +31,7 @@ from connect_share.stores.sink_offsets import (
 from connect_share.worker_config.override_policy import client_overrides, refused_overrides, sink_group_id
 
 if TYPE_CHECKING:
+    from connect_share.runtime.async_member import AsyncConnectGroupMember, AsyncGroupListener
     from connect_share.runtime.member import (
         PYTHON_PROTOCOL,
         ConnectGroupMember,
@@ -43,6 +44,8 @@ __all__ = [
     "PYTHON_PROTOCOL",
     "SIGNATURE_ALGORITHM_HEADER",
     "SIGNATURE_HEADER",
+    "AsyncConnectGroupMember",
+    "AsyncGroupListener",
     "Change",
     "ConnectGroupMember",
     "ConsumerGroupsAdmin",
@@ -75,4 +78,8 @@ def __getattr__(name: str) -> Any:
         from connect_share.runtime import member
 
         return getattr(member, name)
+    if name in {"AsyncConnectGroupMember", "AsyncGroupListener"}:
+        from connect_share.runtime import async_member
+
+        return getattr(async_member, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Protocol, Self
 
-from connect_share.errors import BrokerError, ConnectShareError, GroupMembershipError, GroupProtocolError, refusal
+from connect_share.errors import (
+    BrokerError,
+    ConnectShareError,
+    GroupMembershipError,
+    GroupProtocolError,
+    NotStartedError,
+    refusal,
+)
 from connect_share.kafka.connect_protocol import (
     CONFIG_MISMATCH,
     NO_ERROR,
@@ -24,6 +32,7 @@ from connect_share.kafka.connect_protocol import (
 from connect_share.kafka.descriptions import GroupMember
 from connect_share.log.threads import BackgroundThread, where_raised
 from connect_share.model.config_state import ClusterConfigState
+from connect_share.model.keys import shown
 from connect_share.runtime.assignor import Change, balanced_assignment
 from connect_share.runtime.coordinator import GroupCoordinator, GroupSettings, Joined, MemberCallbacks
 from connect_share.runtime.protocol_encoding import encode_assignment, encode_worker_state, fits
@@ -38,8 +47,10 @@ PYTHON_PROTOCOL: Final = "connect-share-sessioned"
 _CLIENT_ID_SUFFIX: Final = "connect-share-member"
 _TURN_MS: Final = 200  # how long a join is waited for before the thread checks whether it has to stop
 _LEAVE_MS: Final = 1_000
-_STOP_TIMEOUT_S: Final = 10.0
+STOP_TIMEOUT_S: Final = 10.0
 _TIMES: Final = ("session.timeout.ms", "heartbeat.interval.ms", "rebalance.timeout.ms", "retry.backoff.ms")
+_NAMED: Final = 10
+LOGGED_EVERY_S: Final = 30.0
 _INT32_MAX: Final = (1 << 31) - 1
 
 Assignor = Callable[[Mapping[str, ConnectorsAndTasks], ConnectorsAndTasks], Mapping[str, Change]]
@@ -116,23 +127,39 @@ class ConnectGroupMember:
         self._on_failed = on_failed
         self._sync_timeout_s = worker_config.worker_sync_timeout_ms / 1000
         self._group = _group_settings(worker_config)
+        self._worker = worker_config
+        self._renew()
+
+    def _renew(self) -> None:
+        """Make what one life of this member needs."""
         self._wake = threading.Event()
         self._rejoin = threading.Event()
         self._stopping = threading.Event()
         self._held = self._ending = NOTHING
         self._generation: Generation | None = None
         self._failure: ConnectShareError | None = None
+        self._trouble_logged_s = -LOGGED_EVERY_S
         callbacks = MemberCallbacks(self._state, self._assign, self._wake.set)
         self._coordinator = GroupCoordinator(
-            worker_config.client_settings(), self._group, callbacks, worker_config.client_id(_CLIENT_ID_SUFFIX)
+            self._worker.client_settings(), self._group, callbacks, self._worker.client_id(_CLIENT_ID_SUFFIX)
         )
         self._thread = BackgroundThread("connect-group-member", self._run, self._fail)
 
     def start(self) -> None:
-        """Begin to join."""
+        """Begin to join; after :meth:`stop`, also after a failure, as a new member.
+
+        Raises:
+            NotStartedError: it was started before, and has not ended since.
+        """
+        if self._thread.is_alive():
+            raise NotStartedError(
+                "this ConnectGroupMember was started before, and has not ended since; call stop() first"
+            )
+        if self._stopping.is_set() or self._thread.ident is not None:
+            self._renew()
         self._thread.start()
 
-    def stop(self, timeout_s: float = _STOP_TIMEOUT_S) -> None:
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Revoke everything, leave the group and close; waits ``timeout_s`` at most for the listener."""
         self._stopping.set()
         self._wake.set()
@@ -197,14 +224,19 @@ class ConnectGroupMember:
         except BrokerError as error:
             if not error.retriable:
                 raise
-            _logger.warning("Joining again: %s", error)
+            if time.monotonic() - self._trouble_logged_s >= LOGGED_EVERY_S:
+                self._trouble_logged_s = time.monotonic()
+                _logger.warning("Joining group %s again: %s", self._group.group_id, error)
             joined = None
             self._stopping.wait(self._group.retry_backoff_ms / 1000)
         if self._coordinator.take_lost():
+            if self._generation is not None:
+                _logger.warning("Group %s has dropped this member; it joins again", self._group.group_id)
             self._generation = None
             self._revoke(self._held)
         elif self._generation is not None and self._coordinator.is_unreachable:
             # For the group it may be a member again, with all it had: it has to say that it runs nothing.
+            _logger.warning("No coordinator of group %s has answered for the session timeout", self._group.group_id)
             self._generation = None
             self._revoke(self._held)
             self._coordinator.request_rejoin()
@@ -232,6 +264,15 @@ class ConnectGroupMember:
             joined.generation, joined.member_id, assignment.leader, assignment.leader_url, assignment.config_offset
         )
         self._generation, self._held = generation, self._held | assignment.assigned
+        _logger.info(
+            "Generation %d of group %s: %s leads; assigned %s; this worker runs %d connectors and %d tasks",
+            generation.number,
+            self._group.group_id,
+            "this worker" if generation.is_leader else shown(generation.leader_url),
+            _named(assignment.assigned),
+            len(self._held.connectors),
+            len(self._held.tasks),
+        )
         with _listener_called():
             self._listener.on_assigned(assignment.assigned, generation)
         if assignment.revoked:
@@ -240,6 +281,7 @@ class ConnectGroupMember:
     def _revoke(self, items: ConnectorsAndTasks) -> None:
         ending = self._held & items
         if ending:
+            _logger.info("Group %s revokes %s", self._group.group_id, _named(ending))
             self._ending = ending  # this worker's for the group, until it has stopped; for the runtime not any more
             with _listener_called():
                 self._listener.on_revoked(ending)
@@ -304,6 +346,13 @@ class ConnectGroupMember:
             for member in metadata
             for change in [changes.get(member, Change())]
         }
+
+
+def _named(items: ConnectorsAndTasks) -> str:
+    """Return the first items for a log line; others may have named them."""
+    names = [*items.connectors, *(str(task) for task in items.tasks)]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(shown(name) for name in names[:_NAMED]) + more or "nothing"
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import pytest
 from connect_share import (
     AsyncConnectStorage,
     AsyncMemoryConnectStorage,
+    AsyncSharedTopics,
     ConfigBackingStore,
     ConfigUpdateListener,
     ConnectStorage,
@@ -197,7 +198,14 @@ def on_asyncio(made: Callable[..., AsyncConnectStorage], worker: WorkerConfig, s
     return Stores(partial(store, "config"), partial(store, "status"), partial(store, "offsets"))
 
 
-@pytest.fixture(params=[*KINDS, "async memory", "async"])
+def one_of_many(worker: WorkerConfig, **arguments: Any) -> AsyncConnectStorage:
+    """Make a storage over a reader of its own, which two other groups have asked for, too."""
+    topics = AsyncSharedTopics(worker)
+    storages = [topics.storage(f"{worker.group_id}{more}", **arguments) for more in (".more", "")]
+    return storages[1]
+
+
+@pytest.fixture(params=[*KINDS, "async memory", "async", "async many groups"])
 def stores(request: pytest.FixtureRequest, unique: str) -> Iterator[Stores]:
     """Stores of one kind over topics of this test alone."""
     kind: str = request.param
@@ -212,8 +220,9 @@ def stores(request: pytest.FixtureRequest, unique: str) -> Iterator[Stores]:
         elif kind == "many groups":
             yield of_many_groups(request.getfixturevalue("broker").bootstrap_servers, unique, stack)
         elif kind.startswith("async"):
+            made = one_of_many if kind == "async many groups" else AsyncConnectStorage
             servers = request.getfixturevalue("broker").bootstrap_servers
-            yield on_asyncio(AsyncConnectStorage, shared_worker(servers, unique, kind), stack)
+            yield on_asyncio(made, shared_worker(servers, unique, kind), stack)
         else:
             broker: TestBroker = request.getfixturevalue("broker")
             yield on_kafka(broker.bootstrap_servers, unique, kind, stack)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import multiprocessing
 import os
@@ -13,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from connect_share import ConnectStorage, MemoryConfigBackingStore, WorkerConfig
-from connect_share.errors import ConfigError, GroupMembershipError, LiveMembersError
+from connect_share import AsyncConnectStorage, ConnectStorage, MemoryConfigBackingStore, WorkerConfig
+from connect_share.errors import ConfigError, GroupMembershipError, LiveMembersError, NotStartedError
 from connect_share.kafka.connect_protocol import NOTHING, ConnectorsAndTasks
-from connect_share.runtime import ConnectGroupMember, Generation, configured
+from connect_share.runtime import AsyncConnectGroupMember, ConnectGroupMember, Generation, configured
 from tests.broker.stores.conftest import Shared
 from tests.lab.embedded.broker import LocalBroker
 from tests.support.connect_member import ConnectMember
@@ -108,11 +109,16 @@ def test_work_is_spread_moves_and_comes_back(shared: Any, stack: ExitStack) -> N
     first.storage.config.remove_connector_config("c1")
     first.member.request_rejoin()
     await_spread(first, second)
-    # The leader leaves.
+    # The leader leaves, and comes back.
+    with pytest.raises(NotStartedError, match="was started before"):
+        first.member.start()
     first.member.stop()
     assert first.running == NOTHING
     await_spread(second)
     assert second.generation.is_leader
+    first.member.start()
+    await_spread(first, second)
+    assert first.member.assignment == first.running
     assert first.failures == second.failures == []
 
 
@@ -271,3 +277,35 @@ def test_whoever_raises_ends_the_membership_and_is_named(
     assert "s3cret" not in caplog.text
     assert f"Membership in group {shared.group} has ended: {said.rpartition('unexpected ')[2]}" in caplog.text
     assert not [record for record in caplog.records if record.name.startswith("kafka")]
+    if listener.__class__ is Raising:
+        assert f"of group {shared.group}: this worker leads; assigned nothing; this worker runs 0 conn" in caplog.text
+
+
+def test_a_member_on_asyncio(shared: Any) -> None:
+    async def body() -> None:
+        loop, running, changed = asyncio.get_running_loop(), [NOTHING], asyncio.Condition()
+
+        class Listener:
+            async def on_revoked(self, items: ConnectorsAndTasks) -> None:
+                assert asyncio.get_running_loop() is loop
+                assert not member.assignment & items
+                running[0] -= items
+
+            async def on_assigned(self, items: ConnectorsAndTasks, generation: Generation) -> None:
+                assert generation.is_leader
+                running[0] |= items
+                async with changed:
+                    changed.notify_all()
+
+        worker = shared.sharing(shared.group, **FAST)
+        async with AsyncConnectStorage(worker, allow_live_members=AsyncConnectGroupMember.is_own_member) as storage:
+            await storage.config.put_connector_config("c", {"name": "c"})
+            member = AsyncConnectGroupMember(worker, storage.config, Listener(), worker_url="http://localhost:9009/")
+            for _ in range(2):
+                async with member, asyncio.timeout(60), changed:
+                    await changed.wait_for(lambda: running[0].connectors == ("c",))
+                    assert member.assignment == running[0]
+                    assert member.failed is None
+                assert running == [NOTHING]
+
+    asyncio.run(body())

@@ -13,6 +13,8 @@ from typing import Any, Final
 import pytest
 
 import connect_share as c
+from connect_share.runtime.async_member import AsyncConnectGroupMember
+from connect_share.runtime.member import ConnectGroupMember
 
 PAGE: Final = Path(__file__).parents[3] / "docs" / "parity.md"
 BEGIN, END = "<!-- the table of tests/unit/storage/test_parity.py -->\n", "<!-- its end -->"
@@ -33,12 +35,15 @@ WITHOUT: Final[dict[str, str]] = {
     ),
     **dict.fromkeys(("offsets.claim", "offsets.set_in_transaction"), "of a transaction, which `TaskOffsetWriter` has"),
     "offsets.wire_keys": _BLOCKING_STORE,
+    "many groups.read": _INSIDE,
+    "many groups.forget": _INSIDE,
 }
 """What has no form on asyncio, and why."""
 OTHERWISE: Final[dict[str, str]] = {
     "offsets.set": "no callback: it is awaited",
     "writer.begin_flush": "waits for no earlier flush, as it is not awaited; `await flush(timeout_s)` does",
     "writer.do_flush": "no callback and no future: it is awaited",
+    "member.(arguments)": "the config store and the listener are those of asyncio; the listener's methods are coroutines",
 }
 """What has other arguments on asyncio, and why."""
 MORE: Final[dict[str, str]] = {
@@ -58,16 +63,18 @@ ARGUMENTS: Final[dict[str, str]] = {
 PAIRS: Final[dict[str, tuple[type, type]]] = {
     "storage": (c.ConnectStorage, c.AsyncConnectStorage),
     "memory": (c.MemoryConnectStorage, c.AsyncMemoryConnectStorage),
+    "many groups": (c.SharedTopics, c.AsyncSharedTopics),
     "config": (c.KafkaConfigBackingStore, c.AsyncConfigStore),
     "status": (c.KafkaStatusBackingStore, c.AsyncStatusStore),
     "offsets": (c.KafkaOffsetBackingStore, c.AsyncOffsetStore),
     "reader": (c.OffsetStorageReader, c.AsyncOffsetReader),
     "writer": (c.OffsetStorageWriter, c.AsyncOffsetWriter),
+    "member": (ConnectGroupMember, AsyncConnectGroupMember),
 }
-MADE_BY_USERS: Final = ("storage", "memory")
-STORAGES: Final[dict[str, tuple[Callable[..., Any], ...]]] = {
+MADE_BY_USERS: Final = ("storage", "memory", "many groups", "member")
+STORAGES: Final[dict[str, tuple[Callable[..., Any], Callable[..., Any]]]] = {
     "memory": PAIRS["memory"],
-    "many groups": (c.SharedTopics.storage,),
+    "many groups": (c.SharedTopics.storage, c.AsyncSharedTopics.storage),
 }
 
 
