@@ -125,7 +125,8 @@ def test_an_old_name_is_the_new_module(old: str, new: str) -> None:
         found = importlib.import_module(old)
     assert found is importlib.import_module(new)
     assert found.__name__ == new
-    assert len(warned) == 1
+    # The collector may find what another test has left just then.
+    assert len([each for each in warned if each.category is DeprecationWarning]) == 1
 
 
 def test_the_warning_names_the_line_that_imports() -> None:
