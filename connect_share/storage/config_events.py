@@ -115,12 +115,16 @@ class FanOut(EventReceiver):
             if events in self._listening:
                 self._listening.remove(events)
 
-    def receive(self, event: ConfigEvent) -> None:
-        """Add an event to all iterations, then give it to the embedder's listener."""
+    def hand_out(self, event: ConfigEvent) -> None:
+        """Add an event to all iterations."""
         with self._lock:
             listening = list(self._listening)
         for events in listening:
             events.add(event)
+
+    def receive(self, event: ConfigEvent) -> None:
+        """Add an event to all iterations, then give it to the embedder's listener."""
+        self.hand_out(event)
         call_method(event, self.inner)
 
 
@@ -135,7 +139,7 @@ class ListenerThread(EventReceiver):
         check_listener(listener)
         self._listener = listener
         self._changed = threading.Condition()
-        self._pending: dict[ConfigEvent, None] = {}
+        self._pending: dict[tuple[ConfigEvent, int], ConfigUpdateListener] = {}  # who listened when it came
         self._stopping = False
         self._name = f"listener-{name}"
         self._thread: BackgroundThread | None = None
@@ -154,9 +158,13 @@ class ListenerThread(EventReceiver):
             self._thread.join(_JOIN_S)
 
     def receive(self, event: ConfigEvent) -> None:
-        """Add an event to those that wait."""
+        """Add an event to those that wait, for who listens now."""
+        listener = self._listener
+        if isinstance(listener, FanOut):
+            listener.hand_out(event)
+            listener = listener.inner
         with self._changed:
-            self._pending[event] = None
+            self._pending[event, id(listener)] = listener
             self._changed.notify_all()
 
     def _run(self) -> None:
@@ -165,6 +173,6 @@ class ListenerThread(EventReceiver):
                 self._changed.wait_for(lambda: self._pending or self._stopping)
                 if self._stopping:
                     return
-                event = next(iter(self._pending))
-                del self._pending[event]
-            deliver(event, self._listener)
+                waiting = next(iter(self._pending))
+                listener = self._pending.pop(waiting)
+            deliver(waiting[0], listener)
