@@ -38,7 +38,7 @@ from connect_share.backup.rewrite import Facts, Rewrite, Rewritten, StoppedGroup
 from connect_share.checks.order import Order
 from connect_share.checks.orphans import is_lost, orphans_of
 from connect_share.checks.sources import GroupRecords, GroupState
-from connect_share.checks.values import REPAIRED, faults_of
+from connect_share.checks.values import REPAIRED
 from connect_share.console import PLAIN, Group
 from connect_share.contents.groups import GroupFold
 from connect_share.errors import AlreadyAppliedError, ConfigError, ConnectShareError, CopyError
@@ -292,7 +292,9 @@ def plan_values(state: GroupState, topics: Mapping[TopicType, str]) -> Mending:
     """
     config, group, topic = state.config, state.group, topics[TopicType.CONFIG]
     made: list[tuple[bytes, bytes | None]] = []
-    bad = {key: found for key in faults_of(state) if (found := parse(TopicType.CONFIG, key)) and found.kind in REPAIRED}
+    bad = {
+        key: found for key in state.config_faults if (found := parse(TopicType.CONFIG, key)) and found.kind in REPAIRED
+    }
     by_name: dict[str, list[Key]] = {}
     for key in bad.values():
         by_name.setdefault(connector_of(TopicType.CONFIG, key.original) or "", []).append(key)

@@ -12,7 +12,6 @@ from typing import Final
 from connect_share.checks.check import Check, in_each_group
 from connect_share.checks.finding import Finding, Severity, limited, place
 from connect_share.checks.sources import GroupState
-from connect_share.checks.values import faults_of
 from connect_share.console import plural
 from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.keys import ConfigKey, connector_of, parse
@@ -46,7 +45,7 @@ class Order:
         # A stopped connector has no tasks on purpose; what is left of its earlier ones is never used. Where a value is bad,
         # tasks written behind it would be lost with it all the same: that is another check's.
         states = ConfigKey.TARGET_STATE.prefix
-        bad = {connector_of(TopicType.CONFIG, key) for key in faults_of(state) if not key.startswith(states)}
+        bad = {connector_of(TopicType.CONFIG, key) for key in state.config_faults if not key.startswith(states)}
         names = sorted(
             now.connectors()
             - bad

@@ -107,6 +107,13 @@ class GroupState:
     sealed: frozenset[TopicType] = frozenset()
     records: Mapping[TopicType, int] = field(default_factory=dict)
 
+    @cached_property
+    def config_faults(self) -> dict[bytes, str]:
+        """What is wrong with the newest records of the config topic, by original key."""
+        latest = self.kept.history.latest
+        judged = ((key, fault_of(TopicType.CONFIG, key, record.value)) for key, record in latest.items())
+        return {key: fault for key, fault in judged if fault is not None}
+
 
 @dataclass(frozen=True)
 class TopicsState:

@@ -32,15 +32,8 @@ _REMEDIES: Final[Mapping[KeyKind, str]] = {
 }
 
 
-def faults_of(state: GroupState) -> dict[bytes, str]:
-    """Return what is wrong with the newest records of a group's config topic, by original key."""
-    latest = state.kept.history.latest
-    judged = ((key, fault_of(TopicType.CONFIG, key, record.value)) for key, record in latest.items())
-    return {key: fault for key, fault in judged if fault is not None}
-
-
 def _of_configs(topic: str, state: GroupState) -> Iterator[Finding]:
-    for original, fault in faults_of(state).items():
+    for original, fault in state.config_faults.items():
         record, key = state.kept.history.latest[original], parse(TopicType.CONFIG, original)
         is_repaired = key is not None and key.kind in REPAIRED
         yield Finding(
