@@ -251,6 +251,15 @@ class OffsetStorageReader:
 FLUSH_TIMEOUT_S: Final = 30.0
 
 
+class Flush:
+    """Offsets that a flush writes, and when it ends."""
+
+    def __init__(self, offsets: dict[object, tuple[bytes, bytes | None]]) -> None:
+        self.offsets = offsets
+        self.ended: Future[None] = SafeFuture()
+        self.ended.set_running_or_notify_cancel()  # who waits for it in vain does not end it
+
+
 class OffsetStorageWriter:
     """Collects offsets of one connector and writes them through an offset store.
 
@@ -287,8 +296,7 @@ class OffsetStorageWriter:
         self._cluster_group_id = group_of_store(backing_store, cluster_group_id)
         self._lock = threading.Lock()
         self._data: dict[object, tuple[bytes, bytes | None]] = {}
-        self._to_flush: dict[object, tuple[bytes, bytes | None]] | None = None
-        self._flush_ended: Future[None] = SafeFuture()
+        self._flush: Flush | None = None
 
     def offset(self, partition: Mapping[str, Any] | None, offset: Mapping[str, Any] | None) -> None:
         """Remember the newest offset of a source partition; ``None`` as offset forgets the partition.
@@ -324,11 +332,11 @@ class OffsetStorageWriter:
         deadline = Deadline.after(timeout_s)
         if not (yield from steps_of(self.begin_flush)(timeout_s)):
             return False
-        ended, written = self._flush_ended, self.do_flush()
+        flush, written = self._flush, self.do_flush()
         try:
             yield Wait(written, deadline.remaining_s())
         except BaseException as error:
-            self._finish(ended, error)
+            self._finish(flush, error)
             if isinstance(error, TimeoutError):
                 raise WriteError(
                     f"offsets of connector {self._namespace!r} were sent to {self._store.topic} but not acknowledged within "
@@ -353,16 +361,16 @@ class OffsetStorageWriter:
         deadline = Deadline.after(timeout_s)
         while True:
             with self._lock:
-                if self._to_flush is None:
+                flush = self._flush
+                if flush is None or flush.ended.done():
                     if not self._data:
                         return False
-                    self._to_flush, self._data = self._data, {}
-                    self._flush_ended = SafeFuture()
-                    self._flush_ended.set_running_or_notify_cancel()  # who waits for it in vain does not end it
+                    # One assignment begins a flush: an exception of a signal comes before it or behind it.
+                    self._flush = Flush(self._data)
+                    self._data = {}
                     return True
-                ended = self._flush_ended
             try:
-                yield Wait(ended, deadline.remaining_s())
+                yield Wait(flush.ended, deadline.remaining_s())
             except TimeoutError:
                 raise FlushInProgressError(
                     f"offsets of connector {self._namespace!r} are still being flushed after waiting "
@@ -382,33 +390,33 @@ class OffsetStorageWriter:
             NotStartedError: no flush was begun, or it was cancelled.
         """
         with self._lock:
-            if self._to_flush is None:
+            flush = self._flush
+            if flush is None or flush.ended.done():
                 raise NotStartedError(
                     f"no flush of offsets of connector {self._namespace!r} is open; "
                     "call begin_flush() and go on only if it says True"
                 )
-            ended, values = self._flush_ended, dict(self._to_flush.values())
+            values = dict(flush.offsets.values())
 
         def on_completion(error: ConnectShareError | None) -> None:
-            if self._finish(ended, error) and callback is not None:
+            if self._finish(flush, error) and callback is not None:
                 callback(error)
 
         return self._store.set(values, on_completion)
 
     def cancel_flush(self) -> None:
         """Give up the flush under way; its offsets stay, under newer ones. Without a flush: nothing."""
-        self._finish(self._flush_ended, FlushInProgressError("cancelled"))
+        self._finish(self._flush, FlushInProgressError("cancelled"))
 
-    def _finish(self, flush: Future[None], error: BaseException | None) -> bool:
+    def _finish(self, flush: Flush | None, error: BaseException | None) -> bool:
         """End a flush, after an error with its offsets under the newer ones; return whether it had not ended before."""
         with self._lock:
-            if flush is not self._flush_ended or self._to_flush is None:
+            if flush is None or flush.ended.done():
                 return False
             if error is not None:
-                self._data = {**self._to_flush, **self._data}
-            self._to_flush = None
-        flush.set_result(None)
-        return True
+                self._data = {**flush.offsets, **self._data}
+            flush.ended.set_result(None)
+            return True
 
 
 def serialised_offset(
