@@ -70,17 +70,12 @@ def readme_figures(result: StartupResult) -> str:
 
 
 def _measured(result: StartupResult) -> str:
-    machine, versions = result.machine, result.versions
     date = f"{datetime.fromtimestamp(result.measured_at_ms / 1000, UTC):%Y-%m-%d}"
-    processors, memory = machine.get("processors", "?"), size(machine.get("memory_bytes", 0))
-    programs = {"Kafka": versions.get("kafka"), "librdkafka": versions.get("librdkafka")}
-    programs |= {"Java": machine.get("java"), "Python": machine.get("python")}
-    known = ", ".join(f"{name} {version}" for name, version in programs.items() if version)
+    processors = result.machine.get("processors", "?")
     return (
-        f"Measured on {date}, in one run on one machine with {processors} processors and {memory} (broker, Java and Python "
-        f"together; {known}), with KIP-1173's workload: 20 groups of 5 jobs, 8,000 records a topic, configs 32 MB. Both "
-        "sides of a pair do the same work, side by side; medians over processes, in brackets the 95 % interval. Ratios hold "
-        "on other machines, milliseconds do not. "
+        f"Measured on {date}, in one run on one machine with {processors} processors, with KIP-1173's workload: "
+        "20 groups of 5 jobs, 8,000 records a topic, configs 32 MB. Both sides of a pair do the same work, side by side; "
+        "medians over processes, in brackets the 95 % interval. Ratios hold on other machines, milliseconds do not. "
         "[What is inside the clock](docs/benchmarks/startup.md#what-is-inside-the-clock)."
     )
 
@@ -89,6 +84,8 @@ def _table(result: StartupResult) -> Iterator[str]:
     yield "| pair | times (95 %) | first, ms | second, ms | budget |"
     yield "| --- | ---: | ---: | ---: | --- |"
     for each in compared(result):
+        if not each.pair.headline:
+            continue
         at_most = each.pair.at_most
         budget = "" if at_most is None else f"at most {at_most:g}: {'kept' if each.met else 'missed'}"
         figures = (with_interval(each), milliseconds(each.first), milliseconds(each.second), budget)
@@ -154,10 +151,11 @@ def drawings(root: Path) -> dict[Path, str]:
     results = docs / "benchmarks"
     result = read(results / "startup.json", "run make bench")
     report, markdown = render_report(result)
-    readme = with_figures((root / "README.md").read_text("utf-8"), "starts", readme_figures(result))
+    figures = [readme_figures(result)]
     migration = results / "migration.json"
     if migration.exists():
-        readme = with_figures(readme, "moves", moves(json.loads(migration.read_text("utf-8"))))
+        figures.append(moves(json.loads(migration.read_text("utf-8"))))
+    readme = with_figures((root / "README.md").read_text("utf-8"), "figures", "\n\n".join(figures))
     drawn = {results / "startup.html": report, results / "startup.md": markdown, root / "README.md": readme}
     if result.model is not None:
         fitted = FittedModel.model_validate(result.model_dump()).model_dump_json(indent=2)

@@ -29,6 +29,7 @@ class Pair:
         title: names both; the figure is the first one's time beside the second one's.
         at_most: the budget, if there is one.
         decides: whether the pair decides a comparison of two results.
+        headline: whether the README shows the pair.
     """
 
     title: str
@@ -37,6 +38,7 @@ class Pair:
     second: Side
     at_most: float | None = None
     decides: bool = True
+    headline: bool = False
 
 
 def _workers(scenario: str, part: str, title: str, **more: float | bool | None) -> Pair:
@@ -45,8 +47,8 @@ def _workers(scenario: str, part: str, title: str, **more: float | bool | None) 
     return Pair(f"a Java worker{title}: shared topics with the jar, beside dedicated topics", scenario, *sides, **more)  # type: ignore[arg-type]
 
 
-def _kip(title: str, first: str, second: str, warmth: Warmth, at_most: float | None = None) -> Pair:
-    return Pair(title, "kip", (first, warmth, ""), (second, warmth, ""), at_most)
+def _kip(title: str, first: str, second: str, warmth: Warmth, **more: float | bool) -> Pair:
+    return Pair(title, "kip", (first, warmth, ""), (second, warmth, ""), **more)  # type: ignore[arg-type]
 
 
 _SHARED: Final = "{}: shared topics, beside dedicated topics with the same records of their own, {}"
@@ -54,24 +56,24 @@ _JAVA: Final = "Java's stores with the jar beside the Python stores, shared topi
 _BARE: Final = "Python stores beside bare librdkafka, shared topics, {}"
 _ALONE: Final = "Python stores beside bare librdkafka, dedicated topics, warm"
 PAIRS: Final = (
-    _workers("workers", "", " from exec to all connectors running", at_most=1.07),
-    _workers("workers", "stores", ", its stores' part"),
+    _workers("workers", "", " from exec to all connectors running", at_most=1.07, headline=True),
+    _workers("workers", "stores", ", its stores' part", headline=True),
     _workers("workers", "put", ", a PUT of a configuration while 19 groups write", decides=False),
     _workers("workers", "restart", ", a restart of a connector while 19 groups write", decides=False),
     _workers("workers-1", "", " from exec, 1 group", decides=False),
     _workers("workers-100", "", " from exec, 100 groups"),
     _workers("workers-500", "", " from exec, 500 groups", decides=False),
     _kip(_SHARED.format("Java's stores", "from exec"), "java-jar", "java-dedicated", "exec"),
-    _kip(_SHARED.format("Java's stores", "warm"), "java-jar", "java-dedicated", "warm"),
+    _kip(_SHARED.format("Java's stores", "warm"), "java-jar", "java-dedicated", "warm", headline=True),
     _kip(_SHARED.format("Python stores", "from exec"), "python", "python-dedicated", "exec"),
-    _kip(_SHARED.format("Python stores", "warm"), "python", "python-dedicated", "warm"),
+    _kip(_SHARED.format("Python stores", "warm"), "python", "python-dedicated", "warm", headline=True),
     _kip(_JAVA.format("from exec"), "java-jar", "python", "exec"),
     _kip(_JAVA.format("warm"), "java-jar", "python", "warm"),
-    _kip(_BARE.format("first start of a process"), "python", "librdkafka", "cold", 1.25),
-    _kip(_BARE.format("warm"), "python", "librdkafka", "warm", 1.25),
-    _kip(_ALONE, "python-dedicated", "librdkafka-dedicated", "warm", 1.8),
+    _kip(_BARE.format("first start of a process"), "python", "librdkafka", "cold", at_most=1.25, headline=True),
+    _kip(_BARE.format("warm"), "python", "librdkafka", "warm", at_most=1.25, headline=True),
+    _kip(_ALONE, "python-dedicated", "librdkafka-dedicated", "warm", at_most=1.8),
 )
-"""All of the page and the README, in this order. A dozen decide."""
+"""All of the page, in this order; headlines in the README. A dozen decide."""
 
 
 @dataclass(frozen=True, slots=True)
