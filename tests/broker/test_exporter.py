@@ -207,12 +207,12 @@ def expressions() -> list[str]:
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool: apt-get install prometheus")
-def test_the_rules_are_accepted() -> None:
-    ran = subprocess.run(
-        ["promtool", "check", "rules", str(MONITORING / "connect-share-rules.yaml")],
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+def test_the_rules_fire(tmp_path: Path) -> None:
+    rules, cases = MONITORING / "connect-share-rules.yaml", Path(__file__).parents[1] / "vectors" / "alerts.yaml"
+    (tmp_path / "alerts.yaml").write_text(cases.read_text("utf-8").replace("RULES", str(rules)), "utf-8")
+    for command in (["check", "rules", str(rules)], ["test", "rules", str(tmp_path / "alerts.yaml")]):
+        ran = subprocess.run(["promtool", *command], capture_output=True, text=True, check=False, timeout=60)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="no prometheus: apt-get install prometheus")
