@@ -30,7 +30,6 @@ from connect_share.kafka.facts import (
     read_records,
     require_no_open_transaction,
 )
-from connect_share.kafka.write import write_records
 from connect_share.model.keys import MARKER, connector_of, prefix_of, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.model.removal import OLDEST_MS, is_removal, tombstone
@@ -49,6 +48,7 @@ from migrator.moved_source import (
     end_cutover,
     fence,
     how_to_restore,
+    look_again,
     moved_sources,
     nothing_is_plain,
     preview,
@@ -57,6 +57,7 @@ from migrator.moved_source import (
     unseal,
     unseal_records,
     watch,
+    write_watched,
 )
 from migrator.run import Manifest, MigrationRun, MigrationStatus, SourceFence, only_one
 from migrator.topic_fence import fence_destination, fence_sources, fences_of
@@ -146,7 +147,7 @@ def cut_over(
         how = (how or default_how(run.plan)) if sealed is None else sealed.how
         _check(run, how, progress)
         _require_stopped(run)
-        verification, watched = None, {} if sealed is None else watch(moved_sources(run))
+        verification, watched = None, [] if sealed is None else watch(moved_sources(run))
         if sealed is None:
             progress.phase("copying what is left", 0)
             follower, written = Follower(run), -1
@@ -391,6 +392,11 @@ def roll_back(
     elif manifest.sealed is not None:
         for source in moved_sources(run):
             source.require_no_open_transaction()  # as for unseal_plan
+    groups = {
+        each.group_id: StoppedGroup(each, each.cluster_group_id, each.group_id, "new") for each in run.destinations
+    }
+    for group in groups.values():
+        group.end_due_look()
     found = _find(run, progress, dry_run=dry_run)
     if found.newer and not (although_used or dry_run):
         raise used_since(found)
@@ -398,14 +404,10 @@ def roll_back(
         return found
     # A worker may have been started while the topics were read.
     check_all(run, progress, source_may_change=True, writes="removals", seals=seals)
-    groups = {
-        each.group_id: StoppedGroup(each, each.cluster_group_id, each.group_id, "new") for each in run.destinations
-    }
     for group in groups.values():
         group.require_unchanged(found.facts)
-    written = write_records([run.destination], _removals(run, found))
-    for group in groups.values():
-        group.look_again(found.facts, written, run.plan_path)
+    watched = [(0, group, found.facts) for group in groups.values()]
+    look_again(watched, write_watched([run.destination], _removals(run, found), watched), run.plan_path)
     if manifest.sealed is not None and not removed:
         found.unsealed = unseal(run)
     fence_destination(run, up=True)

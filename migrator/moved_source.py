@@ -27,7 +27,7 @@ from connect_share.kafka.facts import (
     require_no_live_workers,
     require_no_open_transaction,
 )
-from connect_share.kafka.write import MIGRATE_CLIENT_ID, write_records
+from connect_share.kafka.write import MIGRATE_CLIENT_ID, Written, write_records
 from connect_share.model.config import target_state_record
 from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.keys import MARKER, ClusterGroupId, prefix_of
@@ -294,14 +294,32 @@ def preview(run: MigrationRun, how: How) -> tuple[dict[str, int], tuple[str, ...
     return dict(topics), tuple(sorted(names))
 
 
-Watched = Mapping[int, tuple[StoppedGroup, Facts]]
-"""By the place of a source the group whose workers are stopped, and its topics since when nobody may write."""
+Watched = Sequence[tuple[int, StoppedGroup, Facts]]
+"""The place of a worker, the group whose workers are stopped, and its topics since when nobody may write."""
 
 
 def watch(sources: Iterable[MovedSource], *, left: bool = True) -> Watched:
     """Return from when on others may write no more to sources, which their groups have left, or come back to."""
-    groups = {source.index: source.stopped(left=left) for source in sources}
-    return {index: (group, group.facts()) for index, group in groups.items()}
+    groups = [(source.index, source.stopped(left=left)) for source in sources]
+    return [(index, group, group.facts()) for index, group in groups]
+
+
+def write_watched(
+    workers: Sequence[WorkerConfig], records: Iterable[tuple[int, Record, int]], watched: Watched
+) -> Written:
+    """Write records, and note for those that are watched what is written until :func:`look_again` has looked."""
+
+    def note(written: Written) -> None:
+        for index, group, before in watched:
+            group.note_due(before, written, index)
+
+    return write_records(workers, records, note=note)
+
+
+def look_again(watched: Watched, written: Written, beside: Path) -> None:
+    """Refuse what others have written to those that are watched."""
+    for index, group, before in watched:
+        group.look_again(before, written, beside, index)
 
 
 def seal(run: MigrationRun, how: Way, progress: Progress, watched: Watched) -> Manifest:
@@ -330,10 +348,9 @@ def seal(run: MigrationRun, how: Way, progress: Progress, watched: Watched) -> M
     # Before the first record: from now on records are written to the source that are no growth of it.
     run.update(sealed=sealed, mirrored_backup=mirrored_backup, fences=fences)
     outgoing = (each for source in sources for each in source.outgoing(_seal_records(source, how)))
-    written = write_records(run.workers, outgoing)
+    written = write_watched(run.workers, outgoing, watched)
     fence_sources(run, up=True)
-    for index, (group, before) in watched.items():
-        group.look_again(before, written, run.plan_path, index)
+    look_again(watched, written, run.plan_path)
     return end_cutover(run, sealed.model_copy(update={"records": len(written)}))
 
 
@@ -347,9 +364,8 @@ def unseal(run: MigrationRun) -> int:
     sources = moved_sources(run)
     watched = watch(sources, left=False)
     outgoing = (each for source in sources for each in source.outgoing(unseal_records(run, source)))
-    written = write_records(run.workers, outgoing)
-    for index, (group, before) in watched.items():
-        group.look_again(before, written, run.plan_path, index)
+    written = write_watched(run.workers, outgoing, watched)
+    look_again(watched, written, run.plan_path)
     return len(written)
 
 

@@ -13,6 +13,7 @@ import shlex
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -30,6 +31,7 @@ from connect_share.console import Group
 from connect_share.errors import CopyError, also_saying, listed
 from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.admin import Admin
+from connect_share.kafka.due_look import DueTopic, due_path, load_due, save_due
 from connect_share.kafka.facts import (
     BUSY_TOPIC_WAIT_S,
     TopicFacts,
@@ -107,7 +109,7 @@ class StoppedGroup:
     may_miss: bool = False
     again: str = "Run the command again"
     must_be_stopped: ClassVar[bool] = True
-    lost_as: ClassVar[str] = "no longer count, for this command has written behind them"
+    lost_as: ClassVar[str] = "no longer count, for records of ours lie behind them"
     places: dict[TopicType, KeyPlaces] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -124,8 +126,12 @@ class StoppedGroup:
         """Return the topics that are there, up to their ends of now.
 
         Refused are missing rights, all named at once, live workers (not ``beside_workers``), missing topics, open
-        transactions, and worker files without the group's keys, as at a start.
+        transactions, and worker files without the group's keys, as at a start; see also :meth:`end_due_look`.
         """
+        self.end_due_look()
+        return self._facts_now(beside_workers=beside_workers)
+
+    def _facts_now(self, *, beside_workers: bool = False) -> dict[TopicType, TopicFacts]:
         require_access((TopicNeed(self.worker, topic, (READ, WRITE)) for topic in self.topics.values()), to_write=False)
         with admin_of(self.worker) as admin:
             found = self._facts(admin, beside_workers=beside_workers)
@@ -231,8 +237,9 @@ class StoppedGroup:
         :func:`write_records`. A ``CopyError`` says what others have written, and how what was overtaken is put back.
         """
         now = self.require_unchanged(facts)
-        written = write_records([self.worker], ((0, *each) for each in self.everywhere(records)), remedy=remedy)
-        return self.look_again({**now, **facts}, written, beside)  # what others wrote before that is theirs, too
+        before = {**now, **facts}  # what others wrote before that is theirs, too
+        outgoing, note = ((0, *each) for each in self.everywhere(records)), partial(self.note_due, before)
+        return self.look_again(before, write_records([self.worker], outgoing, remedy=remedy, note=note), beside)
 
     def require_unchanged(self, facts: Facts) -> Facts:
         """Check that nothing has changed since the facts were asked for. Returns those of now."""
@@ -259,14 +266,56 @@ class StoppedGroup:
         """
         found = dict[TopicType, Since]()
         with also_saying("Everything was written; it is not known what others wrote meanwhile: run the command again"):
-            now = self.facts()
+            now = self._facts_now()
             for topic_type, topic in now.items():
                 self._require_same(before[topic_type], topic, "what was written before that is gone")
                 found[topic_type] = self._since(topic_type, before[topic_type].ends, topic, written, index)
-        if any(since.theirs for since in found.values()):
-            starts = {kind: now[kind].since(before[kind].ends) for kind in now}
-            raise self.overtaken(found, starts, new_backup_path(beside, f"{self.group_id}.overtaken"))
+        self._end_look(found, {kind: now[kind].since(before[kind].ends) for kind in now}, beside)
         return now, {topic_type: since.others for topic_type, since in found.items()}
+
+    @cached_property
+    def _due(self) -> Path:
+        return due_path(self.worker.file or Path(self.group_id), self.group_id)
+
+    def note_due(self, before: Facts, written: Written, index: int = 0) -> None:
+        """Note what is written, until :meth:`look_again` has looked: a command may be killed in between."""
+        topics = {
+            kind: DueTopic(each.topic, each.topic_id, {**each.ends}, {**written.runs.get((index, each.topic), {})})
+            for kind, each in before.items()
+        }
+        with suppress(OSError):  # the look itself is worth more than its note
+            save_due(self._due, topics)
+
+    def end_due_look(self) -> None:
+        """Look for what others wrote, in the place of an earlier command that was killed before it could.
+
+        ``CopyError`` names what its records hide. Nothing else has to be said: workers may have been started since.
+        """
+        due = load_due(self._due) or {}
+        if due:
+            with admin_of(self.worker) as admin:
+                now = read_facts(admin, [each.topic for each in due.values()])
+            due = {
+                kind: each for kind, each in due.items() if each[:2] in {(t.topic, t.topic_id) for t in now.values()}
+            }
+        found, starts = dict[TopicType, Since](), dict[TopicType, TopicFacts]()
+        for kind, (topic, _, ends, runs) in due.items():
+            since = self._since(kind, ends, now[topic], Written({(0, topic): runs}))
+            lost = [*self.lost_of(since)]
+            counting = {record.key for record in since.theirs} - {record.key for record in lost}
+            found[kind] = since._replace(theirs=[record for record in lost if record.key not in counting])
+            starts[kind] = now[topic].since(ends)
+        self._end_look(found, starts, self._due, "an earlier command wrote, which was ended before it looked")
+
+    def _end_look(
+        self, found: Mapping[TopicType, Since], facts: Facts, beside: Path, when: str = "this command wrote"
+    ) -> None:
+        file = new_backup_path(beside, f"{self.group_id}.overtaken")
+        theirs = any(since.theirs for since in found.values())
+        error = self.overtaken(found, facts, file, when) if theirs else None
+        self._due.unlink(missing_ok=True)
+        if error is not None:
+            raise error
 
     def _since(
         self,
@@ -306,7 +355,9 @@ class StoppedGroup:
         opened = Cipher(keys, topic_type).open(record.key or b"", record.value)
         return opened.written_ms if isinstance(opened, Opened) else -1
 
-    def overtaken(self, found: Mapping[TopicType, Since], facts: Facts, file: Path) -> CopyError:
+    def overtaken(
+        self, found: Mapping[TopicType, Since], facts: Facts, file: Path, when: str = "this command wrote"
+    ) -> CopyError:
         """Return the error that names what others have written, and where what was overtaken still lies."""
         texts = []
         for topic_type, since in found.items():
@@ -316,8 +367,8 @@ class StoppedGroup:
             counts = f"{len(since.theirs):,} record(s) under {len(keys):,} key(s){whose}"
             texts += [f"{facts[topic_type].topic}: {counts}"] if keys else []
         text = (
-            f"another writer has written under the keys of {self.shown} while this command wrote: {'; '.join(texts)}. Find "
-            "out who it is, and stop it. "
+            f"another writer has written under the keys of {self.shown} while {when}: {'; '.join(texts)}. Find out who it "
+            "is, and stop it. "
         )
         places = [
             (record.topic, record.partition, record.offset)

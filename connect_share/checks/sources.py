@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from connect_share.checks.finding import Finding
+from connect_share.checks.finding import Finding, Severity
 from connect_share.console import Group, Output, groups_of, shown_group
 from connect_share.console.options import topic_set_of
 from connect_share.contents.cost_model import load_model
@@ -23,6 +23,7 @@ from connect_share.contents.groups import Contents, read_topics
 from connect_share.contents.startup import CountPlan, StartupProfile, count_topics, startup_profile
 from connect_share.errors import ConfigError
 from connect_share.kafka.admin import Admin
+from connect_share.kafka.due_look import due_path
 from connect_share.kafka.read import CONSOLE_CLIENT_ID, OpenTransaction, find_open_transactions, topic_ranges
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.keys import KEY_PREFIXES, ConfigKey, StatusKey, key_text, parse
@@ -128,6 +129,15 @@ class TopicsState:
     two_clusters: str | None = None
 
 
+_LOOK_DUE: Final = Finding(
+    "look-due",
+    Severity.ERROR,
+    "",
+    "a command that wrote to the group was ended before it looked for what others wrote meanwhile",
+    "an offset or a configuration that another writer knows to be written may lie behind a record of that command",
+    "look now: what is hidden goes to a file, and the command that puts it back is printed",
+    "connect-share repair order -w FILE --dry-run",
+)
 _REQUEST_SIZE: Final = "max.request.size"
 REQUEST_SIZE: Final = 1_048_576
 """Default of a producer's ``max.request.size``."""
@@ -187,10 +197,16 @@ class CheckSources:
                 self.out.note(text)
 
     def with_file(self, findings: Iterable[Finding]) -> list[Finding]:
-        """Return findings whose commands name the worker file in the place of ``FILE``, where it is that of their group."""
+        """Return findings whose commands name the worker file in the place of ``FILE``, where it is that of their group.
+
+        The first ones come behind that of a look that is due.
+        """
         found, worker = list(findings), self.topic_set.worker
         if self.worker_file is None or worker is None:
             return found
+        if "look-due" not in self._noted and due_path(self.worker_file, worker.group_id).exists():
+            self._noted.add("look-due")
+            found.insert(0, replace(_LOOK_DUE, where=str(self.worker_file), group=shown_group(worker.cluster_group_id)))
         own, named = (None, shown_group(worker.cluster_group_id)), f"-w {shlex.quote(str(self.worker_file))}"
         return [
             replace(each, command=each.command.replace("-w FILE", named))

@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import itemgetter
@@ -58,6 +58,7 @@ _QUIET_S: Final = 10.0
 _LOST_S: Final = 1.0
 """The same when a connection is known to be lost."""
 _MOST_PATIENT: Final = 3
+_NOTED_EVERY_S: Final = 1.0
 _DRAIN_S: Final = 90.0
 """The client gives each request up after a minute."""
 _MAY_BE_WRITTEN: Final = frozenset(
@@ -333,18 +334,24 @@ def write_records(
     records: Iterable[tuple[int, Record] | tuple[int, Record, int]],
     *,
     remedy: str = "the same command completes it",
+    note: Callable[[Written], object] = lambda _: None,
 ) -> Written:
     """Write records, each to its topic in the cluster of the worker with that index. Returns where they are.
 
     A third member is the partition, else it is that of murmur2. The records of one cluster keep their order. What is to be
     as old as possible gets the oldest time that its topic takes. Returns when all are acknowledged. An error says what was
-    written, what was not, and the ``remedy``.
+    written, what was not, and the ``remedy``. ``note`` gets what is acknowledged before the first record, every second, and
+    at the end.
     """
     producers = Producers()
     writers: dict[tuple[int, str], CheckedWriter] = {}
     limits: dict[int, dict[str, TopicLimits]] = {}
+    noted_s = 0.0
     try:
         for index, record, *place in records:
+            if time.monotonic() - noted_s > _NOTED_EVERY_S:
+                note(_written(writers))
+                noted_s = time.monotonic()
             key = (index, record.topic)
             if key not in writers:
                 worker, client_id = workers[index], workers[index].client_id(MIGRATE_CLIENT_ID)
@@ -358,12 +365,18 @@ def write_records(
             writers[key].write(record, *place)
         for writer in writers.values():
             writer.finish()
+        note(_written(writers))
     except BaseException as error:
         for writer in writers.values():
             writer.abandon(drained=isinstance(error, ConnectShareError))
+        note(_written(writers))
         if isinstance(error, ConnectShareError):
             error.args = (f"{error}. {half_done(writers.values(), remedy)}",)
         raise
+    return _written(writers)
+
+
+def _written(writers: Mapping[tuple[int, str], CheckedWriter]) -> Written:
     return Written({key: writer.runs for key, writer in writers.items()})
 
 

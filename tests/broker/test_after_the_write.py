@@ -22,13 +22,13 @@ from connect_share.model.config_state import TargetState
 from connect_share.model.records import TopicType
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import ClientSettings, WorkerConfig
-from migrator import apply, checks, moved_source
-from migrator import cutover as rollback
+from migrator import apply, checks, cutover, moved_source
 from migrator.copy import copy_job
 from migrator.moves import Intent
 from migrator.verify import verification
 from tests.support.console import Ran
 from tests.support.flushes import flush_offsets
+from tests.support.killed_rewrite import kill_before_the_look
 from tests.support.long_forms import LONG
 from tests.support.migration_runs import apply_plan
 from tests.support.migration_site import SHARED_PARTITIONS, Site, pair, run
@@ -88,9 +88,12 @@ class _Scene:
         partitions = 0 if most is None else SHARED_PARTITIONS[TopicType.OFFSET]
         await_that(refused, partitions.__eq__, what="the limit to be that of all partitions")
 
-    def command(self, name: str) -> Ran:
+    def words(self, name: str) -> list[str]:
         more = {"restore": str(self.backup), "delete group": "one", "repair orphans": "--offsets"}
-        words = [*name.split(), more.get(name, "--plain"), "-w", str(self.file), "--yes"]
+        return [*name.split(), more.get(name, "--plain"), "-w", str(self.file)]
+
+    def command(self, name: str) -> Ran:
+        words = [*self.words(name), "--yes"]
         return Ran(*run(*words)) if name == "reseal" else self.call(*words)
 
 
@@ -173,6 +176,39 @@ def test_nothing_acknowledged_is_lost_in_silence(
     assert {*seen} == {"overtaken", "last"}
 
 
+@pytest.mark.parametrize("name", ["reseal", "delete group", *(["restore", "repair orphans"] if LONG else [])])
+def test_a_command_that_is_killed_before_it_looks(scene: _Scene, name: str) -> None:
+    """Checks say so, and the command that they print looks."""
+    whose, file = "gone" if name == "repair orphans" else "c", scene.file
+    program = "migrator" if name == "reseal" else "connect_share"
+    kill_before_the_look(program, rewrite.__name__, file, whose, *scene.words(name))
+    [found] = scene.call("check", "order", "-w", file, "--output", "json").json["findings"]
+    assert (found["id"], found["severity"], found["where"]) == ("look-due", "error", str(file))
+    ran = scene.call(*shlex.split(found["command"])[1:])
+    assert (ran.code, "an earlier command wrote" in ran.err) == (1, True), ran
+    assert "1 record(s) under 1 key(s) of" in ran.err
+    assert "1 of these no longer count" in ran.err
+    assert scene.found(whose, 3) != {"position": 7}
+    put_back(scene.call, ran.err)
+    assert scene.found(whose, 3) == {"position": 7}
+    assert scene.call("check", "order", "-w", file).code == 0
+    assert name == "restore" or scene.command(name).code == 0
+
+
+def test_a_move_that_is_killed_before_it_looks(site: Site, call: Call) -> None:
+    """What its source has got meanwhile is put where the group is now, and the same command ends the move."""
+    source, new = site.small_source(), site.shared("new")
+    site.lay_down("own", TopicType.OFFSET, [pair('["a.b",{"n":3}]')])
+    apply_plan(plan := site.plan(source, new))
+    for command, at in (("cutover", source), ("rollback", new)) if LONG else (("cutover", source),):
+        kill_before_the_look("migrator", moved_source.__name__, at, "a.b", command, plan)
+        code, _, errors = run(command, plan, "--yes")
+        assert (code, "an earlier command wrote" in errors) == (1, True), errors
+        put_back(call, errors)
+        assert offsets_at(new, [{"n": 3}]) == [{"position": 7}]
+        assert run(command, plan, "--yes", *(["--although-used"] if command == "rollback" else []))[0] == 0
+
+
 def offsets_at(file: Path, partitions: Sequence[dict[str, int]]) -> list[Any]:
     with ConnectStorage(WorkerConfig.from_file(file)) as storage:
         return [storage.offset_reader("a.b").offset(each) for each in partitions]
@@ -199,7 +235,7 @@ def test_nothing_acknowledged_is_lost_in_a_move(
         with ConnectStorage(WorkerConfig.from_file(new if name == "rollback" else source)) as storage:
             writer = storage.offset_writer("a.b")
             commits = [partial(flush_offsets, writer, (each, {"position": 1})) for each in partitions]
-            while_it_writes(chosen, commits, rollback if name == "rollback" else moved_source)
+            while_it_writes(chosen, commits, moved_source)
             code, _, errors = run(command, plan, "--yes")
             monkeypatch.undo()
         assert (code, f"{AT_ONCE} record(s) under {AT_ONCE} key(s) of 'a.b'" in errors) == (1, True), errors
@@ -311,17 +347,18 @@ def test_a_target_state_that_is_put_while_a_source_is_unsealed(
         apply_plan(plan := site.plan(source, new))
         assert run("cutover", plan, "--yes")[0] == 0
 
-        def putting(workers: Any, records: Iterable[Any], **more: Any) -> Any:
+        def putting(workers: Any, records: Iterable[Any], watched: Any) -> Any:
             monkeypatch.undo()
             known, put = [*records], partial(storage.config.put_target_state, "a.b", TargetState.PAUSED)
             if when == "before":
                 put()
-            done = write_records(workers, known, **more)
+            done = write_watched(workers, known, watched)
             if when == "behind":
                 put()
             return done
 
-        monkeypatch.setattr(moved_source, "write_records", putting)
+        write_watched = moved_source.write_watched
+        monkeypatch.setattr(moved_source, "write_watched", putting)
         code, _, errors = run(command, plan, "--yes")
     assert (code, "1 record(s) under 1 key(s) of 'a.b'" in errors) == (1, True), errors
     if when == "before":
@@ -342,7 +379,7 @@ def test_a_source_that_grows_while_both_sides_are_compared(site: Site, monkeypat
             flush_offsets(storage.offset_writer("a.b"), ({"n": 0}, {"position": 1}))
         return verification.compare_sides(*arguments, **more)
 
-    monkeypatch.setattr(rollback, "compare_sides", grown)
+    monkeypatch.setattr(cutover, "compare_sides", grown)
     assert run("cutover", plan, "--yes")[0] == 0
     assert offsets_at(new, [{"n": 0}]) == [{"position": 1}]
 

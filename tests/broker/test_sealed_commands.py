@@ -19,7 +19,7 @@ from connect_share.model.records import Record, TopicType
 from connect_share.sealing.cipher import is_sealed, key_id
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
-from migrator import cutover as rollback
+from migrator import moved_source
 from migrator.run import backup_path
 from tests.support.migration_runs import roll_back
 from tests.support.migration_site import SHARED_PARTITIONS, Site, run
@@ -191,7 +191,7 @@ def test_the_old_workers_stop_and_start_again_and_the_new_ones_lose_the_copies(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(rollback, "write_records", some)
+        patched.setattr(moved_source, "write_records", some)
         with pytest.raises(KeyboardInterrupt):
             roll_back(plan)
     found = roll_back(plan, dry_run=True)

@@ -1,0 +1,55 @@
+"""The note of what a command writes, gone when it has looked for what others wrote meanwhile.
+
+A command that is killed before it looks says nothing. The note lies beside the worker file: whatever writes as the group next
+ends that look first, and checks name it. Of a command that is killed while it writes the last second may be missing.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pydantic import NonNegativeInt, TypeAdapter, ValidationError
+
+from connect_share.errors import CopyError
+from connect_share.files import open_regular, write_private_file
+from connect_share.model.records import TopicType
+
+
+class DueTopic(NamedTuple):
+    """One topic: its ends before the first write, and the offsets acknowledged since, by partition in runs."""
+
+    topic: str
+    topic_id: str | None
+    ends: dict[int, NonNegativeInt]
+    runs: dict[int, list[list[NonNegativeInt]]]
+
+
+DueLook = dict[TopicType, DueTopic]
+_FORM: Final = TypeAdapter(DueLook)
+
+
+def due_path(worker_file: Path, group_id: str) -> Path:
+    """Return where the note of a group is, beside the worker file that a command was given."""
+    name = blake2b(f"{worker_file.name}\n{group_id}".encode(), digest_size=8).hexdigest()
+    return worker_file.with_name(f".{name}.look-due.json")
+
+
+def load_due(path: Path) -> DueLook | None:
+    """Read a note, ``None``: there is none; ``CopyError``: it cannot be used."""
+    try:
+        with open_regular(path) as file:
+            return _FORM.validate_json(file.read())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValidationError):
+        raise CopyError(
+            f"{path} cannot be read: it says what an earlier command wrote that was ended before it looked for what others "
+            "wrote meanwhile. Compare the group with its newest backup (restore --dry-run), and remove this file"
+        ) from None
+
+
+def save_due(path: Path, due: DueLook) -> None:
+    """Write a note."""
+    write_private_file(path, _FORM.dump_json(due))
