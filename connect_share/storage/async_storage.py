@@ -232,7 +232,7 @@ class AsyncConfigStore(_AsyncStore[KafkaConfigBackingStore]):
         """Call a listener with changes from now on, on the thread that follows the topic; beside :meth:`events`."""
         if listener is not None:
             check_listener(listener)
-        self._listeners.inner = listener or ConfigUpdateListener()
+        self._listeners.inner = listener
 
     def events(self) -> ConfigEvents:
         """Return the changes from now on, for ``async for``; several may listen."""

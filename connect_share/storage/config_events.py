@@ -10,7 +10,7 @@ from typing import Final, Self
 from connect_share.errors import ConnectShareError, StoreError
 from connect_share.log.threads import BackgroundThread
 from connect_share.model.config import ConfigEvent
-from connect_share.stores.config import ConfigUpdateListener, EventReceiver, call_method, check_listener, deliver
+from connect_share.stores.config import ConfigUpdateListener, EventReceiver
 
 MOST_PENDING: Final = 10_000
 _JOIN_S: Final = 10.0
@@ -89,10 +89,10 @@ class ConfigEvents:
 
 
 class FanOut(EventReceiver):
-    """The listener that hands events to all who iterate, and to the listener of the embedder, if there is one."""
+    """The listener that hands events to all who iterate; ``inner`` is that of the embedder, if there is one."""
 
     def __init__(self, inner: ConfigUpdateListener | None) -> None:
-        self.inner = inner or ConfigUpdateListener()
+        self.inner = inner
         self._lock = threading.Lock()
         self._listening: list[ConfigEvents] = []
 
@@ -105,67 +105,62 @@ class FanOut(EventReceiver):
 
     def end_all(self, error: ConnectShareError | None = None) -> None:
         """End every iteration."""
-        with self._lock:
-            listening = list(self._listening)
-        for events in listening:
+        for events in self._all():
             events.end(error)
+
+    def receive(self, event: ConfigEvent) -> ConfigUpdateListener | None:
+        """Add an event to all iterations, and return the embedder's listener."""
+        for events in self._all():
+            events.add(event)
+        return self.inner
+
+    def _all(self) -> list[ConfigEvents]:
+        with self._lock:
+            return list(self._listening)
 
     def _forget(self, events: ConfigEvents) -> None:
         with self._lock:
             if events in self._listening:
                 self._listening.remove(events)
 
-    def hand_out(self, event: ConfigEvent) -> None:
-        """Add an event to all iterations."""
-        with self._lock:
-            listening = list(self._listening)
-        for events in listening:
-            events.add(event)
 
-    def receive(self, event: ConfigEvent) -> None:
-        """Add an event to all iterations, then give it to the embedder's listener."""
-        self.hand_out(event)
-        call_method(event, self.inner)
-
-
-class ListenerThread(EventReceiver):
+class ListenerThread:
     """Calls the listener of one group on a thread of its own: the reader of many groups waits for none of their listeners.
 
     An event that waits already is not added again: who is told that a connector has changed reads the snapshot. So as few
-    wait as there are connectors. ``name`` is part of the name of the thread.
+    wait as there are connectors. The thread is made for the first event; ``name`` is part of its name, ``tell`` calls a
+    listener, and ``failed`` hears if the thread ends.
     """
 
-    def __init__(self, listener: ConfigUpdateListener, name: str) -> None:
-        check_listener(listener)
-        self._listener = listener
+    def __init__(
+        self,
+        tell: Callable[[ConfigEvent, ConfigUpdateListener], object],
+        failed: Callable[[BaseException], object],
+        name: str,
+    ) -> None:
+        self._tell = tell
         self._changed = threading.Condition()
-        self._pending: dict[tuple[ConfigEvent, int], ConfigUpdateListener] = {}  # who listened when it came
+        self._pending: dict[tuple[ConfigEvent, int], ConfigUpdateListener] = {}
         self._stopping = False
-        self._name = f"listener-{name}"
-        self._thread: BackgroundThread | None = None
+        self._thread = BackgroundThread(f"listener-{name}", self._run, failed)
 
-    def start(self, failed: Callable[[BaseException], object]) -> None:
-        """Begin to call the listener; ``failed`` hears if it is called no more."""
-        self._thread = BackgroundThread(self._name, self._run, failed)
-        self._thread.start()
+    def add(self, event: ConfigEvent, listener: ConfigUpdateListener) -> None:
+        """Add an event to those that wait, for who listened when it came."""
+        with self._changed:
+            if self._stopping:
+                return
+            self._pending[event, id(listener)] = listener
+            if self._thread.ident is None:
+                self._thread.start()
+            self._changed.notify_all()
 
     def stop(self) -> None:
         """Call it no more, once it has returned."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-        if self._thread is not None and self._thread is not threading.current_thread():
+        if self._thread.ident is not None and self._thread is not threading.current_thread():
             self._thread.join(_JOIN_S)
-
-    def receive(self, event: ConfigEvent) -> None:
-        """Add an event to those that wait, for who listens now."""
-        listener = self._listener
-        if isinstance(listener, FanOut):
-            listener.hand_out(event)
-            listener = listener.inner
-        with self._changed:
-            self._pending[event, id(listener)] = listener
-            self._changed.notify_all()
 
     def _run(self) -> None:
         while True:
@@ -175,4 +170,4 @@ class ListenerThread(EventReceiver):
                     return
                 waiting = next(iter(self._pending))
                 listener = self._pending.pop(waiting)
-            deliver(waiting[0], listener)
+            self._tell(waiting[0], listener)

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Self, Unpack
 
@@ -50,7 +50,6 @@ class GroupStorage(ConnectStorage):
     def __init__(self, topics: SharedTopics, worker: WorkerConfig, arguments: StorageArguments) -> None:
         super().__init__(worker, **arguments)
         self._topics = topics
-        self._listener_thread: ListenerThread | None = None
         self._stores: Stores | None = None
         self._logs: dict[TopicType, RoutedLog] = {}
 
@@ -65,11 +64,8 @@ class GroupStorage(ConnectStorage):
         """Make the stores, unless they are there; they get records from now on."""
         if self._stores is not None:
             return self._stores
-        options = self._options
-        if options.update_listener is not None:
-            self._listener_thread = ListenerThread(options.update_listener, self._worker_config.group_id)
-            options = replace(options, update_listener=self._listener_thread)
-        self._stores = Stores.over(partial(self._log_of, topics), options, topics.admin, self._write_guard(topics))
+        write_guard = self._write_guard(topics)
+        self._stores = Stores.over(partial(self._log_of, topics), self._options, topics.admin, write_guard)
         for store in self._stores.by_topic().values():
             store.prepare()
         return self._stores
@@ -88,9 +84,9 @@ class GroupStorage(ConnectStorage):
         stores = self.prepare(topics)
         for store in stores.by_topic().values():
             stack.callback(lambda store: store.stop(life.left_s()), store)
-        if self._listener_thread is not None:
-            self._listener_thread.start(stores.config.fail)
-            stack.callback(self._listener_thread.stop)
+        listeners = ListenerThread(stores.config.tell, stores.config.fail, self._worker_config.group_id)
+        stores.config.dispatch = listeners.add
+        stack.callback(listeners.stop)
         for store in stores.by_topic().values():
             store.start()
         if not self._options.allow_empty:

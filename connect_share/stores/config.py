@@ -161,28 +161,15 @@ def check_listener(listener: object) -> None:
 
 
 class EventReceiver(ConfigUpdateListener, ABC):
-    """A listener that gets the events themselves: those of the project that hand them on."""
+    """A listener that takes note of the events themselves, and has another behind it."""
 
     @abstractmethod
-    def receive(self, event: ConfigEvent) -> None:
-        """Note an event; called by the thread that follows the topic."""
-
-
-def deliver(event: ConfigEvent, listener: ConfigUpdateListener) -> bool:
-    """Give an event to a listener; return whether that succeeded: what the listener raises is logged, no more."""
-    try:
-        call_method(event, listener)
-    except BaseException as error:  # noqa: BLE001 - also sys.exit(): one mistake in a listener must not stop the log
-        _logger.error("The update listener failed for %s: %s", type(event).__name__, where_raised(error))  # noqa: TRY400 - its text may quote configuration
-        return False
-    return True
+    def receive(self, event: ConfigEvent) -> ConfigUpdateListener | None:
+        """Take note of an event at once, on the thread that follows the topic; return who is to be called for it."""
 
 
 def call_method(event: ConfigEvent, listener: ConfigUpdateListener) -> None:
     """Call the method of an event, which may raise."""
-    if isinstance(listener, EventReceiver):
-        listener.receive(event)
-        return
     match event:
         case ConnectorConfigUpdated(connector):
             listener.on_connector_config_update(connector)
@@ -245,6 +232,8 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         self._listener: ConfigUpdateListener | None = None
         self.set_update_listener(update_listener)
         self._listener_failures = 0
+        self.dispatch: Callable[[ConfigEvent, ConfigUpdateListener], None] = self.tell
+        """Gets each event and who listened when it came; over a reader of many groups this hands both to another thread."""
         self._clock = clock
         self._state_lock = threading.Lock()
         self._fold: ConfigFold = ConfigFold(self._group)
@@ -552,10 +541,20 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         for record in records:
             with self._state_lock:
                 events = self._fold.apply(record, started=self._started)
-            listener = self._listener
-            if listener is not None:
-                for event in events:
-                    self._listener_failures += not deliver(event, listener)
+            for event in events:
+                listener = self._listener
+                if isinstance(listener, EventReceiver):
+                    listener = listener.receive(event)
+                if listener is not None:
+                    self.dispatch(event, listener)
+
+    def tell(self, event: ConfigEvent, listener: ConfigUpdateListener) -> None:
+        """Call a listener's method for an event; what it raises is counted and logged, no more."""
+        try:
+            call_method(event, listener)
+        except BaseException as error:  # noqa: BLE001 - also sys.exit(): one mistake in a listener must not stop the log
+            self._listener_failures += 1
+            _logger.error("The update listener failed for %s: %s", type(event).__name__, where_raised(error))  # noqa: TRY400 - its text may quote configuration
 
 
 @contextmanager

@@ -21,7 +21,7 @@ import connect_share.tasks
 from connect_share import errors
 from connect_share._old_modules import NEW_NAMES
 from connect_share.model.config import ConfigEvent
-from connect_share.stores.config import deliver
+from connect_share.stores.config import call_method
 from tests.support.examples import PUBLIC_NAMES
 
 
@@ -91,7 +91,7 @@ def test_every_event_of_the_config_fold_is_a_method_of_the_listener() -> None:
 
     for kind in typing.get_args(ConfigEvent):
         arguments = tuple(field.name for field in dataclasses.fields(kind))
-        assert deliver(kind(*arguments), Recorder())
+        call_method(kind(*arguments), Recorder())
         assert calls[-1][1] == arguments
     methods = [name for name in vars(connect_share.ConfigUpdateListener) if name.startswith("on_")]
     assert sorted(name for name, _ in calls) == sorted(methods)

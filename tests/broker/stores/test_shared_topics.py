@@ -167,7 +167,8 @@ def test_a_slow_and_a_raising_listener_hold_up_nobody(shared: Any, groups: list[
 
     slow, calm = Slow(), Listener()
     with SharedTopics(shared.sharing()) as topics:
-        stuck = topics.storage(groups[0], update_listener=slow)
+        stuck = topics.storage(groups[0])
+        stuck.config.set_update_listener(slow)
         raising = topics.storage(groups[1], update_listener=Raising())
         other = topics.storage(groups[2], update_listener=calm)
         for number in range(3):
@@ -175,6 +176,7 @@ def test_a_slow_and_a_raising_listener_hold_up_nobody(shared: Any, groups: list[
                 storage.config.put_connector_config("c.1", {"n": str(number)})
                 assert storage.config.snapshot().connector_config("c.1") == {"n": str(number)}
         await_that(lambda: calm.events, lambda events: ("updated", "c.1") in events, what="heard")
+        await_that(lambda: raising.config.listener_failures, bool, what="counted")
         assert slow.events == []
         go_on.set()
         await_that(lambda: slow.events, lambda events: ("updated", "c.1") in events, what="heard in the end")

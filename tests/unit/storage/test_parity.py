@@ -34,6 +34,7 @@ WITHOUT: Final[dict[str, str]] = {
         _INSIDE,
     ),
     **dict.fromkeys(("offsets.claim", "offsets.set_in_transaction"), "of a transaction, which `TaskOffsetWriter` has"),
+    "config.tell": _INSIDE,
     "offsets.wire_keys": _BLOCKING_STORE,
     "many groups.read": _INSIDE,
     "many groups.forget": _INSIDE,
