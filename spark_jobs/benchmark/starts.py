@@ -1,6 +1,6 @@
 """Times starts in this process; run in a new process for a cold one. Prints one JSON object a start.
 
-usage: python -m spark_jobs.benchmark.starts stores|librdkafka|size WORKER_FILE RUNS [--checkpoint FILE]
+usage: python -m spark_jobs.benchmark.starts stores|librdkafka|librdkafka-json|size WORKER_FILE RUNS [--checkpoint FILE]
 
 A start knows how long it was taking own records in, but parses and folds them in one go: how that divides into ``parse``
 and ``fold`` is measured once afterwards, on the same records. ``read`` is the time in which the client is asked for records;
@@ -10,6 +10,7 @@ Contenders:
     python: our three stores.
     python-checkpoint: the same, from a checkpoint that lacks 1 % of the records.
     librdkafka: our fetch settings, three topics side by side, nothing done to the records.
+    librdkafka-dedicated: the same, and ``json.loads`` of each record: there all of them are the group's own.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
+import json
 import os
 import shutil
 import subprocess
@@ -25,6 +27,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -150,10 +153,14 @@ def _memory(name: str) -> int | None:
     return None
 
 
-def librdkafka_read(worker: WorkerConfig) -> dict[str, float]:
+def librdkafka_read(worker: WorkerConfig, parsed: bool = False) -> dict[str, float]:
     """Fetch the three topics as our stores do, with the same settings through one client, and look at no record.
 
     This is the limit of what a store in Python can reach: the client hands out one object a record, and that is all.
+
+    Args:
+        worker: names the topics.
+        parsed: pass the text of each record, an offset's key and the value of others, to ``json.loads``.
 
     Returns:
         Seconds of its parts, as those of a start.
@@ -174,6 +181,7 @@ def librdkafka_read(worker: WorkerConfig) -> dict[str, float]:
                     for partition, end in facts.ends.items()
                     if end > 0
                 },
+                worker.topic(TopicType.OFFSET) if parsed else None,
             )
             read_s = time.perf_counter() - made_s - first_s
         finally:
@@ -182,17 +190,23 @@ def librdkafka_read(worker: WorkerConfig) -> dict[str, float]:
     return {"connect": made_s - asked_s, "metadata": asked_s - began_s, "first_record": first_s, "read": read_s}
 
 
-def _throw_away(reader: Consumer, ends: dict[tuple[str, int], int]) -> float:
-    """Read to the ends; return the seconds until the first record came."""
+def _throw_away(reader: Consumer, ends: dict[tuple[str, int], int], offset_topic: str | None) -> float:
+    """Read to the ends, and parse if the topic of offsets is named; return the seconds until the first record came."""
     began_s, first_s = time.perf_counter(), 0.0
     reader.assign([TopicPartition(topic, partition, 0) for topic, partition in sorted(ends)])
     left, deadline_s = sum(ends.values()), time.monotonic() + _GIVE_UP_S
     while ends:
         wanted = max(1, min(_BATCH, left))
-        taken = len(reader.consume(wanted, _IDLE_S))
+        records = reader.consume(wanted, _IDLE_S)
+        taken = len(records)
         left -= taken
         if taken and not first_s:
             first_s = time.perf_counter() - began_s
+        if offset_topic is not None:
+            for record in records:
+                text = record.key() if record.topic() == offset_topic else record.value()
+                if text is not None:
+                    json.loads(text)
         if taken == wanted and left > 0:
             continue
         for at in reader.position([TopicPartition(topic, partition) for topic, partition in ends]):
@@ -213,7 +227,7 @@ def _timed(read: Callable[[WorkerConfig], dict[str, float]], worker: WorkerConfi
 def main(argv: list[str]) -> int:
     """Print one JSON line a start; the first one is that of a new process."""
     arguments = argparse.ArgumentParser(prog="python -m spark_jobs.benchmark.starts")
-    arguments.add_argument("what", choices=("stores", "librdkafka", "size"))
+    arguments.add_argument("what", choices=("stores", "librdkafka", "librdkafka-json", "size"))
     arguments.add_argument("worker_file", type=Path)
     arguments.add_argument("runs", type=int)
     arguments.add_argument("--checkpoint", type=Path)
@@ -226,6 +240,7 @@ def main(argv: list[str]) -> int:
     start: Callable[[], Start] = {
         "stores": lambda: start_stores(worker, options.checkpoint),
         "librdkafka": lambda: _timed(librdkafka_read, worker),
+        "librdkafka-json": lambda: _timed(partial(librdkafka_read, parsed=True), worker),
     }[options.what]
     starts = [start() for _ in range(options.runs)]
     if options.what == "stores":
@@ -277,7 +292,7 @@ RUNS: Final[Mapping[str, Run]] = {
     CHECKPOINT: lambda files, warm: _probed("stores", files.ours, 1 + warm, "--checkpoint", files.checkpoint),
     "librdkafka": lambda files, warm: _probed("librdkafka", files.ours, 1 + warm),
     f"python{DEDICATED}": lambda files, warm: _probed("stores", files.dedicated, 1 + warm),
-    f"librdkafka{DEDICATED}": lambda files, warm: _probed("librdkafka", files.dedicated, 1 + warm),
+    f"librdkafka{DEDICATED}": lambda files, warm: _probed("librdkafka-json", files.dedicated, 1 + warm),
 }
 """The contenders that can be measured on any cluster."""
 

@@ -52,7 +52,9 @@ _LOOKS: Final = {
     "librdkafka": Look("bare librdkafka read, nothing done to the records", "bare librdkafka", 6),
     "python-dedicated": Look("Python stores, dedicated topics", "dedicated topics", 1, dashed=True),
     "java-dedicated": Look("Java stores, dedicated topics", "Java, dedicated topics", 2, dashed=True),
-    "librdkafka-dedicated": Look("bare librdkafka, dedicated topics", "bare, dedicated topics", 6, dashed=True),
+    "librdkafka-dedicated": Look(
+        "bare librdkafka and json.loads, dedicated topics", "bare and json.loads, dedicated", 6, dashed=True
+    ),
     "worker-jar": Look("Java worker with the sharing jar", "worker with the jar", 3),
     "worker-dedicated": Look("Java worker, dedicated topics", "worker, dedicated topics", 2),
 }
