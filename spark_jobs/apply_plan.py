@@ -13,7 +13,7 @@ from migrator.cli.apply import APPLY, RESUME
 from migrator.copy.copy_job import CopyJob, Engine, SliceEvidence, behind_barriers
 from spark_jobs import command_line
 from spark_jobs.session import require_single_attempts, spark_session
-from spark_jobs.tasks import bundles, copy_in_task, run_as_tasks
+from spark_jobs.tasks import bundles, copy_in_task, run_as_tasks, slice_offsets
 
 SPARK_ENGINE: Final = "spark"
 
@@ -27,7 +27,7 @@ def copy_engine(progress: Progress) -> Engine:
 
     def engine(jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
         with session:
-            together = bundles(behind_barriers(jobs))
+            together = bundles(behind_barriers(jobs), slice_offsets)
             copied = run_as_tasks(spark, together, copy_in_task, progress=progress, what="copying partitions")
         return list(itertools.chain.from_iterable(copied))
 

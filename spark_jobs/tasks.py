@@ -82,18 +82,22 @@ def _result(number: int, job: J, function: Callable[[J], R]) -> Any:
     return pa.RecordBatch.from_pydict({"job": [number], "failed": [failed], "result": [result]})
 
 
-def bundles(jobs: Sequence[CopyJob]) -> list[list[CopyJob]]:
-    """Return the slices that one task copies, in order: small ones together, as the local engine reads them together."""
-    together: list[list[CopyJob]] = []
-    offsets = TOGETHER
-    for job in jobs:
-        part = job.slice_.offset_range
-        offsets += part.end - part.start
-        if offsets > TOGETHER:
+def bundles(items: Sequence[J], offsets: Callable[[J], int], at_once: int = TOGETHER) -> list[list[J]]:
+    """Return what each task reads, in order: items of at most so many offsets together, a larger one alone."""
+    together: list[list[J]] = []
+    room = -1
+    for item in items:
+        room -= offsets(item)
+        if room < 0:
             together.append([])
-            offsets = part.end - part.start
-        together[-1].append(job)
+            room = at_once - offsets(item)
+        together[-1].append(item)
     return together
+
+
+def slice_offsets(job: CopyJob) -> int:
+    """Return how many offsets the slice of a job has."""
+    return job.slice_.offset_range.end - job.slice_.offset_range.start
 
 
 def copy_in_task(jobs: Sequence[CopyJob]) -> list[SliceEvidence]:

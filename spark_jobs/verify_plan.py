@@ -1,26 +1,68 @@
-"""Verify a migration with Spark: one task a group and topic folds both sides and compares the states."""
+"""Verify a migration with Spark: tasks read partitions, the driver adds up digests, tasks compare what may differ.
+
+A partition is never split: the newest record of a key, and the order of configurations, are known to who reads all of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any, Final
 
 from connect_share.files import Progress
 from migrator.cli.cutover import VERIFY
-from migrator.verify.equality import StateDifference
-from migrator.verify.verification import VerifyEngine, VerifyJob
+from migrator.copy.copy_job import TOGETHER
+from migrator.verify.equality import StateDifference, hash_anywhere
+from migrator.verify.verification import AT_ONCE, Digests, Reading, VerifyEngine, VerifyJob, merged, verify_with
 from spark_jobs import command_line
 from spark_jobs.apply_plan import SPARK_ENGINE
-from spark_jobs.session import spark_session
-from spark_jobs.tasks import run_as_tasks
+from spark_jobs.session import spark_session, task_slots
+from spark_jobs.tasks import bundles, run_as_tasks
+
+_TASKS: Final = 4
+"""Tasks for each core, if there is enough to read."""
+
+Part = tuple[int, Reading]
+"""Number of a reading, and a part of it."""
+
+
+def read_parts(parts: Sequence[Part]) -> list[tuple[int, Digests]]:
+    """Read in a task, and return a digest for each key space of each reading."""
+    numbers = dict.fromkeys(number for number, _ in parts)
+    return [(number, merged(part.digests() for which, part in parts if which == number)) for number in numbers]
+
+
+def verify_in_tasks(
+    jobs: Sequence[VerifyJob], run: Callable[[Sequence[Any], Callable[[Any], Any], str], list[Any]], slots: int
+) -> Iterable[list[StateDifference]]:
+    """Compare jobs by ``run``, which calls a function for each of some items and says what it is; ``slots`` at once."""
+
+    def digest(readings: Sequence[Reading]) -> list[Digests]:
+        offsets = sum(reading.side.offsets for reading in readings)
+        at_once = min(AT_ONCE, max(TOGETHER, offsets // (_TASKS * slots)))
+        parts = [(number, part) for number, reading in enumerate(readings) for part in reading.parts(at_once)]
+        found: list[list[Digests]] = [[] for _ in readings]
+        for each in run(bundles(parts, lambda part: part[1].side.offsets, at_once), read_parts, "reading partitions"):
+            for number, digests in each:
+                found[number].append(digests)
+        return [merged(each) for each in found]
+
+    def compare(folded: Sequence[VerifyJob]) -> list[list[StateDifference]]:
+        return run(folded, VerifyJob.run, "comparing topics")
+
+    return verify_with(jobs, digest=digest, compare=compare, hash_of=hash_anywhere)
 
 
 def verify_engine(progress: Progress) -> VerifyEngine:
-    """Return the engine that compares each topic of each group in a task."""
+    """Return the engine that reads and compares in tasks."""
 
     def engine(jobs: Sequence[VerifyJob]) -> list[list[StateDifference]]:
         with spark_session("connect-share verify_plan") as spark:
-            return run_as_tasks(spark, jobs, VerifyJob.run, progress=progress, what="comparing topics")
+
+            def run(items: Sequence[Any], function: Callable[[Any], Any], what: str) -> list[Any]:
+                return run_as_tasks(spark, items, function, progress=progress, what=what)
+
+            return [*verify_in_tasks(jobs, run, task_slots(spark))]
 
     return engine
 

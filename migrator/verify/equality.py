@@ -15,7 +15,8 @@ import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Protocol, Self, TypeVar
+from hashlib import blake2b
+from typing import Any, Final, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -30,8 +31,6 @@ from connect_share.replay import replay_config, replay_offsets, replay_status
 from connect_share.sealing.cipher import is_sealed
 from connect_share.transform.rules import PLAIN_KEYS, KeyTransform, SkipReason, TopicText, prefixes_of
 
-_SHARES: Final = 4_096
-"""Few keys that differ are in few of the shares, so most keys need not be kept."""
 _STATE_PREFIXES: Final = {each: prefixes_of(each, lambda rule: rule.is_state) for each in TopicType}
 
 
@@ -43,49 +42,78 @@ class RawMessage(Protocol):
     def timestamp(self) -> tuple[int, int]: ...  # noqa: D102
 
 
+HashOf = Callable[[tuple[bytes, bytes]], int]
+"""Returns a number to add up for two texts. Not the hash of a tuple of them: sums of those are often the same when two keys
+have each other's values."""
+
+
+def hash_here(texts: tuple[bytes, bytes]) -> int:
+    """Return the quickest hash; it is another one in each process."""
+    key, value = texts
+    return hash((len(key), key + value))
+
+
+def hash_anywhere(texts: tuple[bytes, bytes]) -> int:
+    """Return the same hash in every process; four times as slow."""
+    key, value = texts
+    return int.from_bytes(blake2b(b"%d %b%b" % (len(key), key, value), digest_size=16).digest())
+
+
 class KeySpaceDigest(ABC):
-    """A digest of the records of one key space in one topic.
+    """The records of one key space in one topic as sums: whoever reads a part of the partitions, they can be added up.
 
     Attributes:
         sealed: there are sealed values: the same bytes mean the same only to who has the same keys.
+        sums: by connector; ``None`` stands for keys that name no connector.
     """
 
-    sealed = False
+    def __init__(self, hash_of: HashOf = hash_here) -> None:
+        self.sealed = False
+        self.sums: dict[str | None, int] = {}
+        self.hash_of = hash_of
 
     @abstractmethod
     def add(self, original: bytes, message: RawMessage) -> None:
         """Add the next record of its partition; ``original`` is its plain key."""
 
-    def fold(self) -> None:  # noqa: B027 - only one of the three has something to free
-        """Free what is not needed to compare; all records were added of the partitions that were read so far."""
+    @abstractmethod
+    def fold(self) -> None:
+        """Sum up, and free what was kept: all records were added of the partitions that were read so far."""
+
+    def merge(self, other: Self) -> None:
+        """Add the folded digest of other partitions."""
+        self.sealed = self.sealed or other.sealed
+        for connector, number in other.sums.items():
+            self._sum(connector, number)
+
+    def _next(self, number: int, key: bytes, message: RawMessage) -> int:
+        """Return the number of some records in their order, after one more."""
+        value = message.value()
+        return self.hash_of((b"%d %d %b" % (number, value is None, key), value or b""))
+
+    def _sum(self, connector: str | None, number: int) -> None:
+        self.sums[connector] = self.sums.get(connector, 0) + number
 
     def closer(self, other: Self) -> Callable[[], Self] | None:  # noqa: ARG002 - two of the three know them at once
         """Return what makes digests that see more, if these two differ and do not know in which connectors."""
         return None
 
-    @abstractmethod
     def suspects(self, other: Self) -> set[str | None]:
-        """Return the connectors whose records differ between two folded digests that need not look closer.
-
-        ``None`` among them stands for keys that name no connector.
-        """
+        """Return the connectors whose records differ between two folded digests that need not look closer."""
+        return {name for name in self.sums.keys() | other.sums.keys() if self.sums.get(name) != other.sums.get(name)}
 
 
 class OffsetDigest(KeySpaceDigest):
-    """The newest value of each original key, as sums of hashes.
+    """The newest value of each original key, as a sum of hashes; where two differ, the next ones have one a connector.
 
-    Values and keys are kept of the partitions that are being read, so :meth:`fold` bounds the memory. Where two digests
-    differ, the next ones have a sum for each share of the keys, and those after them keep keys and values of the shares
-    that differ. A key in several partitions, which Connect does not write, counts once for each; if that makes a
-    difference, Connect's rules decide. Keys have their share by their hash; ``kept`` are the shares whose keys and values
-    are kept.
+    Values and keys are kept of the partitions that are being read, so :meth:`fold` bounds the memory. A key in several
+    partitions, which Connect does not write, counts once for each; if that makes a difference, Connect's rules decide.
     """
 
-    def __init__(self, *, shares: int = 1, kept: frozenset[int] | None = None) -> None:
+    def __init__(self, hash_of: HashOf = hash_here, *, by_connector: bool = False) -> None:
+        super().__init__(hash_of)
         self._values: dict[bytes, bytes] = {}
-        self._sums = [0] * shares
-        self._shares = kept
-        self._kept: dict[bytes, bytes] = {}
+        self._by_connector = by_connector
 
     def add(self, original: bytes, message: RawMessage) -> None:  # noqa: D102
         self.add_all((message,), (message.key(),), len(message.key()) - len(original))
@@ -107,42 +135,24 @@ class OffsetDigest(KeySpaceDigest):
 
     def fold(self) -> None:  # noqa: D102
         values, self._values = self._values, {}
-        sums, shares, kept = self._sums, len(self._sums), self._shares
         self.sealed = self.sealed or any(map(is_sealed, values.values()))
-        if shares == 1:
-            sums[0] += sum(map(_hash_of, values.items()))
-            return
-        for item in values.items():
-            share = hash(item[0]) % shares
-            sums[share] += _hash_of(item)
-            if kept is not None and share in kept:
-                self._kept[item[0]] = item[1]
+        if self._by_connector:
+            for item in values.items():
+                self._sum(connector_of(TopicType.OFFSET, item[0]), self.hash_of(item))
+        else:
+            self._sum(None, sum(map(self.hash_of, values.items())))
 
     def closer(self, other: OffsetDigest) -> Callable[[], OffsetDigest] | None:  # noqa: D102
-        if self._shares is not None or self._sums == other._sums:
+        if self._by_connector or self.sums == other.sums:
             return None
-        if len(self._sums) == 1:
-            return partial(OffsetDigest, shares=_SHARES)
-        unlike = (at for at, both in enumerate(zip(self._sums, other._sums, strict=True)) if both[0] != both[1])
-        return partial(OffsetDigest, shares=_SHARES, kept=frozenset(unlike))
-
-    def suspects(self, other: OffsetDigest) -> set[str | None]:  # noqa: D102
-        return {connector_of(TopicType.OFFSET, key) for key in _unlike(self._kept, other._kept)}
-
-
-def _hash_of(item: tuple[bytes, bytes]) -> int:
-    """Return a number to add up.
-
-    Not the hash of the tuple: sums of those are often the same when two keys have each other's values.
-    """
-    key, value = item
-    return hash((len(key), key + value))
+        return partial(OffsetDigest, self.hash_of, by_connector=True)
 
 
 class StatusDigest(KeySpaceDigest):
     """The bytes and timestamps of each status in their order, as one number."""
 
-    def __init__(self) -> None:
+    def __init__(self, hash_of: HashOf = hash_here) -> None:
+        super().__init__(hash_of)
         self._items: dict[bytes, Subject | None] = {}
         self._digests: dict[Subject, int] = {}
 
@@ -153,18 +163,21 @@ class StatusDigest(KeySpaceDigest):
         self.sealed = self.sealed or is_sealed(message.value())
         item = self._items[original]
         if item is not None:  # Connect ignores other keys
-            self._digests[item] = hash((self._digests.get(item), message.value(), message.timestamp()[1]))
+            self._digests[item] = self._next(self._digests.get(item, 0), b"%d" % message.timestamp()[1], message)
 
-    def suspects(self, other: StatusDigest) -> set[str | None]:  # noqa: D102
-        return {item.connector for item in _unlike(self._digests, other._digests)}
+    def fold(self) -> None:  # noqa: D102
+        for item, number in self._digests.items():
+            self._sum(item.connector, self.hash_of((repr((item.kind.label, item.part)).encode(), b"%d" % number)))
+        self._items, self._digests = {}, {}
 
 
 class ConfigDigest(KeySpaceDigest):
     """The records of each connector in their order, as one number."""
 
-    def __init__(self) -> None:
+    def __init__(self, hash_of: HashOf = hash_here) -> None:
+        super().__init__(hash_of)
         self._connectors: dict[bytes, str | None] = {}
-        self._digests: dict[str | None, int] = {}
+        self._digests: dict[str, int] = {}
         self._marked = False
 
     def add(self, original: bytes, message: RawMessage) -> None:  # noqa: D102
@@ -176,27 +189,29 @@ class ConfigDigest(KeySpaceDigest):
         self.sealed = self.sealed or is_sealed(message.value())
         connector = self._connectors[original]
         if connector is not None:
-            self._digests[connector] = hash((self._digests.get(connector), original, message.value()))
+            self._digests[connector] = self._next(self._digests.get(connector, 0), original, message)
+
+    def fold(self) -> None:  # noqa: D102
+        for connector, number in self._digests.items():
+            self._sum(connector, number)
+        self._connectors, self._digests = {}, {}
+
+    def merge(self, other: ConfigDigest) -> None:  # noqa: D102
+        super().merge(other)
+        self._marked = self._marked or other._marked
 
     def suspects(self, other: ConfigDigest) -> set[str | None]:  # noqa: D102
-        unlike = _unlike(self._digests, other._digests)
-        if (self._marked or other._marked) and ("" in self._digests or "" in other._digests):
+        unlike = super().suspects(other)
+        if (self._marked or other._marked) and ("" in self.sums or "" in other.sums):
             unlike.add("")  # a connector without a name, and the marker is one of its records
         return unlike
 
 
-_K = TypeVar("_K")
-
-
-def _unlike(one: Mapping[_K, object], other: Mapping[_K, object]) -> set[_K]:
-    return {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
-
-
-def digest_of(topic_type: TopicType) -> KeySpaceDigest:
+def digest_of(topic_type: TopicType, hash_of: HashOf = hash_here) -> KeySpaceDigest:
     """Return an empty digest."""
     if topic_type is TopicType.OFFSET:
-        return OffsetDigest()
-    return StatusDigest() if topic_type is TopicType.STATUS else ConfigDigest()
+        return OffsetDigest(hash_of)
+    return StatusDigest(hash_of) if topic_type is TopicType.STATUS else ConfigDigest(hash_of)
 
 
 class KeySpaces:

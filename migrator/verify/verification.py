@@ -52,6 +52,7 @@ from migrator.copy.existing_records import identity
 from migrator.plan import CopySlice
 from migrator.run import Manifest, MigrationRun, MigrationStatus, only_one
 from migrator.verify.equality import (
+    HashOf,
     KeySpaceDigest,
     KeySpaces,
     Mismatch,
@@ -61,6 +62,7 @@ from migrator.verify.equality import (
     compare_newest,
     compare_states,
     digest_of,
+    hash_here,
 )
 
 _NAMED: Final = 3
@@ -311,6 +313,7 @@ class VerifyJob:
     Attributes:
         narrowed: the destination's key space holds more than this source's connectors: only those are compared.
         fold: the state was written, not every record.
+        suspects: the connectors that may differ; ``None``: all.
     """
 
     transform: KeyTransform
@@ -318,6 +321,7 @@ class VerifyJob:
     destination: Side
     narrowed: bool = False
     fold: bool = False
+    suspects: frozenset[str | None] | None = None
 
     @property
     def topic_type(self) -> TopicType:
@@ -331,19 +335,21 @@ class VerifyJob:
             return False
         return not self.narrowed and not (self.fold and self.topic_type is not TopicType.OFFSET)
 
+    @property
+    def spaces(self) -> tuple[tuple[Side, str | None], tuple[Side, str | None]]:
+        """Both sides, and the groups whose keys are compared there."""
+        return (self.source, self.transform.source), (self.destination, self.transform.destination)
+
     def run(self, on_progress: Callable[[int], None] | None = None) -> list[StateDifference]:
-        """Read both sides and compare."""
-        if self.may_be_quick:
-            return run_together([self], on_progress)[0]
-        return self.compare_all(on_progress)
+        """Read the records of both sides, fold and compare them."""
+        back = self.transform.at_destination()
+        there, here = self.source.opened(self.transform, on_progress), self.destination.opened(back, on_progress)
+        if self.suspects is not None:
+            there = _of_connectors(there, self.transform, self.suspects)
+            here = _of_connectors(here, back, self.suspects)
+        return self._fold_and_compare(there, here)
 
-    def compare_all(self, on_progress: Callable[[int], None] | None = None) -> list[StateDifference]:
-        """Read all records of both sides, and fold them."""
-        there = self.source.opened(self.transform, on_progress)
-        here = self.destination.opened(self.transform.at_destination(), on_progress)
-        return self.fold_and_compare(there, here)
-
-    def fold_and_compare(self, there: Iterator[Record], here: Iterator[Record]) -> list[StateDifference]:
+    def _fold_and_compare(self, there: Iterator[Record], here: Iterator[Record]) -> list[StateDifference]:
         """Compare what Connect makes of the records."""
         if self.source.sealing.as_is:
             return compare_newest(there, here, self.transform)
@@ -397,88 +403,103 @@ def _noting_connectors(
             yield record
 
 
-def run_together(
-    jobs: Sequence[VerifyJob], on_progress: Callable[[int], None] | None = None
-) -> list[list[StateDifference]]:
-    """Run jobs that may be quick and have one destination, which is read once. They are of one topic type."""
-    empty, found = partial(digest_of, jobs[0].topic_type), []
-    for job, digests in zip(jobs, _both_digests(jobs, empty, on_progress), strict=True):
-        one, other = digests
-        if (one.sealed and job.transform.source is not None) or (
-            other.sealed and job.transform.destination is not None
-        ):
-            found.append(job.compare_all())
-            continue
-        while closer := one.closer(other):
-            ((one, other),) = _both_digests([job], closer, None)
-        suspects, back = one.suspects(other), job.transform.at_destination()
-        if not suspects:
-            found.append([])
-            continue
-        # The records of these connectors are read once more, and folded.
-        there = _of_connectors(job.source.opened(job.transform), job.transform, suspects)
-        found.append(job.fold_and_compare(there, _of_connectors(job.destination.opened(back), back, suspects)))
-    return found
+Digests = dict[str | None, KeySpaceDigest]
+"""By cluster group; ``None``: plain keys."""
 
 
-def _both_digests(
-    jobs: Sequence[VerifyJob],
-    empty: Callable[[], KeySpaceDigest],
-    on_progress: Callable[[int], None] | None,
-) -> list[tuple[KeySpaceDigest, KeySpaceDigest]]:
-    """Return the digests of both sides of each job; the one destination of all jobs is read once."""
-    there = [_digests([job.transform.source], job.topic_type, job.source, empty, on_progress) for job in jobs]
-    groups = [job.transform.destination for job in jobs]
-    here = _digests(groups, jobs[0].topic_type, jobs[0].destination, empty, on_progress)
-    return [
-        (digests[job.transform.source], here[job.transform.destination])
-        for job, digests in zip(jobs, there, strict=True)
-    ]
+@dataclass(frozen=True)
+class Reading:
+    """Partitions of one side, read once for some key spaces; any process may do a part, for digests can be added up."""
 
+    topic_type: TopicType
+    side: Side
+    empty: dict[str | None, Callable[[], KeySpaceDigest]] = field(default_factory=dict)
 
-def _digests(
-    groups: Iterable[str | None],
-    topic_type: TopicType,
-    side: Side,
-    empty: Callable[[], KeySpaceDigest],
-    on_progress: Callable[[int], None] | None,
-) -> dict[str | None, KeySpaceDigest]:
-    """Read one side, some partitions at a time, and return the digests of some key spaces of it."""
-    digests = {group: empty() for group in groups}
-    spaces = KeySpaces(topic_type, digests)
-    for ranges in portions(side.ranges, AT_ONCE):
-        for batch in replace(side, ranges=tuple(ranges)).batches(on_progress):
+    def parts(self, at_once: int) -> Iterator[Reading]:
+        """Yield what reads at most so many offsets, or one partition."""
+        for ranges in portions(self.side.ranges, at_once):
+            yield replace(self, side=replace(self.side, ranges=tuple(ranges)))
+
+    def digests(self, on_progress: Callable[[int], None] | None = None) -> Digests:
+        """Read, and return the digest of each key space."""
+        digests = {space: make() for space, make in self.empty.items()}
+        spaces = KeySpaces(self.topic_type, digests)
+        for batch in self.side.batches(on_progress):
             spaces.add(batch)
         for digest in digests.values():
             digest.fold()
-    return digests
+        return digests
 
 
-_COPIED: Final = (MigrationStatus.COPIED, MigrationStatus.VERIFIED, MigrationStatus.CUT_OVER)
+def merged(digests: Iterable[Digests]) -> Digests:
+    """Return the digests of all parts."""
+    first, *others = digests
+    for each in others:
+        for space, digest in each.items():
+            first[space].merge(digest)
+    return first
+
 
 VerifyEngine = Callable[[Sequence[VerifyJob]], Iterable[list[StateDifference]]]
-"""Runs every job once and yields the differences of each, in any order."""
+"""Compares all jobs and yields the differences of those that were folded, in any order; the others are equal."""
+
+
+def verify_with(
+    jobs: Sequence[VerifyJob],
+    *,
+    digest: Callable[[Sequence[Reading]], Iterable[Digests]],
+    compare: Callable[[Sequence[VerifyJob]], Iterable[list[StateDifference]]],
+    hash_of: HashOf = hash_here,
+) -> Iterable[list[StateDifference]]:
+    """Compare the digests of jobs that may be quick, each topic read once, and then the records where states may differ.
+
+    ``digest`` does each reading and gives its digests in the same order; ``compare`` runs jobs.
+    """
+    makers: dict[int, Callable[[], KeySpaceDigest]] = {
+        number: partial(digest_of, job.topic_type, hash_of) for number, job in enumerate(jobs) if job.may_be_quick
+    }
+    folded = [job for job in jobs if not job.may_be_quick]
+    while makers:
+        readings: dict[object, Reading] = {}
+        for number, make in makers.items():
+            for side, space in jobs[number].spaces:
+                place = jobs[number].topic_type, side.content
+                readings.setdefault(place, Reading(jobs[number].topic_type, side)).empty[space] = make
+        digests, again = dict(zip(readings, digest([*readings.values()]), strict=True)), {}
+        for number in makers:
+            job = jobs[number]
+            one, other = (digests[job.topic_type, side.content][space] for side, space in job.spaces)
+            if any(
+                each.sealed and space is not None for each, (_, space) in zip((one, other), job.spaces, strict=True)
+            ):
+                folded.append(job)
+            elif closer := one.closer(other):
+                again[number] = closer
+            elif suspects := one.suspects(other):
+                folded.append(replace(job, suspects=frozenset(suspects)))
+        makers = again
+    return compare(folded)
 
 
 def local_verify_engine(progress: Progress) -> VerifyEngine:
     """Return the engine that reads and folds in this process."""
 
-    def run(jobs: Sequence[VerifyJob]) -> Iterator[list[StateDifference]]:
-        by_destination: dict[object, list[VerifyJob]] = {}
-        for number, job in enumerate(jobs):
-            key = (job.topic_type, job.destination.content) if job.may_be_quick else number
-            by_destination.setdefault(key, []).append(job)
-        for together in by_destination.values():
-            groups = listed((job.transform.destination or PLAIN_KEYS for job in together), _NAMED)
-            there = sum(job.source.offsets for job in together)
-            first = together[0]
-            progress.phase(f"comparing {first.topic_type.value} of {groups}", there + first.destination.offsets)
-            if first.may_be_quick:
-                yield from run_together(together, progress.advance)
-            else:
-                yield first.compare_all(progress.advance)
+    def digest(readings: Sequence[Reading]) -> Iterator[Digests]:
+        for reading in readings:
+            spaces = listed((space or PLAIN_KEYS for space in reading.empty), _NAMED)
+            progress.phase(f"reading {reading.topic_type.value} of {spaces}", reading.side.offsets)
+            yield merged(part.digests(progress.advance) for part in reading.parts(AT_ONCE))
 
-    return run
+    def compare(jobs: Sequence[VerifyJob]) -> Iterator[list[StateDifference]]:
+        for job in jobs:
+            group, offsets = job.transform.destination or PLAIN_KEYS, job.source.offsets + job.destination.offsets
+            progress.phase(f"comparing {job.topic_type.value} of {group}", offsets)
+            yield job.run(progress.advance)
+
+    return partial(verify_with, digest=digest, compare=compare)
+
+
+_COPIED: Final = (MigrationStatus.COPIED, MigrationStatus.VERIFIED, MigrationStatus.CUT_OVER)
 
 
 def _jobs(run: MigrationRun, warnings: list[str]) -> list[VerifyJob]:

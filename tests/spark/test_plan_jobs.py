@@ -25,7 +25,7 @@ from migrator.report import folder_of
 from migrator.run import Manifest, MigrationStatus, manifest_path
 from spark_jobs import apply_plan, verify_plan
 from spark_jobs.generate_workload import generate
-from spark_jobs.tasks import bundles, copy_in_task, run_as_tasks
+from spark_jobs.tasks import bundles, copy_in_task, run_as_tasks, slice_offsets
 from spark_jobs.workload import WorkloadSize
 from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.captures import captured
@@ -180,7 +180,7 @@ def test_a_resume_leaves_one_barrier_in_each_partition_and_checks_know_it(
 @pytest.mark.slow
 def test_a_repeated_task_writes_nothing_twice(scene: Scene, spark: SparkSession) -> None:
     def engine(jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
-        together = bundles(jobs)
+        together = bundles(jobs, slice_offsets)
         assert len(together) < len(jobs)
         copied = run_as_tasks(spark, together, fail_once_half_way, progress=Silent(), what="copying with failures")
         return [evidence for each in copied for evidence in each]

@@ -17,7 +17,7 @@ from connect_share.worker_config import ClientSettings
 from migrator.copy.copy_job import TOGETHER, CopyJob
 from spark_jobs import session, tasks
 from spark_jobs.session import failures_explained, require_on_executors, require_single_attempts
-from spark_jobs.tasks import RESULTS, bundles, run_as_tasks
+from spark_jobs.tasks import RESULTS, bundles, run_as_tasks, slice_offsets
 from tests.support.plans import a_plan
 
 
@@ -135,10 +135,10 @@ def test_small_slices_go_together_and_large_ones_alone(tmp_path: Path) -> None:
         for slice_, end in zip(a_plan(tmp_path / "plan", sources=3).slices(), offsets, strict=True)
     ]
     jobs = [CopyJob(slice_, none, none, none, (), "tests") for slice_ in slices]
-    together = bundles(jobs)
+    together = bundles(jobs, slice_offsets)
     assert [job for bundle in together for job in bundle] == jobs
     assert [len(bundle) for bundle in together] == [1, 1, 3, 1, 1, 2]
-    assert bundles([]) == []
+    assert bundles([], slice_offsets) == []
 
 
 def test_a_copy_on_spark_connect_is_refused_with_the_reason() -> None:

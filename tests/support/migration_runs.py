@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from migrator import apply, bystanders, cutover
 from migrator import cutover as rollback
 from migrator.run import MigrationRun, locked_run
 from migrator.verify import verification
+from migrator.verify.equality import Verification
+from tests.support.sides import in_tasks
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -40,4 +42,12 @@ unseal_plan = _on_locked_file(cutover.unseal_plan)
 check_bystanders = _on_file(bystanders.check_bystanders)
 preview_cutover = _on_file(cutover.preview_cutover)
 cut_over = _on_file(cutover.cut_over)
-verify_plan = _on_file(verification.verify_plan)
+
+
+@_on_file
+def verify_plan(run: MigrationRun, /, **named: Any) -> Verification:
+    """Verify, and check that Spark's engine says the same, if none is given: its tasks run here."""
+    verified = verification.verify_plan(run, **named)
+    if not named:
+        assert verification.compare_sides(run, engine=in_tasks).differences == verified.differences
+    return verified

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import logging
+import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from connect_share.files import Silent
 from connect_share.kafka.read import Reader
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.transform.rules import KeyTransform
 from connect_share.transform.sealed import NO_SEALING, Sealing
 from connect_share.worker_config import ClientSettings, Isolation
 from migrator.plan import CopySlice
-from migrator.verify.verification import Side
+from migrator.verify.equality import StateDifference
+from migrator.verify.verification import Side, VerifyJob, local_verify_engine
+from spark_jobs.verify_plan import verify_in_tasks
 
 
 @dataclass(frozen=True)
@@ -53,12 +57,32 @@ class Held(Side):
     held: tuple[Record, ...] = ()
     at_once: int = 0
 
+    @property
+    def content(self) -> object:
+        return id(self.held), self.ranges
+
     def batches(self, on_progress: Callable[[int], None] | None = None) -> Iterator[Any]:
         partitions = {each.partition for each in self.ranges}
         held = [each for each in self.held if not partitions or each.partition in partitions]
         size = self.at_once or max(1, len(held))
         for start in range(0, len(held), size):
             yield [Message(record) for record in held[start : start + size]]
+
+
+def in_tasks(jobs: Sequence[VerifyJob]) -> list[list[StateDifference]]:
+    """Compare as Spark's engine does, with its tasks run here, and pickled as they are there."""
+
+    def run(items: Sequence[Any], function: Callable[[Any], Any], _: str) -> list[Any]:
+        return [pickle.loads(pickle.dumps(function(pickle.loads(pickle.dumps(item))))) for item in items]
+
+    return [*verify_in_tasks(jobs, run, 2)]
+
+
+def differences(*jobs: VerifyJob) -> list[StateDifference]:
+    """Return what this process's engine finds, which is what Spark's finds."""
+    found = [each for some in local_verify_engine(Silent())(jobs) for each in some]
+    assert sorted(map(str, found)) == sorted(str(each) for some in in_tasks(jobs) for each in some)
+    return found
 
 
 def held(records: Sequence[Record], sealing: Sealing = NO_SEALING) -> Held:

@@ -31,7 +31,7 @@ from connect_share.sealing.cipher import Cipher, Opened
 from connect_share.storage.checkpoint import Checkpoint, TopicCheckpoint
 from connect_share.worker_config import ClientSettings, Isolation, TopicSet, WorkerConfig
 from migrator.copy.copy_job import CopyJob
-from migrator.verify.verification import Side, VerifyJob
+from migrator.verify.verification import Reading, Side, VerifyJob
 
 SECRET = "hunter2-canary"
 HOLDS_DATA = ("bytes", "Any", "object")
@@ -115,7 +115,7 @@ def holders() -> Iterator[object]:
     yield TopicSet.from_flags("h:1", {}, {"sasl.password": SECRET})
     settings, nothing = worker.consumer_settings(), typing.cast("Any", None)
     side = Side((), Reader(settings, "x", Isolation.READ_COMMITTED))
-    yield from (side, VerifyJob(nothing, side, side))
+    yield from (side, VerifyJob(nothing, side, side), Reading(TopicType.CONFIG, side))
     yield CopyJob(nothing, settings, settings, settings, (), "x")
     part = TopicCheckpoint(
         topic="c", topic_id="i", isolation="x", log_starts={}, positions={}, leader_epochs={}, state={SECRET: SECRET}

@@ -31,7 +31,7 @@ from migrator.verify.verification import VerifyJob
 from tests.support.histories import NAMES, Draw, History, by_partition, compacted, histories, interleaved
 from tests.support.records import TOMBSTONE, config_log, properties
 from tests.support.sealed import key_text, sealed
-from tests.support.sides import held, silence, slice_of
+from tests.support.sides import differences, held, silence, slice_of
 
 __all__ = ["silence"]
 
@@ -177,7 +177,7 @@ def check(
             wanted = {key: value for key, value in wanted.items() if connector_of(topic_type, key) == job}
         assert found == wanted
     verify = VerifyJob(transform, held(source), held(copy), narrowed=job is not None, fold=fold)
-    assert verify.run() == []
+    assert differences(verify) == []
 
 
 def differs(
@@ -231,7 +231,7 @@ def test_every_connector_s_state_is_what_it_was(
             spoilt = data.draw(st.integers(0, len(copy) - 1))
             del copy[spoilt]
             job = VerifyJob(transform_of(topic_type, group, becomes), held(read), held(copy), fold=fold)
-            assert job.run() or not differs(topic_type, read, group, copy, becomes, fold=fold)
+            assert differences(job) or not differs(topic_type, read, group, copy, becomes, fold=fold)
 
 
 @pytest.mark.parametrize("fold", [False, True], ids=["mirror", "state"])
@@ -258,7 +258,7 @@ def test_one_job_and_nothing_else(
         copy = topic.read(data.draw)
         transform = transform_of(topic_type, group, "new.home", job)
         verify = VerifyJob(transform, held(source), held(copy), narrowed=True, fold=fold)
-        assert verify.run() == []
+        assert differences(verify) == []
         topic = Topic(PARTITIONS[topic_type])
         topic.write(interleaved(data.draw, streams(transform, source, fold=fold)))
         check(topic_type, source, group, topic.read(data.draw), "new.home", fold=fold, job=job)
@@ -511,7 +511,7 @@ def test_both_sides_believe_the_same(
     there = attacked(data.draw, topic_type, originals, source)
     transform = between(topic_type, source, destination)
     here = copied(transform, source, destination, there, fold=fold)
-    assert VerifyJob(transform, held(there, source[1]), held(here, destination[1]), fold=fold).run() == []
+    assert differences(VerifyJob(transform, held(there, source[1]), held(here, destination[1]), fold=fold)) == []
     opened = here
     if destination[1].keys is not None:
         group = ClusterGroupId(destination[0] or "")
@@ -554,13 +554,13 @@ def test_what_does_not_open_is_compared_where_it_is_copied_as_it_is(topic_type: 
     there = [sealed(record, topic_type, keys=KEYS)]
     transform = between(topic_type, (GROUP, NO_SEALING), (GROUP, NO_SEALING))
     as_is = held(there, Sealing(as_is=True))
-    assert VerifyJob(transform, as_is, as_is).run() == []
+    assert differences(VerifyJob(transform, as_is, as_is)) == []
     other = held([sealed(record, topic_type, keys=KEYS)], Sealing(as_is=True))  # the same, sealed once more
-    assert [each.kind for each in VerifyJob(transform, as_is, other).run()] == ["sealed_value"]
+    assert [each.kind for each in differences(VerifyJob(transform, as_is, other))] == ["sealed_value"]
     replaced = held(
         [*there, replace(record, offset=1)], NO_SEALING
     )  # a plain group, and a value that was never its own
-    assert VerifyJob(transform, replaced, held([record], NO_SEALING)).run() == []
+    assert differences(VerifyJob(transform, replaced, held([record], NO_SEALING))) == []
 
 
 @every_topic
