@@ -108,9 +108,10 @@ class ConnectorConfigRemoved:
 
 @dataclass(frozen=True, slots=True)
 class TaskConfigsUpdated:
-    """Task configurations of one connector were committed; no tasks when the commit was incomplete."""
+    """Task configurations of a connector were committed; no tasks when it has none, or the commit was incomplete."""
 
     tasks: tuple[ConnectorTaskId, ...]
+    connector: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,7 +358,7 @@ class ConfigFold:
             deferred.clear()
         self._tables.task_counts[connector] = count
         self._tables.pending_fencing.add(connector)
-        events.append(TaskConfigsUpdated(updated))
+        events.append(TaskConfigsUpdated(updated, connector))
 
     def _target_state(self, connector: str, value: Any, events: list[ConfigEvent]) -> None:
         if not connector:

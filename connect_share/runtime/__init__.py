@@ -3,8 +3,10 @@
 Membership needs the extra ``runtime``. See ``docs/group-membership.md`` and ``docs/herding.md``.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from connect_share.kafka.connect_protocol import ConnectorsAndTasks
 from connect_share.runtime.assignor import Change, balanced_assignment
 from connect_share.runtime.connector_validation import connector_config_errors
 from connect_share.runtime.internal_request_signature import (
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
         GroupListener,
         configured,
     )
+    from connect_share.runtime.sole_member import SoleMember
 
 __all__ = [
     "PYTHON_PROTOCOL",
@@ -48,12 +51,14 @@ __all__ = [
     "AsyncGroupListener",
     "Change",
     "ConnectGroupMember",
+    "ConnectorsAndTasks",
     "ConsumerGroupsAdmin",
     "Generation",
     "GroupListener",
     "PendingRestarts",
     "RestartPlan",
     "SessionKeyRotation",
+    "SoleMember",
     "alter_sink_offsets",
     "balanced_assignment",
     "client_overrides",
@@ -72,14 +77,16 @@ __all__ = [
 ]
 
 
+_MEMBERSHIP = {
+    "AsyncConnectGroupMember": "async_member",
+    "AsyncGroupListener": "async_member",
+    "SoleMember": "sole_member",
+    **dict.fromkeys(("PYTHON_PROTOCOL", "ConnectGroupMember", "Generation", "GroupListener", "configured"), "member"),
+}
+
+
 def __getattr__(name: str) -> Any:
     """Return a name of the membership, whose library is imported when it is first used; PEP 562."""
-    if name in {"PYTHON_PROTOCOL", "ConnectGroupMember", "Generation", "GroupListener", "configured"}:
-        from connect_share.runtime import member
-
-        return getattr(member, name)
-    if name in {"AsyncConnectGroupMember", "AsyncGroupListener"}:
-        from connect_share.runtime import async_member
-
-        return getattr(async_member, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _MEMBERSHIP:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MEMBERSHIP[name]}"), name)

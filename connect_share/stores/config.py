@@ -8,6 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol, Unpack, assert_never
 
@@ -78,29 +79,36 @@ class ConfigBackingStore(Protocol):
         """Return once everything that was written before was applied."""
 
     def put_connector_config(
-        self, connector: str, properties: Mapping[str, str | None], target_state: TargetState | None = None
+        self,
+        connector: str,
+        properties: Mapping[str, str | None],
+        target_state: TargetState | None = None,
+        *,
+        timeout_s: float = ...,
     ) -> None:
         """Write a connector's configuration, and read it back."""
 
-    def remove_connector_config(self, connector: str) -> None:
+    def remove_connector_config(self, connector: str, *, timeout_s: float = ...) -> None:
         """Remove a connector, and read that back."""
 
-    def put_task_configs(self, connector: str, configs: Sequence[Mapping[str, str | None]]) -> None:
+    def put_task_configs(
+        self, connector: str, configs: Sequence[Mapping[str, str | None]], *, timeout_s: float = ...
+    ) -> None:
         """Write the configurations of all tasks of a connector, commit them, and read that back."""
 
-    def put_target_state(self, connector: str, state: TargetState) -> None:
+    def put_target_state(self, connector: str, state: TargetState, *, timeout_s: float = ...) -> None:
         """Write what is wanted of a connector."""
 
-    def put_task_count_record(self, connector: str, task_count: int) -> None:
+    def put_task_count_record(self, connector: str, task_count: int, *, timeout_s: float = ...) -> None:
         """Write how many tasks the next generation may have started, and read it back."""
 
-    def put_session_key(self, session_key: SessionKey) -> None:
+    def put_session_key(self, session_key: SessionKey, *, timeout_s: float = ...) -> None:
         """Write the key that workers sign internal requests with, and read it back."""
 
-    def put_restart_request(self, request: RestartRequest) -> None:
+    def put_restart_request(self, request: RestartRequest, *, timeout_s: float = ...) -> None:
         """Write a request to restart a connector, and read it back."""
 
-    def put_logger_level(self, namespace: str, level: str) -> None:
+    def put_logger_level(self, namespace: str, level: str, *, timeout_s: float = ...) -> None:
         """Write the level of a logger."""
 
     def claim_write_privileges(self) -> None:
@@ -131,8 +139,12 @@ class ConfigUpdateListener:
     def on_connector_config_remove(self, connector: str) -> None:
         """A connector was removed."""
 
+    def on_connector_tasks_update(self, connector: str, tasks: Sequence[ConnectorTaskId]) -> None:  # noqa: ARG002
+        """Task configurations of a connector were committed; no tasks when it has none, or the commit was incomplete."""
+        self.on_task_config_update(tasks)
+
     def on_task_config_update(self, tasks: Sequence[ConnectorTaskId]) -> None:
-        """Task configurations of one connector were committed; empty when the commit was incomplete."""
+        """As :meth:`on_connector_tasks_update`, with Connect's own name and argument, which do not say of which connector."""
 
     def on_connector_target_state_change(self, connector: str) -> None:
         """A connector is to be started, paused or stopped."""
@@ -147,7 +159,8 @@ class ConfigUpdateListener:
         """The level of a logger changes in the whole cluster."""
 
 
-_METHODS: Final = tuple(name for name in vars(ConfigUpdateListener) if name.startswith("on_"))
+_SINCE_0_4: Final = "on_connector_tasks_update"
+_METHODS: Final = tuple(name for name in vars(ConfigUpdateListener) if name.startswith("on_") and name != _SINCE_0_4)
 
 
 def check_listener(listener: object) -> None:
@@ -175,7 +188,9 @@ def call_method(event: ConfigEvent, listener: ConfigUpdateListener) -> None:
             listener.on_connector_config_update(connector)
         case ConnectorConfigRemoved(connector):
             listener.on_connector_config_remove(connector)
-        case TaskConfigsUpdated(tasks):
+        case TaskConfigsUpdated(tasks, connector) if hasattr(listener, _SINCE_0_4):
+            listener.on_connector_tasks_update(connector, tasks)
+        case TaskConfigsUpdated(tasks):  # a listener that is not derived from ours
             listener.on_task_config_update(tasks)
         case TargetStateChanged(connector):
             listener.on_connector_target_state_change(connector)
@@ -322,36 +337,50 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
 
     @operation
     def put_connector_config(
-        self, connector: str, properties: Mapping[str, str | None], target_state: TargetState | None = None
+        self,
+        connector: str,
+        properties: Mapping[str, str | None],
+        target_state: TargetState | None = None,
+        *,
+        timeout_s: float = WRITE_BUDGET_S,
     ) -> Steps[None]:
         """Write a connector's configuration, its first target state before it where given, and read it back.
 
+        Args:
+            connector: its name.
+            properties: of the connector; ``None`` is a property without a value.
+            target_state: what is wanted of it at first.
+            timeout_s: for everything: the check for live workers, acknowledgements and reading back.
+
         Raises:
             ValueFormatError: Java could not read it back; nothing was sent.
-            WriteError: not acknowledged, or not read back, within 30 s.
+            WriteError: not acknowledged, or not read back, in time. Where a part is there, it says so: repeat the call.
             PrivilegedWriteError: exactly-once mode, and write privileges are not held.
         """
         records = [wire.connector_config_record(connector, properties)]
         if target_state is not None:
             records.insert(0, wire.target_state_record(connector, target_state))
-        yield from self._write_and_read_back(f"the configuration of connector {connector!r}", records)
+        yield from self._write_and_read_back(f"the configuration of connector {connector!r}", records, timeout_s)
 
     @operation
-    def remove_connector_config(self, connector: str) -> Steps[None]:
+    def remove_connector_config(self, connector: str, *, timeout_s: float = WRITE_BUDGET_S) -> Steps[None]:
         """Remove a connector and its target state, and read that back.
 
         Task, commit and fencing records stay, as with Connect.
         """
         removal = removal_value(TopicType.CONFIG, self._group)
         records = [(key, removal) for key in wire.removal_keys(connector)]
-        yield from self._write_and_read_back(f"the removal of connector {connector!r}", records)
+        yield from self._write_and_read_back(f"the removal of connector {connector!r}", records, timeout_s)
 
     @operation
-    def put_task_configs(self, connector: str, configs: Sequence[Mapping[str, str | None]]) -> Steps[None]:
+    def put_task_configs(
+        self, connector: str, configs: Sequence[Mapping[str, str | None]], *, timeout_s: float = WRITE_BUDGET_S
+    ) -> Steps[None]:
         """Write the configurations of all tasks of a connector, then commit them, and read that back.
 
         The commit is written only when the tasks were read back, so no reader of a complete log meets a
-        commit whose tasks are missing. No configurations: only the commit.
+        commit whose tasks are missing. No configurations: only the commit. Until it is there, all keep to what was committed
+        before.
 
         With a config transformer they are written with the references of their connector, as if ``reverse`` had been called:
         a resolved secret does not get into the topic. Of a connector that is not configured, ``UsageError`` is raised.
@@ -360,9 +389,9 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             configs = list(configs)
         tasks = wire.task_config_records(connector, configs)
         what = f"the task configurations of connector {connector!r}"
-        deadline = yield from self._begin_write(what, reads_back=True)
-        with _as_write_error(f"{what} was not written within {WRITE_BUDGET_S:g} s"):
-            yield Call(lambda: self._log.read_to_end(deadline.remaining_s()))
+        writing = yield from self._begin_write(what, timeout_s, len(tasks) + 1, reads_back=True)
+        with writing.failing(f"not written within {timeout_s:g} s"):
+            yield Call(lambda: self._log.read_to_end(writing.deadline.remaining_s()))
         if self._transformer is not None:
             raw = self.snapshot().raw_connector_config(connector)
             if raw is None:
@@ -372,7 +401,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             tasks = wire.task_config_records(connector, [self._transformer.reverse(raw, each) for each in configs])
         commit = [task_commit_record(connector, len(tasks))]
         for records in (tasks, commit) if tasks else (commit,):
-            yield from self._write_and_read_back(what, records, deadline, at_once=True)
+            yield from self._write_records(writing, records, at_once=True)
 
     def remove_task_configs(self, connector: str) -> None:
         """Raise ``UsageError``: Connect's store does not support it either."""
@@ -382,42 +411,41 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         )
 
     @operation
-    def put_target_state(self, connector: str, state: TargetState) -> Steps[None]:
+    def put_target_state(self, connector: str, state: TargetState, *, timeout_s: float = WRITE_BUDGET_S) -> Steps[None]:
         """Write what is wanted of a connector and wait for the acknowledgement; it is not read back.
 
         Needs no write privileges.
 
         Raises:
             ValueFormatError: Java could not read it back; nothing was sent.
-            WriteError: not acknowledged within 30 s.
+            WriteError: not acknowledged in time.
         """
-        yield from self._write_ordinary(
-            f"the target state of connector {connector!r}", [wire.target_state_record(connector, state)]
-        )
+        record = wire.target_state_record(connector, state)
+        yield from self._write_ordinary(f"the target state of connector {connector!r}", record, timeout_s)
 
     @operation
-    def put_task_count_record(self, connector: str, task_count: int) -> Steps[None]:
+    def put_task_count_record(
+        self, connector: str, task_count: int, *, timeout_s: float = WRITE_BUDGET_S
+    ) -> Steps[None]:
         """Write how many tasks the next generation may have started (for fencing), and read it back."""
-        yield from self._write_and_read_back(
-            f"the task count of connector {connector!r}", [wire.task_count_record(connector, task_count)]
-        )
+        records = [wire.task_count_record(connector, task_count)]
+        yield from self._write_and_read_back(f"the task count of connector {connector!r}", records, timeout_s)
 
     @operation
-    def put_session_key(self, session_key: SessionKey) -> Steps[None]:
+    def put_session_key(self, session_key: SessionKey, *, timeout_s: float = WRITE_BUDGET_S) -> Steps[None]:
         """Write the key that workers sign internal requests with, and read it back."""
-        yield from self._write_and_read_back("the session key", [wire.session_key_record(session_key)])
+        yield from self._write_and_read_back("the session key", [wire.session_key_record(session_key)], timeout_s)
 
     @operation
-    def put_restart_request(self, request: RestartRequest) -> Steps[None]:
+    def put_restart_request(self, request: RestartRequest, *, timeout_s: float = WRITE_BUDGET_S) -> Steps[None]:
         """Write a request to restart a connector, and read it back."""
-        yield from self._write_and_read_back("a restart request", [wire.restart_request_record(request)])
+        yield from self._write_and_read_back("a restart request", [wire.restart_request_record(request)], timeout_s)
 
     @operation
-    def put_logger_level(self, namespace: str, level: str) -> Steps[None]:
+    def put_logger_level(self, namespace: str, level: str, *, timeout_s: float = WRITE_BUDGET_S) -> Steps[None]:
         """Write the level of a logger; it is not read back. Needs and raises the same as :meth:`put_target_state`."""
-        yield from self._write_ordinary(
-            f"the level of logger {namespace!r}", [wire.logger_level_record(namespace, level)]
-        )
+        record = wire.logger_level_record(namespace, level)
+        yield from self._write_ordinary(f"the level of logger {namespace!r}", record, timeout_s)
 
     @operation
     def claim_write_privileges(self) -> Steps[None]:
@@ -463,78 +491,86 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             )
 
     def _announce_keys(self, announcements: Sequence[_Write]) -> Steps[None]:
-        deadline = yield from self._begin_write("which keys the group uses", reads_back=True)
+        writing = yield from self._begin_write("which keys the group uses", WRITE_BUDGET_S, reads_back=True)
         for key, value in announcements:
-            sent = yield Wait(self._log.send(key, value), deadline.remaining_s())
-            yield from self._log.reading_past(sent, deadline.remaining_s())
+            sent = yield Wait(self._log.send(key, value), writing.deadline.remaining_s())
+            yield from self._log.reading_past(sent, writing.deadline.remaining_s())
 
-    def _begin_write(self, what: str, *, reads_back: bool) -> Steps[Deadline]:
-        deadline = Deadline.after(WRITE_BUDGET_S, self._clock)
+    def _begin_write(self, what: str, timeout_s: float, records: int = 1, *, reads_back: bool) -> Steps[_Writing]:
+        writing = _Writing(what, self._topic, records, Deadline.after(timeout_s, self._clock))
         if reads_back:
             self._log.check_may_wait()
         try:
-            yield Call(lambda: self._check_write_allowed(deadline.remaining_s()))
+            yield Call(lambda: self._check_write_allowed(writing.deadline.remaining_s()))
         except BrokerError as error:
             raise WriteError(f"{what} was not written to {self._topic}: {error}") from error
-        return deadline
+        return writing
 
     def _write_and_read_back(
-        self,
-        what: str,
-        records: Sequence[_Write],
-        deadline: Deadline | None = None,
-        *,
-        privileged: bool = True,
-        at_once: bool = False,
+        self, what: str, records: Sequence[_Write], timeout_s: float = WRITE_BUDGET_S, *, privileged: bool = True
+    ) -> Steps[None]:
+        writing = yield from self._begin_write(what, timeout_s, len(records), reads_back=True)
+        yield from self._write_records(writing, records, privileged=privileged)
+
+    def _write_records(
+        self, writing: _Writing, records: Sequence[_Write], *, privileged: bool = True, at_once: bool = False
     ) -> Steps[None]:
         """Write, in exactly-once mode through the transactional leader, and wait until the log has passed what was written.
 
         What others have written behind it is not waited for. ``at_once`` as of :meth:`_send_all`.
         """
-        if deadline is None:
-            deadline = yield from self._begin_write(what, reads_back=True)
+        deadline = writing.deadline
         if privileged and self._leader is not None:
-            written = yield from self._write_in_transaction(self._leader, records, deadline)
+            written = yield from self._write_in_transaction(self._leader, records, writing)
         else:
-            written = yield from self._send_all(what, records, deadline, at_once=at_once)
+            written = yield from self._send_all(writing, records, at_once=at_once)
         last = max(written, key=lambda record: record.offset)
-        with _as_write_error(f"{what} was written but not read back within {WRITE_BUDGET_S:g} s"):
+        with writing.failing(f"written but not read back within {deadline.timeout_s:g} s"):
             yield from self._log.reading_past(last, deadline.remaining_s())
             for key in [self._key_prefix + key for key, _ in records]:
                 while (again := self._sent_again.pop(key, None)) is not None:
                     sent = yield Wait(again, deadline.remaining_s())
                     yield from self._log.reading_past(sent, deadline.remaining_s())
 
-    def _write_ordinary(self, what: str, records: Sequence[_Write]) -> Steps[None]:
-        deadline = yield from self._begin_write(what, reads_back=False)
-        yield from self._send_all(what, records, deadline)
+    def _write_ordinary(self, what: str, record: _Write, timeout_s: float) -> Steps[None]:
+        writing = yield from self._begin_write(what, timeout_s, reads_back=False)
+        yield from self._send_all(writing, [record])
 
     def _write_in_transaction(
-        self, leader: TransactionalWriter, records: Sequence[_Write], deadline: Deadline
+        self, leader: TransactionalWriter, records: Sequence[_Write], writing: _Writing
     ) -> Steps[list[RecordMetadata]]:
         _ = self._log  # a stopped or not started store says so itself
         pairs = self._sealed((self._key_prefix + key, value) for key, value in records)
-        written: list[RecordMetadata] = yield Call(lambda: leader.write(pairs, timeout_s=deadline.remaining_s()))
+        try:
+            written: list[RecordMetadata] = yield Call(
+                lambda: leader.write(pairs, timeout_s=writing.deadline.remaining_s())
+            )
+        except WriteError as error:
+            if writing.acknowledged:
+                raise type(error)(writing.in_part(str(error))) from error.__cause__
+            raise
+        writing.acknowledged += len(written)
         return written
 
     def _send_all(
-        self, what: str, records: Sequence[_Write], deadline: Deadline, *, at_once: bool = False
+        self, writing: _Writing, records: Sequence[_Write], *, at_once: bool = False
     ) -> Steps[list[RecordMetadata]]:
         """Send each record when the one before it is acknowledged; return where they went.
 
         ``at_once``: their order does not matter. A target state has to lie before its connector, and behind its removal.
         """
         written: list[RecordMetadata] = []
-        try:
-            with _as_write_error(f"{what} was not written to {self._topic}"):
-                for batch in [records] if at_once else [[record] for record in records]:
-                    for future in [self._send(self._key_prefix + key, value) for key, value in batch]:
-                        written += [(yield Wait(future, deadline.remaining_s()))]
-        except TimeoutError as error:
-            raise WriteError(
-                f"{what} was sent to {self._topic} but not acknowledged within {WRITE_BUDGET_S:g} s; "
-                "whether it was written shows when the topic is read again"
-            ) from error
+        failed: Exception | None = None
+        with writing.failing(f"not written to {self._topic}"):
+            for batch in [records] if at_once else [[record] for record in records]:
+                for future in [self._send(self._key_prefix + key, value) for key, value in batch]:
+                    try:
+                        written += [(yield Wait(future, writing.deadline.remaining_s()))]
+                        writing.acknowledged += 1
+                    except (ConnectShareError, TimeoutError) as error:
+                        failed = failed or error  # the others say how much is written
+                if failed is not None:
+                    raise failed
         return written
 
     def _apply(self, records: Sequence[Record]) -> None:
@@ -557,12 +593,39 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             _logger.error("The update listener failed for %s: %s", type(event).__name__, where_raised(error))  # noqa: TRY400 - its text may quote configuration
 
 
-@contextmanager
-def _as_write_error(failure: str) -> Iterator[None]:
-    """Raise errors of the cluster as ``WriteError``; those of the store itself stay what they are."""
-    try:
-        yield
-    except (NotStartedError, StoreClosedError, LogFailedError, TopicError):
-        raise
-    except ConnectShareError as error:
-        raise WriteError(f"{failure}: {error}") from error
+@dataclass(slots=True)
+class _Writing:
+    """A write under way: what it is, until when, and how many of its records were acknowledged."""
+
+    what: str
+    topic: str
+    records: int
+    deadline: Deadline
+    acknowledged: int = 0
+
+    def in_part(self, reason: str) -> str:
+        """Return what is said of a write of which a part is there."""
+        return (
+            f"{self.what} was written to {self.topic} in part, {self.acknowledged} of {self.records} records: {reason}; "
+            "repeat the call, which writes all of them"
+        )
+
+    @contextmanager
+    def failing(self, how: str) -> Iterator[None]:
+        """Raise errors of the cluster as ``WriteError``; those of the store itself stay what they are."""
+        try:
+            yield
+        except (NotStartedError, StoreClosedError, LogFailedError, TopicError):
+            raise
+        except (ConnectShareError, TimeoutError) as error:
+            is_late = isinstance(error, TimeoutError)
+            reason = f"not acknowledged within {self.deadline.timeout_s:g} s" if is_late else str(error)
+            said = f"{self.what} was {how}: {reason}"
+            if 0 < self.acknowledged < self.records:
+                said = self.in_part(reason)
+            elif is_late:
+                said = (
+                    f"{self.what} was sent to {self.topic} but {reason}; whether it was written shows when the topic is read "
+                    "again"
+                )
+            raise WriteError(said) from error

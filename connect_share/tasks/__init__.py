@@ -3,7 +3,7 @@
 They need the extra ``runtime``. See ``docs/writing-a-runtime.md``.
 """
 
-from connect_share.tasks.connectors import SinkTask, SourceRecord, SourceTask, TaskContext
+from connect_share.tasks.connectors import RetriableError, SinkTask, SourceRecord, SourceTask, TaskContext
 from connect_share.tasks.runner import TaskRunner
 
-__all__ = ["SinkTask", "SourceRecord", "SourceTask", "TaskContext", "TaskRunner"]
+__all__ = ["RetriableError", "SinkTask", "SourceRecord", "SourceTask", "TaskContext", "TaskRunner"]

@@ -17,6 +17,10 @@ SourceMap = Mapping[str, Any]
 TopicPartitionId = tuple[str, int]
 
 
+class RetriableError(Exception):
+    """Raised by a ``poll`` or ``put`` that cannot do it now: it is called again soon, ``put`` with the same records."""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceRecord:
     """A record, and how far the source has been read with it: ``context.offset(source_partition)`` gives that back."""
@@ -99,11 +103,15 @@ class SinkTask(_ConnectorTask):
         """This task has these from now on."""
 
     def put(self, records: Sequence[Record]) -> Perhaps[None]:
-        """Take records."""
+        """Take records; after a ``RetriableError`` the same come again."""
         raise NotImplementedError
 
     def flush(self, offsets: Mapping[TopicPartitionId, int]) -> Perhaps[None]:
         """Make sure of everything that was put: these offsets, each behind the last record, are committed next."""
+
+    def pre_commit(self, offsets: Mapping[TopicPartitionId, int]) -> Perhaps[Mapping[TopicPartitionId, int]]:
+        """Return what may be committed, at most these offsets: in place of :meth:`flush`, where the task knows better."""
+        return offsets
 
     def close(self, partitions: Sequence[TopicPartitionId]) -> Perhaps[None]:
         """This task has these no longer; what was put of them was committed, unless another has them already."""

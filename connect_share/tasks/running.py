@@ -24,13 +24,22 @@ from connect_share.storage import ConnectStorage
 from connect_share.stores.connector_offsets import connector_client_settings
 from connect_share.stores.offsets import OffsetStorageWriter
 from connect_share.stores.task_offset_writer import SEND_TIMEOUT_S
-from connect_share.tasks.connectors import SinkTask, SourceRecord, SourceTask, Task, TaskContext, TopicPartitionId
+from connect_share.tasks.connectors import (
+    RetriableError,
+    SinkTask,
+    SourceRecord,
+    SourceTask,
+    Task,
+    TaskContext,
+    TopicPartitionId,
+)
 from connect_share.worker_config import Isolation, WorkerConfig
 from connect_share.worker_config.override_policy import client_overrides
 
 _logger = logging.getLogger(__name__)
 
 _IDLE_S: Final = 0.05
+_RETRY_S: Final = 0.5
 _LONGEST_TRACE: Final = 16_384
 _OF_MEMBERS: Final = ("auto.offset.reset", "session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms")
 # The group goes on without this member: what it has put is given again.
@@ -107,6 +116,10 @@ class RunningTask(threading.Thread):
                 self._call(task.stop)
             except Exception as error:  # noqa: BLE001 - the task has ended all the same
                 _logger.warning("Task %s failed to stop: %s", self._at.task_id, safe_text(error))
+
+    def _call_again(self, method: str, error: RetriableError) -> None:
+        _logger.warning("Task %s: %s is called again: %s", self._at.task_id, method, safe_text(error))
+        self.stopping.wait(_RETRY_S)
 
     def _say(self, state: State, trace: str | None = None) -> None:
         if not self.stopping.is_set():
@@ -232,6 +245,9 @@ class RunningSource(RunningTask):
     def _poll(self, task: SourceTask) -> Sequence[SourceRecord]:
         try:
             return self._call(task.poll) or ()
+        except RetriableError as error:
+            self._call_again("poll", error)
+            return ()
         except CancelledError:  # an event loop's, when the task is to end
             if not self.stopping.is_set():
                 raise
@@ -256,6 +272,7 @@ class RunningSink(RunningTask):
     def _work(self, task: SinkTask) -> None:
         self._task = task
         self._put: dict[TopicPartitionId, int] = {}
+        self._batch: list[Record] = []  # what the task has not taken yet
         self._failure: BaseException | None = None
         task.context = self._context = TaskContext(self._at.task_id, self.stopping, lambda _: None)
         config = self._at.connector_config
@@ -285,22 +302,31 @@ class RunningSink(RunningTask):
                 self._leave(self._context.assignment)
 
     def _consume(self) -> None:
-        paused = False
+        paused = held = False
         while not self.stopping.is_set():
-            was, paused = paused, self._is_paused(was=paused)
-            if paused:  # polled all the same, or the group goes on without it
+            paused = self._is_paused(was=paused)
+            was, held = held, paused or bool(self._batch)
+            if held:  # polled all the same, or the group goes on without it
                 self._consumer.pause(self._consumer.assignment())
             elif was:
                 self._consumer.resume(self._consumer.assignment())
             messages = self._consumer.consume(self._most, timeout=_IDLE_S)
             if self._failure is not None:
                 raise self._failure
-            records = [record for message in messages if (record := self._record(message)) is not None]
-            if records:
-                self._call(self._task.put, records)
-                self._put.update({(record.topic, record.partition): record.offset + 1 for record in records})
+            self._batch += [record for message in messages if (record := self._record(message)) is not None]
+            if self._batch and not paused:
+                self._put_batch()
             if self._flush_is_due():
                 self._commit(self._put)
+
+    def _put_batch(self) -> None:
+        try:
+            self._call(self._task.put, self._batch)
+        except RetriableError as error:
+            self._call_again("put", error)
+        else:
+            self._put.update({(record.topic, record.partition): record.offset + 1 for record in self._batch})
+            self._batch = []
 
     def _record(self, message: client.Message) -> Record | None:
         error = message.error()
@@ -317,7 +343,11 @@ class RunningSink(RunningTask):
         """Flush what was put of these partitions, and commit it."""
         offsets = {at: offset for at, offset in self._put.items() if at in partitions}
         if offsets and not self.abandoned:
-            self._call(self._task.flush, offsets)
+            if type(self._task).pre_commit is SinkTask.pre_commit:
+                self._call(self._task.flush, offsets)
+            else:
+                safe = self._call(self._task.pre_commit, offsets)
+                offsets = {at: safe[at] for at, offset in offsets.items() if at in safe and safe[at] <= offset}
         if not offsets or self.abandoned:
             return
         try:
@@ -329,13 +359,14 @@ class RunningSink(RunningTask):
                 raise failure from error
             _logger.warning("Task %s commits its offsets later: %s", self._at.task_id, failure)
         else:
-            self._put = {at: offset for at, offset in self._put.items() if at not in offsets}
+            self._put = {at: offset for at, offset in self._put.items() if offsets.get(at) != offset}
 
     def _leave(self, partitions: Collection[TopicPartitionId]) -> None:
         """Have the task close partitions that are another's from now on."""
         ending = self._context.assignment.intersection(partitions)
         self._context.assignment -= ending
         self._put = {at: offset for at, offset in self._put.items() if at not in ending}
+        self._batch = [record for record in self._batch if (record.topic, record.partition) not in ending]
         if ending:
             self._call(self._task.close, sorted(ending))
 

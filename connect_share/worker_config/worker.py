@@ -120,7 +120,8 @@ def check_topic_name(property_name: str, topic: str) -> None:
 class WorkerConfig(BaseModel):
     """Configuration of one worker of one Connect cluster.
 
-    Build it with :meth:`from_file` or :meth:`from_properties`; unknown properties are kept in :attr:`originals`.
+    Build it with :meth:`from_file` or :meth:`from_properties`; unknown properties are kept in :attr:`originals`. Those, and
+    keys, may be secrets: ``repr``, ``model_dump`` and ``model_dump_json`` leave them out.
 
     Attributes:
         sharing_enabled: ``connect.management.topic.sharing.support`` is ``enabled`` (KIP-1173).
@@ -167,7 +168,7 @@ class WorkerConfig(BaseModel):
     exactly_once_source_support: Literal["disabled", "preparing", "enabled"] = "disabled"
     sharing_enabled: bool = False
     sealing_mode: SealingMode = SealingMode.OFF
-    sealing_keys: KeyRing | None = None
+    sealing_keys: KeyRing | None = Field(default=None, exclude=True)
     says_sealing: bool = False
     worker_sync_timeout_ms: int = 3_000
     worker_unsync_backoff_ms: int = 300_000
@@ -176,7 +177,7 @@ class WorkerConfig(BaseModel):
     topic_tracking_enable: bool = True
     topic_tracking_allow_reset: bool = True
     internal_topics_automatic_creation_enable: bool = True
-    originals: dict[str, str] = Field(default_factory=dict, repr=False)
+    originals: dict[str, str] = Field(default_factory=dict, repr=False, exclude=True)
     _common: ClientSettings | None = PrivateAttr(default=None)
     _file: Path | None = PrivateAttr(default=None)
 

@@ -174,8 +174,8 @@ class Blocking:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
-        def call(*arguments: Any) -> Any:
-            found = getattr(getattr(self._storage, self._name), method)(*arguments)
+        def call(*arguments: Any, **named: Any) -> Any:
+            found = getattr(getattr(self._storage, self._name), method)(*arguments, **named)
             return self._run(found) if asyncio.iscoroutine(found) else found
 
         return call

@@ -31,10 +31,10 @@ def test_a_connector_from_its_configuration_to_its_removal(stores: Stores) -> No
     leader = stores.config(listener)
     leader.start()
     assert (leader.snapshot().connectors(), leader.snapshot().offset) == (frozenset(), -1)
-    leader.put_connector_config("c.1", SOURCE, TargetState.PAUSED)
-    leader.put_task_configs("c.1", [{"task": "0"}, {"task": "1"}])
+    leader.put_connector_config("c.1", SOURCE, TargetState.PAUSED, timeout_s=60)
+    leader.put_task_configs("c.1", [{"task": "0"}, {"task": "1"}], timeout_s=60)
     assert leader.snapshot().pending_fencing("c.1")
-    leader.put_task_count_record("c.1", 2)
+    leader.put_task_count_record("c.1", 2, timeout_s=60)
     state = leader.snapshot()
     assert leader.contains("c.1")
     assert state.connectors() == {"c.1"}
@@ -49,7 +49,7 @@ def test_a_connector_from_its_configuration_to_its_removal(stores: Stores) -> No
     follower.start()
     assert follower.snapshot() == state
 
-    leader.put_target_state("c.1", TargetState.STARTED)
+    leader.put_target_state("c.1", TargetState.STARTED, timeout_s=60)
     leader.put_target_state("c.1", TargetState.STARTED)
     leader.put_target_state("unknown", TargetState.STOPPED)
     leader.refresh()
@@ -60,7 +60,7 @@ def test_a_connector_from_its_configuration_to_its_removal(stores: Stores) -> No
 
     leader.put_connector_config("c.2", SOURCE)
     leader.put_task_configs("c.2", [])
-    leader.remove_connector_config("c.1")
+    leader.remove_connector_config("c.1", timeout_s=60)
     follower.refresh()
     assert leader.snapshot() == follower.snapshot()
     assert leader.snapshot().connectors() == {"c.2"}
@@ -84,9 +84,9 @@ def test_what_workers_tell_each_other(stores: Stores) -> None:
     one.start()
     other.start()
     key = SessionKey(b"k" * 32, "HmacSHA256", 1_700_000_000_000)
-    one.put_session_key(key)
-    one.put_restart_request(RESTART)
-    one.put_logger_level("org.apache", "DEBUG")
+    one.put_session_key(key, timeout_s=60)
+    one.put_restart_request(RESTART, timeout_s=60)
+    one.put_logger_level("org.apache", "DEBUG", timeout_s=60)
     other.refresh()
     await_that(lambda: len(listener.events), lambda count: count == 3, what="heard of all")
     assert listener.events == [("session-key", key), ("restart", RESTART), ("level", "org.apache", "DEBUG")]

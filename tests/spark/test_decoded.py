@@ -37,6 +37,7 @@ from spark_jobs import decode, read_kafka, read_record_files
 from spark_jobs.decoded import DECODED, DECODED_VALUES
 from spark_jobs.sources import KAFKA_SOURCE
 from tests.lab.embedded.worker import worker_properties, write_properties
+from tests.support.examples import marked
 from tests.support.kafka import TOPIC_PREFIX, TestBroker
 from tests.support.records import encoded
 from tests.support.sealed import KEYS
@@ -204,6 +205,19 @@ def test_long_partitions_are_divided_where_it_is_asked_for(spark: SparkSession, 
     parts = read_kafka(spark, shared_set.worker, topics=[TopicType.OFFSET], records_per_task=3)
     assert whole.rdd.getNumPartitions() == 2 < parts.rdd.getNumPartitions()
     assert sorted(whole.collect()) == sorted(parts.collect())
+
+
+def test_the_examples_of_pages(
+    spark: SparkSession, shared_set: SharedSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "worker.properties").write_bytes(shared_set.worker_file.read_bytes())
+    write_record_file(tmp_path / "move.backup.avro", {}, [encoded([Record("t", 3, 5, -1, None, b"")])])
+    names: dict[str, Any] = {}
+    for page, code in marked(__file__):
+        exec(compile(code, page, "exec"), names)
+    assert names["spark"] is spark
+    assert names["records"].count() == sum(map(len, shared_set.records.values()))
 
 
 def test_the_page_names_every_column_and_kind(spark: SparkSession) -> None:

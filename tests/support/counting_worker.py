@@ -8,8 +8,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from connect_share import KafkaOffsetBackingStore, TaskOffsetWriter, WorkerConfig
+from connect_share.runtime import SoleMember
 from connect_share.tasks import SourceRecord, SourceTask, TaskRunner
-from tests.support.sole_member import SoleMember
 
 BATCH = 20
 

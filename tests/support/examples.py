@@ -5,12 +5,22 @@ from __future__ import annotations
 import doctest
 import importlib
 import pkgutil
+import re
 from pathlib import Path
 from typing import Any
 
 import connect_share
 
 _DOCS = Path(__file__).parents[2] / "docs"
+PAGES = [_DOCS.parent / "README.md", *sorted(_DOCS.rglob("*.md"))]
+MARK = re.compile(r"<!-- example: (tests/[\w/]+\.py) runs the next block -->\n```python\n(.*?)```", re.DOTALL)
+"""Before each Python code of a page stands the test that runs it."""
+
+
+def marked(test: str) -> list[tuple[str, str]]:
+    """Return the pages and the code on them that a test, by its own ``__file__``, has to run."""
+    own = str(Path(test).relative_to(_DOCS.parent))
+    return [(page.stem, code) for page in PAGES for by, code in MARK.findall(page.read_text("utf-8")) if by == own]
 
 
 def example(page: str) -> str:

@@ -16,16 +16,12 @@ from pathlib import Path
 import pytest
 
 import connect_share
-from tests.support.examples import PUBLIC_NAMES, examples, run
+from tests.lab.embedded.worker import write_properties
+from tests.support.examples import MARK, PAGES, PUBLIC_NAMES, examples, marked, run
+from tests.support.worker_files import WORKER
 
 TEXTS = {".md", ".py", ".java", ".toml", ".properties"}
 DOCS = Path(__file__).parents[2] / "docs"
-MARK = f"<!-- example: tests/unit/{Path(__file__).name} runs the next block -->\n```python\n(.*?)```"
-EXAMPLES = [
-    pytest.param(block, id=f"{page.stem}-{number}")
-    for page in sorted(DOCS.glob("*.md"))
-    for number, block in enumerate(re.findall(MARK, page.read_text(encoding="utf-8"), re.DOTALL))
-]
 
 
 def test_nobody_is_told_to_install_what_is_not_ours() -> None:
@@ -44,8 +40,19 @@ def test_nobody_is_told_to_install_what_is_not_ours() -> None:
     assert not [path for path, text in texts.items() if re.search(r"connect[-_]share\[", text)]
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
-def test_an_example_runs(example: str, tmp_path: Path) -> None:
+def test_every_example_is_run_by_a_test() -> None:
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        tests = [test for test, _ in MARK.findall(text)]
+        assert text.count("```python\n") == len(tests), f"{page.name}: name the test that runs it before each example"
+        for test in tests:
+            source = (DOCS.parent / test).read_text("utf-8")
+            assert "marked(__file__)" in source or page.name in source, (page.name, test)
+
+
+@pytest.mark.parametrize(("page", "example"), marked(__file__))
+def test_an_example_runs(page: str, example: str, tmp_path: Path) -> None:
+    write_properties(tmp_path / "worker.properties", WORKER)
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", example],
         cwd=tmp_path,
@@ -60,9 +67,10 @@ def test_an_example_runs(example: str, tmp_path: Path) -> None:
 def test_examples_are_typed(tmp_path: Path) -> None:
     """As an embedder's own ``mypy --strict`` sees them."""
     files = []
-    for number, example in enumerate(EXAMPLES):
-        files.append(tmp_path / f"example_{number}.py")
-        files[-1].write_text(str(example.values[0]))
+    for page in PAGES:
+        for number, (_, example) in enumerate(MARK.findall(page.read_text("utf-8"))):
+            files.append(tmp_path / f"{page.stem.replace('-', '_')}_{number}.py")
+            files[-1].write_text(example)
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--config-file=", *files],
         capture_output=True,

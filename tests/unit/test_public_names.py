@@ -92,9 +92,9 @@ def test_every_event_of_the_config_fold_is_a_method_of_the_listener() -> None:
     for kind in typing.get_args(ConfigEvent):
         arguments = tuple(field.name for field in dataclasses.fields(kind))
         call_method(kind(*arguments), Recorder())
-        assert calls[-1][1] == arguments
-    methods = [name for name in vars(connect_share.ConfigUpdateListener) if name.startswith("on_")]
-    assert sorted(name for name, _ in calls) == sorted(methods)
+        assert set(calls[-1][1]) == set(arguments)
+    methods = {name for name in vars(connect_share.ConfigUpdateListener) if name.startswith("on_")}
+    assert {name for name, _ in calls} == methods - {"on_task_config_update"}  # which the one with the connector calls
 
 
 def _errors() -> list[type[errors.ConnectShareError]]:

@@ -10,6 +10,7 @@ import pytest
 
 from connect_share.errors import InvalidClusterGroupIdError, WriteError
 from connect_share.model.config_state import RestartRequest, SessionKey, TargetState
+from connect_share.model.records import ConnectorTaskId
 from connect_share.stores.config import KafkaConfigBackingStore
 from tests.support.topics import COMPACT_NOW
 from tests.support.waiting import await_that
@@ -82,6 +83,28 @@ def test_value_the_topic_does_not_take(shared: Any) -> None:
     assert refused.value.__cause__ is not None
     assert "s3cret" not in str(refused.value)
     store.put_connector_config("c1", {"a": "b"})
+
+
+def test_a_write_of_which_a_part_is_there_is_made_whole_by_the_next(shared: Any) -> None:
+    worker = shared.sharing(config_storage_max_message_bytes="1000")
+    store, follower = (shared.config_store(worker=worker) for _ in range(2))
+    too_large, task = {"secret": "s3cret" * 1000}, ConnectorTaskId("c1", 0)
+    with pytest.raises(WriteError, match=r"connector 'c1' was written to \S+ in part, 1 of 2 records.*repeat the call"):
+        store.put_connector_config("c1", too_large, TargetState.STOPPED)
+    store.refresh()
+    assert (store.snapshot().connectors(), store.snapshot().target_state("c1")) == (frozenset(), TargetState.STOPPED)
+    store.put_connector_config("c1", {"a": "b"}, TargetState.PAUSED)
+    store.put_task_configs("c1", [{"n": "old"}])
+    with pytest.raises(WriteError, match=r"connector 'c1' was (written to \S+ in part, [12] of 4|not)") as refused:
+        store.put_task_configs("c1", [{"n": "0"}, too_large, {"n": "2"}])
+    assert "s3cret" not in str(refused.value)
+    assert store.snapshot().task_config(task) == {"n": "old"}
+    store.put_task_configs("c1", [{"n": "new"}, {"n": "1"}])
+    follower.refresh()
+    for state in (store.snapshot(), follower.snapshot()):
+        assert (state.task_count("c1"), state.task_config(task)) == (2, {"n": "new"})
+        assert state.inconsistent_connectors() == frozenset()
+        assert state.target_state("c1") is TargetState.PAUSED
 
 
 CONNECTOR = (b"connector-a", b'{"properties":{"name":"a"}}')

@@ -3,25 +3,47 @@
 from __future__ import annotations
 
 import doctest
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import prometheus_client
 import pytest
 
-import connect_share
-from tests.support.examples import PUBLIC_NAMES, WORKER, example, examples, run
+from tests.lab.embedded.worker import write_properties
+from tests.support.examples import WORKER, example, examples, marked, run
+from tests.support.worker_files import SHARING
+
+RunCode = Callable[..., dict[str, Any]]
+WITH_TESTS_OF_THEIR_OWN = ("config-providers", "exactly-once-tasks")
 
 
-def run_page(page: str, **given: Any) -> dict[str, Any]:
-    """Run the example of a page with the public names and what is given; return all names afterwards."""
-    names = {name: getattr(connect_share, name) for name in PUBLIC_NAMES} | given
-    exec(compile(example(page), page, "exec"), names)
-    return names
+@pytest.fixture
+def run_code(shared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunCode:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(prometheus_client, "REGISTRY", prometheus_client.CollectorRegistry())
+
+    def run_code(code: str, **overrides: str) -> dict[str, Any]:
+        """Run code beside the worker file of a group that shares the topics; return all names afterwards."""
+        write_properties(tmp_path / "worker.properties", shared.properties(shared.group, **overrides) | SHARING)
+        names: dict[str, Any] = {"__name__": "__main__"}
+        exec(compile(code, "example", "exec"), names)
+        return names
+
+    return run_code
 
 
-def test_config_providers(shared: Any) -> None:
-    found = run_page(
-        "config-providers.md", worker=shared.sharing(), read_secret=lambda path, key: f"hunter2-{path}-{key}"
-    )
+OTHERS = [(page, code) for page, code in marked(__file__) if page not in WITH_TESTS_OF_THEIR_OWN]
+
+
+@pytest.mark.parametrize(("page", "code"), OTHERS, ids=[page for page, _ in OTHERS])
+def test_a_page(run_code: RunCode, page: str, code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    run_code(code)
+    assert capsys.readouterr().err == ""
+
+
+def test_config_providers(shared: Any, run_code: RunCode) -> None:
+    found = run_code(example("config-providers.md"))
     assert found["config"] == {"name": "c", "password": "hunter2-db-password"}
     assert found["raw"]["password"] == "${vault:db:password}"
     assert found["secret_in_clear"] == []
@@ -31,12 +53,13 @@ def test_config_providers(shared: Any) -> None:
     assert b"hunter2" not in values
 
 
-def test_exactly_once_tasks(shared: Any) -> None:
+def test_exactly_once_tasks(shared: Any, run_code: RunCode) -> None:
     topic = f"{shared.unique}-lines"
     shared.create(topic)
-    worker = shared.sharing(shared.group, exactly_once_source_support="enabled")
-    for lines in (["a", "b"], ["a", "b", "c"]):
-        run_page("exactly-once-tasks.md", worker=worker, topic=topic, lines=lines)
+    for lines in ("a\nb\n", "a\nb\nc\n"):
+        Path("in.txt").write_text(lines)
+        code = example("exactly-once-tasks.md").replace('"lines", Path', f'"{topic}", Path')
+        run_code(code, exactly_once_source_support="enabled")
     assert [value for _, value in shared.read("lines", topic=topic, isolation="read_committed")] == [b"a", b"b", b"c"]
 
 

@@ -7,9 +7,12 @@ import logging
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,9 +23,12 @@ from connect_share.kafka.connect_protocol import NOTHING, ConnectorsAndTasks
 from connect_share.runtime import AsyncConnectGroupMember, ConnectGroupMember, Generation, configured
 from tests.broker.stores.conftest import Shared
 from tests.lab.embedded.broker import LocalBroker
+from tests.lab.embedded.worker import write_properties
 from tests.support.connect_member import ConnectMember
+from tests.support.examples import example
 from tests.support.runtime_workers import Idle
 from tests.support.waiting import await_that
+from tests.support.worker_files import SHARING
 
 KINDS = ("config", "offset", "status")
 LOGIN = (
@@ -309,3 +315,20 @@ def test_a_member_on_asyncio(shared: Any) -> None:
                 assert running == [NOTHING]
 
     asyncio.run(body())
+
+
+def test_the_example_of_the_page(shared: Shared, tmp_path: Path) -> None:
+    write_properties(tmp_path / "worker.properties", shared.properties(shared.group) | SHARING)
+    with ConnectStorage(shared.sharing(shared.group)) as storage:
+        storage.config.put_connector_config("c", {"name": "c"})
+        storage.config.put_task_configs("c", [{"file": "in.txt"}])
+    command = [sys.executable, "-W", "error", "-c", example("group-membership.md")]
+    pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(command, cwd=tmp_path, text=True, **pipes) as process:
+        assert process.stdout is not None
+        assert sorted(process.stdout.readline() for _ in range(2)) == [
+            "Enter ends this worker\n",
+            "start c 0 led by http://host:8083/\n",
+        ]
+        assert process.communicate("\n", timeout=60) == ("stop c 0\n", "")
+        assert process.returncode == 0

@@ -16,14 +16,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from connect_share import ConnectStorage, Record, RestartRequest, State, TargetState, WorkerConfig
 from connect_share.kafka.descriptions import NewTopicRequest
-from connect_share.runtime import ConsumerGroupsAdmin
-from connect_share.tasks import SinkTask, TaskRunner
+from connect_share.runtime import ConsumerGroupsAdmin, SoleMember
+from connect_share.tasks import RetriableError, SinkTask, TaskRunner
 from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.counting_worker import BATCH, CountingWorker
 from tests.support.examples import example
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
-from tests.support.sole_member import SoleMember
 from tests.support.waiting import await_that
 
 SHARING = {"connect.management.topic.sharing.support": "enabled", "offset.flush.interval.ms": "0"}
@@ -182,6 +181,39 @@ class Slow(SinkTask):
         self.calls.append([record.value or b"" for record in records])
         if len(self.calls) == 1:
             assert not self.context.stopping.wait(9)
+
+
+class Careful(SinkTask):
+    """Takes records when it is asked again, and knows only every other one to be safe."""
+
+    calls: ClassVar[list[list[bytes]]] = []
+
+    def put(self, records: Sequence[Record]) -> None:
+        self.calls.append([record.value or b"" for record in records])
+        if len(self.calls) == 1:
+            raise RetriableError("the other side is away")
+
+    def pre_commit(self, offsets: Mapping[tuple[str, int], int]) -> Mapping[tuple[str, int], int]:
+        return {at: offset // 2 * 2 for at, offset in offsets.items()} | {("not-ours", 0): 9}
+
+
+def test_a_sink_is_asked_again_and_says_what_may_be_committed(broker: TestBroker, unique: str) -> None:
+    topic, name = f"{unique}-words", f"sink-{unique}"
+    with broker.admin() as admin:
+        admin.create_topic(NewTopicRequest(topic, 1, 1))
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for word in (b"a", b"b", b"c"):
+        producer.produce(topic, word)
+    producer.flush()
+    worker = WorkerConfig.from_properties(worker_properties(broker.bootstrap_servers, unique) | SHARING)
+    with TaskRunner(worker, {"Careful": Careful}, worker_url="http://careful:1/", member=SoleMember) as runner:
+        runner.storage.config.put_connector_config(name, {"connector.class": "Careful", "topics": topic})
+        await_that(lambda: {word for call in Careful.calls[1:] for word in call}, {b"a", b"b", b"c"}.__eq__, what="put")
+        (status,) = runner.storage.status.snapshot().task_statuses(name)
+        assert status.state is State.RUNNING
+    assert Careful.calls[1][: len(Careful.calls[0])] == Careful.calls[0]
+    with ConsumerGroupsAdmin(broker.client_settings, client_id="tests") as groups:
+        assert groups.group_offsets(f"connect-{name}") == {(topic, 0): 2}
 
 
 @pytest.mark.slow

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from connect_share import MemoryConnectStorage, MemoryKafka, State, WorkerConfig
+from connect_share.runtime import SoleMember
 from connect_share.tasks import TaskRunner
 from tests.support.runtime_workers import EXAMPLES
-from tests.support.sole_member import SoleMember
 from tests.support.waiting import await_that
 from tests.support.worker_files import WORKER
 

@@ -23,9 +23,8 @@ from connect_share import (
     WorkerConfig,
 )
 from connect_share.errors import ConfigError
-from connect_share.runtime import connector_client_settings
-from connect_share.tasks import SinkTask, SourceRecord, SourceTask, TaskRunner
-from tests.support.sole_member import SoleMember
+from connect_share.runtime import SoleMember, connector_client_settings
+from connect_share.tasks import RetriableError, SinkTask, SourceRecord, SourceTask, TaskRunner
 from tests.support.waiting import await_that
 from tests.support.worker_files import WORKER
 
@@ -62,6 +61,18 @@ class Words(SourceTask):
         self.stopped.append(self._config["word"])
 
 
+class Hesitating(SourceTask):
+    """Cannot give its record at first."""
+
+    polls = 0
+
+    def poll(self) -> list[SourceRecord]:
+        self.polls += 1
+        if self.polls == 1:
+            raise RetriableError("hunter2secret is not there yet")
+        return [SourceRecord(PLACE, {"n": 1}, "late", b"came")] if self.polls == 2 else []
+
+
 class Stuck(SourceTask):
     """Ends later than anybody waits, and then has a record."""
 
@@ -85,7 +96,7 @@ class Waiting(SourceTask):
         return [SourceRecord(PLACE, self._stored, "waited", b"one")]
 
 
-CONNECTORS = {"Words": Words, "Stuck": Stuck, "Waiting": Waiting}
+CONNECTORS = {"Words": Words, "Stuck": Stuck, "Waiting": Waiting, "Hesitating": Hesitating}
 Make = Callable[..., TaskRunner]
 
 
@@ -209,7 +220,7 @@ def test_a_task_that_fails_says_why_without_secrets_and_is_restarted(
 @pytest.mark.parametrize(
     ("config", "why"),
     [
-        ({"connector_class": "os.system", "words": "a"}, "this worker has ['Stuck', 'Waiting', 'Words']"),
+        ({"connector_class": "os.system", "words": "a"}, "this worker has ['Hesitating', 'Stuck', 'Waiting', 'Words']"),
         ({"connector_class": "Words"}, "KeyError: 'words'"),
         ({"connector_class": "Words", "words": "a b", "tasks_max": "1"}, "2 tasks; tasks.max is 1"),
         ({"connector_class": "Words", "words": "a", "tasks_max": "many"}, "invalid literal for int()"),
@@ -238,6 +249,17 @@ def test_a_task_that_does_not_end_writes_nothing_any_more(make: Make, kafka: Mem
         assert not task.is_alive()
         assert values(kafka, "stuck") == []
         assert runner.storage.offset_reader("c").offset(PLACE) is None
+
+
+def test_a_poll_that_is_to_be_called_again_fails_no_task(
+    make: Make, kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    with make() as runner:
+        put(runner, "c", connector_class="Hesitating", tasks_max="1")
+        await_values(kafka, "late", b"came")
+        await_states(runner, "c", "RUNNING", "RUNNING")
+    assert "Task c-0: poll is called again: RetriableError" in caplog.text
+    assert "hunter2" not in caplog.text
 
 
 def test_coroutines_run_on_the_loop_and_are_cancelled(make: Make, kafka: MemoryKafka) -> None:

@@ -46,6 +46,7 @@ from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KeyRing
 from connect_share.sealing.cipher import Cipher, Opened
 from connect_share.worker_config import Isolation
+from tests.support.examples import marked
 from tests.support.records import encoded
 from tests.support.sealed import KEYS, key_text
 
@@ -99,6 +100,16 @@ def test_the_documented_schema_is_the_files() -> None:
     told = json.loads(page.split("```json\n")[1].split("```")[0])
     canonical = fastavro.schema.to_parsing_canonical_form
     assert canonical(told) == canonical(SCHEMA)
+
+
+def test_the_example_of_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "move.backup.avro", some(3))
+    ((_, code),) = marked(__file__)
+    exec(compile(code, "page", "exec"), {})
+    assert capsys.readouterr().out.count("<Record t[0]@") == 3
 
 
 def test_the_file_is_private_and_its_hash_is_returned(tmp_path: Path) -> None:

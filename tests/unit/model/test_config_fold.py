@@ -74,12 +74,12 @@ def test_cases_1_to_4_12_15_to_20_and_29_the_life_of_a_connector(gone: bytes | N
     assert targets == [TargetState.STOPPED, TargetState.STOPPED, TargetState.STARTED, TargetState.STOPPED]
 
     state = read(
-        ("commit-c3", {"tasks": 0}, TaskConfigsUpdated(())),
+        ("commit-c3", {"tasks": 0}, TaskConfigsUpdated((), "c3")),
         ("task-c1-1", A, None),
         ("task-c1-0", A, None),
         ("task-c2-0", A, None),
-        ("commit-c1", {"tasks": 2}, TaskConfigsUpdated(ids("c1", 0, 1))),
-        ("commit-c2", {"tasks": 1}, TaskConfigsUpdated(ids("c2", 0))),
+        ("commit-c1", {"tasks": 2}, TaskConfigsUpdated(ids("c1", 0, 1), "c1")),
+        ("commit-c2", {"tasks": 1}, TaskConfigsUpdated(ids("c2", 0), "c2")),
     )
     assert [state.task_config_generation(name) for name in ("c1", "c2", "c3")] == [0, 0, None]
     assert (state.pending_fencing("c1"), state.task_count_record("c1")) == (True, None)
@@ -88,7 +88,7 @@ def test_cases_1_to_4_12_15_to_20_and_29_the_life_of_a_connector(gone: bytes | N
 
     state = read(
         ("task-c1-0", B, None),
-        ("commit-c1", {"tasks": 1}, TaskConfigsUpdated(ids("c1", 0))),
+        ("commit-c1", {"tasks": 1}, TaskConfigsUpdated(ids("c1", 0), "c1")),
         ("task-c1-0", C, None),
         ("connector-c1", gone, ConnectorConfigRemoved("c1")),
         ("target-state-c1", gone, None),
@@ -99,7 +99,7 @@ def test_cases_1_to_4_12_15_to_20_and_29_the_life_of_a_connector(gone: bytes | N
         ("task-c1-0", A, None),
         ("commit-c1", {"tasks": 1}, None),
         ("connector-c1", B, ConnectorConfigUpdated("c1")),
-        ("commit-c1", {"tasks": 1}, TaskConfigsUpdated(())),
+        ("commit-c1", {"tasks": 1}, TaskConfigsUpdated((), "c1")),
     )
     assert (state.tasks("c1"), state.applied_connector_config("c1")) == ([], None)  # those of the removed one are gone
     assert state.inconsistent_connectors() == {"c1"}
@@ -144,7 +144,7 @@ def test_case_14_compaction_took_a_task_config_then_it_is_repaired() -> None:
     assert state.task_config(ConnectorTaskId("c1", 0)) is None
     repair = config_log([("task-c1-0", A), ("commit-c1", {"tasks": 1})], first=6)
     events = [event for record in repair for event in fold.apply(record)]
-    assert events == [TaskConfigsUpdated(ids("c1", 0))]
+    assert events == [TaskConfigsUpdated(ids("c1", 0), "c1")]
     assert (fold.snapshot().tasks("c1"), fold.snapshot().inconsistent_connectors()) == ([*ids("c1", 0)], frozenset())
     assert fold.offset == 8
 
@@ -188,7 +188,7 @@ def test_case_26_a_bad_record_takes_nothing_with_it(key: str, value: Any) -> Non
     )
     assert fold.snapshot().connectors() == {"c", "d"}
     assert fold.snapshot().tasks("c") == [*ids("c", 0)]
-    assert events == [ConnectorConfigUpdated("d"), TaskConfigsUpdated(ids("c", 0))]
+    assert events == [ConnectorConfigUpdated("d"), TaskConfigsUpdated(ids("c", 0), "c")]
     assert fold.skipped[SkipKind.BAD_VALUE] == 1
     assert fold.offset == 5
 
@@ -203,7 +203,7 @@ def test_case_28_extra_task_configs_are_committed_and_hidden() -> None:
     zeros = "0" * 5000  # Java reads any number of them
     tasks = [(f"task-c-{zeros}{number}", A) for number in range(3)]
     fold, events = live([("connector-c", A)], [*tasks, ("commit-c", {"tasks": 2})])
-    assert events == [TaskConfigsUpdated(ids("c", 0, 1, 2))]
+    assert events == [TaskConfigsUpdated(ids("c", 0, 1, 2), "c")]
     assert fold.snapshot().tasks("c") == [*ids("c", 0, 1)]
     assert set(fold.snapshot().all_task_configs("c")) == {*ids("c", 0, 1, 2)}
 

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import subprocess
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from connect_share import ConfigUpdateListener, MemoryConnectStorage
+from connect_share import (
+    AsyncMemoryConnectStorage,
+    ConfigUpdateListener,
+    ConnectorTaskId,
+    MemoryConnectStorage,
+    WorkerConfig,
+)
+from connect_share.sealing import KEYS_PROPERTY
+from connect_share.storage import TaskConfigsUpdated
+from tests.support.sealed import key_text
+from tests.support.worker_files import SHARING, WORKER
 
 
 @pytest.mark.parametrize(
@@ -37,3 +50,73 @@ def test_what_a_listener_raises_is_not_logged_whole(caplog: pytest.LogCaptureFix
     assert "The update listener failed for ConnectorConfigUpdated: KeyError (raised at " in caplog.text
     assert "test_traps.py" in caplog.text
     assert "s3cret" not in caplog.text
+
+
+class OfOld(ConfigUpdateListener):
+    """Written before 0.4: Connect's own method."""
+
+    def __init__(self) -> None:
+        self.updated: list[Any] = []
+
+    def on_task_config_update(self, tasks: Sequence[ConnectorTaskId]) -> None:
+        self.updated.append([str(task) for task in tasks])
+
+
+class OfNow(OfOld):
+    def on_connector_tasks_update(self, connector: str, tasks: Sequence[ConnectorTaskId]) -> None:
+        self.updated.append((connector, len(tasks)))
+
+
+class NotDerived:
+    """Has the methods of 0.3 by itself."""
+
+    def __init__(self) -> None:
+        self.updated: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("on_") or name == "on_connector_tasks_update":
+            raise AttributeError(name)
+        return self.updated.append if name == "on_task_config_update" else lambda *_: None
+
+
+@pytest.mark.parametrize(
+    ("listener", "heard"),
+    [
+        (OfNow(), [("a", 0), ("b", 1)]),
+        (OfOld(), [[], ["b-0"]]),
+        (NotDerived(), [(), (ConnectorTaskId("b", 0),)]),
+    ],
+    ids=["now", "old", "not derived"],
+)
+def test_a_listener_hears_of_which_connector_the_tasks_are(listener: Any, heard: list[Any]) -> None:
+    with MemoryConnectStorage(update_listener=listener) as storage:
+        for connector, tasks in (("a", []), ("b", [{"n": "0"}])):
+            storage.config.put_connector_config(connector, {"name": connector})
+            storage.config.put_task_configs(connector, tasks)
+        assert storage.config.listener_failures == 0
+    assert listener.updated == heard
+
+
+def test_each_connector_without_tasks_is_an_event() -> None:
+    """Events that are equal wait once: those of two connectors must not be."""
+
+    async def run() -> list[Any]:
+        async with AsyncMemoryConnectStorage() as storage:
+            for connector in ("a", "b"):
+                await storage.config.put_connector_config(connector, {"name": connector})
+            events = storage.events()
+            for connector in ("a", "b"):
+                await storage.config.put_task_configs(connector, [])
+        return [event async for event in events]
+
+    assert asyncio.run(run()) == [TaskConfigsUpdated((), "a"), TaskConfigsUpdated((), "b")]
+
+
+def test_a_worker_file_is_dumped_without_secrets() -> None:
+    properties = {**WORKER, **SHARING, KEYS_PROPERTY: key_text(7), "sasl.password": "hunter2", "my.own": "hunter2"}
+    worker = WorkerConfig.from_properties(properties)
+    texts = [repr(worker), str(worker), str(worker.model_dump()), worker.model_dump_json()]
+    for secret in ("hunter2", key_text(7)):
+        assert [text for text in texts if secret in text] == []
+    assert worker.model_dump()["group_id"] == "group-a"
+    assert (worker.originals, worker.sealing_keys is not None) == (properties, True)

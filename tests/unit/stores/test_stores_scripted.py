@@ -6,12 +6,14 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import pytest
 
 from connect_share.errors import AuthorizationError, BrokerError, BrokerTimeoutError, ReadToEndTimeoutError, WriteError
 from connect_share.log.protocol import RecordMetadata, RecordSink, Steps
+from connect_share.model.config_state import RestartRequest, SessionKey, TargetState
 from connect_share.model.records import ConnectorTaskId, Record
 from connect_share.model.status import ConnectorStatus, State, TaskStatus, TopicStatus
 from connect_share.model.writable import status_record
@@ -67,6 +69,9 @@ class ScriptedLog:
         if self.positions()[0] <= written.offset:
             raise ReadToEndTimeoutError("no time", topic="scripted", partition=0, position=0, end_offset=1)
         yield from ()
+
+    def read_to_end(self, timeout_s: float) -> None:
+        pass
 
     def send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
         with self.sent_event:
@@ -152,7 +157,10 @@ def test_removal_has_thirty_seconds_for_everything(log: ScriptedLog) -> None:  #
 
 @pytest.mark.parametrize(
     ("last_s", "waits", "said"),
-    [(1.0, [30.0, 1.0, 0.0], "written but not read back"), (1.5, [30.0, 1.0], "not acknowledged within 30 s")],
+    [
+        (1.0, [30.0, 1.0, 0.0], "written but not read back"),
+        (1.5, [30.0, 1.0], "in part, 1 of 2 records: not acknowledged within 30 s; repeat the call"),
+    ],
 )
 def test_removal_says_how_far_it_came(log: ScriptedLog, last_s: float, waits: list[float], said: str) -> None:
     store = config_store(log)
@@ -161,6 +169,53 @@ def test_removal_says_how_far_it_came(log: ScriptedLog, last_s: float, waits: li
     with pytest.raises(WriteError, match=said):
         store.remove_connector_config("c1")
     assert log.waits == waits
+
+
+def test_a_write_has_the_time_it_is_given(log: ScriptedLog) -> None:
+    store = config_store(log)
+    log.ack_seconds = [4.0, 2.0]
+    with pytest.raises(WriteError, match=r"in part, 1 of 2 records: not acknowledged within 5 s; repeat the call"):
+        store.remove_connector_config("c1", timeout_s=5)
+    assert log.waits == [5.0, 1.0]
+    log.position = 0
+    for put in (
+        partial(store.put_connector_config, "c1", {}),
+        partial(store.put_session_key, SessionKey(b"k", "HmacSHA256", 1)),
+        partial(store.put_task_count_record, "c1", 1),
+        partial(store.put_restart_request, RestartRequest("c1", only_failed=False, include_tasks=False)),
+    ):
+        with pytest.raises(WriteError, match="written but not read back within 7 s"):
+            put(timeout_s=7)
+        assert log.waits.pop() == 7.0
+    for ordinary in (
+        partial(store.put_target_state, "c1", TargetState.PAUSED),
+        partial(store.put_logger_level, "root", "INFO"),
+    ):
+        log.ack_seconds = [9.0]
+        with pytest.raises(WriteError, match="was sent to configs but not acknowledged within 8 s; whether it was"):
+            ordinary(timeout_s=8)
+
+
+# What is refused, and what is said then; the tasks go together, their commit behind them.
+@pytest.mark.parametrize(
+    ("outcomes", "said"),
+    [
+        ([NO_RIGHT, NO_RIGHT], "was not written to configs: no WRITE"),
+        (
+            [NO_RIGHT, None],
+            "was written to configs in part, 1 of 3 records: no WRITE.*; repeat the call, which writes all",
+        ),
+        ([None, None, NO_RIGHT], "was written to configs in part, 2 of 3 records: no WRITE"),
+    ],
+)
+def test_task_configurations_that_are_half_written_say_so(
+    log: ScriptedLog, outcomes: list[BrokerError | None], said: str
+) -> None:
+    store = config_store(log)
+    log.outcomes = outcomes
+    with pytest.raises(WriteError, match=f"the task configurations of connector 'c1' {said}") as raised:
+        store.put_task_configs("c1", [{"n": "0"}, {"n": "1"}])
+    assert isinstance(raised.value.__cause__, AuthorizationError)
 
 
 TASK = TaskStatus(ConnectorTaskId("foo", 0), State.RUNNING, "w:8083", 1)

@@ -1,23 +1,26 @@
-"""The membership of a worker that is alone."""
+"""The membership of a worker that is alone, for unit tests of a runtime: no group, and no broker."""
 
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 from connect_share.errors import GroupMembershipError
 from connect_share.kafka.connect_protocol import NOTHING
-from connect_share.log.threads import BackgroundThread
-from connect_share.runtime.member import Generation, GroupListener, OnFailed, configured
+from connect_share.log.threads import BackgroundThread, where_raised
+from connect_share.runtime.member import STOP_TIMEOUT_S, Generation, GroupListener, OnFailed, configured
 from connect_share.stores.config import ConfigBackingStore
+from connect_share.worker_config import WorkerConfig
 
 
 class SoleMember:
-    """Leads, and has all connectors and tasks, without a group and a broker; stands where ``ConnectGroupMember`` does."""
+    """Leads, and has all connectors and tasks; stands where ``ConnectGroupMember`` does, as ``member=`` of ``TaskRunner``.
+
+    Args: as of ``ConnectGroupMember``.
+    """
 
     def __init__(
         self,
-        _worker_config: Any,
+        _worker_config: WorkerConfig,
         config: ConfigBackingStore,
         listener: GroupListener,
         *,
@@ -30,7 +33,7 @@ class SoleMember:
 
         def failed(error: BaseException) -> None:
             if on_failed is not None:
-                on_failed(GroupMembershipError(f"the listener failed: {type(error).__name__}"))
+                on_failed(GroupMembershipError(f"the listener failed: {where_raised(error)}"))
 
         self._thread = BackgroundThread("sole-member", self._run, failed)
 
@@ -38,8 +41,8 @@ class SoleMember:
         """Begin to assign."""
         self._thread.start()
 
-    def stop(self, timeout_s: float) -> None:
-        """Revoke everything."""
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Revoke everything; waits ``timeout_s`` at most for the listener."""
         self._stopping.set()
         self._wake.set()
         self._thread.join(timeout_s)
