@@ -16,7 +16,7 @@ examples:
   connect-share get connectors -w worker.properties
   connect-share get offsets -w worker.properties --all-groups --output json
   connect-share describe group com.acme.orders -w worker.properties
-  connect-share describe connector orders.sink -w worker.properties --show-values
+  connect-share describe connector orders.sink -w worker.properties --show-traces
   connect-share export -w worker.properties --all-groups -o groups.avro
   connect-share restore groups.avro -w worker.properties --dry-run
   connect-share alter offsets files -w worker.properties --file offsets.json --dry-run

@@ -37,10 +37,10 @@ from connect_share.contents.groups import Contents
 from connect_share.errors import ConnectShareError
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.records import ConnectorTaskId, TopicType, shown_time
+from connect_share.model.status import ConnectorStatus, TaskStatus
 from connect_share.sealing import KEYS_PROPERTY
-from connect_share.worker_config.secret_values import is_to_be_hidden
+from connect_share.worker_config.secret_values import HIDDEN, is_to_be_hidden, without_secrets
 
-_HIDDEN: Final = "[hidden]"
 _OPENS: Final = f"opens with:    {KEYS_PROPERTY} in the worker file of the group; give it with -w FILE"
 _CLAIMS: Final = "              the ids are what the records claim: without the keys it is not known who wrote them"
 _INDENT: Final = "  "
@@ -106,6 +106,11 @@ def _group_lines(contents: Contents, described: dict[str, Any]) -> Iterator[str]
 def _add_connector(parser: Parser) -> None:
     parser.add_argument("connector", metavar="NAME", help="name of the connector")
     add_contents_options(parser, "connector")
+    parser.add_argument(
+        "--show-traces",
+        action="store_true",
+        help="show traces, with values of the connector's configuration that may be secrets hidden in them",
+    )
 
 
 def _describe_connector(arguments: argparse.Namespace, out: Output) -> Result:
@@ -114,7 +119,15 @@ def _describe_connector(arguments: argparse.Namespace, out: Output) -> Result:
     contents, worker = reading.once(out), reading.topic_set.worker
     rows = partial(offset_rows, contents, worker=worker, note=out.note)
     found = [
-        _connector_members(contents, group, connector, state, rows, show_values=arguments.show_values)
+        _connector_members(
+            contents,
+            group,
+            connector,
+            state,
+            rows,
+            show_values=arguments.show_values,
+            show_traces=arguments.show_traces,
+        )
         for group, connector, state in connectors_of(contents, arguments.connector)
     ]
     if not found:
@@ -131,7 +144,7 @@ def _shown(config: dict[str, str] | None, show_values: bool, *, sealed: bool) ->
     if sealed or config is None:
         return SEALED if sealed else None
     return {
-        name: value if show_values or not is_to_be_hidden(name, value) else _HIDDEN
+        name: value if show_values or not is_to_be_hidden(name, value) else HIDDEN
         for name, value in sorted(config.items())
     }
 
@@ -144,9 +157,19 @@ def _connector_members(
     rows_of: Callable[[Group, str], list[dict[str, Any]]],
     *,
     show_values: bool,
+    show_traces: bool,
 ) -> dict[str, Any]:
     snapshot = contents.status_of(group)
     status = snapshot.connector_status(connector)
+    own = state.connector_config(connector)
+
+    def with_trace(
+        row: dict[str, Any], status: ConnectorStatus | TaskStatus | None, *configs: dict[str, str] | None
+    ) -> None:
+        if show_values or show_traces:
+            trace = None if status is None else status.trace
+            row["trace"] = trace if show_values or trace is None else without_secrets(trace, configs)
+
     tasks = task_rows(contents, group, connector, state)
     statuses = task_statuses(contents, group, connector)
     sealed = {topic_type for topic_type in contents.topics if contents.is_sealed(topic_type, group)}
@@ -155,12 +178,10 @@ def _connector_members(
         del task["group"], task["connector"]
         config = state.task_config(ConnectorTaskId(connector, task["task"]))
         task["config"] = _shown(config, show_values, sealed=config_sealed)
-        if show_values:
-            task_status = statuses.get(task["task"])
-            task["trace"] = None if task_status is None else task_status.trace
+        with_trace(task, statuses.get(task["task"]), own, config)
     described = {
         **connector_row(contents, group, connector, state),
-        "config": _shown(state.connector_config(connector), show_values, sealed=config_sealed),
+        "config": _shown(own, show_values, sealed=config_sealed),
         "tasks": tasks,
         "task_count_record": state.task_count_record(connector),
         "active_topics": sorted(snapshot.topics(connector)) if TopicType.STATUS in contents.topics else None,
@@ -170,13 +191,12 @@ def _connector_members(
     if sealed:
         described["opens_with"] = KEYS_PROPERTY
         described["newest_records"] = list(_newest_records(contents, group, connector))
-    if show_values:
-        described["trace"] = None if status is None else status.trace
+    with_trace(described, status, own)
     if TopicType.OFFSET in contents.topics:
         described["offsets"] = [
             {
                 "partition": row["partition"],
-                "offset": row["offset"] if show_values or row["offset"] == SEALED else _HIDDEN,
+                "offset": row["offset"] if show_values or row["offset"] == SEALED else HIDDEN,
                 "written_ms": row["written_ms"],
             }
             for row in rows_of(group, connector)
@@ -224,7 +244,7 @@ def _connector_lines(described: dict[str, Any]) -> Iterator[str]:
         yield f"offsets:       {len(described['offsets'])}"
         for row in described["offsets"]:
             offset = row["offset"]
-            shown = offset if offset in (_HIDDEN, SEALED) else json_text_of(offset)
+            shown = offset if offset in (HIDDEN, SEALED) else json_text_of(offset)
             yield f"{_INDENT}{json_text_of(row['partition'])} -> {shown}{_written(row['written_ms'])}"
     if "opens_with" in described:
         yield "newest records:"
@@ -268,14 +288,14 @@ def _state_text(row: dict[str, Any]) -> str:
         parts.append(f"on {row['worker_id']}")
     parts.append(f"(generation {row['generation']}{', version ' + row['version'] if row['version'] else ''})")
     if row["has_trace"] and "trace" not in row:
-        parts.append("with a trace, --show-values shows it")
+        parts.append("with a trace, --show-traces shows it")
     return " ".join(parts)
 
 
 def _trace_lines(row: dict[str, Any], indent: str) -> Iterator[str]:
     if row.get("trace"):
         yield f"{indent}trace:"
-        for line in str(row["trace"]).splitlines():
+        for line in str(row["trace"]).expandtabs(4).splitlines():
             yield f"{indent}{_INDENT}{line}"
 
 
@@ -294,7 +314,7 @@ COMMANDS: Final = [
         "configuration, statuses, active topics and offsets of a connector",
         examples=[
             "connect-share describe connector orders.sink -w worker.properties",
-            "connect-share describe connector orders.sink -w worker.properties --show-values",
+            "connect-share describe connector orders.sink -w worker.properties --show-traces",
         ],
         options=_add_connector,
         timeout_s=DEFAULT_TIMEOUT_S,

@@ -7,7 +7,7 @@ value that refers to a config provider (``${file:...}``) is what it should be.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from connect_share.worker_config.config_providers import has_reference, is_reference
@@ -47,7 +47,8 @@ _HARMLESS_KEYS: Final = frozenset(
 )
 # Endings of names that contain one of the words but hold a place or a kind, not a secret.
 _HARMLESS_ENDINGS: Final = (".type", ".class", ".provider", ".location", ".path", ".file", ".filename", ".url", ".uri")
-_HARMLESS_VALUES: Final = frozenset({"", "true", "false", "null", "none", "[hidden]"})
+HIDDEN: Final = "[hidden]"
+_HARMLESS_VALUES: Final = frozenset({"", "true", "false", "null", "none", HIDDEN})
 _IN_A_VALUE: Final = re.compile(
     r"://[^/\s:@?]*:[^/\s@]+@"  # user:password@
     r"|[:/][^/\s:@]+/[^/\s@]+@"  # Oracle's user/password@
@@ -55,6 +56,8 @@ _IN_A_VALUE: Final = re.compile(
     r"|-----BEGIN [A-Z ]*PRIVATE KEY",
     re.IGNORECASE,
 )
+
+_PASSWORD_IN_URL: Final = re.compile(r"(://[^/\s:@?]*:)[^/\s@]+@")
 
 
 def clear_text_secrets(config: Mapping[str, object]) -> list[str]:
@@ -77,6 +80,14 @@ def is_to_be_hidden(name: str, value: object) -> bool:
     if value.strip().lower() in _HARMLESS_VALUES or is_reference(value):
         return False
     return _names_a_secret(name.lower()) or _IN_A_VALUE.search(value) is not None
+
+
+def without_secrets(text: str, configs: Iterable[Mapping[str, str] | None]) -> str:
+    """Return a text such as a trace in which values are hidden that are to be hidden in these configurations."""
+    secrets = {value for config in configs for name, value in (config or {}).items() if is_to_be_hidden(name, value)}
+    for value in sorted(secrets, key=len, reverse=True):
+        text = text.replace(value, HIDDEN)
+    return _PASSWORD_IN_URL.sub(rf"\1{HIDDEN}@", text)
 
 
 def _names_a_secret(name: str) -> bool:

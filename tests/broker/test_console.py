@@ -80,6 +80,8 @@ def write_what_strangers_may(broker: TestBroker, topics: Filled) -> None:
         "db.password": "hunter2",
         "db.token": "${file:/etc/secrets:token}",
     }
+    trace = "ConnectException: jdbc:x://u:hunter2@db/x refused u, hunter2; http://a:hunter3@b\n\tat com.acme.X"
+    failed = {"state": "FAILED", "trace": trace, "worker_id": "w:8083", "generation": 1}
     marker, _ = target_state_record("", TargetState.STARTED)
     pairs: list[tuple[bytes | None, bytes | None]] = [
         (prefix_key("evil", evil.encode()), b'{"properties":{"n\\u001b":"v"}}'),
@@ -88,6 +90,8 @@ def write_what_strangers_may(broker: TestBroker, topics: Filled) -> None:
         (prefix_key("gone", marker), b"null"),
     ]
     records = [*pairs_of(topics.topic("configs"), pairs), *pairs_of(topics.topic("offsets"), [(b"{}", b"x")])]
+    status = (prefix_key("evil", b"status-connector-secretive"), json.dumps(failed).encode())
+    records.extend(pairs_of(topics.topic("status"), [status]))
     send(producer(broker.client_settings, client_id="tests"), records)
 
 
@@ -181,7 +185,7 @@ def test_text_holds_no_secret_unless_asked_for(filled: Filled, call: Any) -> Non
     hidden = call(*words).out
     assert "file = no-such-dir/out.txt" in hidden
     assert "trace:\n" not in hidden
-    assert "--show-values shows it" in hidden
+    assert "--show-traces shows it" in hidden
     evil = ["describe", "connector", "secretive", *filled.flags(), "--group", "evil"]
     lines = call(*evil).out.splitlines()
     assert [line.strip() for line in lines if " = " in line] == [
@@ -191,10 +195,15 @@ def test_text_holds_no_secret_unless_asked_for(filled: Filled, call: Any) -> Non
         "db.token = ${file:/etc/secrets:token}",
     ]
     assert "hunter2" not in "".join(lines)
-    assert call(*evil, "--show-values").out.count("hunter2") == 2
-    shown = call(*words, "--show-values").out
-    assert "file = no-such-dir/out.txt" in shown
-    assert "trace:\n" in shown
+    lines = call(*evil, "--show-traces").out.splitlines()
+    assert "  ConnectException: [hidden] refused u, [hidden]; http://a:[hidden]@b" in lines
+    assert "      at com.acme.X" in lines
+    assert "hunter" not in "".join(lines)
+    assert call(*evil, "--show-values").out.count("hunter2") == 4
+    for shows in ("--show-values", "--show-traces"):
+        shown = call(*words, shows).out
+        assert "file = no-such-dir/out.txt" in shown
+        assert "trace:\n" in shown
 
 
 def test_session_keys_are_never_shown(filled: Filled, call: Any) -> None:
