@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Tests wait for brokers and workers half of their time: four processes keep two cores busy.
 PYTEST_WORKERS ?= 4
+# Tests start hundreds of Python processes: each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 MINUTES ?= 10
 # What the docs show: a quarter of an hour.
 BENCH_START := --scenarios kip,groups-1,groups-1000,records-10k,records-300k,record-size-50k,record-size-250k --no-storm --puts 100 --workers 20,100,1
@@ -12,7 +14,7 @@ BENCH_START := --scenarios kip,groups-1,groups-1000,records-10k,records-300k,rec
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -e
 EXTRAS := spark,zookeeper,dev
 
-.PHONY: setup near check docs man jar format test test-slow demo bench bench-start compat compat-releases peers soak mutate drill-topic-ids clean
+.PHONY: setup near check docs man jar format test test-slow test-all demo bench bench-start compat compat-releases peers soak mutate drill-topic-ids clean
 
 setup: $(STAMP)
 
@@ -57,7 +59,8 @@ format: $(STAMP)
 
 test: TESTS = not slow
 test-slow: TESTS = slow
-test test-slow: $(STAMP)
+test-all: TESTS = slow or not slow
+test test-slow test-all: $(STAMP)
 	@$(BIN)/python -m tests.lab.embedded.artifacts > /dev/null  # once, and not inside a test, whose time is limited
 	@$(BIN)/python -m tests.lab.class_archives
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup -m "$(TESTS)" $(PYTEST_ARGS)

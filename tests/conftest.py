@@ -59,8 +59,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes long; short tests fill the gaps at the end."""
-    items.sort(key=lambda item: "unit" in item.path.parts)
+    """Begin with what takes long: slow tests, and those of one process; short tests fill the gaps at the end."""
+    long = [{"slow", "xdist_group"} & {mark.name for mark in item.iter_markers()} for item in items]
+    order = {item: ("unit" in item.path.parts, not found) for item, found in zip(items, long, strict=True)}
+    items.sort(key=order.__getitem__)
 
 
 def _start_shared_broker(config: pytest.Config) -> TestBroker:

@@ -6,6 +6,7 @@ import doctest
 import importlib
 import pkgutil
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +37,19 @@ WORKER = "worker_config"
 """A name in examples that need a broker: the worker file of a group that shares its topics with others."""
 
 
-def examples(*, with_broker: bool) -> list[doctest.DocTest]:
-    """Return the examples that need a broker, or the others."""
+@cache
+def _all_examples() -> list[doctest.DocTest]:
     found: list[doctest.DocTest] = []
     for module in pkgutil.walk_packages(connect_share.__path__, "connect_share."):
         if not module.name.endswith("__main__"):
             finder = doctest.DocTestFinder(exclude_empty=True)
             found.extend(finder.find(importlib.import_module(module.name), module.name))
-    return [each for each in found if each.examples and (WORKER in (each.docstring or "")) == with_broker]
+    return [each for each in found if each.examples]
+
+
+def examples(*, with_broker: bool) -> list[doctest.DocTest]:
+    """Return the examples that need a broker, or the others."""
+    return [each for each in _all_examples() if (WORKER in (each.docstring or "")) == with_broker]
 
 
 def run(example: doctest.DocTest, names: dict[str, Any]) -> str:

@@ -26,7 +26,6 @@ from typing import Final
 from tests.lab.mutations.mutants import Mutant, mutants, replacement
 from tests.lab.near import ROOT, import_graph, is_unit
 
-FILES, _TEXTS, _IMPORTERS = import_graph(ROOT)
 CHANGES: Final = tomllib.loads((Path(__file__).with_name("changes.toml")).read_text())
 EQUAL: Final = {(each["module"], each["old"], each["new"]) for each in CHANGES["equal"]}
 _LONGEST_S: Final = 300.0
@@ -34,10 +33,14 @@ _LONGEST_S: Final = 300.0
 _PYTEST: Final = ("pytest", "-q", "-x", "--no-header", "-p", "no:randomly", "-p", "no:cacheprovider", "-m", "not slow")
 
 
+_graph = cache(import_graph)  # not when this is imported: it reads and parses every file
+
+
 def modules_of(names: tuple[str, ...]) -> list[str]:
     """Return the modules with these names, and those in packages with these names."""
-    found = (module for module in FILES if f"{module}.".startswith(tuple(f"{name}." for name in names)))
-    return [module for module in found if FILES[module].name != "__init__.py"]
+    files = _graph(ROOT)[0]
+    found = (module for module in files if f"{module}.".startswith(tuple(f"{name}." for name in names)))
+    return [module for module in found if files[module].name != "__init__.py"]
 
 
 @cache
@@ -47,20 +50,21 @@ def near(module: str) -> tuple[Path, ...]:
     Raises:
         LookupError: there is none.
     """
+    files, texts, importers = _graph(ROOT)
     seen, last = {module}, {module}
     while last:
-        last = {importer for each in last for importer in _IMPORTERS.get(each, ())} - seen
+        last = {importer for each in last for importer in importers.get(each, ())} - seen
         seen |= last
-        tests = [each for each in last if is_unit(FILES[each].as_posix()) and ".test_" in each]
+        tests = [each for each in last if is_unit(files[each].as_posix()) and ".test_" in each]
         if tests:
             # Property tests take longer than others.
-            return tuple(FILES[each] for each in sorted(tests, key=lambda test: ("hypothesis" in _TEXTS[test], test)))
+            return tuple(files[each] for each in sorted(tests, key=lambda test: ("hypothesis" in texts[test], test)))
     raise LookupError(f"no unit test is near {module}")
 
 
 def source(module: str) -> bytes:
     """Return the text of a module in the working tree."""
-    return (ROOT / FILES[module]).read_bytes()
+    return (ROOT / _graph(ROOT)[0][module]).read_bytes()
 
 
 def named_mutants() -> list[Mutant]:
@@ -107,7 +111,7 @@ def passes(copy: Path, tests: Sequence[Path], limit_s: float = _LONGEST_S) -> bo
 
 def survives(copy: Path, mutant: Mutant) -> bool:
     """Return whether no test near the change notices it."""
-    path = copy / FILES[mutant.module]
+    path = copy / _graph(ROOT)[0][mutant.module]
     whole, at_s = path.read_bytes(), int(path.stat().st_mtime) + 2
     try:
         path.write_bytes(mutant.applied(whole))
