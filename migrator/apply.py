@@ -37,6 +37,7 @@ from migrator.copy.copy_job import (
     CopyJob,
     Engine,
     SliceEvidence,
+    Wave,
     early_engine,
     local_engine,
     producers_for,
@@ -146,6 +147,10 @@ def _copy(run: MigrationRun, engine: Engine, progress: Progress, *, resumed: boo
     done = {evidence.slice_name for evidence in manifest.evidence}
     times = times_at_destination(run, starts)
     jobs = [job for job in copy_jobs(run, starts, times, resumed=resumed) if job.slice_.name not in done]
+    if manifest.wave is not None:
+        jobs = [manifest.wave.begun(job, resumed=resumed) for job in jobs]
+        if manifest.engine == LOCAL_ENGINE:  # which begins all of them
+            manifest = run.update(wave=manifest.wave.model_copy(update={"slices": tuple(j.slice_.name for j in jobs)}))
     for index, source in enumerate(plan.sources):
         for topic_type, topic in source.topics.items():
             if topic_type is not TopicType.CONFIG and len(topic.partitions) > 1 and topic.counts.several != 0:
@@ -153,10 +158,11 @@ def _copy(run: MigrationRun, engine: Engine, progress: Progress, *, resumed: boo
     _logger.info("run %s: copying %d slices with the %s engine", plan.run_id, len(jobs), manifest.engine)
     progress.phase(f"starting the {manifest.engine} engine", 0)
     saved_s = -math.inf
-    for evidence in engine(jobs):
-        manifest = manifest.model_copy(update={"evidence": (*manifest.evidence, evidence)})
+    for each in engine(jobs):
+        is_wave = isinstance(each, Wave)
+        manifest = manifest.model_copy(update={"wave": each} if is_wave else {"evidence": (*manifest.evidence, each)})
         # A resume finds at the destination what is not in the file yet.
-        if time.monotonic() - saved_s > SAVE_EVERY_S:
+        if is_wave or time.monotonic() - saved_s > SAVE_EVERY_S:
             run.save(manifest)
             saved_s = time.monotonic()
     copied = sorted(evidence.slice_name for evidence in manifest.evidence)

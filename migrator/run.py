@@ -25,7 +25,7 @@ from connect_share.model.records import OffsetRange, TopicType
 from connect_share.sealing import KEYS_PROPERTY, SEALING_PROPERTY
 from connect_share.transform.sealed import Sealing
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
-from migrator.copy.copy_job import SliceEvidence
+from migrator.copy.copy_job import SliceEvidence, Wave
 from migrator.plan import MigrationPlan, PlannedSealing, PlanPart, load_model, read_plan_file
 
 MANIFEST_FORMAT: Final = "connect-share/migration-manifest/2"
@@ -138,6 +138,7 @@ class Manifest(PlanPart):
         destination: the topics written to, as they were before.
         resumed: how often an interrupted run was continued.
         evidence: of the slices that were copied to their end.
+        wave: the slices that began last, if they do not begin all at once.
         followed: how far the source was mirrored afterwards.
         sealed: what was done to the source after the cut-over.
         fences: what keeps its workers from starting, noted before it is put up.
@@ -158,6 +159,7 @@ class Manifest(PlanPart):
     slices_planned: int
     resumed: int = 0
     evidence: tuple[SliceEvidence, ...] = ()
+    wave: Wave | None = None
     followed: Followed | None = None
     sealed: Sealed | None = None
     fences: tuple[SourceFence, ...] = ()

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 from connect_share.files import Progress
 from migrator.cli.apply import APPLY, RESUME
-from migrator.copy.copy_job import CopyJob, Engine, SliceEvidence, behind_barriers
+from migrator.copy.copy_job import CopyJob, Engine, SliceEvidence, Wave, local_engine
 from spark_jobs import command_line
-from spark_jobs.session import require_single_attempts, spark_session
+from spark_jobs.session import require_single_attempts, spark_session, task_slots
 from spark_jobs.tasks import bundles, copy_in_task, run_as_tasks, slice_offsets
 
 SPARK_ENGINE: Final = "spark"
+_BUNDLES: Final = 4
+"""Tasks of a wave for each core: a resume reads the destination behind the last wave, and a wave waits for its last task."""
 
 
 def copy_engine(progress: Progress) -> Engine:
@@ -25,11 +27,18 @@ def copy_engine(progress: Progress) -> Engine:
         require_single_attempts(spark)
         session = stack.pop_all()
 
-    def engine(jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
+    def engine(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence | Wave]:
         with session:
-            together = bundles(behind_barriers(jobs), slice_offsets)
-            copied = run_as_tasks(spark, together, copy_in_task, progress=progress, what="copying partitions")
-        return list(itertools.chain.from_iterable(copied))
+            # This process reads what an interrupted wave has left, once; each task would have to read all of it.
+            yield from local_engine(progress)([job for job in jobs if job.resumed])
+            together = bundles([job for job in jobs if not job.resumed], slice_offsets)
+            width = _BUNDLES * task_slots(spark)
+            for first in range(0, len(together), width):
+                some = together[first : first + width]
+                yield (wave := Wave.of(itertools.chain.from_iterable(some), jobs))
+                begun = [[wave.begun(job, resumed=False) for job in bundle] for bundle in some]
+                copied = run_as_tasks(spark, begun, copy_in_task, progress=progress, what="copying partitions")
+                yield from itertools.chain.from_iterable(copied)
 
     return engine
 

@@ -106,7 +106,7 @@ def copy_in_task(jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
 
     context = TaskContext.get()
     again = context is not None and context.attemptNumber() > 0
-    begun = [replace(job, resumed=True, behind_barrier=False) for job in jobs] if again else jobs
+    begun = [replace(job, resumed=True) for job in jobs] if again else jobs
     return list(copy_all(begun, PROCESS_PRODUCERS, Silent()))
 
 

@@ -297,7 +297,6 @@ class CopyJob:
     Attributes:
         destination_starts: per destination partition the end offset before anything was written.
         resumed: an interrupted copy may have written a part of it.
-        behind_barrier: the barrier of its keys was written since that ended.
         source_sealing: of the source's worker file.
         sealing: of the destination's.
         times: of what the source has before the slice, and the destination before ``destination_starts``.
@@ -311,7 +310,6 @@ class CopyJob:
     destination_starts: tuple[tuple[int, int], ...]
     client_id: str
     resumed: bool = False
-    behind_barrier: bool = False
     source_sealing: Sealing = NO_SEALING
     sealing: Sealing = NO_SEALING
     times: SealTimes = field(default_factory=SealTimes)
@@ -382,8 +380,7 @@ class CopyJob:
         """Read what was written under the keys of this slice's destination since the copy began."""
         slice_, settings = self.slice_, self.destination_consumer_settings
         starts = dict(self.destination_starts)
-        if not self.behind_barrier:
-            self.write_barrier()
+        self.write_barrier()
         with Admin(settings, client_id=self.client_id) as admin:
             ends = admin.end_offsets([(slice_.destination_topic, number) for number in starts])
         ranges = ranges_since(slice_.destination_topic, starts, {number: end for (_, number), end in ends.items()})
@@ -517,12 +514,42 @@ _MAX_ATTEMPTS_IN_VAIN: Final = 3
 BROKER_HANDLES_S: Final = 1.0
 """Time in which a broker has handled what it had received when a connection broke."""
 
-Engine = Callable[[Sequence[CopyJob]], Iterable[SliceEvidence]]
-"""Runs every job once and yields the evidence as jobs end, in any order."""
+
+class Wave(PlanPart):
+    """Slices that begin together, when all that began before are at the destination.
+
+    Attributes:
+        slices: their names.
+        destination_ends: of the destination's partitions before their first record.
+    """
+
+    slices: tuple[str, ...]
+    destination_ends: dict[TopicType, dict[int, int]]
+
+    @classmethod
+    def of(cls, slices: Iterable[CopyJob], left: Sequence[CopyJob]) -> Wave:
+        """Return what begins now, these of all that are left; asks for the ends."""
+        topics = {job.slice_.topic_type: (job.slice_.destination_topic, job.destination_starts) for job in left}
+        with Admin(left[0].destination_consumer_settings, client_id=left[0].client_id) as admin:
+            found = admin.end_offsets([(topic, number) for topic, starts in topics.values() for number, _ in starts])
+        ends = {kind: {at: found[topic, at] for at, _ in starts} for kind, (topic, starts) in topics.items()}
+        return cls(slices=tuple(job.slice_.name for job in slices), destination_ends=ends)
+
+    def begun(self, job: CopyJob, *, resumed: bool) -> CopyJob:
+        """Return a job that reads what an interrupted copy has left behind these ends, if it is one of these slices."""
+        starts = tuple(sorted(self.destination_ends[job.slice_.topic_type].items()))
+        return replace(job, destination_starts=starts, resumed=resumed and job.slice_.name in self.slices)
+
+
+Engine = Callable[[Sequence[CopyJob]], Iterable["SliceEvidence | Wave"]]
+"""Runs every job once and yields the evidence as jobs end, in any order; a wave before slices begin beside no others: then a
+resume reads what came since."""
 _Space = tuple[TopicType, KeyTransform]
 
 
-def local_engine(progress: Progress, producers: Producers | None = None) -> Engine:
+def local_engine(
+    progress: Progress, producers: Producers | None = None
+) -> Callable[[Sequence[CopyJob]], Iterator[SliceEvidence]]:
     """Return the engine that copies in this process; ``producers`` are made with ``once``."""
     return partial(copy_all, producers=producers or Producers(once=True), progress=progress)
 
@@ -547,7 +574,7 @@ def copy_one(job: CopyJob, *, resumed: bool = False) -> SliceEvidence:
     With ``resumed`` an earlier attempt may have written; what is there is not written again.
     """
     if resumed:
-        job = replace(job, resumed=True, behind_barrier=False)
+        job = replace(job, resumed=True)
     (evidence,) = copy_all([job], PROCESS_PRODUCERS, Silent())
     return evidence
 
@@ -578,7 +605,7 @@ def copy_all(
             _logger.warning(
                 "%s: reading what the destination has, then copying the remaining %d slices", lost, len(left)
             )
-            left, early = {name: replace(job, resumed=True, behind_barrier=False) for name, job in left.items()}, None
+            left, early = {name: replace(job, resumed=True) for name, job in left.items()}, None
             time.sleep(BROKER_HANDLES_S)
             existing, count = _read_existing(list(left.values()), progress)
             before, reached = reached, (-len(left), count)
@@ -647,13 +674,6 @@ def _groups(jobs: Sequence[CopyJob], existing: Mapping[str, ExistingRecords]) ->
 def _space(job: CopyJob) -> _Space:
     """Return what slices have in common whose copies are found by one read of the destination."""
     return job.slice_.topic_type, job.slice_.transform.at_destination()
-
-
-def behind_barriers(jobs: Sequence[CopyJob]) -> list[CopyJob]:
-    """Write one barrier for all slices of a key space that were begun; return jobs that need none of their own."""
-    for job in {_space(job): job for job in jobs if job.resumed}.values():
-        job.write_barrier()
-    return [replace(job, behind_barrier=job.resumed) for job in jobs]
 
 
 def _read_existing(jobs: Sequence[CopyJob], progress: Progress) -> tuple[dict[str, ExistingRecords], int]:

@@ -31,9 +31,11 @@ from connect_share.files import Silent
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.write import Producers
 from connect_share.model.records import Record, TopicType
+from connect_share.model.removal import BARRIER_RECORDS
 from connect_share.worker_config import ClientSettings
 from migrator.copy import copy_job
-from migrator.copy.copy_job import CopyJob, SliceEvidence, copy_one, local_engine
+from migrator.copy.copy_job import CopyJob, SliceEvidence, Wave, copy_one, local_engine
+from migrator.copy.existing_records import ExistingRecords
 from migrator.run import Manifest, MigrationStatus, backup_path, manifest_path
 from migrator.verify.equality import StateDifference
 from migrator.verify.verification import VerifyJob
@@ -301,6 +303,53 @@ def test_a_repeated_task_writes_nothing_twice(site: Site) -> None:
     keys = [record.key for record in site.read(site.topic("shared", TopicType.CONFIG)) if record.key != marker]
     assert len(keys) == 1 + 2 * 4
     assert verify_plan(plan_path).equal
+
+
+def test_a_resume_reads_what_came_after_the_last_wave(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has begun is known although another engine goes on, which begins all that is left, and is interrupted too."""
+    plan = site.plan(site.small_source(), site.shared())
+
+    def waves(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence | Wave]:
+        yield Wave.of(jobs[:1], jobs)
+        yield copy_one(jobs[0])
+        yield Wave.of(jobs[1:3], jobs)
+        copy_one(jobs[1])
+        raise KeyboardInterrupt
+
+    def interrupted(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
+        copy_one(jobs[0], resumed=jobs[0].resumed)
+        yield copy_one(jobs[-1], resumed=jobs[-1].resumed)
+        copy_one(jobs[-2], resumed=jobs[-2].resumed)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        apply_plan(plan, engine=waves, engine_name="spark")
+    manifest = Manifest.load(manifest_path(plan))
+    assert manifest.wave is not None
+    assert (len(manifest.evidence), len(manifest.wave.slices)) == (1, 2)
+    with pytest.raises(KeyboardInterrupt):
+        resume_plan(plan, engine=interrupted)
+    read: list[CopyJob] = []
+    existing = CopyJob.read_existing
+
+    def noted(job: CopyJob) -> ExistingRecords:
+        read.append(job)
+        return existing(job)
+
+    monkeypatch.setattr(CopyJob, "read_existing", noted)
+    resume_plan(plan)
+    assert len(read) == len({job.slice_.topic_type for job in read})
+    assert {
+        job.destination_starts == tuple(manifest.wave.destination_ends[job.slice_.topic_type].items()) for job in read
+    } == {True}
+    for topic_type in TopicType:
+        own = [
+            each
+            for each in site.read(site.topic("shared", topic_type))
+            if BARRIER_RECORDS[topic_type][0] not in (each.key or b"")
+        ]
+        assert len(own) == len({(each.key, each.value, each.timestamp_ms) for each in own}), topic_type
+    assert verify_plan(plan).equal
 
 
 def test_jobs_travel_and_hide_their_secrets(site: Site) -> None:

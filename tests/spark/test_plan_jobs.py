@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from connect_share.model.removal import BARRIER_RECORDS
 from connect_share.replay import replay_config, replay_offsets, replay_status
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
-from migrator.copy.copy_job import CopyJob, SliceEvidence, copy_one
+from migrator.copy.copy_job import CopyJob, SliceEvidence, Wave, copy_one
 from migrator.planner import make_plan
 from migrator.report import folder_of
 from migrator.run import Manifest, MigrationStatus, manifest_path
@@ -155,22 +156,33 @@ def fail_once_half_way(jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_resume_leaves_one_barrier_in_each_partition_and_checks_know_it(
-    scene: Scene, capsys: pytest.CaptureFixture[str]
+def test_a_resume_reads_behind_the_last_wave_and_leaves_one_barrier_in_each_partition(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def engine(jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
-        for job in jobs:
-            copy_one(job)
-        raise RuntimeError("the driver is gone")
+    """And checks know it."""
+    monkeypatch.setattr(apply_plan, "bundles", partial(bundles, at_once=0))
+    monkeypatch.setattr(apply_plan, "_BUNDLES", 1)
+
+    def engine(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence | Wave]:
+        waves = 0
+        for each in apply_plan.copy_engine(Silent())(jobs):
+            if waves == 3:  # which is written, and not noted
+                raise RuntimeError("the driver is gone")
+            waves += isinstance(each, Wave)
+            yield each
 
     with pytest.raises(RuntimeError):
         apply_with(scene.plan, engine=engine, engine_name="spark")
+    begun = Manifest.load(manifest_path(scene.plan))
+    assert begun.wave is not None
+    assert (len(begun.evidence), len(begun.wave.slices)) == (4, 2)
     assert apply_plan.main([str(scene.plan), "--resume", "--output", "json"]) == 0
     scene.check_states()
-    for topic_type in (TopicType.STATUS, TopicType.OFFSET):
-        barrier = f"{scene.shared.group_id}.".encode() + BARRIER_RECORDS[topic_type][0]
-        written = [each.partition for each in scene.shared_records(topic_type) if each.key == barrier]
-        assert sorted(written) == list(range(5))
+    barriers = {each: f"{scene.shared.group_id}.".encode() + BARRIER_RECORDS[each][0] for each in TopicType}
+    for topic_type, places in ((TopicType.STATUS, [*range(5)]), (TopicType.OFFSET, [])):
+        written = [each for each in scene.shared_records(topic_type) if each.key == barriers[topic_type]]
+        assert sorted(each.partition for each in written) == places
+    assert sum(each.found_present for each in Manifest.load(manifest_path(scene.plan)).evidence) > 0
     capsys.readouterr()
     found = console(capsys)("check", "startup", "-w", scene.plan.parent / "shared.properties", "--output", "json").json
     assert [topic["keys_in_several_partitions"] for topic in found["topics"]] == [0, 0, 0]

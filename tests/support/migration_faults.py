@@ -24,7 +24,7 @@ from connect_share.kafka.write import CheckedWriter, Outgoing
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import BARRIER_RECORDS
-from migrator.copy.copy_job import CopyJob, Engine, SliceEvidence
+from migrator.copy.copy_job import CopyJob, Engine, SliceEvidence, Wave
 from migrator.run import manifest_path
 from tests.support.migration_site import PARTITIONS, SHARED_PARTITIONS, Site
 from tests.support.topics import ONE_SEGMENT
@@ -162,7 +162,7 @@ def full_disk(engine: Engine, plan: Path) -> Iterator[Engine]:
     """Return an engine after whose first slice the disk is full: no file of this process may grow further."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
-    def run(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence]:
+    def run(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence | Wave]:
         for number, evidence in enumerate(engine(jobs)):
             if number == 1:
                 size = manifest_path(plan).stat().st_size
