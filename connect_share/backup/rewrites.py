@@ -69,10 +69,10 @@ from connect_share.model.keys import (
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.places import KeyPlaces
 from connect_share.model.records import Record, TopicType
-from connect_share.model.removal import is_removal, removal, removal_value
+from connect_share.model.removal import OLDEST_MS, is_removal, removal, removal_value
 from connect_share.model.status import StatusFold
 from connect_share.sealing import KEYS_PROPERTY, SEALING_PROPERTY, KeyRing, Refusal, SealingMode, TopicSeals
-from connect_share.sealing.cipher import is_sealed, key_id
+from connect_share.sealing.cipher import Cipher, is_sealed, key_id
 from connect_share.transform.canonical import canonical_config
 from connect_share.transform.rules import KeyTransform
 from connect_share.worker_config import WorkerConfig
@@ -87,6 +87,8 @@ class TopicContent:
         others: hashes of the living keys of other groups, and of those that are none of Connect's.
         groups: the other groups with a record.
         connectors: names that the keys to be removed have.
+        claims: of keys at which nothing opens the id of the key that the newest value claims, ``None``: it is too short.
+        opened: ids of the keys under which anything opens, 0: it is plain.
     """
 
     facts: TopicFacts
@@ -95,6 +97,8 @@ class TopicContent:
     groups: set[Group] = field(default_factory=set)
     connectors: set[str] = field(default_factory=set)
     seals: TopicSeals | None = field(default=None, repr=False)
+    claims: dict[bytes, int | None] = field(default_factory=dict, repr=False)
+    opened: set[int] = field(default_factory=set)
 
     @property
     def due(self) -> list[bytes]:
@@ -113,6 +117,7 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
 
     name: ClassVar[str] = "delete"
     writing: ClassVar[str] = "removing"
+    what: ClassVar[str] = "all that {} has"
     worker: WorkerConfig
     group: Group
     group_id: str
@@ -159,11 +164,19 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
         return found
 
     def _read(self, facts: Facts, progress: Progress) -> dict[TopicType, TopicContent]:
-        found = {topic_type: self._read_topic(topic_type, topic, progress) for topic_type, topic in facts.items()}
-        self._require_not_lost(found)
+        found = {kind: TopicContent(topic, seals=self._seals(kind)) for kind, topic in facts.items()}
+        for topic_type, topic in found.items():
+            self._read_topic(topic_type, topic, progress)
+            names = (connector_of(topic_type, key[len(prefix_of(self.group)) :]) for key in topic.due)
+            topic.connectors = {name for name in names if name is not None}
+        self._require_known(found)
         return found
 
-    def _require_not_lost(self, found: dict[TopicType, TopicContent]) -> None:
+    def _seals(self, topic_type: TopicType) -> TopicSeals | None:
+        is_own_file = self.group is not None and self.group == self.worker.cluster_group_id
+        return self.worker.seals(topic_type) if is_own_file else None
+
+    def _require_known(self, found: dict[TopicType, TopicContent]) -> None:
         """Refuse where the worker file vouches for the group, or no other group is there: it is no orphan then."""
         config, length = found[TopicType.CONFIG], len(prefix_of(self.group))
         is_orphan = self.group != self.worker.cluster_group_id and config.groups
@@ -172,39 +185,41 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
             what = f"has no record that names a connector of {self.stopped.shown}, and other topics have"
             raise lost_topic(TopicType.CONFIG, config.facts.topic, what)
 
-    def _read_topic(self, topic_type: TopicType, facts: TopicFacts, progress: Progress) -> TopicContent:
-        is_own_file = self.group is not None and self.group == self.worker.cluster_group_id
-        seals = self.worker.seals(topic_type) if is_own_file else None
-        topic, living = TopicContent(facts, seals=seals), set[bytes]()
-        accepted, prefix = KeyPlaces(partial(len, facts.ends)), prefix_of(self.group)
-        plain_statuses = StatusFold(None) if topic_type is TopicType.STATUS and self.group is None else None
-        for record in self.stopped.read(topic_type, facts, progress):
+    def _own(
+        self, topic_type: TopicType, topic: TopicContent, progress: Progress
+    ) -> Iterator[tuple[bytes, Record, bool]]:
+        """Yield the group's records, with their keys and whether these live, and note those of others."""
+        length = len(prefix_of(self.group))
+        for record in self.stopped.read(topic_type, topic.facts, progress):
             parts = None if record.key is None else split_key(topic_type, record.key)
-            if record.key is None or parts is None or parts[0] != self.group:
-                topic.groups |= set() if parts is None else {parts[0]}
-                is_removed, at = is_removal(topic_type, record.value), key_hash(record.partition, record.key)
-                (topic.others.discard if is_removed else topic.others.add)(at)
+            if record.key is not None and parts is not None and parts[0] == self.group:
+                lives = bool(self.stopped.places[topic_type].living(hash_of(record.key[length:])))
+                yield record.key, record, lives and not (topic_type is TopicType.CONFIG and record.value == JSON_NULL)
                 continue
+            topic.groups |= set() if parts is None else {parts[0]}
+            is_removed, at = is_removal(topic_type, record.value), key_hash(record.partition, record.key)
+            (topic.others.discard if is_removed else topic.others.add)(at)
+
+    def _read_topic(self, topic_type: TopicType, topic: TopicContent, progress: Progress) -> None:
+        accepted, living = KeyPlaces(partial(len, topic.facts.ends)), set[bytes]()
+        plain_statuses = StatusFold(None) if topic_type is TopicType.STATUS and self.group is None else None
+        for key, record, lives in self._own(topic_type, topic, progress):
             if plain_statuses is not None:
                 plain_statuses.apply(record)
-            lives = bool(self.stopped.places[topic_type].living(hash_of(record.key[len(prefix) :])))
-            if seals is None:
-                topic.keys[record.key] = lives and not (topic_type is TopicType.CONFIG and record.value == JSON_NULL)
+            if topic.seals is None:
+                topic.keys[key] = lives
                 continue
-            taken = seals.accepted(record)
+            taken = topic.seals.accepted(record)
             if taken is not None:
-                removed = is_removal(topic_type, accepted.take(record.key, taken).value)
-                (living.discard if removed else living.add)(record.key)
+                removed = is_removal(topic_type, accepted.take(key, taken).value)
+                (living.discard if removed else living.add)(key)
             sealed_config = topic_type is TopicType.CONFIG and taken is not None
-            topic.keys[record.key] = record.key in living or (lives and not sealed_config)
-        fence = prefix + MARKER[0]
+            topic.keys[key] = key in living or (lives and not sealed_config)
+        fence = prefix_of(self.group) + MARKER[0]
         if topic_type is TopicType.CONFIG and fence in topic.keys:
             topic.keys[fence] = False  # a group that was moved away stays fenced
         if plain_statuses is not None and plain_statuses.clusters.found is not None:
-            raise ConnectShareError(plain_statuses.clusters.found.warning(facts.topic))
-        names = (connector_of(topic_type, key[len(prefix_of(self.group)) :]) for key in topic.due)
-        topic.connectors = {name for name in names if name is not None}
-        return topic
+            raise ConnectShareError(plain_statuses.clusters.found.warning(topic.facts.topic))
 
     def _outgoing(self, found: dict[TopicType, TopicContent]) -> tuple[int, Iterable[Record]]:
         removals = (record for topic_type, topic in found.items() for record in self._removals(topic_type, topic))
@@ -230,6 +245,48 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
                     f"{topic.facts.topic}: a record of another group is gone, and this command has not written it: find out "
                     "who writes or deletes records there"
                 )
+
+
+@dataclass(frozen=True)
+class RefusedKeys(GroupDeletion):
+    """Keys of the group of a worker file at which nothing opens: nobody but strangers wrote there, or the cleaner took it."""
+
+    name: ClassVar[str] = "repair"
+    what: ClassVar[str] = "what lies under keys of {} at which nothing opens that the group wrote"
+
+    @cached_property
+    def stopped(self) -> StoppedGroup:
+        """The group."""
+        return StoppedGroup(self.worker, self.group, self.group_id, "repaired")
+
+    def _require_known(self, found: dict[TopicType, TopicContent]) -> None:
+        """Refuse where the keys of the worker file are not known to be those of the group."""
+        opened = set[int]().union(*(topic.opened for topic in found.values()))
+        keys = () if self.worker.keys_in_use is None else self.worker.keys_in_use.ids
+        doubtful = {claim for topic in found.values() for claim in topic.claims.values() if claim in keys} - opened
+        if not found[TopicType.CONFIG].opened or doubtful:
+            under = f" under key {', '.join(map(str, sorted(filter(None, doubtful))))}" if doubtful else ""
+            raise ConnectShareError(
+                f"no value of {self.stopped.shown} opens{under}: the key may be another one than that of the group, and then "
+                f"nothing tells what strangers wrote. Look at {KEYS_PROPERTY} first"
+            )
+
+    def _read_topic(self, topic_type: TopicType, topic: TopicContent, progress: Progress) -> None:
+        opens = set[bytes]()
+        for key, record, _ in self._own(topic_type, topic, progress):
+            topic.claims[key] = key_id(record.value) if is_sealed(record.value) else 0
+            if topic.seals is None or topic.seals.accepted(record) is not None:
+                opens.add(key)
+                topic.opened.add(topic.claims[key] or 0)
+        topic.keys = {key: key not in opens for key in topic.claims}
+        topic.claims = {key: topic.claims[key] for key in topic.due}
+
+    def _removals(self, topic_type: TopicType, topic: TopicContent) -> Iterator[Record]:
+        for key in topic.due:
+            record, keys = removal(topic_type, topic.facts.topic, key, self.group), self.worker.keys_in_use
+            if keys is not None:  # older than whatever the group may write: it replaces nothing
+                record = replace(record, value=Cipher(keys, topic_type).seal(key, record.value, OLDEST_MS))
+            yield record
 
 
 Deleted = Rewritten[dict[TopicType, TopicContent]]
@@ -544,9 +601,12 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
                 if topic_type is TopicType.CONFIG:
                     history.append(taken)
         left = set[bytes]()
-        for (key, _), (record, is_accepted) in newest.items():
+        for (key, partition), (record, is_accepted) in newest.items():
             topic.count(record, is_accepted=is_accepted)
-            left |= set() if is_accepted and self._is_done(record.value) else {key}
+            is_done = is_accepted and self._is_done(record.value)
+            # What lies under a stranger's tombstone elsewhere is gone, and nothing is written there.
+            is_gone = record.value is None and partition != partition_for(key, len(facts.ends))
+            left |= set() if is_done or is_gone else {key}
         due = left & topic.accepted.keys()
         if due and topic_type is TopicType.CONFIG:
             topic.outgoing = self._in_order(history, topic.accepted)
@@ -623,6 +683,11 @@ def _check(topic_type: TopicType, before: ResealTopic, now: ResealTopic) -> None
     )
     if now.outgoing or not same or not values.keys() <= expected.keys():
         raise CopyError(f"{before.facts.topic}: the values are not those that were written; run the command again")
+
+
+def refused_of(seals: Mapping[TopicType, TopicSeals | None]) -> dict[TopicType, int]:
+    """Return how many records of the group were refused."""
+    return {topic_type: each.refused.total() for topic_type, each in seals.items() if each is not None}
 
 
 def refused_plain(topics: Mapping[TopicType, ResealTopic]) -> int:

@@ -219,7 +219,7 @@ def _of_own_group(contents: Contents, group: Group, worker: WorkerConfig, file: 
             continue
         if worker.sealing_mode is not SealingMode.OFF:
             yield from _plain_values(topic, count, worker.sealing_mode, file)
-        yield from _refused_values(topic, count)
+        yield from _refused_values(topic, count, file)
         yield from _unknown_keys(topic, count, worker, file)
     keys = worker.keys_in_use
     if keys is None or len(contents.topics) < len(TopicType):
@@ -266,7 +266,7 @@ def _plain_values(topic: TopicContents, count: SealCount, mode: SealingMode, fil
         )
 
 
-def _refused_values(topic: TopicContents, count: SealCount) -> Iterator[Finding]:
+def _refused_values(topic: TopicContents, count: SealCount, file: str) -> Iterator[Finding]:
     reasons = {reason: count.reasons[reason] for reason in _NOT_OWN if count.reasons[reason]}
     if reasons:
         newest = count.newest_of(SealKind.REFUSED)
@@ -277,7 +277,9 @@ def _refused_values(topic: TopicContents, count: SealCount) -> Iterator[Finding]
             ", ".join(f"{plural(number, 'record')} refused: {reason.value}" for reason, number in reasons.items())
             + (f"; the newest of {plural(len(newest), 'key')}: {_places(topic, newest)}" if newest else ""),
             "another writer uses keys of the group, and the cleaner removes the good records under it",
-            "find the writer and remove its right, then write the values of those keys again",
+            "find the writer and remove its right, then write the values of those keys again with connect-share-migrate "
+            "reseal, and remove what is left of the others",
+            shlex.join(["connect-share", "repair", "refused", "-w", file]),
         )
 
 
@@ -287,7 +289,7 @@ def _unknown_keys(topic: TopicContents, count: SealCount, worker: WorkerConfig, 
     if unknown.counts:
         yield Finding(
             "sealing-unknown-keys",
-            Severity.WARNING if off and not newest else Severity.ERROR,
+            Severity.ERROR if newest else Severity.WARNING,
             topic.topic,
             f"records that claim to be sealed with keys {file} does not {'use' if off else 'have'}: "
             f"{', '.join(ids_text(unknown))}"
@@ -297,7 +299,8 @@ def _unknown_keys(topic: TopicContents, count: SealCount, worker: WorkerConfig, 
             else "workers refuse them, and the cleaner removes what lies under them; a worker that lacks a key of its group "
             "does not start",
             f"if it is a key of the group, put it behind the others of {KEYS_PROPERTY}; if not, find the writer and remove "
-            "its right, then write the values of those keys again",
+            "its right, then write the values of those keys again with connect-share-migrate reseal, and remove what is left",
+            shlex.join(["connect-share", "repair", "refused", "-w", file]),
         )
 
 

@@ -15,12 +15,14 @@ from connect_share.backup.rewrites import (
     GroupDeletion,
     Mending,
     Plan,
+    RefusedKeys,
     Repair,
     TopicContent,
     count_others,
     plan_order,
     plan_orphans,
     plan_values,
+    refused_of,
 )
 from connect_share.checks.finding import named
 from connect_share.console import (
@@ -53,6 +55,11 @@ _VALUES: Final = (
     "Write configurations and target states again that no store would have written, such as a number as a property: the "
     "newest value that can be read, properties as text, with the tasks behind it. What no worker has is removed. "
 )
+_REFUSED: Final = (
+    "Remove what lies under keys of the group at which nothing opens that the group wrote: garbage, forged values, values "
+    "under keys that the group has not. What opens stays, and is not touched. Refused if no value of the group opens, or if "
+    "it says itself that it uses a key which is not in the worker file. "
+)
 _HOW: Final = (
     "The workers of the group have to be stopped. All the group has on the topics is written to a backup first; afterwards "
     "the topics are replayed and compared. Records of other groups are not touched. May be repeated."
@@ -64,17 +71,29 @@ _Topics = Mapping[TopicType, TopicContent]
 def _delete_group(arguments: argparse.Namespace, _: Output) -> Steps:
     """Remove one group."""
     deletion = GroupDeletion.of(arguments.worker_config, arguments.group)
+    yield from _remove(deletion, arguments, f"{deletion.group or 'plain-keys'}.deleted")
+
+
+def _repair_refused(arguments: argparse.Namespace, _: Output) -> Steps:
+    """Remove what strangers wrote where nothing of the group opens."""
+    worker = WorkerConfig.from_file(arguments.worker_config)
+    refused = RefusedKeys(worker, worker.cluster_group_id, worker.group_id)
+    yield from _remove(refused, arguments, f"{arguments.worker_config.stem}.repair")
+
+
+def _remove(deletion: GroupDeletion, arguments: argparse.Namespace, name: str) -> Steps:
     with ProgressLine(sys.stderr) as progress:
         topics = deletion.look(progress, beside_workers=arguments.dry_run)
     members = _deletion_members(deletion, topics)
     due = any(topic.due for topic in topics.values())
     if due or arguments.dry_run:
         aborted = deletion.stopped.aborted()
-        yield Preview(_deletion_lines(deletion, topics), members, "remove these?", aborted=aborted)
+        refused = refused_of({kind: topic.seals for kind, topic in topics.items()})
+        yield Preview(_deletion_lines(deletion, topics), members, "remove these?", aborted=aborted, refused=refused)
     backup = None
     counts = {"removed": 0, "others": 0, "others_wrote": 0}
     if due:
-        path = arguments.backup or new_backup_path(arguments.worker_config, f"{deletion.group or 'plain-keys'}.deleted")
+        path = arguments.backup or new_backup_path(arguments.worker_config, name)
         with ProgressLine(sys.stderr) as progress:
             done = deletion.write(path, progress)
         backup = str(path)
@@ -87,7 +106,7 @@ def _delete_group(arguments: argparse.Namespace, _: Output) -> Steps:
         f"checked: {others}, {counts['others_wrote']:,} written by themselves meanwhile",
     ]
     if backup is None:
-        lines = [f"{deletion.stopped.shown}: everything was removed before, nothing to do"]
+        lines = [f"{deletion.stopped.shown}: nothing is left to be removed"]
     yield Result({"dry_run": False, **members, "backup": backup, **counts}, lines)
 
 
@@ -109,13 +128,15 @@ def _connectors(topics: _Topics) -> list[str]:
 
 def _deletion_lines(deletion: GroupDeletion, topics: _Topics) -> list[str]:
     names, members = _connectors(topics), _deletion_members(deletion, topics)
+    claims = Counter(claim for topic in topics.values() for claim in topic.claims.values() if claim)
     return [
-        f"all that {deletion.stopped.shown} has is removed:",
+        f"{deletion.what.format(deletion.stopped.shown)} is removed:",
         *(
             f"  {topic_type.value:6}  {topic.facts.topic}: {len(topic.due):,} of {plural(len(topic.keys), 'key')}"
             for topic_type, topic in topics.items()
         ),
         f"  connectors: {listed(map(repr, names), _SHOWN) or 'none'}",
+        *(f"  that claim to be sealed with key {claim}: {count:,}" for claim, count in claims.most_common(_SHOWN)),
         f"{plural(members['other_groups'], 'other group')} on these topics: not touched",
     ]
 
@@ -125,12 +146,13 @@ def _repair(noun: str, arguments: argparse.Namespace, _: Output) -> Steps:
     plan = plans.get(noun) or partial(plan_orphans, with_offsets=arguments.offsets)
     repair = Repair(WorkerConfig.from_file(arguments.worker_config), plan)
     with ProgressLine(sys.stderr) as progress:
-        mending = repair.look(progress, beside_workers=arguments.dry_run).mending
+        seen = repair.look(progress, beside_workers=arguments.dry_run)
+    mending = seen.mending
     members = _repair_members(repair, mending)
     backup: Path | None = None
     if arguments.dry_run or mending.records:
         lines = _repair_lines(noun, repair, mending)
-        yield Preview(lines, members, "write these?", aborted=repair.stopped.aborted())
+        yield Preview(lines, members, "write these?", aborted=repair.stopped.aborted(), refused=refused_of(seen.seals))
         backup = arguments.backup or new_backup_path(arguments.worker_config, f"{arguments.worker_config.stem}.repair")
         with ProgressLine(sys.stderr) as progress:
             mending = repair.write(backup, progress).before.mending
@@ -186,14 +208,22 @@ def _add_orphans(parser: Parser) -> None:
     parser.add_argument("--offsets", action="store_true", help="remove their source offsets, too")
 
 
-def _repairs(noun: str, text: str, does: str, last: Callable[[Parser], None] | None = None) -> Command:
+def _repairs(
+    noun: str,
+    text: str,
+    does: str,
+    *,
+    last: Callable[[Parser], None] | None = None,
+    run: Callable[[argparse.Namespace, Output], Steps] | None = None,
+    check: str = "",
+) -> Command:
     return Command(
         f"repair {noun}",
-        partial(_repair, noun),
+        run or partial(_repair, noun),
         text,
         about=f"{does}{_HOW}",
         examples=[
-            f"connect-share check {noun} -w worker.properties",
+            f"connect-share check {check or noun} -w worker.properties",
             f"connect-share repair {noun} -w worker.properties --dry-run",
             f"connect-share repair {noun} -w worker.properties --backup before.avro --yes",
         ],
@@ -220,6 +250,9 @@ COMMANDS: Final = [
         changes="show what would be removed, write nothing",
     ),
     _repairs("order", "give connectors back the tasks that the order of their records took", _ORDER),
-    _repairs("orphans", "remove what is left of connectors that are gone", _ORPHANS, _add_orphans),
+    _repairs("orphans", "remove what is left of connectors that are gone", _ORPHANS, last=_add_orphans),
     _repairs("values", "write configurations again that workers cannot use", _VALUES),
+    _repairs(
+        "refused", "remove what strangers wrote under keys of the group", _REFUSED, run=_repair_refused, check="sealing"
+    ),
 ]

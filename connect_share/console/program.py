@@ -48,6 +48,7 @@ class Preview:
         question: without the choice.
         refusal: raised instead of asking.
         aborted: by topic, how many records are left out because the group's workers do not see them.
+        refused: how many they refuse, for the group did not write them, or a newer value has come before.
     """
 
     lines: Sequence[str]
@@ -55,6 +56,7 @@ class Preview:
     question: str
     refusal: ConnectShareError | None = None
     aborted: Mapping[TopicType, int] = field(default_factory=dict)
+    refused: Mapping[TopicType, int] = field(default_factory=dict)
 
 
 Steps = Generator[Preview | Result, None, None]
@@ -260,9 +262,16 @@ def run_command(command: Command, arguments: argparse.Namespace, out: Output) ->
 
 def _ended_by(preview: Preview, arguments: argparse.Namespace, out: Output) -> int | None:
     """Show a preview, and ask unless ``--yes`` was given; return the exit code of a command that ends here."""
-    counts = {topic_type.value: count for topic_type, count in preview.aborted.items()}
-    texts = (f"  {kind:6}  left out: {count:,} of aborted transactions" for kind, count in counts.items() if count)
-    lines, members = [*preview.lines, *texts], {"aborted": counts} if counts else {}
+    lines, members = [*preview.lines], dict[str, Any]()
+    for name, left_out in (("aborted", preview.aborted), ("refused", preview.refused)):
+        counts = {topic_type.value: count for topic_type, count in left_out.items()}
+        what = (
+            "of aborted transactions"
+            if name == "aborted"
+            else "refused, which the group did not write, or wrote before"
+        )
+        lines += [f"  {kind:6}  left out: {count:,} {what}" for kind, count in counts.items() if count]
+        members |= {name: counts} if counts else {}
     if arguments.dry_run:
         return out.show(Result({"dry_run": True, **preview.members, **members}, lines))
     Output(out.command, stdout=sys.stderr).lines(*lines)

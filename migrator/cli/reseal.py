@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Mapping
 from functools import partial
@@ -36,6 +37,9 @@ def _reseal(arguments: argparse.Namespace, _: Output) -> Steps:
     else:
         after, backup = topics, None
     end = ["nothing to do"] if backup is None else [f"backup: {backup}", "the workers may be started"]
+    if any(topic.refused for topic in after.values()):
+        words = shlex.join(["connect-share", "repair", "refused", "-w", str(arguments.worker_config)])
+        end.append(f"{words} removes what is refused, under keys at which nothing opens")
     yield Result(
         {"dry_run": False, **members, "backup": backup, **before, "after": _json(after)}, [*_lines(after), *end]
     )

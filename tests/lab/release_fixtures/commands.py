@@ -81,6 +81,7 @@ repair order -w W --yes
 repair orphans -w W --offsets --dry-run
 repair orphans -w W --offsets --yes
 repair values -w W --dry-run
+repair refused -w W --dry-run
 repair topic-ids --brokers-dir @FOLDER@/brokers --zookeeper-dump @FOLDER@/zookeeper.json --dry-run
 migrate survey -w source.properties --to-worker-config destination.properties
 migrate plan -w source.properties --to-worker-config destination.properties --dry-run
