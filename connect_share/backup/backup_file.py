@@ -1,15 +1,13 @@
-"""The header of a backup file; ``docs/backup-format.md``.
+"""Backups: the header of their file, the files of a continuous backup, and how they are read and written.
 
-The files of a continuous backup: their names, which of them make up a moment, and which are not needed any more.
+``docs/backup-format.md``.
 
 A folder has files ``<sequence>-base.avro`` and ``<sequence>-increment.avro``. A base holds all that the topics had; each
 increment begins where the file before it ended. So a base and the increments behind it, in their order, are the log of the
 topics, less what the cleaner took before it was read. A file with ``.part`` in its name is a part of that log, and its end is
 no moment to go back to: something that the cleaner took may have been the newest of its key there.
 
-Backups in one file: of a group, or of what a layout says; ``docs/backup-format.md``.
-
-Written with bounded memory. The file has one section for each cluster, isolation level and credentials, so one consumer
+A file is written with bounded memory. It has one section for each cluster, isolation level and credentials, so one consumer
 reads many topics. Its header names the topics of each section.
 """
 
@@ -18,7 +16,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -38,7 +36,7 @@ from connect_share.backup.record_file import (
 )
 from connect_share.console import plural
 from connect_share.errors import AlreadyAppliedError, RecordFileError, RestoreRejectedError, UsageError
-from connect_share.files import Progress
+from connect_share.files import Progress, counted
 from connect_share.kafka.client import headers_of, to_record
 from connect_share.kafka.read import Reader, place_of
 from connect_share.model.records import OffsetRange, Record, TopicType
@@ -285,7 +283,7 @@ class BackupFiles:
         path: the file, or the folder.
         names: of the first and the last file.
         contents: of the last file, with the groups of all.
-        keys: open the values of encrypted files; to be set before :meth:`read_sections`.
+        keys: open the values of encrypted files; to be set before :meth:`read`.
 
     Raises:
         RecordFileError: a file cannot be read, or does not follow the one before it.
@@ -337,30 +335,33 @@ class BackupFiles:
         for file, _ in self._files:
             file.check()
 
-    def read_sections(self) -> Iterator[tuple[int, Record]]:
-        """Yield all records with the number of their section, file after file, with values as they were on the topics.
+    def read(
+        self, progress: Progress, topics: Collection[BackedUpTopic] | None = None, *, closed: bool = False
+    ) -> Iterator[tuple[TopicType, Record]]:
+        """Yield the records of topics, by default of all, file after file, with values as they were on the topics.
+
+        ``closed``: encrypted values are not opened.
 
         Raises:
             RecordFileError: a file is damaged, or a value is not what was encrypted.
             ConfigError: a file is encrypted, and its key is missing.
         """
-        cipher = None if self.keys is None else FileCipher(self.keys)
+        wanted = self.contents.topics if topics is None else topics
+        types = {(topic.section, topic.topic): topic.topic_type for topic in wanted}
         for file, contents in self._files:
-            if contents.encrypted_with is None:
-                yield from file.read_sections()
-                continue
-            if cipher is None:
-                raise missing_key(contents.encrypted_with)
-            types = {(topic.section, topic.topic): topic.topic_type for topic in contents.topics}
-            for section, record in file.read_sections():
+            cipher = None if closed else self._cipher_of(contents)
+            for section, record in counted(file.read_sections(), progress.advance):
                 topic_type = types.get((section, record.topic))
                 if topic_type is not None:
-                    yield section, cipher.opened(topic_type, record)
+                    yield topic_type, record if cipher is None else cipher.opened(topic_type, record)
 
-    def read_closed(self) -> Iterator[tuple[int, Record]]:
-        """Yield all records with the number of their section as they are in the files: encrypted values are not opened."""
-        for file, _ in self._files:
-            yield from file.read_sections()
+    def _cipher_of(self, contents: BackupContents) -> FileCipher | None:
+        """Return what opens the values of a file; ``None``: they are not encrypted."""
+        if contents.encrypted_with is None:
+            return None
+        if self.keys is None:
+            raise missing_key(contents.encrypted_with)
+        return FileCipher(self.keys)
 
 
 PARTITIONS_AT_ONCE: Final = 200

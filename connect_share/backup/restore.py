@@ -28,7 +28,7 @@ from connect_share.backup.changes import ConnectorChanges, NewestValues, changes
 from connect_share.backup.rewrite import Facts, StoppedGroup
 from connect_share.console import Command, Output, Parser, Preview, ProgressLine, Result, Steps, add_worker_file
 from connect_share.errors import CopyError, RestoreRejectedError, listed
-from connect_share.files import Progress, Silent, counted
+from connect_share.files import Progress, Silent
 from connect_share.kafka.create import ensure_topic, topic_spec
 from connect_share.kafka.facts import admin_of, check_destination, require_no_live_workers
 from connect_share.kafka.limits import Extent
@@ -454,13 +454,8 @@ class Restore:
 
 
 def _records(file: BackupFiles, origin: Origin, progress: Progress) -> Iterator[tuple[TopicType, Record]]:
-    """Yield the records of an origin's topics, those of others included, in the order of the file."""
-    topics = {topic_type: file.contents.topics[number] for topic_type, number in origin.topics.items()}
-    types = {(topic.section, topic.topic): topic_type for topic_type, topic in topics.items()}
-    for section, record in counted(file.read_sections(), progress.advance):
-        topic_type = types.get((section, record.topic))
-        if topic_type is not None:
-            yield topic_type, record
+    """Return the records of an origin's topics, those of others included, in the order of the file."""
+    return file.read(progress, [file.contents.topics[number] for number in origin.topics.values()])
 
 
 def prepare_restore(

@@ -1,24 +1,6 @@
 """What delete group, repair and reseal write in place of what a stopped group has.
 
-Removing all that a stopped group has on its topics, behind a backup, and the proof that no other group was touched.
-
-A key of a shared config topic is removed by JSON null, others by tombstones, as Java does without sharing
-(``docs/decisions/0002-config-position.md``). Removals of a sealed group are sealed; behind those of statuses and offsets
-follows a tombstone, because no worker is left that would refuse it, and the cleaner takes both. A run that was killed is
-completed by the next one: it removes what is still there.
-
-Mending what ``check order`` and ``check orphans`` find in the records of one stopped group.
-
-What is written depends on what a replay of the topics gives, so a run that was killed is completed by the next one. The
-replay is repeated afterwards: what has to stay must be the same, and nothing to be mended may be left.
-
-Sealing all values of a stopped group again with the first key of its worker file, or making them plain.
-
-The newest accepted value of each key is written once more under the same key and with the same time stamp; nothing is
-removed before its value is there again. So a run that was killed is completed by the next one. Two runs at once write the
-same values; where their forms differ, the one that looks last says so. A group's config topic is
-written whole, in Connect's own order: what was written before a kill is behind what was not, and the order of task
-configurations and commits means something (:mod:`connect_share.transform.canonical`).
+Each writes what depends on what is there, so a run that was killed is completed by the next one.
 """
 
 from __future__ import annotations
@@ -108,7 +90,11 @@ class TopicContent:
 
 @dataclass(frozen=True)
 class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
-    """One group that is to be removed from the topics of a worker file.
+    """One group that is to be removed from the topics of a worker file, and the proof that no other group was touched.
+
+    A key of a shared config topic is removed by JSON null, others by tombstones, as Java does without sharing
+    (``docs/decisions/0002-config-position.md``). Removals of a sealed group are sealed; behind those of statuses and offsets
+    follows a tombstone, because no worker is left that would refuse it, and the cleaner takes both.
 
     Attributes:
         group: ``None`` is the cluster with plain keys.
@@ -397,7 +383,10 @@ class Seen:
 
 @dataclass(frozen=True)
 class Repair(Rewrite[Seen]):
-    """The group of a worker file, and how its records are mended."""
+    """The group of a worker file, and how its records are mended.
+
+    The topics are replayed again afterwards: what has to stay must be the same, and nothing to be mended may be left.
+    """
 
     name: ClassVar[str] = "repair"
     worker: WorkerConfig
@@ -535,7 +524,12 @@ class ResealTopic:
 
 @dataclass(frozen=True)
 class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
-    """One group whose values are to be written again.
+    """One group whose values are to be sealed again with the first key of its worker file, or made plain.
+
+    The newest accepted value of each key is written once more under the same key and with the same time stamp; nothing is
+    removed before its value is there again. Two runs at once write the same values; where their forms differ, the one that
+    looks last says so. A config topic is written whole, in Connect's own order: what was written before a kill is behind what
+    was not, and the order of task configurations and commits means something (:mod:`connect_share.transform.canonical`).
 
     Attributes:
         worker_file: locked while values are written.

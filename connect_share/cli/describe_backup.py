@@ -12,7 +12,6 @@ from connect_share.backup.backup_file import BackupFiles, segment_files, shown_m
 from connect_share.backup.restore import moment
 from connect_share.console import Command, Group, Output, Parser, ProgressLine, Result, Table, group_order, shown_group
 from connect_share.errors import listed
-from connect_share.files import counted
 from connect_share.model.keys import connector_of, split_key
 from connect_share.model.records import TopicType
 
@@ -24,15 +23,13 @@ def _describe_backup(arguments: argparse.Namespace, _: Output) -> Result:
     path: Path = arguments.file
     moments = [shown_moment(each.at_ms) for each in segment_files(path) if each.is_point] if path.is_dir() else []
     files = BackupFiles.at(path, arguments.at)
-    kinds = {(topic.section, topic.topic): topic.topic_type for topic in files.contents.topics}
     counts: defaultdict[Group, Counter[TopicType]] = defaultdict(Counter)
     connectors: defaultdict[Group, set[str]] = defaultdict(set)
     with ProgressLine(sys.stderr) as progress:
         progress.phase(f"reading {path.name}", files.records)
-        for section, record in counted(files.read_closed(), progress.advance):
-            kind = kinds.get((section, record.topic))
-            owner = None if record.key is None or kind is None else split_key(kind, record.key)
-            if kind is not None and owner is not None:
+        for kind, record in files.read(progress, closed=True):
+            owner = None if record.key is None else split_key(kind, record.key)
+            if owner is not None:
                 group, original = owner
                 counts[group][kind] += 1
                 connectors[group] |= {name for name in [connector_of(kind, original)] if name is not None}

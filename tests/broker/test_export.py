@@ -18,6 +18,7 @@ from connect_share.backup.backup_file import BackupFiles, segment_files, shown_m
 from connect_share.backup.export import locked_folder
 from connect_share.backup.record_file import RecordFile
 from connect_share.contents import groups as contents
+from connect_share.files import Silent
 from connect_share.kafka.client import producer
 from connect_share.model.config_state import TargetState
 from connect_share.model.records import Record, TopicType
@@ -298,7 +299,7 @@ def test_old_files_go_and_new_topics_begin_anew(site: Site, call: Any, monkeypat
     assert write("a") == ["0000000001-base.avro", "0000000002-increment.avro"]
     assert once() == ["0000000001-base.avro", "0000000002-increment.avro"]
     before = shown_moment(int(time.time() * 1000))
-    assert [record.offset for _, record in BackupFiles.at(folder, None).read_sections()] == [0]
+    assert [record.offset for _, record in BackupFiles.at(folder, None).read(Silent())] == [0]
     (folder / ".0000000003-base.part.avro.abcdefgh").write_bytes(b"Obj\x01 connect-share.format")
     wipe(site)
     site.create("shared", SHARED_PARTITIONS)
