@@ -13,10 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from connect_share.checks.startup import startup_members
-from connect_share.console import DEFAULT_TIMEOUT_S, Output, ProgressLine, groups_of, json_text
+from connect_share.console import DEFAULT_TIMEOUT_S, Output, ProgressLine, Result, groups_of, json_text
 from connect_share.contents.cost_model import load_model
 from connect_share.contents.profile import PartitionProfile
-from connect_share.contents.startup import SHIPPED_NAME, CountJob, CountPlan, show_text, startup_profile
+from connect_share.contents.startup import (
+    SHIPPED_NAME,
+    CountJob,
+    CountPlan,
+    not_shown,
+    profile_lines,
+    startup_profile,
+)
 from connect_share.contents.usage import DEFAULT_WINDOW_S, measured_usage, usage_members
 from connect_share.model.records import TopicType
 from connect_share.worker_config import TopicSet
@@ -32,8 +39,7 @@ def _body(options: argparse.Namespace) -> int:
     fitted = load_model(options.model)
     groups = groups_of(options.groups)
     plan = CountPlan.of(TopicSet.from_worker_file(options.worker_config), timeout_s=options.timeout)
-    for note in plan.notes:
-        out.note(note)
+    out.note(*plan.notes)
     jobs = [job for topic_type in TopicType for job in plan.jobs(topic_type, one_for_each_partition=True)]
     with ProgressLine(sys.stderr) as progress, spark_session("connect-share profile_topics") as spark:
         counted = run_as_tasks(spark, jobs, CountJob.run, progress=progress, what="counting partitions")
@@ -55,7 +61,7 @@ def _body(options: argparse.Namespace) -> int:
     )
     _hand_out(options, out, startup_members(start))
     if not out.is_json:
-        show_text(start, out)
+        out.show(Result({}, profile_lines(start), notes=not_shown(start)))
     return 0
 
 

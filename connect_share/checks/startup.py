@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from connect_share.console import (
     STAYS,
     Output,
     Parser,
+    Result,
     confirmed,
     groups_of,
     plural,
@@ -31,7 +32,8 @@ from connect_share.contents.startup import (
     change_line,
     count_topics,
     members,
-    show_text,
+    not_shown,
+    profile_lines,
     startup_profile,
 )
 from connect_share.errors import ConnectShareError, UsageError
@@ -106,7 +108,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="with --apply: show what would change, change nothing")
 
 
-def _check_startup(arguments: argparse.Namespace, out: Output) -> int:
+def _check_startup(arguments: argparse.Namespace, out: Output) -> Result | int:
     """Profile the topics; 1 if there are findings that this call has not corrected."""
     if arguments.yes and not arguments.apply:
         raise UsageError("--yes goes with --apply; without it nothing is changed")
@@ -114,8 +116,7 @@ def _check_startup(arguments: argparse.Namespace, out: Output) -> int:
     topic_set = topic_set_of(arguments, tuple(TopicType))
     groups = groups_of(arguments.groups)
     plan = CountPlan.of(topic_set, timeout_s=arguments.timeout)
-    for note in plan.notes:
-        out.note(note)
+    out.note(*plan.notes)
     found = startup_profile(
         count_topics(plan, out),
         fitted,
@@ -127,20 +128,16 @@ def _check_startup(arguments: argparse.Namespace, out: Output) -> int:
     if arguments.apply and found.advice.changes:
         with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=arguments.timeout) as admin:
             return _apply(arguments, found, admin, out)
-    if out.is_json:
-        out.json(startup_members(found))
-    else:
-        show_text(found, out)
-    _note_differences(topic_set, plan, out)
-    return 1 if found.findings else 0
+    notes = [*([] if out.is_json else not_shown(found)), *_differences(topic_set, plan)]
+    return Result(startup_members(found), profile_lines(found), 1 if found.findings else 0, notes=notes)
 
 
-def _note_differences(topic_set: TopicSet, plan: CountPlan, out: Output) -> None:
-    """Print where a topic is not as ``create topics`` makes it: that may matter when the topic has grown."""
+def _differences(topic_set: TopicSet, plan: CountPlan) -> Iterator[str]:
+    """Yield where a topic is not as ``create topics`` makes it: that may matter when the topic has grown."""
     for spec in topic_specs(topic_set):
         actual = plan.configs[spec.topic_type]
         for difference in () if actual is None else setting_differences(spec, None, actual):
-            out.note(
+            yield (
                 f"{spec.topic} is not as create topics would make it: {difference.what} is {difference.actual}, "
                 f"wanted {difference.wanted}"
             )
@@ -158,8 +155,7 @@ def _apply(arguments: argparse.Namespace, found: StartupProfile, admin: Admin, o
     undo_lines = [f"  {command}" for command in undo_commands]
     dry_run = bool(arguments.dry_run)
     if not out.is_json:
-        show_text(found, out)
-        out.lines("")
+        out.show(Result({}, [*profile_lines(found), ""], notes=not_shown(found)))
     if not (dry_run and out.is_json):
         # The preview and the undo commands appear on the terminal also if stdout is redirected.
         preview = out if dry_run else Output(out.command, stdout=sys.stderr)

@@ -220,10 +220,6 @@ class Output:
         """Print a result as JSON; ``bare``: as another program takes it, see :func:`json_text`."""
         self._print(json_text(None if bare else self.command, members, on_one_line=on_one_line), self._stdout)
 
-    def table(self, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """Print a result as a table."""
-        self._print(table(headers, rows, self.width), self._stdout)
-
     def show(self, result: Result) -> int:
         """Print a result in the form asked for; return the exit code."""
         if self.is_json:

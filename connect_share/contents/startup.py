@@ -6,12 +6,12 @@ Memory holds eight bytes and their place for each distinct key of one topic at a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from connect_share.console import Group, Output, shown_group
+from connect_share.console import Group, Output, Table, shown_group
 from connect_share.contents.advice import SHOWN_SETTINGS, Advice, CleanerSettings, Hidden, SettingChange, advise, hidden
 from connect_share.contents.cost_model import FittedModel, StartSize
 from connect_share.contents.profile import Count, PartitionCounter, PartitionProfile, TopicProfile, total
@@ -202,28 +202,41 @@ _SHOWN_GROUPS: Final = 20
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
 
-def show_text(found: StartupProfile, out: Output) -> None:
-    """Print the profile as tables."""
-    _topics(found, out)
-    _kinds(found, out)
-    _groups(found, out)
-    _model(found, out)
+def not_shown(found: StartupProfile) -> list[str]:
+    """Return what :func:`profile_lines` leave out, for people."""
+    number = len(found.groups) - _SHOWN_GROUPS
+    text = f"{number:,} groups with fewer bytes are not shown; --group shows one, --output json has all"
+    return [text] if number > 0 else []
+
+
+def profile_lines(found: StartupProfile) -> Iterator[str | Table]:
+    """Yield the profile as tables, with advice."""
+    every = total(topic.profile.total() for topic in found.topics.values())
+    yield _topics(found)
+    yield ""
+    yield _kinds(found)
+    yield from (
+        "",
+        f"each start reads {every.records:,} records, {_size(every.bytes)}; superseded: {_share(every)}",
+        "",
+    )
+    yield _groups(found)
+    yield from ("", _model(found), "")
     advice = found.advice
-    out.lines("")
     for problem in advice.problems:
-        out.lines(f"problem: {problem.topic}: {problem.what}")
+        yield f"problem: {problem.topic}: {problem.what}"
     for change in advice.changes:
-        out.lines(f"advice: {change_line(change)}", f"  {change.reason}")
+        yield from (f"advice: {change_line(change)}", f"  {change.reason}")
     if advice.changes:
-        out.lines(
+        yield (
             f"all of these: each start reads up to {_size(advice.gain_bytes)} and {advice.gain_records:,} records less, "
             f"{_seconds(advice.gain_seconds)} by the model; the cleaner needs some time, and for segment.bytes and "
             f"segment.ms the next records"
         )
     for group in found.too_slow:
-        out.lines(f"above the limit of {found.limit_s:g} s: {shown_group(group)}")
+        yield f"above the limit of {found.limit_s:g} s: {shown_group(group)}"
     if not found.findings:
-        out.lines("no setting of these topics is worth changing for what is in them now")
+        yield "no setting of these topics is worth changing for what is in them now"
 
 
 def change_line(change: SettingChange) -> str:
@@ -233,7 +246,7 @@ def change_line(change: SettingChange) -> str:
     return f"{change.topic}: {change.setting} {change.old} -> {change.new}{more}"
 
 
-def _topics(found: StartupProfile, out: Output) -> None:
+def _topics(found: StartupProfile) -> Table:
     rows = []
     for topic_type, topic in found.topics.items():
         count = topic.profile.total()
@@ -257,10 +270,10 @@ def _topics(found: StartupProfile, out: Output) -> None:
             )
         )
     headers = ["TOPIC", "TYPE", "PARTITIONS", "RECORDS", "SIZE", "SUPERSEDED", "TOMBSTONES", "NO KEY OF CONNECT"]
-    out.table([*headers, "HIDDEN (ESTIMATED)", "DIRTY RATIO (ESTIMATED)"], rows)
+    return Table([*headers, "HIDDEN (ESTIMATED)", "DIRTY RATIO (ESTIMATED)"], rows)
 
 
-def _kinds(found: StartupProfile, out: Output) -> None:
+def _kinds(found: StartupProfile) -> Table:
     kinds: dict[tuple[TopicType, str], Count] = {}
     for start in found.groups:
         for where, count in start.kinds.items():
@@ -282,39 +295,29 @@ def _kinds(found: StartupProfile, out: Output) -> None:
         for (topic_type, kind), count in sorted(kinds.items(), key=lambda item: (item[0][0].value, item[0][1]))
     ]
     headers = ["TYPE", "KIND", "RECORDS", "SIZE", "LIVE KEYS", "SUPERSEDED", "TOMBSTONES", "JSON NULLS"]
-    out.lines("")
-    out.table([*headers, "LARGEST KEY", "LARGEST RECORD", "AT"], rows)
+    return Table([*headers, "LARGEST KEY", "LARGEST RECORD", "AT"], rows)
 
 
-def _groups(found: StartupProfile, out: Output) -> None:
-    rows = [_group_row(start) for start in found.groups[:_SHOWN_GROUPS]]
-    headers = ["GROUP", "RECORDS", "SIZE", "LIVE KEYS", "SUPERSEDED", "TOMBSTONES", "START", "BETWEEN", "ALONE"]
-    every = total(topic.profile.total() for topic in found.topics.values())
-    out.lines("", f"each start reads {every.records:,} records, {_size(every.bytes)}; superseded: {_share(every)}", "")
-    out.table(headers, rows)
-    if len(found.groups) > _SHOWN_GROUPS:
-        out.note(
-            f"{len(found.groups) - _SHOWN_GROUPS:,} groups with fewer bytes are not shown; --group shows one, "
-            f"--output json has all"
+def _groups(found: StartupProfile) -> Table:
+    rows = [
+        (
+            shown_group(start.group),
+            f"{start.count.records:,}",
+            _size(start.count.bytes),
+            f"{start.count.live_keys:,}",
+            _share(start.count),
+            f"{start.count.live_tombstones:,}",
+            _seconds(start.seconds),
+            f"{_seconds(start.between[0])} - {_seconds(start.between[1])}",
+            _seconds(start.alone_seconds),
         )
+        for start in found.groups[:_SHOWN_GROUPS]
+    ]
+    headers = ["GROUP", "RECORDS", "SIZE", "LIVE KEYS", "SUPERSEDED", "TOMBSTONES", "START", "BETWEEN", "ALONE"]
+    return Table(headers, rows)
 
 
-def _group_row(start: PredictedStart) -> Sequence[object]:
-    count = start.count
-    return (
-        shown_group(start.group),
-        f"{count.records:,}",
-        _size(count.bytes),
-        f"{count.live_keys:,}",
-        _share(count),
-        f"{count.live_tombstones:,}",
-        _seconds(start.seconds),
-        f"{_seconds(start.between[0])} - {_seconds(start.between[1])}",
-        _seconds(start.alone_seconds),
-    )
-
-
-def _model(found: StartupProfile, out: Output) -> None:
+def _model(found: StartupProfile) -> str:
     fitted = found.fitted
     when = (
         f"{datetime.fromtimestamp(fitted.measured_at_ms / 1000, UTC):%Y-%m-%d}"
@@ -329,7 +332,7 @@ def _model(found: StartupProfile, out: Output) -> None:
     )
     if found.model_name == SHIPPED_NAME:
         text += "; on another machine only ratios hold, --model uses your own benchmark"
-    out.lines("", text)
+    return text
 
 
 def _share(count: Count) -> str:

@@ -20,7 +20,7 @@ import pytest
 
 from connect_share.checks.sealing import find
 from connect_share.cli import get as rows
-from connect_share.console import Output
+from connect_share.console import Output, Result, Table
 from connect_share.contents.groups import FOLDS, Contents
 from connect_share.errors import ConfigError, ConnectShareError, ValueFormatError
 from connect_share.model import writable
@@ -210,7 +210,7 @@ def test_the_console_shows_it(form: str) -> None:
             out.json({name: members})
         else:
             shown_rows = [[rows.json_text_of(cell) for cell in row.values()] for row in members]
-            out.table(list(members[0]), shown_rows)
+            out.show(Result({}, [Table(list(members[0]), shown_rows)]))
     for text in (stdout.getvalue(), stderr.getvalue()):
         assert all(line.isprintable() for line in text.split("\n"))
 

@@ -20,7 +20,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import connect_share
-from connect_share.console import ELLIPSIS, Output, json_text, printable, table, text_width, truncated
+from connect_share.console import (
+    ELLIPSIS,
+    Output,
+    Result,
+    Table,
+    json_text,
+    printable,
+    table,
+    text_width,
+    truncated,
+)
 from connect_share.errors import ReadToEndTimeoutError
 
 HOSTILE = [
@@ -164,7 +174,7 @@ def test_errors_in_json_are_an_object_on_stderr() -> None:
 def test_a_stream_that_cannot_show_a_letter_gets_its_escape() -> None:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii")
-    Output("get groups", stdout=stream).table(("G",), [("größe",)])
+    Output("get groups", stdout=stream).show(Result({}, [Table(("G",), [("größe",)])]))
     stream.flush()
     assert raw.getvalue().split(b"\n")[1] == rb"gr\xf6\xdfe"
 
