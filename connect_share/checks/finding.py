@@ -26,6 +26,9 @@ class Severity(enum.Enum):
     NOTE = "note"
 
 
+_MEMBERS: Final = ("id", "severity", "group", "where", "what", "why", "remedy", "command")
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One finding of any check.
@@ -56,16 +59,7 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the members for JSON that findings of all checks have."""
-        return {
-            "id": self.id,
-            "severity": self.severity.value,
-            "group": self.group,
-            "where": self.where,
-            "what": self.what,
-            "why": self.why,
-            "remedy": self.remedy,
-            "command": self.command,
-        }
+        return {name: getattr(self, name) for name in _MEMBERS} | {"severity": self.severity.value}
 
 
 _POLICY_EFFECTS: Final = {

@@ -17,7 +17,7 @@ from typing import Final
 
 from connect_share.checks.finding import Finding, Severity
 from connect_share.console import Group, Output, groups_of, shown_group
-from connect_share.console.options import topic_set_of
+from connect_share.console.options import for_java, topic_set_of
 from connect_share.contents.cost_model import load_model
 from connect_share.contents.groups import Contents, read_topics
 from connect_share.contents.startup import CountPlan, StartupProfile, count_topics, startup_profile
@@ -151,7 +151,7 @@ class CheckSources:
         only: the groups that are wanted; ``None``: all.
         reads: the topics whose contents are read.
         asks_rest: addresses that workers give are connected to.
-        runtime: what runs the worker file, ``java`` or ``python``.
+        java: Java workers run the worker file.
     """
 
     topic_set: TopicSet
@@ -162,7 +162,7 @@ class CheckSources:
     only: Collection[Group] | None = None
     reads: Collection[TopicType] = tuple(TopicType)
     asks_rest: bool = False
-    runtime: str = "java"
+    java: bool = True
 
     def __post_init__(self) -> None:
         self.now_ms = time.time_ns() // 1_000_000
@@ -181,7 +181,7 @@ class CheckSources:
             only=groups_of(arguments.groups),
             reads=reads,
             asks_rest=getattr(arguments, "rest", False),
-            runtime=getattr(arguments, "runtime", "java"),
+            java=for_java(arguments),
         )
 
     @classmethod

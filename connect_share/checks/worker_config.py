@@ -25,7 +25,7 @@ from connect_share.checks.worker_file import (
     worker_finding,
 )
 from connect_share.console import Group, Output, Parser, Result, plural, worker_file
-from connect_share.console.options import add_runtime
+from connect_share.console.options import add_runtime, for_java
 from connect_share.contents.groups import TopicContents, read_topics
 from connect_share.errors import BrokerError, ConfigError, StoreError, TopicError, TopicMissingError, UsageError
 from connect_share.jar.jar_file import class_path_files, find_jars, folder_jars, own_jar, plugin_path_jars
@@ -90,8 +90,7 @@ def _check_worker_config(arguments: argparse.Namespace, out: Output) -> Result:
     files = list(dict.fromkeys([*arguments.files, *arguments.more]))
     if not files:
         raise UsageError("name the worker file to check")
-    java = arguments.runtime == "java"
-    asked = _Asked(arguments.libs, arguments.offline, arguments.timeout, several=len(files) > 1, java=java)
+    asked = _Asked(arguments.libs, arguments.offline, arguments.timeout, len(files) > 1, for_java(arguments))
     results = [_check(file, asked, out.note) for file in files]
     compared = errors_first(compare_files([(each.file, each.checked) for each in results if each.checked is not None]))
     ok = all(each.ok for each in results) and not any(finding.severity is Severity.ERROR for finding in compared)
@@ -261,8 +260,7 @@ def _find_all(sources: CheckSources) -> list[Finding]:
     if sources.topic_set.worker is not None and not sources.topic_set.worker.sharing_enabled:
         sources.note([f"{sources.worker_file} has no topic sharing: it was not checked for that (check worker-config)"])
         return []
-    java = sources.runtime == "java"
-    return findings_of(sources.worker_file, sources.timeout_s, lambda text: sources.note([text]), java=java)
+    return findings_of(sources.worker_file, sources.timeout_s, lambda text: sources.note([text]), java=sources.java)
 
 
 CHECK: Final = Check(

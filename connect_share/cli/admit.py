@@ -26,7 +26,7 @@ from connect_share.console import (
     seconds,
     worker_file,
 )
-from connect_share.console.options import add_ignore, add_runtime
+from connect_share.console.options import add_ignore, add_runtime, for_java
 from connect_share.contents.startup import ProfiledTopic
 from connect_share.errors import AuthorizationError, InvalidClusterGroupIdError
 from connect_share.model.records import TopicType
@@ -76,9 +76,10 @@ def _admit(arguments: argparse.Namespace, out: Output) -> Result:
 
 
 def _of_file(arguments: argparse.Namespace, out: Output) -> Iterator[Finding]:
-    java = arguments.runtime == "java"
-    found = check_worker_config.findings_of(arguments.worker_config, arguments.timeout, out.note, java=java)
-    return map(_as_warning, found)
+    """Check the file; its errors are warnings here: another runtime than Java's may use it."""
+    file, java = arguments.worker_config, for_java(arguments)
+    for finding in check_worker_config.findings_of(file, arguments.timeout, out.note, java=java):
+        yield replace(finding, severity=Severity.WARNING) if finding.severity is Severity.ERROR else finding
 
 
 def _effect(sources: CheckSources, source: CheckSources | None, added: int) -> StartupEffect:
@@ -114,11 +115,6 @@ def _brought(sources: CheckSources, source: CheckSources, moves: GroupState | No
     for topic_type, topic in source.profile.topics.items():
         at_destination = ProfiledTopic(topic.profile, sources.profile.topics[topic_type].configs)
         yield from sizes.large(at_destination, sources.request_size, groups=(moves.group,), added=added)
-
-
-def _as_warning(finding: Finding) -> Finding:
-    """Return a finding of ``check worker-config`` as it counts here: another runtime than Java's may use the file."""
-    return replace(finding, severity=Severity.WARNING) if finding.severity is Severity.ERROR else finding
 
 
 def _illegal(file: Path, error: InvalidClusterGroupIdError) -> Finding:

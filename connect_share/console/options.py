@@ -181,14 +181,22 @@ def add_ignore(parser: Container) -> None:
     )
 
 
+_JAVA: Final = "java"
+
+
 def add_runtime(parser: Container) -> None:
     """Add ``--runtime``."""
     parser.add_argument(
         "--runtime",
-        choices=("java", "python"),
-        default="java",
+        choices=(_JAVA, "python"),
+        default=_JAVA,
         help="what runs the worker file: Java workers (default), which need the jar, or the Python stores, which do not",
     )
+
+
+def for_java(arguments: argparse.Namespace) -> bool:
+    """Return whether Java workers run the worker file; where nothing can be said of that they do."""
+    return getattr(arguments, "runtime", _JAVA) == _JAVA
 
 
 def add_replication_factor(parser: Parser) -> None:
