@@ -242,9 +242,8 @@ def _needs(run: MigrationRun, writes: str | None, seals: Collection[TopicType]) 
     for source, worker in zip(plan.sources, run.workers, strict=True):
         for topic_type, each in source.topics.items():
             written = topic_type in seals
-            sealing = (
-                Extent(1_024) if written else None
-            )  # no target state, removal or record that fences a group is larger
+            # No target state, removal or record that fences a group is larger.
+            sealing = Extent(1_024) if written else None
             yield TopicNeed(worker, each.topic, rights(each.topic, written=written), sealing)
     for topic_type, shared in plan.destination.topics.items():
         copies = extent_of((source.topics[topic_type] for source in plan.sources), times=writes == "copies")

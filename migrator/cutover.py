@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -104,15 +104,18 @@ def preview_cutover(run: MigrationRun, how: How | None = None, progress: Progres
     """Return what a cut-over would do; writes nothing, and does not disturb a run that follows."""
     require_may_follow(run.applied())
     require_unused(run)
-    how, sources = how or default_how(run.plan), moved_sources(run)
+    how = how or default_how(run.plan)
     _check(run, how, progress or Silent())
-    live = {source.plan.group_id: source.live_workers() for source in sources}
-    ids = tuple(id_ for source in sources for id_ in source.transactional_ids())
-    return CutoverPreview(live, how, *preview(run, how), ids, _fences(run, how))
+    return _previewed(run, how, moved_sources(run))
 
 
-def _fences(run: MigrationRun, how: How) -> tuple[SourceFence, ...]:
-    return () if how == "none" else run.applied().fences or fences_of(run.plan, run.workers)
+def _previewed(
+    run: MigrationRun, how: How, fenced: Sequence[MovedSource], same: Collection[str] = ()
+) -> CutoverPreview:
+    live = {source.plan.group_id: source.live_workers() for source in moved_sources(run)}
+    ids = tuple(id_ for source in fenced for id_ in source.transactional_ids())
+    fences = () if how == "none" else run.applied().fences or fences_of(run.plan, run.workers)
+    return CutoverPreview(live, how, *preview(run, how), ids, fences, frozenset(same))
 
 
 def cut_over(
@@ -230,11 +233,9 @@ _MAY_BE_SEALED = (MigrationStatus.COPIED, MigrationStatus.VERIFIED, MigrationSta
 
 def preview_seal(run: MigrationRun, how: Way | None = None, progress: Progress | None = None) -> CutoverPreview:
     """Return what :func:`seal_plan` would do; writes nothing."""
-    how, sources = _check_seal(run, how, progress or Silent()), moved_sources(run)
-    same = frozenset(source.plan.group_id for source in sources if source.has_members_of_destination)
-    live = {source.plan.group_id: source.live_workers() for source in sources}
-    ids = tuple(id_ for source in _unfenced(run) for id_ in source.transactional_ids())
-    return CutoverPreview(live, how, *preview(run, how), ids, _fences(run, how), same)
+    how = _check_seal(run, how, progress or Silent())
+    same = [source.plan.group_id for source in moved_sources(run) if source.has_members_of_destination]
+    return _previewed(run, how, _unfenced(run), same)
 
 
 def seal_plan(run: MigrationRun, how: Way | None = None, progress: Progress | None = None) -> CutoverResult:
@@ -487,10 +488,7 @@ def _copies(run: MigrationRun, job: CopyJob) -> Iterator[Record]:
 def _backed_up(folder: Path, manifest: Manifest, part: OffsetRange) -> Iterator[Record]:
     for backup in (manifest.backup, manifest.mirrored_backup):
         for record in () if backup is None else RecordFile(folder / backup.file).read():
-            if (record.topic, record.partition) == (
-                part.topic,
-                part.partition,
-            ) and part.start <= record.offset < part.end:
+            if (record.topic, record.partition) == part[:2] and part.start <= record.offset < part.end:
                 yield record
 
 

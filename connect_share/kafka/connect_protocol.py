@@ -17,7 +17,6 @@ from connect_share.model.records import ConnectorTaskId
 PROTOCOL_TYPE: Final = "connect"
 EAGER_VERSION: Final = 0
 """Version of the protocol ``default``: no assignment in the state, no revocations, no delay."""
-COMPATIBLE_VERSION: Final = 1
 SESSIONED_VERSION: Final = 2
 NO_ERROR: Final = 0
 CONFIG_MISMATCH: Final = 1

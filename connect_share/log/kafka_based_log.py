@@ -17,7 +17,6 @@ from connect_share.errors import (
     ReadToEndTimeoutError,
     StoreClosedError,
     TopicRecreatedError,
-    UsageError,
     WriteError,
 )
 from connect_share.kafka.admin import Admin
@@ -35,6 +34,7 @@ from connect_share.log.protocol import (
     RecordSink,
     Steps,
     run_blocking,
+    waits_for_itself,
 )
 from connect_share.log.tail import LogState, OnFailed, Tail
 from connect_share.log.writer import IdentityWatch, LogWriter, TopicIdentity
@@ -250,10 +250,7 @@ class KafkaBasedLog:
             self._watch.thread,
         }
         if threading.current_thread() in threads:
-            raise UsageError(
-                f"a listener or callback of topic {self.topic} waits for the thread that it runs on, for ever: "
-                "take note, return, and wait in a thread of your own"
-            )
+            raise waits_for_itself(self.topic)
 
     def _acknowledged(self, future: Future[RecordMetadata], record: RecordMetadata, before: Mapping[int, int]) -> None:
         self._state.follow([record.partition])

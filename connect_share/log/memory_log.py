@@ -10,8 +10,8 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
-from connect_share.errors import NotStartedError, StoreClosedError, UsageError
-from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata, RecordSink, Steps
+from connect_share.errors import NotStartedError, StoreClosedError
+from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata, RecordSink, Steps, waits_for_itself
 from connect_share.model.records import Record
 
 T = TypeVar("T")
@@ -97,10 +97,7 @@ class MemoryTopic:
     def check_may_wait(self) -> None:
         """Raise ``UsageError`` in a listener, as a log of Kafka does."""
         if self._deliverer is threading.current_thread():
-            raise UsageError(
-                f"a listener or callback of topic {self.name} waits for the thread that it runs on, for ever: "
-                "take note, return, and wait in a thread of your own"
-            )
+            raise waits_for_itself(self.name)
 
 
 class MemoryLog:

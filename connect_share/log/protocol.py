@@ -15,6 +15,7 @@ from functools import partial, wraps
 from inspect import signature
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
+from connect_share.errors import UsageError
 from connect_share.kafka.client import KafkaError, Message, TopicPartition, is_end_of_partition, to_record
 from connect_share.model.records import Record
 
@@ -124,6 +125,14 @@ class RecordFeed:
         else:
             on_error(error)
         return True
+
+
+def waits_for_itself(topic: str) -> UsageError:
+    """Return the error for what would wait for the thread it runs on, such as in a listener."""
+    return UsageError(
+        f"a listener or callback of topic {topic} waits for the thread that it runs on, for ever: "
+        "take note, return, and wait in a thread of your own"
+    )
 
 
 class CompactedLog(Protocol):

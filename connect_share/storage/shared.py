@@ -102,13 +102,8 @@ class GroupStorage(ConnectStorage):
             )
             for topic_type, hub in topics.hubs.items()
         }
-        startup = StorageStartup(
-            seconds=seconds,
-            admin_seconds=None,
-            config=found[TopicType.CONFIG],
-            status=found[TopicType.STATUS],
-            offsets=found[TopicType.OFFSET],
-        )
+        config, status, offsets = (found[topic_type] for topic_type in TopicType)
+        startup = StorageStartup(seconds, None, config, status, offsets)
         return RunningStorage.of(
             stores,
             self._worker_config,

@@ -581,12 +581,13 @@ class StorageStart(TopicsStart):
         path = None if self._options.allow_empty else self._options.checkpoint
         if path is not None and not_used is not None and not_used.reason is NotUsed.TOPIC_RECREATED:
             self._refuse_made_anew(path, stores)
+        config, status, offsets = (self._store_startup(topic_type, seconds) for topic_type in TopicType)
         startup = StorageStartup(
-            seconds=time.monotonic() - self._began_s,
-            admin_seconds=admin_s,
-            config=self._store_startup(TopicType.CONFIG, seconds),
-            status=self._store_startup(TopicType.STATUS, seconds),
-            offsets=self._store_startup(TopicType.OFFSET, seconds),
+            time.monotonic() - self._began_s,
+            admin_s,
+            config,
+            status,
+            offsets,
             connect_seconds=self.connect_s,
             read_seconds=max(log.caught_up.wait_s for log in self._logs.values() if log.caught_up is not None),
             from_checkpoint=checkpoint is not None,

@@ -274,9 +274,7 @@ class KafkaTopicBasedBackingStore(ABC):
         _logger.info("Starting %s store on %s", self._topic_type.value, self.topic)
         with self._lifecycle:
             if self._stopped or self._was_started:
-                raise StoreClosedError(
-                    f"the {self._topic_type.value} store on {self.topic} was started before; make a new one"
-                )
+                raise self._started_before()
             self._was_started = True
             compacted_log = self.prepare()
         try:
@@ -309,11 +307,14 @@ class KafkaTopicBasedBackingStore(ABC):
             StoreClosedError: the store was started.
         """
         if self._compacted_log is not None:
-            raise StoreClosedError(
-                f"the {self._topic_type.value} store on {self.topic} was started before; make a new one"
-            )
+            raise self._started_before()
         with self._state_lock:
             self._fold.restore(saved if self._seals is None else self._seals.restore(saved))
+
+    def _started_before(self) -> StoreClosedError:
+        return StoreClosedError(
+            f"the {self._topic_type.value} store on {self.topic} was started before; make a new one"
+        )
 
     def save(self, timeout_s: float) -> tuple[dict[int, int], Any]:
         """Return positions and the state at them, of one moment: all that was written before was applied.
@@ -322,11 +323,7 @@ class KafkaTopicBasedBackingStore(ABC):
             ReadToEndTimeoutError: not within ``timeout_s``.
             LogFailedError, StoreClosedError, NotStartedError: the store does not run.
         """
-
-        def state_at(positions: Mapping[int, int]) -> tuple[dict[int, int], Any]:
-            return dict(positions), self.saved()
-
-        return self._log.between_batches(state_at, timeout_s)
+        return self._log.between_batches(lambda positions: (dict(positions), self.saved()), timeout_s)
 
     def saved(self) -> Any:
         """Return the state as plain values for JSON."""

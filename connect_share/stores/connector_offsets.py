@@ -374,16 +374,12 @@ class ConnectorOffsetBackingStore:
         except KeyFormatError as error:
             return outcome.end(error)
 
-        def write_secondary() -> None:
-            if self._secondary is not None and regular:
-                self._secondary.set(regular, _warn_only)
-
         def after_primary(error: ConnectShareError | None) -> None:
             try:
                 outcome.end(error)
             finally:  # whatever the caller's callback does
-                if error is None:
-                    write_secondary()
+                if error is None and self._secondary is not None and regular:
+                    self._secondary.set(regular, _warn_only)
 
         def after_tombstones(error: ConnectShareError | None) -> None:
             if error is not None:

@@ -581,11 +581,5 @@ def common_settings(java: Mapping[str, str], own: Mapping[str, str] | None = Non
 
 def is_java_client_property(name: str) -> bool:
     """Return whether a name is one of Java's client settings that this module knows."""
-    return (
-        name in _COMMON
-        or name in CONSUMER_SETTINGS
-        or name in PRODUCER_SETTINGS
-        or name in IGNORED
-        or name in _JAVA_SECURITY
-        or name.startswith(_JAVA_SECURITY_PREFIXES)
-    )
+    tables = (_COMMON, CONSUMER_SETTINGS, PRODUCER_SETTINGS, IGNORED, _JAVA_SECURITY)
+    return any(name in table for table in tables) or name.startswith(_JAVA_SECURITY_PREFIXES)
