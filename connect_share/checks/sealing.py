@@ -19,7 +19,8 @@ from connect_share.checks.finding import Finding, Severity, errors_first, findin
 from connect_share.checks.worker_file import CheckedFile, worker_finding
 from connect_share.console import Group, Output, Parser, Result, named_groups, plural
 from connect_share.console.options import add_topics, topic_set_of
-from connect_share.contents.groups import Contents, Newest, SealCount, SealKind, TopicContents, ids_text, read_topics
+from connect_share.contents.groups import Contents, TopicContents, read_topics
+from connect_share.contents.seals import Newest, SealCount, SealKind, ids_text
 from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY, SEALING_PROPERTY, Refusal, SealingMode
 from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, WorkerConfig

@@ -30,7 +30,8 @@ from connect_share.console import (
     shown_group,
 )
 from connect_share.console.options import add_groups, add_topics, topic_set_of
-from connect_share.contents.groups import Contents, SealCount, TopicReading, read_topics, total
+from connect_share.contents.groups import Contents, TopicReading, read_topics
+from connect_share.contents.seals import SealCount, total
 from connect_share.errors import ConnectShareError, TopicRecreatedError, UsageError, ValueFormatError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.read import CONSOLE_CLIENT_ID

@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from connect_share.contents import groups as contents
 from connect_share.contents.groups import GroupRoom
+from connect_share.contents.seals import KEY_BYTES
 from connect_share.exporter import metrics, topic_states
 from connect_share.exporter.metrics import TopicMetrics, label
 from connect_share.exporter.topic_states import TopicStates
@@ -116,7 +117,7 @@ def test_the_groups_of_worker_files_have_room_and_others_as_much_as_each_other(
     monkeypatch.setattr(topic_states, "MOST_BYTES", 4_000)  # nobody fills memory under the keys of such a group, either
     states.apply([record(f"large.connector-more-{number}", CONFIGURED) for number in range(9)])
     (large,) = [state for state in states.groups() if state.group == "large"]
-    assert (large.left_out, large.kept) == (9, 10 * (contents.KEY_BYTES + 1 + len(CONFIGURED)))
+    assert (large.left_out, large.kept) == (9, 10 * (KEY_BYTES + 1 + len(CONFIGURED)))
 
 
 def test_what_is_removed_gives_no_room_and_what_is_changed_takes_little() -> None:
