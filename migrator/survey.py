@@ -125,7 +125,7 @@ class TopicCount:
             count.bytes += size
             if record.headers is None:
                 count.unreadable_headers += 1
-                count.first_unreadable = count.first_unreadable or f"{record.topic}[{record.partition}]@{record.offset}"
+                count.first_unreadable = count.first_unreadable or record.place
             else:
                 size += record.headers_size()
             count.largest_bytes = max(count.largest_bytes, size)

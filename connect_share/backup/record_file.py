@@ -405,9 +405,7 @@ class FileCipher:
             return replace(record, value=opened.value)
         if opened is Refusal.UNKNOWN_KEY:
             raise missing_key(key_id(record.value or b""))
-        raise RecordFileError(
-            f"{record.topic}[{record.partition}]@{record.offset} in the file is not what was encrypted: use another copy"
-        )
+        raise RecordFileError(f"{record.place} in the file is not what was encrypted: use another copy")
 
 
 def missing_key(number: int | None) -> ConfigError:

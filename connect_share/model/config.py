@@ -302,15 +302,13 @@ class ConfigFold:
             return
         self._tables.offset = record.offset + 1
         self.skipped[SkipKind.BAD_KEY] += 1
-        place = record.topic, record.partition, record.offset
-        self._said.error("Discarding record with an unknown key at %s[%d]@%d", *place)
+        self._said.error("Discarding record with an unknown key at %s", record.place)
 
     def _bad(self, record: Record, key: bytes, reason: str) -> None:
         self.skipped[SkipKind.BAD_VALUE] += 1
         # Connect itself removes connectors and target states only; other keys are removed by tools, on purpose.
         level = logging.DEBUG if record.value in {None, JSON_NULL} else logging.ERROR
-        place = (shown(key_text(key)), record.topic, record.partition, record.offset)
-        self._said.log(level, "Discarding record %s at %s[%d]@%d: %s", *place, reason)
+        self._said.log(level, "Discarding record %s at %s: %s", shown(key_text(key)), record.place, reason)
 
     def _forget(self, connector: str) -> None:
         tables = self._tables

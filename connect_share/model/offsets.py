@@ -246,9 +246,7 @@ class OffsetFold(_SourcePartitions):
                 self.skipped[SkipKind.FOREIGN] += 1
             else:
                 self.skipped[SkipKind.BAD_KEY] += 1
-                self._said.warning(
-                    "Ignoring the key at %s[%d]@%d: not an offset's", record.topic, record.partition, record.offset
-                )
+                self._said.warning("Ignoring the key at %s: not an offset's", record.place)
             return
         key = key[self._prefix_length :]
         value = self.places.take(key, record, self.values.get).value
@@ -261,9 +259,7 @@ class OffsetFold(_SourcePartitions):
             if reason is not None:
                 # As in Java the bytes are kept, but no connector is known for them.
                 self.skipped[SkipKind.BAD_KEY] += 1
-                self._said.warning(
-                    "Ignoring the key at %s[%d]@%d: %s", record.topic, record.partition, record.offset, reason
-                )
+                self._said.warning("Ignoring the key at %s: %s", record.place, reason)
         self.own_records += 1
 
     def _learn(self, key: bytes, value: bytes) -> ValueFormatError | None:

@@ -45,6 +45,11 @@ class Record:
     headers: Headers | None = ()
     sealed_ms: int | None = field(default=None, compare=False)
 
+    @property
+    def place(self) -> str:
+        """Where the record is, for people."""
+        return f"{self.topic}[{self.partition}]@{self.offset}"
+
     def whole_headers(self) -> Headers:
         """Return the headers for a second write of the record.
 
@@ -63,7 +68,7 @@ class Record:
         """Show where the record is and how large it is; keys and values may hold secrets."""
         key = "null" if self.key is None else f"{len(self.key)}B"
         value = "tombstone" if self.value is None else f"{len(self.value)}B"
-        return f"<Record {self.topic}[{self.partition}]@{self.offset} key={key} value={value}>"
+        return f"<Record {self.place} key={key} value={value}>"
 
 
 class _QuickRecord:

@@ -395,7 +395,7 @@ class StatusFold(_Statuses):
                 self.skipped[SkipKind.FOREIGN] += 1
             else:
                 self.skipped[SkipKind.BAD_KEY] += 1
-                self._said.warning("Discarding record with an unknown key at %s", _where(record))
+                self._said.warning("Discarding record with an unknown key at %s", record.place)
             return
         try:
             rest = key_text(key[len(prefix) + len(kind.prefix) :])
@@ -412,7 +412,7 @@ class StatusFold(_Statuses):
             why = error.kind if isinstance(error, _BadRecordError) else SkipKind.BAD_VALUE
             self.skipped[why] += 1
             name = shown(key_text(key[len(prefix) :]))
-            self._said.warning("Discarding record %s at %s: %s", name, _where(record), error)
+            self._said.warning("Discarding record %s at %s: %s", name, record.place, error)
             return
         self.own_records += 1
 
@@ -522,10 +522,6 @@ def _plain(status: ConnectorStatus | TaskStatus) -> list[Any]:
 def _fields(plain: list[Any]) -> _Status:
     state, worker_id, generation, trace, version = plain
     return State(state), worker_id, generation, trace, version
-
-
-def _where(record: Record) -> str:
-    return f"{record.topic}[{record.partition}]@{record.offset}"
 
 
 def _status(value: bytes) -> _Status:

@@ -154,7 +154,7 @@ class TopicSeals:
         opened = self._cipher.open(key, value)
         if not isinstance(opened, Opened):  # of an enum's member it would take longer than all other questions here
             if opened is Refusal.UNKNOWN_KEY and not self._unknown:
-                self._unknown = f"{_place(record)} is sealed with key {key_id(value)}"
+                self._unknown = f"{record.place} is sealed with key {key_id(value)}"
             self._refuse(record, opened)
             return None
         self.opens = True
@@ -198,7 +198,7 @@ class TopicSeals:
         self._announced.pop(key, None)
         number = key[len(self._prefix + ANNOUNCED) :].partition(b"-")[0]
         if opened.value is None and number.isdigit():
-            self._announced[key] = int(number), _place(record)
+            self._announced[key] = int(number), record.place
 
     def announcements(self) -> list[tuple[bytes, bytes]]:
         """Return what has to be written before anything else: whole keys and sealed values, usually none.
@@ -272,7 +272,7 @@ class TopicSeals:
         assert self._looks is not None  # noqa: S101 - asked by the caller
         self._looks.pop(key, None)
         if record.value not in {None, JSON_NULL}:
-            self._looks[key] = _place(record) if is_sealed(record.value) else None
+            self._looks[key] = record.place if is_sealed(record.value) else None
 
     def restored(self, plain_keys: Iterable[bytes]) -> None:
         """Take note of keys, without the prefix, whose plain values a checkpoint has: they are not read again."""
@@ -295,7 +295,7 @@ class TopicSeals:
     def _refuse(self, record: Record, reason: Refusal) -> None:
         self.refused[reason] += 1
         if self._looks is None:  # else :meth:`end_start` says more
-            self._said.error("Refused the record at %s: %s", _place(record), reason.value)
+            self._said.error("Refused the record at %s: %s", record.place, reason.value)
 
     def saved(self, state: Any) -> Any:
         """Return the state of a fold, with what has to be remembered beside it, as plain values for JSON."""
@@ -333,10 +333,6 @@ class TopicSeals:
 
     def _made_with(self) -> dict[str, str]:
         return {"sealing": self._mode.value, "keys": "" if self._keys is None else self._keys.fingerprint()}
-
-
-def _place(record: Record) -> str:
-    return f"{record.topic}[{record.partition}]@{record.offset}"
 
 
 _TIME: Final = struct.Struct(">q")

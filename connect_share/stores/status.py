@@ -306,11 +306,9 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
         if key is not None and key.kind is StatusKey.CONNECTOR:
             self._logged_clocks = True
             _logger.warning(
-                "The removal at %s[%d]@%d is dated %d s ahead of the clock here: until then, task statuses of a new "
+                "The removal at %s is dated %d s ahead of the clock here: until then, task statuses of a new "
                 "connector of that name do not show. Set the clocks of the workers",
-                record.topic,
-                record.partition,
-                record.offset,
+                record.place,
                 ahead_ms // 1000,
             )
 

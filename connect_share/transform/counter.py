@@ -126,8 +126,7 @@ class RecordCounter:
         except UnreadableHeadersError as error:
             raise PlanRejectedError(str(error)) from error
         times_ms = [record.timestamp_ms] if record.timestamp_ms > 0 else []
-        at = f"{record.topic}[{record.partition}]@{record.offset}"
-        self.extent.extend(size + headers + RECORD_OVERHEAD_BYTES, times_ms, at)
+        self.extent.extend(size + headers + RECORD_OVERHEAD_BYTES, times_ms, record.place)
         return original, opened
 
     def add_aborted(self, count: int) -> None:
