@@ -360,11 +360,17 @@ class Admin:
         timeout_s: float | None = None,
     ) -> dict[tuple[str, int], int]:
         """Return the end of each partition: the high watermark, or with read_committed the last stable offset."""
-        return {at: end.offset for at, end in self._offsets(partitions, _LATEST, isolation, "end", timeout_s).items()}
+        return {at: end.offset for at, end in self.log_ends(partitions, isolation, timeout_s=timeout_s).items()}
 
-    def log_ends(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], LogEnd]:
-        """Return the high watermark of each partition, with the epochs of the leaders."""
-        return self._offsets(partitions, _LATEST, Isolation.READ_UNCOMMITTED, "end")
+    def log_ends(
+        self,
+        partitions: Iterable[tuple[str, int]],
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+        *,
+        timeout_s: float | None = None,
+    ) -> dict[tuple[str, int], LogEnd]:
+        """Return what :meth:`end_offsets` returns, with the epochs of the leaders."""
+        return self._offsets(partitions, _LATEST, isolation, "end", timeout_s)
 
     def start_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Return the first offset kept of each partition."""
@@ -571,7 +577,7 @@ class Admin:
 
         return self._retried(ask)
 
-    def connect_groups(self, group_id: str | None = None) -> dict[str, int]:
+    def connect_groups(self, group_id: str | None = None, *, timeout_s: float | None = None) -> dict[str, int]:
         """Return the Connect groups the cluster knows, or just this one, with the number of their live members.
 
         Java workers form groups of protocol type ``connect``; calls about *consumer* groups hide them.
@@ -579,7 +585,7 @@ class Admin:
         Raises:
             BrokerError: not reachable, or a coordinator did not answer: then no member is known to be dead.
         """
-        return {name: len(found) for name, found in self.connect_members(group_id).items()}
+        return {name: len(found) for name, found in self.connect_members(group_id, timeout_s=timeout_s).items()}
 
     def connect_members(
         self, group_id: str | None = None, *, timeout_s: float | None = None
