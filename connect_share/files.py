@@ -10,7 +10,9 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import IO, Final, Protocol, TypeVar
+
+from connect_share.errors import UsageError
 
 
 def write_private_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
@@ -26,8 +28,8 @@ def write_private_file(path: Path, data: bytes, *, mode: int = 0o600) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
-            os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
+        temporary.chmod(mode)
         temporary.replace(path)
         sync_folder(path.parent)
     except BaseException:
@@ -43,7 +45,7 @@ def open_regular(path: Path) -> io.BufferedReader:
     Raises:
         OSError: it cannot be opened, or is no regular file.
     """
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise OSError(errno.EINVAL, "it is no regular file")
@@ -52,11 +54,27 @@ def open_regular(path: Path) -> io.BufferedReader:
 
 def sync_folder(folder: Path) -> None:
     """Write the folder to disk, so that a rename in it survives a crash of the machine."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return  # Windows opens no folder
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def lock(file: IO[bytes] | int) -> None:
+    """Lock an open file or folder for this process, until it is closed.
+
+    Raises:
+        OSError: another process has locked it, or its file system cannot.
+        UsageError: this system has no such locks.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        raise UsageError("files cannot be locked on this system: run it on Linux or macOS") from None
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 T = TypeVar("T")

@@ -6,7 +6,6 @@ Its manifest says what was done with it. It is written before the first record a
 from __future__ import annotations
 
 import enum
-import fcntl
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from pydantic import Field, NonNegativeInt
 from connect_share.backup.backup_file import BackupFile
 from connect_share.backup.record_file import remove_half_written
 from connect_share.errors import AlreadyAppliedError, PlanFileError, PlanRejectedError
+from connect_share.files import lock
 from connect_share.model.config_state import TargetState
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.sealing import KEYS_PROPERTY, SEALING_PROPERTY
@@ -350,7 +350,7 @@ def only_one(path: Path) -> Iterator[None]:
         raise PlanFileError(f"plan {path} cannot be read: {error.strerror}") from error
     with file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(file)
         except OSError as error:
             raise AlreadyAppliedError(f"another process is applying {path} right now") from error
         remove_half_written(path.parent)

@@ -18,7 +18,6 @@ process looked nobody knows, so the first increment of a process counts if nothi
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 import uuid
@@ -52,7 +51,7 @@ from connect_share.backup.record_file import RecordFile, remove_half_written
 from connect_share.console import group_order
 from connect_share.contents.groups import GroupRoom
 from connect_share.errors import AlreadyAppliedError, ConnectShareError, RecordFileError, RestoreRejectedError, listed
-from connect_share.files import Progress, Silent, sync_folder
+from connect_share.files import Progress, Silent, lock, sync_folder
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.read import CONSOLE_CLIENT_ID, Reader, topic_ranges
 from connect_share.model.keys import ClusterGroupId, connector_of, own_key, split_key
@@ -284,7 +283,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
         raise RecordFileError(f"{folder} cannot be made: {error.strerror}", path=str(folder)) from error
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(handle)
         except OSError:
             raise AlreadyAppliedError(f"another process writes to {folder} right now") from None
         yield

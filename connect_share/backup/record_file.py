@@ -12,7 +12,6 @@ in another record and not on a topic.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import io
 import json
@@ -29,7 +28,7 @@ import fastavro.schema
 import fastavro.write
 
 from connect_share.errors import ConfigError, RecordFileError
-from connect_share.files import open_regular, sync_folder
+from connect_share.files import lock, open_regular, sync_folder
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, Refusal
 from connect_share.sealing.cipher import Cipher, Opened, key_id
@@ -194,7 +193,7 @@ def write_record_file(
     temporary, file = Path(name), os.fdopen(handle, "w+b")
     try:
         with contextlib.suppress(OSError):  # not every file system can
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(file)
         # The sums are known at the end only: JSON may be followed by blanks, so room for them is left in the header.
         counts = [0] * max(len(sections), 1)
         room = len(_sums([_NUMBER_ROOM] * len(counts), _NO_HASH))
@@ -248,7 +247,7 @@ def remove_half_written(folder: Path) -> None:
             if _TEMPORARY.fullmatch(path.name) is not None:
                 with contextlib.suppress(OSError), open_regular(path) as file:
                     if FORMAT_KEY.encode() in file.read(_HEADER_BYTES):
-                        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # who writes it has locked it
+                        lock(file)  # who writes it has locked it
                         path.unlink()
 
 

@@ -5,7 +5,6 @@ Each writes what depends on what is there, so a run that was killed is completed
 
 from __future__ import annotations
 
-import fcntl
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,7 +23,7 @@ from connect_share.checks.values import REPAIRED
 from connect_share.console import PLAIN, Group
 from connect_share.contents.groups import GroupFold
 from connect_share.errors import AlreadyAppliedError, ConfigError, ConnectShareError, CopyError
-from connect_share.files import Progress
+from connect_share.files import Progress, lock
 from connect_share.kafka.facts import TopicFacts
 from connect_share.kafka.lost import lost_topic
 from connect_share.model.config import (
@@ -658,7 +657,7 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
 def _only_one(worker_file: Path) -> Iterator[None]:
     with worker_file.open("rb") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(file)
         except OSError:
             raise AlreadyAppliedError(
                 f"another process is writing the values of {worker_file} again right now"

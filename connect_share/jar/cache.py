@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import tempfile
 import threading
 from pathlib import Path
 from typing import Final
+
+from connect_share.files import lock
 
 
 def cache_folder() -> Path:
@@ -36,8 +37,8 @@ def run_folder(name: str) -> Path:
     folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=parent))
     # Held for as long as this process lives; renamed once it is locked, so that no process finds it without.
     fresh = folder / f"{_OWNER}.new"
-    owner = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(owner, fcntl.LOCK_EX)
+    owner = os.open(fresh, os.O_WRONLY | os.O_CREAT, 0o600)
+    lock(owner)
     with _held_lock:
         fresh.rename(folder / _OWNER)
         _held[folder] = owner
@@ -52,5 +53,5 @@ def _remove_abandoned(parent: Path) -> None:
             continue
         # Never made anew: a process that is just removing its folder would find it not empty.
         with contextlib.suppress(OSError), owner_file.open("rb") as owner:
-            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while its process lives
+            lock(owner)  # fails while its process lives
             shutil.rmtree(owner_file.parent, ignore_errors=True)

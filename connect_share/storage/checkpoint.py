@@ -139,7 +139,7 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
         with open_regular(path) as file:
             found = os.fstat(file.fileno())
             # Who can write it decides what the stores serve.
-            if found.st_uid not in (0, os.geteuid()):
+            if found.st_uid not in (0, getattr(os, "geteuid", int)()):  # Windows has no users of files: 0
                 raise CheckpointRejected(NotUsed.NOT_PRIVATE, "it belongs to another user")
             if found.st_mode & stat.S_IWOTH:
                 raise CheckpointRejected(NotUsed.NOT_PRIVATE, "every user may write to it")

@@ -46,6 +46,8 @@ def command_line(text: str) -> list[str]:
 
 
 def _printed(arguments: list[str]) -> bytes:
+    if not hasattr(os, "killpg"):
+        raise ConfigError("commands run on Linux and macOS only; use another provider")
     deadline_s = time.monotonic() + _TIMEOUT_S
     try:
         # In a session of its own, so that what it starts can be ended with it.

@@ -7,7 +7,6 @@ starts themselves differs, and Spark's own time for a task is hidden in both.
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import os
 import threading
@@ -57,6 +56,8 @@ def start_in_task(turn: Path | None, properties: dict[str, str]) -> StormEnd:
     worker = WorkerConfig.from_properties(properties)
     with ExitStack() as stack:
         if turn is not None:
+            import fcntl
+
             fcntl.flock(stack.enter_context(turn.open("w")), fcntl.LOCK_EX)
         began_s, began, cpu = time.time(), time.perf_counter(), time.process_time()
         storage = ConnectStorage(worker, allow_live_members=True)

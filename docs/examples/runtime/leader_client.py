@@ -64,7 +64,7 @@ class LeaderClient:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: object) -> None:
+    def redirect_request(self, req: object, fp: object, code: int, msg: str, headers: object, newurl: str) -> None:  # noqa: PLR0917 - as it is called
         """Return nothing: a redirect is an error of the worker, as any other answer is that is no success."""
 
 

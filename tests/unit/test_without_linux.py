@@ -1,0 +1,47 @@
+"""The core runs where there is nothing but what Python has on every system: what only Linux has is hidden from it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from connect_share.errors import ConfigError, UsageError
+from connect_share.files import lock
+from connect_share.worker_config import config_providers
+from tests.support.long_forms import LONG
+
+EVERY_MODULE: Final = "tests/unit/test_secrets_are_not_shown.py::test_no_field_that_can_hold_a_secret_is_shown"
+SOME: Final = ("tests/unit/storage/test_checkpoint_file.py", EVERY_MODULE)
+MORE: Final = tuple(f"tests/unit/{part}" for part in ("model", "sealing", "stores", "storage", "worker_config"))
+# What docs/embedding.md says of other systems: commands of config providers, owners of files, pipes.
+LEFT_OUT: Final = (
+    "--ignore=tests/unit/worker_config/test_command_provider.py",
+    "--deselect=tests/unit/storage/test_checkpoint_file.py::test_what_others_could_have_written_is_not_believed",
+)
+CONTRACT: Final = ("test_config_store", "test_exactly_once", "test_offset_store", "test_status_store")
+
+
+def test_the_core_runs_without_what_only_linux_has() -> None:
+    hidden = ("-p", "tests.support.without_linux", "-p", "no:xdist", "-p", "no:randomly", "-p", "no:cacheprovider")
+    tests = (*SOME, "tests/contract", *(("tests/runtime/unit/test_tasks.py", *MORE) if LONG else ()))
+    in_memory = ("-k", f"memory or not ({' or '.join(CONTRACT)})")
+    command = [sys.executable, "-m", "pytest", "-q", "--timeout-method=thread", *LEFT_OUT, *hidden, *in_memory, *tests]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1_800, check=False)
+    assert done.returncode == 0, done.stdout[-5_000:] + done.stderr
+
+
+def test_what_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    monkeypatch.delattr(os, "killpg")
+    with (
+        (tmp_path / "file").open("wb") as file,
+        pytest.raises(UsageError, match="files cannot be locked on this system"),
+    ):
+        lock(file)
+    with pytest.raises(ConfigError, match="commands run on Linux and macOS only"):
+        config_providers._printed(["true"])
