@@ -68,7 +68,7 @@ def warn_of_missing_protection(session: SparkSession) -> None:
         print(
             f"warning: the tasks carry the credentials of the worker files, and {', '.join(missing)} "
             f"{'is' if len(missing) == 1 else 'are'} off: who reaches Spark's ports or disks can take them; start with "
-            f"{' '.join(f'--conf {name}=true' for name in missing)} (docs/migrating.md, Spark on a cluster)",
+            f"{' '.join(f'--conf {name}=true' for name in missing)} (docs/spark-clusters.md)",
             file=sys.stderr,
         )
 
@@ -137,7 +137,7 @@ def require_on_executors(session: SparkSession) -> None:
         raise ConfigError(
             f"{', '.join(missing)} cannot be imported on the executors, nothing was started: install "
             "what the wheel needs there, or send it with --archives or an image, and the wheel with --py-files "
-            "(docs/migrating.md, Spark on a cluster)"
+            "(docs/spark-clusters.md)"
         )
     _complete.add(application)
 

@@ -1,16 +1,25 @@
-"""What a real cluster does: executors in processes of their own that get the packages from the wheel alone."""
+"""What a real cluster does: executors in processes of their own that get the packages from the wheel alone.
+
+It is started, and given its jobs, by the lines of docs/spark-clusters.md.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
 import os
+import re
+import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import sysconfig
 import venv
 import zipfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyspark
@@ -19,9 +28,13 @@ import pytest
 from connect_share.jar import JAR_NAME, jar_path
 from connect_share.jar.java_runtime import java_home_for_spark
 from connect_share.worker_config import SHARING_PROPERTY
+from migrator.run import Manifest, MigrationStatus, manifest_path
 from spark_jobs.session import missing_protection
 from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.kafka import TestBroker
+from tests.support.long_forms import LONG
+from tests.support.migration_site import Site
+from tests.support.waiting import await_that
 
 CHECKOUT = Path(__file__).parents[2]
 JOB = """
@@ -38,7 +51,7 @@ from spark_jobs.tasks import run_as_tasks
 
 def where(_):
     import connect_share, os
-    return [connect_share.__file__, os.getpid()]
+    return [connect_share.__file__, os.getcwd()]
 
 with spark_session("cluster test") as spark:
     found = spark.sparkContext.parallelize(range(8), 8).map(where).collect()
@@ -70,23 +83,26 @@ def _told(log: str) -> str:
     return "\n".join(line for line in log.splitlines() if " INFO " not in line and not line.startswith("\tat "))[-4000:]
 
 
+PAGE = (CHECKOUT / "docs" / "spark-clusters.md").read_text("utf-8")
+
+
+def lines_of(heading: str) -> list[str]:
+    """Return the commands of a section of the page, which name what they need by variables and in ``dist``."""
+    section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return [line for block in re.findall(r"```bash\n(.*?)```", section, re.DOTALL) for line in block.splitlines()]
+
+
+WHEEL, JOBS, LIBRARIES, ARCHIVE = lines_of("Build")
+MASTER, WORKER, APPLY, VERIFY, VERIFY_WITH_ARCHIVE = lines_of("Standalone")
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",  # the environment has what builds it: nothing is fetched inside a test
-        "-w",
-        str(folder),
-        str(CHECKOUT),
-    ]
-    subprocess.run([*command, "--disable-pip-version-check"], check=True, timeout=500)
-    return next(folder.glob("*.whl"))
+    # The environment has what builds it: nothing is fetched inside a test.
+    command = [sys.executable, "-m", *shlex.split(WHEEL)[:-1], "--no-build-isolation", str(CHECKOUT)]
+    subprocess.run([*command, "--quiet", "--disable-pip-version-check"], cwd=folder, check=True, timeout=500)
+    return next((folder / "dist").glob("*.whl"))
 
 
 @pytest.fixture
@@ -117,22 +133,78 @@ def test_the_wheel_holds_the_product_and_the_jar_and_nothing_of_the_lab(wheel: P
     assert not [name for name in files if "lab/" in name or "/drill" in name or "compatibility" in name]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_a_job_runs_on_executors_that_have_only_the_wheel(
-    broker: TestBroker, unique: str, tmp_path: Path, wheel: Path, bare_python: Path
-) -> None:
-    """What the tasks carry is in none of Spark's logs; what would keep it from others and is off is said once."""
-    properties = {**worker_properties(broker.bootstrap_servers, unique), SHARING_PROPERTY: "enabled"}
-    worker_file = write_properties(tmp_path / "worker.properties", properties)
-    job, result = tmp_path / "job.py", tmp_path / "result.json"
-    job.write_text(JOB)
-    home = Path(pyspark.__file__).parent
+@dataclass(frozen=True)
+class Cluster:
+    """A master and two workers of one core, whose folder has the wheel in ``dist``."""
+
+    folder: Path
+    environment: dict[str, str]
+
+    @property
+    def master(self) -> str:
+        return f"spark://{self.environment['SPARK_MASTER_HOST']}:{self.environment['SPARK_MASTER_PORT']}"
+
+    def run(self, line: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", "-c", line],
+            env=self.environment,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=800,
+            check=False,
+        )
+
+    @contextmanager
+    def started(self) -> Iterator[None]:
+        """Start the master, then workers: one that finds none tries again after many seconds."""
+        address = self.environment["SPARK_MASTER_HOST"], int(self.environment["SPARK_MASTER_PORT"])
+
+        def listens() -> bool:
+            with socket.socket() as probe:
+                return probe.connect_ex(address) == 0
+
+        with ExitStack() as stack:
+            for line in (MASTER, WORKER, WORKER):
+                log = stack.enter_context((self.folder / "daemons.log").open("a"))
+                daemon = subprocess.Popen(
+                    ["bash", "-c", f"exec {line}"], env=self.environment, cwd=self.folder, stdout=log, stderr=log
+                )
+                stack.callback(daemon.wait)
+                stack.callback(daemon.terminate)
+                await_that(listens, what="the master listens")
+            yield
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, wheel: Path, bare_python: Path) -> Iterator[Cluster]:
+    shutil.copytree(wheel.parent, tmp_path / "dist")
+    events = tmp_path / "events"
+    events.mkdir()
+    on = [f"{name} true" for name in PROTECTION[:2]]
+    log = ["spark.eventLog.enabled true", "spark.eventLog.compress false", f"spark.eventLog.dir {events.as_uri()}"]
+    small = ["spark.executor.memory 512m", "spark.ui.enabled false", f"spark.local.dir {tmp_path / 'spark'}"]
+    # The JVMs live for seconds: the quick compiler and the small collector start soonest.
+    quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    small += [f"spark.{role}.extraJavaOptions {quick}" for role in ("driver", "executor")]
+    both = ["spark.scheduler.minRegisteredResourcesRatio 1.0"]
+    conf = [*on, "spark.authenticate.secret for-this-test", *log, *small, *both]
+    (tmp_path / "spark.conf").write_text("\n".join(conf))
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYSPARK", "SPARK"))
     }
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
     environment |= {
-        "SPARK_HOME": str(home),
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_MASTER_HOST": "127.0.0.1",
+        "SPARK_MASTER_PORT": str(port),
+        **{f"SPARK_{each}_WEBUI_PORT": "0" for each in ("MASTER", "WORKER")},
+        "SPARK_WORKER_CORES": "1",
+        "SPARK_WORKER_MEMORY": "600m",
+        "SPARK_WORKER_DIR": str(tmp_path / "work"),
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": quick,
         "PYSPARK_PYTHON": str(bare_python),
         "PYSPARK_DRIVER_PYTHON": str(bare_python),
         "SPARK_LOCAL_IP": "127.0.0.1",
@@ -141,28 +213,30 @@ def test_a_job_runs_on_executors_that_have_only_the_wheel(
     java_home = java_home_for_spark()
     if java_home is not None:
         environment["JAVA_HOME"] = str(java_home)
-    command = [str(home / "bin" / "spark-submit"), "--master", "local-cluster[1,1,512]"]
-    command += ["--conf", "spark.executor.memory=512m", "--conf", "spark.ui.enabled=false"]
-    # The JVMs live for seconds: the quick compiler and the small collector start soonest.
-    for role in ("driver", "executor"):
-        command += ["--conf", f"spark.{role}.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
-    events = tmp_path / "events"
-    events.mkdir()
-    on = [f"{name} true" for name in PROTECTION[:2]]
-    log = ["spark.eventLog.enabled true", "spark.eventLog.compress false", f"spark.eventLog.dir {events.as_uri()}"]
-    (tmp_path / "spark.conf").write_text("\n".join([*on, "spark.authenticate.secret for-this-test", *log]))
-    command += ["--properties-file", str(tmp_path / "spark.conf")]
-    command += ["--conf", f"spark.local.dir={tmp_path / 'spark'}", "--py-files", str(wheel), str(job), str(result)]
-    command += ["-w", str(worker_file), "--groups", "4", "--jobs", "1", "--config-records", "40"]
-    command += ["--status-records", "20", "--offset-records", "20", "--config-bytes", "20000"]
-    done = subprocess.run(
-        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=800, check=False
-    )
+    made = Cluster(tmp_path, environment)
+    with made.started():
+        yield made
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_job_runs_on_executors_that_have_only_the_wheel(
+    broker: TestBroker, unique: str, tmp_path: Path, cluster: Cluster
+) -> None:
+    """What the tasks carry is in none of Spark's logs; what would keep it from others and is off is said once."""
+    properties = {**worker_properties(broker.bootstrap_servers, unique), SHARING_PROPERTY: "enabled"}
+    worker_file = write_properties(tmp_path / "worker.properties", properties)
+    job, result = tmp_path / "job.py", tmp_path / "result.json"
+    job.write_text(JOB)
+    words = [str(job), str(result), "-w", str(worker_file), "--groups", "4", "--jobs", "1", "--config-records", "40"]
+    words += ["--status-records", "20", "--offset-records", "20", "--config-bytes", "20000"]
+    done = cluster.run(APPLY.replace("dist/jobs/spark_jobs/apply_plan.py move.json", shlex.join(words)))
     assert done.returncode == 0, _told(done.stdout + done.stderr)
     report = json.loads(result.read_text())
-    assert report["master"] == "local-cluster[1,1,512]"
+    assert report["master"] == cluster.master
     assert report["code"] == 0
     assert all(".zip" in file and str(CHECKOUT) not in file for file, _ in report["found"]), report["found"]
+    assert len({folder for _, folder in report["found"]}) == 2  # of two executors
     with broker.admin() as admin:
         assert admin.end_offsets([(f"{unique}-configs", 0)]) == {(f"{unique}-configs", 0): 40}
     profile = json.loads(result.with_name("result.json.profile").read_text())
@@ -173,16 +247,26 @@ def test_a_job_runs_on_executors_that_have_only_the_wheel(
     assert len(warnings) == 1
     assert warnings[0].startswith("warning: ")
     assert "spark.io.encryption.enabled is off" in warnings[0]
-    # Where Spark puts what executors say, in this mode.
-    executors = home / "work" / report["application"]
-    written = [path for folder in (events, executors) for path in folder.rglob("*") if path.is_file()]
+    written = [path for at in ("events", "work") for path in (tmp_path / at).rglob("*") if path.is_file()]
     assert {"stdout", "stderr"} <= {path.name for path in written}
-    texts = {path.name: path.read_text("utf-8", "replace") for path in written if path.suffix != ".zip"}
+    texts = {str(path): path.read_text("utf-8", "replace") for path in written if path.suffix != ".zip"}
     assert any('"SparkListenerTaskEnd"' in text for text in texts.values())
     assert any('"spark.job.description":"counting"' in text for text in texts.values())
     for text in (*texts.values(), done.stdout, done.stderr):
         assert not [secret for secret in IN_ALL_FORMS if secret in text]
-    shutil.rmtree(executors)
+
+
+@pytest.mark.skipif(not LONG, reason="fetches libraries, and packs them: make soak")
+@pytest.mark.timeout(1800)
+def test_every_line_of_the_page(broker: TestBroker, unique: str, tmp_path: Path, cluster: Cluster) -> None:
+    site = Site(broker.bootstrap_servers, unique, tmp_path)
+    site.plan(site.small_source(), site.shared(), "move.json")
+    lines = [JOBS, APPLY, VERIFY, LIBRARIES, ARCHIVE, VERIFY_WITH_ARCHIVE]
+    for line in lines:
+        done = cluster.run(line)
+        assert done.returncode == 0, (line, _told(done.stdout + done.stderr))
+    manifest = Manifest.load(manifest_path(tmp_path / "move.json"))
+    assert (manifest.engine, manifest.status) == ("spark", MigrationStatus.VERIFIED)
 
 
 def test_what_is_off_is_named() -> None:
