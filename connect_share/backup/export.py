@@ -49,7 +49,7 @@ from connect_share.backup.backup_file import (
 )
 from connect_share.backup.record_file import RecordFile, remove_half_written
 from connect_share.console import group_order
-from connect_share.contents.groups import GroupRoom
+from connect_share.contents.group_room import GroupRoom
 from connect_share.errors import AlreadyAppliedError, ConnectShareError, RecordFileError, RestoreRejectedError, listed
 from connect_share.files import Progress, Silent, lock, sync_folder
 from connect_share.kafka.admin import Admin

@@ -204,6 +204,16 @@ def _in_groups(sources: CheckSources) -> Iterator[Finding]:
     gone = {each.group for each in lost}
     for state in [] if None in gone else [each for each in sources.groups if shown_group(each.group) not in gone]:
         yield from of_group(state.group, find(sources.state.topics, state, sources.members_of(state.group)))
+    for topic in sources.contents.topics.values():
+        if topic.beyond:
+            yield Finding(
+                "groups-left-out",
+                Severity.WARNING,
+                topic.topic,
+                f"{topic.beyond:,} record(s) of further groups were not looked at, by any check",
+                "who may write to a topic can invent groups; each start of every group reads them",
+                "name those that are wanted with --group, or in the worker file; remove the right of whoever invents them",
+            )
 
 
 CHECK: Final = Check(

@@ -35,6 +35,8 @@ from connect_share.transform.canonical import ConfigHistory
 from connect_share.transform.rules import KeyTransform
 from connect_share.worker_config import TopicSet, load_worker_file
 
+MOST_CHECKED: Final = 1_000
+"""A limit: each group takes a millisecond of all checks, and any writer of a topic can invent groups."""
 _MOST_ODD_KEYS: Final = 1_000
 _MOST_BAD_STATUSES: Final = 1_000
 # What a reader that looks for the last dot, or for another group's prefix, takes for the beginning of an original key.
@@ -152,6 +154,7 @@ class CheckSources:
         reads: the topics whose contents are read.
         asks_rest: addresses that workers give are connected to.
         java: Java workers run the worker file.
+        limit: how many groups beside those that were named are looked at; the first ones on the config topic come first.
     """
 
     topic_set: TopicSet
@@ -163,6 +166,7 @@ class CheckSources:
     reads: Collection[TopicType] = tuple(TopicType)
     asks_rest: bool = False
     java: bool = True
+    limit: int | None = None
 
     def __post_init__(self) -> None:
         self.now_ms = time.time_ns() // 1_000_000
@@ -182,6 +186,7 @@ class CheckSources:
             reads=reads,
             asks_rest=getattr(arguments, "rest", False),
             java=for_java(arguments),
+            limit=MOST_CHECKED,
         )
 
     @classmethod
@@ -229,7 +234,7 @@ class CheckSources:
             kept[group].add(topic_type, original, applied)
 
         wanted = [topic_type for topic_type in self.topic_set.topics if topic_type in self.reads]
-        contents = read_topics(self.topic_set, wanted, timeout_s=self.timeout_s, look=look)
+        contents = read_topics(self.topic_set, wanted, timeout_s=self.timeout_s, look=look, limit=self.limit)
         for topic in contents.topics.values():
             self.note(topic.notes)
         return contents, kept

@@ -12,7 +12,7 @@ from typing import Final
 
 from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Parser, stopped_by
 from connect_share.console.options import add_topics, topic_set_of
-from connect_share.contents.groups import GroupRoom
+from connect_share.contents.group_room import GroupRoom
 from connect_share.errors import BrokerError, ConfigError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import topic_specs

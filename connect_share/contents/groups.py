@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from connect_share.console import Group, group_order, plural, shown_group
+from connect_share.contents.group_room import GroupRoom
 from connect_share.contents.seals import Newest, SealCount
 from connect_share.errors import TopicRecreatedError, listed
 from connect_share.kafka.admin import Admin
@@ -26,47 +27,6 @@ from connect_share.sealing.cipher import is_sealed, removes
 from connect_share.worker_config import TopicSet, WorkerConfig
 
 _NAMED_GROUPS: Final = 3
-MOST_GROUPS: Final = 10_000
-"""A limit: any writer of a topic can invent groups, and each takes some kilobytes here."""
-_MOST_NAMED: Final = 100
-
-
-@dataclass
-class GroupRoom:
-    """Which groups are kept of topics that are read together: the caller's own, and the first :data:`MOST_GROUPS` others.
-
-    When too much is to be kept of others, the largest group is left out: who invents keys takes no room from smaller ones.
-
-    Attributes:
-        most_bytes: about how much is kept of all others on each topic.
-        left_out: groups that are not kept, with the records that came since; of those behind the first ones a hundred.
-    """
-
-    own: Collection[str | None] = ()
-    most_bytes: int = 1_000_000_000
-    left_out: dict[Group, int] = field(default_factory=dict)
-    forget: dict[object, Callable[[Group], object]] = field(default_factory=dict, repr=False)
-    others: set[str | None] = field(default_factory=set)
-
-    def admits(self, group: Group) -> bool:
-        """Return whether a group is kept; count its record if it is not."""
-        if group in self.left_out:
-            self.left_out[group] += 1
-        elif group in self.others or group in self.own:
-            return True
-        elif len(self.others) < MOST_GROUPS:
-            self.others.add(group)
-            return True
-        elif len(self.left_out) < _MOST_NAMED:
-            self.left_out[group] = 1
-        return False
-
-    def said(self, topic: str, records: int) -> str:
-        """Return what was left out, for people; of the groups those with the most records are named."""
-        most = sorted(self.left_out, key=self.left_out.__getitem__, reverse=True)
-        what = f"{topic} has more than {MOST_GROUPS:,} groups, or too many keys of one: {records:,} record(s) were left out"
-        return f"{what}, of {listed(map(shown_group, most), _NAMED_GROUPS)}; name those that are wanted with --group"
-
 
 FOLDS: Final[Mapping[TopicType, Callable[[Group], Any]]] = {
     TopicType.CONFIG: ConfigFold,
@@ -95,6 +55,7 @@ class TopicContents:
             key, if that was asked for; by their timestamps, which any writer may choose.
         end: of all partitions together, so more records were never written.
         others: records of groups that were not asked for.
+        beyond: of these, records of groups for which there was no room.
         several: how many keys of each group have living records in several partitions.
         two_clusters: if plain keys seem to be those of two clusters: that, and what to do.
     """
@@ -107,6 +68,7 @@ class TopicContents:
     times: dict[Group, dict[bytes, int]] = field(default_factory=dict, repr=False)
     end: int = 0
     others: int = 0
+    beyond: int = 0
     several: dict[Group, int] = field(default_factory=dict)
     unrecognized: int = 0
     notes: list[str] = field(default_factory=list)
@@ -190,13 +152,14 @@ def read_topics(
     groups: Collection[Group] | None = None,
     timeout_s: float,
     look: Look | None = None,
+    limit: int | None = None,
 ) -> Contents:
     """Read topics to the end they have now.
 
     Read only ``groups``, if they are given. ``timeout_s`` is the longest wait for an answer, and without progress; ``look``
-    is shown each record of the groups.
+    is shown each record of the groups. ``limit`` as of :class:`GroupRoom`.
     """
-    reading = TopicReading(topic_set, wanted, groups=groups, timeout_s=timeout_s, look=look)
+    reading = TopicReading(topic_set, wanted, groups=groups, timeout_s=timeout_s, look=look, limit=limit)
     with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=timeout_s) as admin:
         contents = reading.read_on(admin)
     assert contents is not None  # noqa: S101 - the first time
@@ -222,9 +185,10 @@ class TopicReading:
         look: Look | None = None,
         unshown: Collection[KeyKind] = (),
         timed: bool = False,
+        limit: int | None = None,
     ) -> None:
         self._topic_set = topic_set
-        room = GroupRoom(topic_set.own | {*(groups or ())})
+        room = GroupRoom(topic_set.own | {*(groups or ())}, limit=limit)
         self._partitions = Counter[TopicType]()
         self._wanted = wanted
         self._timeout_s = timeout_s
@@ -502,6 +466,7 @@ class TopicFold:
             seals=dict(self._counts),
             times=self._times,
             others=self._folds.others + beyond,
+            beyond=beyond,
             unrecognized=self._folds.unrecognized,
         )
         placed = {} if self._topic_type is TopicType.CONFIG else folds  # that has one partition

@@ -4,8 +4,8 @@ A partition is counted record by record, in offset order, by one :class:`Partiti
 put together by :meth:`TopicProfile.of`. Counts are exact but for one thing: keys are compared by a digest of eight bytes,
 so that of a million keys two are taken for one with a chance of one in forty million.
 
-Memory: about 230 bytes for each distinct key of the partitions that are being counted, whatever keys and values hold, and
-a fixed number of chunks along each partition.
+Memory: about 230 bytes for each distinct key of the partitions that are being counted, whatever keys and values hold, a fixed
+number of chunks along each partition, and counts of as many groups as there is room for.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from connect_share.console import Group
+from connect_share.contents.group_room import GroupRoom
 from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import ClusterGroupId, parse, split_key
 from connect_share.model.records import TopicType
@@ -171,10 +172,15 @@ class PartitionProfile:
         return total([*self.counts.values(), self.unrecognized])
 
 
-class PartitionCounter:
-    """Counts one partition from its first record to its last."""
+FURTHER: Final = str.__new__(ClusterGroupId, "(further groups)")
+"""Those for which there is no room, counted as one group; no group has such an id."""
 
-    def __init__(self, topic_type: TopicType, partition: int) -> None:
+
+class PartitionCounter:
+    """Counts one partition from its first record to its last; groups without room are counted as :data:`FURTHER`."""
+
+    def __init__(self, topic_type: TopicType, partition: int, room: GroupRoom | None = None) -> None:
+        self._room = room or GroupRoom()
         self._profile = PartitionProfile(topic_type, partition)
         self._newest: dict[bytes, int] = {}
         self._tombstones: dict[bytes, int] = {}  # the byte position of each that is the newest record of its key
@@ -192,6 +198,8 @@ class PartitionCounter:
             count = profile.unrecognized
         else:
             group, original = owner
+            if group not in self._last_is_tombstone and not self._room.admits(group):
+                group = FURTHER
             where = (group, kind_of(profile.topic_type, original))
             found = profile.counts.get(where)
             count = profile.counts.setdefault(where, Count()) if found is None else found
@@ -271,7 +279,9 @@ class PartitionCounter:
             profile.chunks.append(self._chunk)
             self._chunk = Chunk()
         self._place_tombstones()
-        profile.ends_in_tombstone = frozenset(group for group, ended in self._last_is_tombstone.items() if ended)
+        profile.ends_in_tombstone = frozenset(
+            group for group, ended in self._last_is_tombstone.items() if ended and group is not FURTHER
+        )
         if with_digests:
             profile.digests = b"".join(sorted(self._newest.keys() - self._barriers))
         self._newest.clear()

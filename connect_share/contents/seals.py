@@ -106,6 +106,9 @@ class SealCount:
             self.refused += 1
             if number is not None:
                 self.refused_ids.add(number, self.known)
+        before = self.newest.get(key)
+        if value is None and not accepted and before is not None and before.partition != record.partition:
+            return  # a tombstone that covers nothing
         self.newest[key] = Newest(kind, record.partition, record.offset, record.timestamp_ms, len(value or b""))
 
     def further(self, record: Record, key: bytes) -> int:

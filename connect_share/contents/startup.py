@@ -9,12 +9,14 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, Final
 
 from connect_share.console import Group, Output, Table, shown_group
 from connect_share.contents.advice import SHOWN_SETTINGS, Advice, CleanerSettings, Hidden, SettingChange, advise, hidden
 from connect_share.contents.cost_model import FittedModel, StartSize
-from connect_share.contents.profile import Count, PartitionCounter, PartitionProfile, TopicProfile, total
+from connect_share.contents.group_room import GroupRoom
+from connect_share.contents.profile import FURTHER, Count, PartitionCounter, PartitionProfile, TopicProfile, total
 from connect_share.errors import AuthorizationError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.read import CONSOLE_CLIENT_ID, Reader, topic_ranges
@@ -361,10 +363,13 @@ class CountJob:
     ranges: Sequence[OffsetRange]
     timeout_s: float
     with_digests: bool
+    room: GroupRoom = field(default_factory=GroupRoom)
 
     def run(self, advance: Callable[[int], None] | None = None) -> list[PartitionProfile]:
         """Read and count. ``advance`` is called with the number of further records."""
-        counters = {each.partition: PartitionCounter(self.topic_type, each.partition) for each in self.ranges}
+        counters = {
+            each.partition: PartitionCounter(self.topic_type, each.partition, self.room) for each in self.ranges
+        }
         for batch in self.reader.batches(self.ranges, self.timeout_s):
             for message in batch:
                 counters[message.partition() or 0].add(
@@ -412,7 +417,12 @@ class CountPlan:
         """Return the reads of one topic: a single one, or one for each partition."""
         ranges, reader = self.ranges[topic_type], self.reader(topic_type)
         parts = [[each] for each in ranges] if one_for_each_partition else [ranges]
-        return [CountJob(topic_type, reader, part, self.timeout_s, with_digests=len(ranges) > 1) for part in parts]
+        return [CountJob(topic_type, reader, part, self.timeout_s, len(ranges) > 1, self.room) for part in parts]
+
+    @cached_property
+    def room(self) -> GroupRoom:
+        """Which groups are counted, those of the caller in any case."""
+        return GroupRoom(self.topic_set.own)
 
     def reader(self, topic_type: TopicType) -> Reader:
         """Return how a topic is read."""
@@ -435,6 +445,8 @@ def count_topics(plan: CountPlan, out: Output) -> dict[TopicType, ProfiledTopic]
         advance = _progress(out, plan.topic_set.topics[topic_type], at_most)
         partitions = [profile for job in plan.jobs(topic_type) for profile in job.run(advance)]
         topics[topic_type] = plan.profiled(topic_type, partitions)
+    if plan.room.left_out:
+        out.note(f"there are more than {plan.room.most_groups:,} groups: the others are counted as one, {FURTHER}")
     return topics
 
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final
 
 from connect_share.console import Group, group_order
 from connect_share.contents.cost_model import CostModel, StartSize
-from connect_share.contents.profile import Count, TopicProfile, total
+from connect_share.contents.profile import FURTHER, Count, TopicProfile, total
 from connect_share.contents.startup import CountPlan
 from connect_share.errors import BrokerError
 from connect_share.kafka.admin import Admin
@@ -326,6 +326,7 @@ def _recent(admin: Admin, plan: CountPlan, topic_type: TopicType, since_ms: int)
             key, value = message.key(), message.value()
             owner = None if key is None else split_key(topic_type, key)
             if owner is not None:
-                records[owner[0]] += 1
-                size[owner[0]] += len(key or b"") + len(value or b"")
+                group = owner[0] if plan.room.admits(owner[0]) else FURTHER
+                records[group] += 1
+                size[group] += len(key or b"") + len(value or b"")
     return Recent(sum(max(0, each.end - each.start) for each in late), records, size)

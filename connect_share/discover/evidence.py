@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, assert_never
 
 from connect_share.console import Group, plural
-from connect_share.contents.groups import MOST_GROUPS
+from connect_share.contents.group_room import MOST_GROUPS
 from connect_share.errors import ValueFormatError
 from connect_share.model.config import moved_in
 from connect_share.model.config_state import Moved, TargetState

@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Final
 
-from connect_share.contents.groups import GroupRoom
+from connect_share.contents.group_room import GroupRoom
 from connect_share.errors import ConnectShareError, TopicMissingError, safe_text
 from connect_share.exporter.topic_states import TopicStates
 from connect_share.kafka.admin import Admin

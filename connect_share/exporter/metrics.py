@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from connect_share.console import PLAIN, Group
-from connect_share.contents.groups import GroupRoom
+from connect_share.contents.group_room import GroupRoom
 from connect_share.exporter.followed_topic import FollowedTopic
 from connect_share.exporter.topic_states import FollowedGroup
 from connect_share.model.config_state import ClusterConfigState, TargetState

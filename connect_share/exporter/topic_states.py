@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from connect_share.console import Group, group_order
-from connect_share.contents.groups import GroupFold, GroupFolds, GroupRoom
+from connect_share.contents.group_room import GroupRoom
+from connect_share.contents.groups import GroupFold, GroupFolds
 from connect_share.contents.seals import KEY_BYTES
 from connect_share.model.keys import SkipKind
 from connect_share.model.records import Record, TopicType

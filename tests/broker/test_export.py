@@ -17,7 +17,6 @@ import pytest
 from connect_share.backup.backup_file import BackupFiles, segment_files, shown_moment
 from connect_share.backup.export import locked_folder
 from connect_share.backup.record_file import RecordFile
-from connect_share.contents import groups as contents
 from connect_share.files import Silent
 from connect_share.kafka.client import producer
 from connect_share.model.config_state import TargetState
@@ -358,7 +357,7 @@ def test_what_strangers_write_ends_no_backup(shared: Site, call: Any, monkeypatc
     assert told.code == 0
     assert f"their headers are not readable: {config}: 1 record, the first at {config}[0]@{first + 1}" in told.out
 
-    monkeypatch.setattr(contents, "MOST_GROUPS", 2)
+    monkeypatch.setattr("connect_share.contents.group_room.MOST_GROUPS", 2)
     folder, flags = shared.folder / "all", ("export", "-w", path, "--all-groups")
     everything = call(*flags, "-o", shared.folder / "all.avro", "--output", "json")
     assert (everything.code, everything.json["groups"]) == (0, [None, "one", "two"])

@@ -19,7 +19,8 @@ from connect_share.checks import admission, sealing, sizes
 from connect_share.checks.admission import NewGroup
 from connect_share.cli.get import _NOUNS
 from connect_share.contents.cost_model import load_model
-from connect_share.contents.groups import Contents, GroupRoom, TopicFold
+from connect_share.contents.group_room import GroupRoom
+from connect_share.contents.groups import Contents, TopicFold
 from connect_share.contents.profile import PartitionCounter, TopicProfile
 from connect_share.contents.startup import ProfiledTopic, members, startup_profile
 from connect_share.contents.usage import Recent, usage_members, usage_of

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from connect_share.contents.profile import FURTHER
 from connect_share.kafka import client
 from connect_share.model.records import Record, TopicType
 from tests.lab.benchmarks.process_cost import measured
@@ -48,7 +49,9 @@ def foreign(topic: str, topic_type: TopicType, count: int) -> Iterator[Record]:
 
 
 @pytest.mark.timeout(4 * 3_600 if LONG else 300)
-def test_reading_commands_end_in_ten_times_the_time_of_the_shortest(site: Site, call: Any, tmp_path: Path) -> None:
+def test_reading_commands_end_in_ten_times_the_time_of_the_shortest(
+    site: Site, call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     site.create("shared")
     site.lay_group("shared", "own.")
     writer = client.producer(site.settings, client_id="tests", overrides={"linger.ms": "20", "compression.type": "lz4"})
@@ -58,6 +61,14 @@ def test_reading_commands_end_in_ten_times_the_time_of_the_shortest(site: Site, 
     if not LONG:  # a process takes longer to start than to read so few records
         for command in COMMANDS[:-1]:
             assert call(*command.format(tmp_path).split(), "-w", path).code in {0, 1}, command
+        monkeypatch.setattr("connect_share.checks.sources.MOST_CHECKED", 2)
+        monkeypatch.setattr("connect_share.contents.group_room.MOST_GROUPS", 3)
+        found = call("check", "orphans", "-w", path, "--output", "json").json["findings"]
+        assert len([each for each in found if each["id"] == "groups-left-out"]) == len(TopicType)
+        assert {each["group"] for each in found} - {None, "own"} <= {"large", "g0"}
+        used = call("usage", "-w", path, "--output", "json").json["groups"]
+        assert {each["group"] for each in used} > {"own", FURTHER}
+        assert len(used) == 5
         return
     costs = {}
     for command in ("get connectors", *COMMANDS):

@@ -12,8 +12,8 @@ import pytest
 from connect_share.cli.__main__ import main
 from connect_share.cli.get import list_connectors, list_offsets
 from connect_share.console import Result, Table, shown_group
-from connect_share.contents import groups as contents
-from connect_share.contents.groups import Contents, GroupRoom, TopicFold
+from connect_share.contents.group_room import GroupRoom
+from connect_share.contents.groups import Contents, TopicFold
 from connect_share.model.config import connector_config_record, task_commit_record, task_config_record
 from connect_share.model.keys import ClusterGroupId, StatusKey, prefix_key
 from connect_share.model.offsets import offset_key
@@ -137,7 +137,7 @@ def test_times_are_what_a_writer_says(at_ms: int) -> None:
 
 
 def test_invented_groups_are_folded_up_to_a_limit_and_the_rest_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contents, "MOST_GROUPS", 3)
+    monkeypatch.setattr("connect_share.contents.group_room.MOST_GROUPS", 3)
     records = [Record("t", 0, at, 0, b'g%d.["c",{"a":1}]' % (at % 5), b"{}") for at in range(20)]
     seen = folded(TopicType.OFFSET, records)
     assert [seen.records_of(ClusterGroupId(f"g{number}")) for number in range(5)] == [4, 4, 4, 0, 0]

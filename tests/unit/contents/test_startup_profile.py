@@ -24,7 +24,9 @@ from connect_share.contents.advice import (
     remains,
 )
 from connect_share.contents.cost_model import CostModel, FittedModel, load_model
+from connect_share.contents.group_room import GroupRoom
 from connect_share.contents.profile import (
+    FURTHER,
     MOST_CHUNKS,
     Count,
     PartitionCounter,
@@ -475,3 +477,13 @@ def test_a_share_is_never_less_than_what_was_seen_nor_more_than_what_was_written
 def test_the_columns_of_csv_are_the_members_of_json() -> None:
     (row,) = usage_members(usage({"a": 1}, Recent(1, {A: 1}, {A: 1}), {}))["groups"]
     assert tuple(row) == GroupUsage.NAMES
+
+
+def test_groups_for_which_there_is_no_room_are_counted_as_one() -> None:
+    counter = PartitionCounter(TopicType.OFFSET, 0, GroupRoom([ClusterGroupId("own")], limit=2))
+    groups = [f"g{number}" for number in range(9)] + ["own"]
+    for offset, group in enumerate(groups * 2):
+        counter.add(offset, 1, f'{group}.["c",{{}}]'.encode(), b"1")
+    counts = {group: count for (group, _), count in counter.finish().counts.items()}
+    assert {group: count.records for group, count in counts.items()} == {"g0": 2, "g1": 2, "own": 2, FURTHER: 14}
+    assert counts[FURTHER].live_keys == 7

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from connect_share.contents import groups as contents
-from connect_share.contents.groups import GroupRoom
+from connect_share.contents.group_room import GroupRoom
 from connect_share.contents.seals import KEY_BYTES
 from connect_share.exporter import metrics, topic_states
 from connect_share.exporter.metrics import TopicMetrics, label
@@ -94,7 +93,7 @@ def test_the_groups_of_worker_files_have_room_and_others_as_much_as_each_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whoever invents groups takes room from later ones, whoever invents keys only from larger ones; on all topics."""
-    monkeypatch.setattr(contents, "MOST_GROUPS", 3)
+    monkeypatch.setattr("connect_share.contents.group_room.MOST_GROUPS", 3)
     groups = ("small", "large", "b", "late", "own")
     config = [record(f"{group}.connector-one", CONFIGURED) for group in groups]
     config += [record(f"large.connector-{number}", CONFIGURED) for number in range(9)]

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connect_share.contents.groups import GroupRoom, TopicFold
+from connect_share.contents.group_room import GroupRoom
+from connect_share.contents.groups import TopicFold
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.offsets import OffsetFold

@@ -1,0 +1,60 @@
+"""Which groups are kept of topics that are read, whatever others write to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Final
+
+from connect_share.console import Group, shown_group
+from connect_share.errors import listed
+
+_NAMED_GROUPS: Final = 3
+MOST_GROUPS: Final = 10_000
+"""A limit: any writer of a topic can invent groups, and each takes some kilobytes here."""
+_MOST_NAMED: Final = 100
+
+
+@dataclass
+class GroupRoom:
+    """Which groups are kept of topics that are read together: the caller's own, and the first others.
+
+    When too much is to be kept of others, the largest group is left out: who invents keys takes no room from smaller ones.
+
+    Attributes:
+        most_bytes: about how much is kept of all others on each topic.
+        left_out: groups that are not kept, with the records that came since; of those behind the first ones a hundred.
+        limit: how many others, ``None``: :data:`MOST_GROUPS`.
+    """
+
+    own: Collection[str | None] = ()
+    most_bytes: int = 1_000_000_000
+    limit: int | None = None
+    left_out: dict[Group, int] = field(default_factory=dict)
+    forget: dict[object, Callable[[Group], object]] = field(default_factory=dict, repr=False)
+    others: set[str | None] = field(default_factory=set)
+
+    @property
+    def most_groups(self) -> int:
+        """How many others are kept."""
+        return MOST_GROUPS if self.limit is None else self.limit
+
+    def admits(self, group: Group) -> bool:
+        """Return whether a group is kept; count its record if it is not."""
+        if group in self.left_out:
+            self.left_out[group] += 1
+        elif group in self.others or group in self.own:
+            return True
+        elif len(self.others) < self.most_groups:
+            self.others.add(group)
+            return True
+        elif len(self.left_out) < _MOST_NAMED:
+            self.left_out[group] = 1
+        return False
+
+    def said(self, topic: str, records: int) -> str:
+        """Return what was left out, for people; of the groups those with the most records are named."""
+        most = sorted(self.left_out, key=self.left_out.__getitem__, reverse=True)
+        what = f"{topic} has more than {self.most_groups:,} groups, or too many keys of one"
+        named = listed(map(shown_group, most), _NAMED_GROUPS)
+        return f"{what}: {records:,} record(s) were left out, of {named}; name those that are wanted with --group"
