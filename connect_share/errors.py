@@ -7,6 +7,7 @@ context is keyword-only with defaults, so every error survives pickling (Spark s
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, InitVar, dataclass
@@ -259,6 +260,25 @@ def listed(texts: Iterable[str], most: int, *, separator: str = ", ", last: str 
     every = list(texts)
     more = f"{last}{len(every) - most:,} more" if len(every) > most else ""
     return separator.join(every[:most]) + more
+
+
+def command_line(program: str, *words: object) -> str:
+    """Return a command that a message or a finding prints, ready for bash; ``docs/remedies.md`` lists all that there are.
+
+    Words in capitals stand for what only the reader knows.
+    """
+    return " ".join(_quoted(str(word)) for word in (program, *words))
+
+
+def operand(word: str) -> tuple[str, ...]:
+    """Return the last word of a command, which may begin with a dash."""
+    return ("--", word) if word.startswith("-") else (word,)
+
+
+def _quoted(word: str) -> str:
+    if word.isprintable():
+        return shlex.quote(word)
+    return "$'{}'".format("".join(c if c.isprintable() and c not in "\\'" else f"\\U{ord(c):08x}" for c in word))
 
 
 def safe_text(error: BaseException) -> str:

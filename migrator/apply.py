@@ -132,8 +132,11 @@ def resume_plan(
     """
     progress, manifest = progress or Silent(), run.applied()
     if manifest.status is not MigrationStatus.PLANNED:
+        then = {MigrationStatus.COPIED: run.command("verify"), MigrationStatus.VERIFIED: run.command("cutover")}
+        following = then.get(manifest.status)
         raise AlreadyAppliedError(
             f"there is nothing to resume: the manifest {run.manifest_path} says {manifest.status.value}"
+            + ("" if following is None else f"; next: {following}")
         )
     check_all(run, progress)
     unreported(run, {kind: topic.end_offsets for kind, topic in manifest.destination.items()}, manifest.evidence)

@@ -50,7 +50,7 @@ from migrator.plan import (
     Wanted,
     read_plan_file,
 )
-from migrator.run import MigrationRun, MigrationStatus, WrittenTopic
+from migrator.run import MigrationRun, MigrationStatus, WrittenTopic, plan_command
 
 _NEW_PLAN: Final = "; then make a new plan"
 
@@ -184,7 +184,8 @@ def refuse_present(
         raise DestinationNotEmptyError(
             f"{facts.topic} already holds {count} living key(s) of {owner}: choose {choice}"
             f"{'' if connectors else ', move the others with --assign'}, or remove them first; those that an "
-            "earlier move has left there: connect-share-migrate rollback, or seal --seal remove, with the plan of that move"
+            f"earlier move has left there: {plan_command('rollback', 'PLAN')}, or seal --seal remove, with the plan of "
+            "that move"
         )
 
 
@@ -310,7 +311,7 @@ def _open_destination(run: MigrationRun, admin: Admin, *, create: bool) -> Opene
         found = require_planned(facts, topic_type, planned)
         spec = topic_spec(worker, topic_type)
         fenced = planned.fence is not None
-        check_known_policy(spec, settings[planned.topic], admin.bootstrap_servers, may_be_fenced=fenced)
+        check_known_policy(spec, settings[planned.topic], admin.settings, may_be_fenced=fenced)
         check_partition_count(spec, len(found.ends))
         if len(found.ends) != planned.partitions:
             raise PlanRejectedError(
@@ -392,8 +393,8 @@ def check_all(
             raise
         raise AlreadyAppliedError(
             f"an earlier apply of this plan was interrupted after {len(run.manifest.evidence)} of "
-            f"{run.manifest.slices_planned} slices ({run.manifest_path}) and left records behind: connect-share-migrate "
-            f"resume continues ({error})"
+            f"{run.manifest.slices_planned} slices ({run.manifest_path}) and left records behind: "
+            f"{run.command('resume')} continues ({error})"
         ) from error
     return opened
 

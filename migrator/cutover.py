@@ -160,8 +160,8 @@ def cut_over(
                 if not verification.equal:
                     again = "; apply --follow continues" if run.plan.follow else ""
                     raise CutoverError(
-                        f"{len(verification.differences)} difference(s) between both sides: connect-share-migrate verify "
-                        f"{run.plan_path} shows them; nothing was fenced or sealed, the old workers may be started "
+                        f"{len(verification.differences)} difference(s) between both sides: {run.command('verify')} "
+                        f"shows them; nothing was fenced or sealed, the old workers may be started "
                         f"again{again}"
                     )
                 watched = watch(moved_sources(run))
@@ -269,7 +269,7 @@ def _check_seal(run: MigrationRun, how: Way | None, progress: Progress) -> Way:
         require_backed_up(manifest)
     if manifest.status is not MigrationStatus.CUT_OVER and not written_since(run):
         raise PlanRejectedError(
-            f"no new worker has written since the copy: connect-share-migrate cutover {run.plan_path} copies what is left, "
+            f"no new worker has written since the copy: {run.command('cutover')} copies what is left, "
             "verifies, fences and seals"
         )
     return how

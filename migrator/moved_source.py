@@ -5,7 +5,6 @@ A seal is records, too: a worker that is started at the source by mistake must n
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import ClassVar, Final, Literal
 
 from connect_share.backup.rewrite import Facts, Since, StoppedGroup
-from connect_share.errors import PlanRejectedError
+from connect_share.errors import PlanRejectedError, command_line
 from connect_share.files import Progress
 from connect_share.kafka import client
 from connect_share.kafka.facts import (
@@ -76,7 +75,7 @@ class _LeftGroup(_MovedGroup):
     def restoring(self, backup: Path) -> str:
         """Return the command that puts it where the group is now."""
         file = str(self.destination.file) if self.destination else ""
-        return shlex.join(["connect-share", "restore", str(backup), "-w", file, "--from-group", self.group_id])
+        return command_line("connect-share", "restore", backup, "-w", file, f"--from-group={self.group_id}")
 
 
 @dataclass(frozen=True)
@@ -272,11 +271,10 @@ def require_backed_up(manifest: Manifest) -> None:
 
 def how_to_restore(run: MigrationRun) -> str:
     """Return the commands that restore removed originals, in their order."""
-    manifest = run.applied()
+    manifest, to = run.applied(), ["--destination-worker-config"]
     files = [each.file for each in (manifest.backup, manifest.mirrored_backup) if each is not None] or ["BACKUP"]
     commands = [
-        f"connect-share-migrate restore {shlex.quote(str(run.plan_path.with_name(file)))} --destination-worker-config "
-        f"{shlex.quote(source.worker_config_file)}"
+        command_line("connect-share-migrate", "restore", run.plan_path.with_name(file), *to, source.worker_config_file)
         for source in run.plan.sources
         for file in files
     ]

@@ -60,6 +60,7 @@ from migrator.plan import (
     named_connectors,
     plan_fingerprint,
 )
+from migrator.run import plan_command
 from migrator.topic_fence import fence_at, fences_of
 
 _SHOWN_GROUPS: Final = 3
@@ -182,7 +183,7 @@ def _warn_about_one(move: PlannedMove, destination_cluster: str | None, mode: st
         warnings.append(
             f"{move.source.group_id} goes to another Kafka cluster: committed offsets of its sinks are not in these topics, "
             "and there the same number is another record. Before its sinks start there, set their consumer groups by time "
-            f"(kafka-consumer-groups --reset-offsets --to-datetime): {listed(groups, _MOST_NAMED) or 'none is known'}"
+            f"({move.destination.admin_settings().setting_by_time()}): {listed(groups, _MOST_NAMED) or 'none is known'}"
         )
     if move.destination_group_id != move.source.group_id:
         warnings.append(
@@ -265,7 +266,7 @@ def steps_of(moves: Sequence[PlannedMove], plan: MigrationPlan) -> tuple[PlanSte
     steps.append(_tool("apply: check that nothing changed since this plan was made, back up what is read and replaced"))
     create = [topic.topic for topic in plan.destination.topics.values() if topic.create]
     if create:
-        steps.append(_tool(f"apply: create {', '.join(create)} with the settings of connect-share create topics"))
+        steps.append(_tool(f"apply: create {', '.join(create)} with the settings of create topics"))
     what = "the folded state" if plan.mode == "state" else "the records"
     for move in moves:
         whose = what if move.only_connectors is None else f"{what} of {named_connectors(move.only_connectors)}"
@@ -389,7 +390,7 @@ def _plan_source(admin: Admin, move: PlannedMove, progress: Progress, intent: In
         raise PlanRejectedError(
             f"{move.source.group_id} was moved away from {move.source.topic(TopicType.CONFIG)} by {move.state.moved.plan} "
             f"(run {move.state.moved.run_id}): plan the move from where it is now, or bring it back first with "
-            "connect-share-migrate unseal or rollback and that plan"
+            f"{plan_command('unseal', move.state.moved.plan)} or rollback"
         )
     return warnings
 

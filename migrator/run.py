@@ -18,7 +18,7 @@ from pydantic import Field, NonNegativeInt
 
 from connect_share.backup.backup_file import BackupFile
 from connect_share.backup.record_file import remove_half_written
-from connect_share.errors import AlreadyAppliedError, PlanFileError, PlanRejectedError
+from connect_share.errors import AlreadyAppliedError, PlanFileError, PlanRejectedError, command_line
 from connect_share.files import lock
 from connect_share.model.config_state import TargetState
 from connect_share.model.records import OffsetRange, TopicType
@@ -29,6 +29,11 @@ from migrator.copy.copy_job import SliceEvidence, Wave
 from migrator.plan import MigrationPlan, PlannedSealing, PlanPart, load_model, read_plan_file
 
 MANIFEST_FORMAT: Final = "connect-share/migration-manifest/2"
+
+
+def plan_command(verb: str, plan: Path | str) -> str:
+    """Return a command with a plan."""
+    return command_line("connect-share-migrate", verb, plan)
 
 
 class MigrationStatus(enum.Enum):
@@ -290,6 +295,10 @@ class MigrationRun:
         """The place of the manifest, beside the plan."""
         return manifest_path(self.plan_path)
 
+    def command(self, verb: str) -> str:
+        """Return a command with this plan."""
+        return plan_command(verb, self.plan_path)
+
     @cached_property
     def plan_sha256(self) -> str:
         """The hash of the plan file's bytes."""
@@ -300,7 +309,7 @@ class MigrationRun:
         if self.manifest is None:
             raise PlanFileError(
                 f"there is no manifest {self.manifest_path}: nothing was written to Kafka with this plan from here; begin "
-                f"with connect-share-migrate apply {self.plan_path}"
+                f"with {self.command('apply')}"
             )
         if self.manifest.plan_sha256 != self.plan_sha256 or self.manifest.run_id != self.plan.run_id:
             raise PlanFileError(

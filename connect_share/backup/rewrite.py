@@ -9,7 +9,6 @@ there, so a run that was killed is completed by the next one.
 
 from __future__ import annotations
 
-import shlex
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -28,7 +27,7 @@ from connect_share.backup.backup_file import (
 )
 from connect_share.backup.changes import hash_of
 from connect_share.console import Group
-from connect_share.errors import CopyError, also_saying, listed
+from connect_share.errors import CopyError, also_saying, command_line, listed
 from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.due_look import DueTopic, due_path, load_due, save_due
@@ -206,7 +205,7 @@ class StoppedGroup:
         """Return the command that puts back what a backup has."""
         own = self.group == self.worker.cluster_group_id and self.worker.file is not None
         file = str(self.worker.file) if own else f"WORKER_FILE_OF_{self.group_id}"
-        return shlex.join(["connect-share", "restore", str(backup), "-w", file])
+        return command_line("connect-share", "restore", backup, "-w", file)
 
     def everywhere(self, records: Iterable[Record]) -> Iterator[tuple[Record, int]]:
         """Yield each record with -1, murmur2's partition, and with each other one that has a living record of its key.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,6 +11,7 @@ from connect_share.checks.sources import GroupState, TopicsState
 from connect_share.console import Group, plural, shown_group
 from connect_share.contents.cost_model import StartSize
 from connect_share.contents.startup import StartupProfile
+from connect_share.errors import command_line, operand
 from connect_share.model.keys import ClusterGroupId
 
 
@@ -69,7 +69,7 @@ def _identity(new: NewGroup, state: TopicsState, where: str) -> Iterator[Finding
             f"there are {plural(sum(own.records.values()), 'record')} of a group {new.group} already",
             "the new group would take over its connectors, its offsets and its statuses",
             "choose another group.id; if that group is gone for good, delete it first",
-            f"connect-share delete group {shlex.quote(new.group)} -w FILE --dry-run",
+            command_line("connect-share", "delete", "group", "-w", "FILE", "--dry-run", *operand(new.group)),
         )
     if new.members:
         yield Finding(
@@ -131,7 +131,9 @@ def _plain_cluster(others: Sequence[GroupState], where: str) -> Iterator[Finding
             "its workers, without sharing, log an error for each record of the new group, and count them in their position"
             + ("; Python stores with sharing refuse to start on such topics" if alone else ""),
             "move it to keys with a prefix first",
-            "connect-share-migrate plan --source-worker-config FILE --destination-worker-config FILE -o PLAN",
+            command_line(
+                "connect-share-migrate", "plan", "-w", "FILE_OF_IT", "--to-worker-config", "SHARED_FILE", "-o", "PLAN"
+            ),
         )
 
 
@@ -159,7 +161,7 @@ def _sealing(new: NewGroup, others: Sequence[GroupState], sealed: Collection[Gro
             f"{'all' if every else 'some'} groups there are sealed ({named(there)}), and the new one has no keys",
             "whoever may read the topics sees its configurations, and whoever may write there controls it",
             "give its workers keys",
-            "connect-share keys new",
+            command_line("connect-share", "keys", "new"),
         )
 
 
@@ -192,5 +194,5 @@ def find_slow(effect: StartupEffect, limit_s: float | None, where: str) -> Itera
         f"new group, whose own start takes {effect.own:.2f} s" + (f"; the limit is {limit_s:g} s" if slow else ""),
         "every start of every group reads all three topics to their end",
         "see which settings make starts shorter, or use a second set of topics" if slow else "nothing to do",
-        "connect-share check startup -w FILE" if slow else None,
+        command_line("connect-share", "check", "startup", "-w", "FILE") if slow else None,
     )

@@ -13,6 +13,7 @@ from connect_share.console import Group, group_order, shown_group
 from connect_share.model.config_state import TargetState
 from connect_share.model.keys import connector_of
 from connect_share.model.records import TopicType
+from connect_share.model.status import TAKE_APART
 from connect_share.worker_config.override_policy import SINK_GROUP_PROPERTY, is_sink, sink_group_id
 
 _Places = dict[str, list[tuple[Group, str]]]
@@ -29,8 +30,8 @@ def find(state: TopicsState, plain_group_id: str | None = None) -> Iterator[Find
             state.two_clusters,
             "each runs the connectors of both: every record is read twice, and what is paused or removed in one is so in the "
             "other",
-            "stop one of them, and separate them",
-            "connect-share-migrate plan --assign",
+            "stop one of them, and take them apart: OWNERS is a file that says whose each connector is",
+            TAKE_APART,
         )
     yield from limited(_odd_keys(state, where))
     yield from limited(_nested(state.groups, where))

@@ -113,7 +113,8 @@ def finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
     """Yield findings as text."""
     for finding in findings:
         yield f"{finding.severity.value}: {finding.where}: {finding.what}"
-        yield from (f"    {line}" for line in (finding.why, finding.remedy, finding.command) if line)
+        said = dict.fromkeys((finding.why, finding.remedy, finding.command))  # a remedy may be the command
+        yield from (f"    {line}" for line in said if line)
 
 
 def counted(findings: Iterable[Finding]) -> str:

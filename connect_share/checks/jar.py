@@ -9,10 +9,11 @@ from typing import Final
 
 from connect_share.checks.finding import Finding, Severity
 from connect_share.checks.worker_file import INTERCEPTORS, worker_finding
+from connect_share.errors import command_line
 from connect_share.jar.jar_file import UNKNOWN_VERSION, JarFile
 
 PLUGIN_PATH: Final = "plugin.path"
-_REMEDY: Final = "connect-share worker-jar --to DIR puts it there"
+_REMEDY: Final = f"{command_line('connect-share', 'worker-jar', '--to', 'DIR')} puts it there"
 
 
 @dataclass(frozen=True)

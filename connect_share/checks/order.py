@@ -13,6 +13,7 @@ from connect_share.checks.check import Check, in_each_group
 from connect_share.checks.finding import Finding, Severity, limited, place
 from connect_share.checks.sources import GroupState
 from connect_share.console import plural
+from connect_share.errors import command_line
 from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.keys import ConfigKey, connector_of, parse
 from connect_share.model.records import Record, TopicType
@@ -92,7 +93,7 @@ _DROPPED: Final = (
     "its task configurations and their commit lie before the connector's own record, or behind each other",
     _SILENT,
     _WRITE_AGAIN,
-    "connect-share repair order -w FILE",
+    command_line("connect-share", "repair", "order", "-w", "FILE"),
 )
 _MISSING: Final = (
     "its commit is for more tasks than there are configurations",
@@ -103,7 +104,7 @@ _DOOMED: Final = (
     "it loses its tasks, or gets other ones, when the cleaner has taken what newer records replace",
     "a worker of 3.9 or later that starts then gives it no tasks, or others, and reports no error",
     _WRITE_AGAIN,
-    "connect-share repair order -w FILE",
+    command_line("connect-share", "repair", "order", "-w", "FILE"),
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -11,7 +10,7 @@ from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity, named, of_group, place
 from connect_share.checks.sources import CheckSources, GroupState
 from connect_share.console import plural, shown_group
-from connect_share.errors import LostTopicError
+from connect_share.errors import LostTopicError, command_line, operand
 from connect_share.kafka.lost import GONE, LOST, way_back
 from connect_share.model.keys import MARKER, ConfigKey, StatusKey, connector_of, parse
 from connect_share.model.records import TopicType
@@ -76,10 +75,10 @@ def find_lost(sources: CheckSources) -> list[Finding]:
 def _lost(sources: CheckSources, topic_type: TopicType, what: str) -> Finding:
     why, command = (
         "workers that start on it begin anew",
-        f"connect-share restore BACKUP -w FILE --only {topic_type.value}",
+        command_line("connect-share", "restore", "BACKUP", "-w", "FILE", "--only", topic_type.value, "--dry-run"),
     )
     topic, what = sources.topic_set.topics[topic_type], f"is lost, not empty: it {what}"
-    return Finding(LOST, Severity.ERROR, topic, what, why, way_back(topic_type), f"{command} --dry-run")
+    return Finding(LOST, Severity.ERROR, topic, what, why, way_back(topic_type), command)
 
 
 def orphans_of(state: GroupState, read: Collection[TopicType]) -> Orphans:
@@ -171,6 +170,7 @@ def find(topics: Mapping[TopicType, str], state: GroupState, members: int | None
     orphans = orphans_of(state, topics)
     for attribute, topic_type, kind, severity, what, why in _KINDS:
         keys: Mapping[bytes, str] = getattr(orphans, attribute)
+        offsets = ["--offsets"] if topic_type is _OFFSET else []
         if keys and not is_lost(state):
             yield Finding(
                 kind,
@@ -179,7 +179,7 @@ def find(topics: Mapping[TopicType, str], state: GroupState, members: int | None
                 f"{what}, {plural(len(keys), 'record')}: {named(sorted(set(keys.values())))}",
                 why,
                 "remove them, unless such a connector is about to be made again",
-                f"connect-share repair orphans -w FILE{' --offsets' if topic_type is _OFFSET else ''}",
+                command_line("connect-share", "repair", "orphans", "-w", "FILE", *offsets),
             )
     is_known = _CONFIG in topics and _CONFIG not in state.sealed
     is_empty = is_known and not state.config.connectors() and state.config.moved is None
@@ -195,7 +195,7 @@ def find(topics: Mapping[TopicType, str], state: GroupState, members: int | None
             "remove what is left of it",
             None
             if state.group is None or is_lost(state)
-            else f"connect-share delete group {shlex.quote(state.group)} -w FILE --dry-run",
+            else command_line("connect-share", "delete", "group", "-w", "FILE", "--dry-run", *operand(state.group)),
         )
 
 

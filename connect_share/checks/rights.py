@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import enum
-import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -19,7 +18,7 @@ from connect_share.console.options import add_topics, topic_set_of
 from connect_share.kafka.descriptions import HeldRights
 from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.kafka.rights import RightsAdmin
-from connect_share.worker_config import TopicSet
+from connect_share.worker_config import ClientSettings, TopicSet
 
 _DATA: Final = "configurations, statuses, offsets"
 _INCLUDES_DESCRIBE: Final = frozenset({"READ", "WRITE", "ALTER", "DELETE"})
@@ -144,8 +143,8 @@ def missing(
                     yield Missing(use, right, resource, need, unknown=not has.complete and right != "CREATE")
 
 
-def find(found: Collection[Missing], held: Mapping[Resource, HeldRights], tool: Sequence[str]) -> Iterator[Finding]:
-    """Yield one finding for each resource and reason; ``tool`` is the beginning of a kafka-acls command line."""
+def find(found: Collection[Missing], held: Mapping[Resource, HeldRights], client: ClientSettings) -> Iterator[Finding]:
+    """Yield one finding for each resource and reason."""
     for resource in dict.fromkeys(each.on for each in found):
         here = [each for each in found if each.on == resource]
         lacking = [each for each in here if not each.unknown]
@@ -158,10 +157,10 @@ def find(found: Collection[Missing], held: Mapping[Resource, HeldRights], tool: 
                 str(resource),
                 "it does not exist and may not be created" if gone else f"{rights} not allowed",
                 f"needed by {uses}",
-                "create it with connect-share create topics, or give the principal the right"
+                "create it, or give the principal the right; User:NAME stands for it"
                 if gone
                 else "give the principal the right; User:NAME stands for it",
-                _allow(tool, resource, needed),
+                _allow(client, resource, needed),
             )
         if recommended := [each for each in lacking if each.need.when is When.RECOMMENDED]:
             yield Finding(
@@ -172,7 +171,7 @@ def find(found: Collection[Missing], held: Mapping[Resource, HeldRights], tool: 
                 f"{' and '.join(each.use for each in recommended)} refuse to write while workers of the group run; without "
                 "this right Kafka hides the workers, and nothing is refused",
                 "give the principal the right; User:NAME stands for it",
-                _allow(tool, resource, recommended),
+                _allow(client, resource, recommended),
             )
         if unknown := [each for each in here if each.unknown]:
             yield Finding(
@@ -182,7 +181,7 @@ def find(found: Collection[Missing], held: Mapping[Resource, HeldRights], tool: 
                 f"whether {_rights(unknown)} is allowed cannot be seen: {_unseen(resource)}",
                 f"needed by {_uses(unknown)}",
                 "look at the ACLs; User:NAME stands for the principal",
-                shlex.join([*tool, "--list", "--principal", "User:NAME"]),
+                client.kafka_tool("kafka-acls", "--list", "--principal", "User:NAME"),
             )
 
 
@@ -200,11 +199,11 @@ def _unseen(resource: Resource) -> str:
     return "it does not exist" if resource.kind == "topic" else "Kafka does not tell it of a group of workers"
 
 
-def _allow(tool: Sequence[str], resource: Resource, found: Collection[Missing]) -> str:
+def _allow(client: ClientSettings, resource: Resource, found: Collection[Missing]) -> str:
     operations = [word for right in sorted({each.right for each in found}) for word in ("--operation", right)]
     pattern = ["--resource-pattern-type", "prefixed"] if resource.prefixed else []
     named = [f"--{resource.kind}", resource.name, *pattern]
-    return shlex.join([*tool, "--add", "--allow-principal", "User:NAME", *operations, *named])
+    return client.kafka_tool("kafka-acls", "--add", "--allow-principal", "User:NAME", *operations, *named)
 
 
 _DEFAULT: Final = ("worker", "stores", "console")
@@ -244,10 +243,8 @@ def findings_of(
         held = _held(admin, topics, group_id)
     exactly_once = worker is not None and worker.uses_transactional_leader
     lacking = {use: list(missing(use, held, topics, group_id, exactly_once=exactly_once)) for use in NEEDS}
-    secure = topic_set.settings.properties.get("security.protocol", "plaintext").lower() != "plaintext"
-    tool = ["kafka-acls", "--bootstrap-server", topic_set.settings.bootstrap_servers]
-    tool += ["--command-config", "admin.properties"] if secure else []
-    return wanted(list(find([each for use in uses for each in lacking[use]], held, tool)), ()), lacking
+    found = [each for use in uses for each in lacking[use]]
+    return wanted(list(find(found, held, topic_set.settings)), ()), lacking
 
 
 def _held(admin: RightsAdmin, topics: list[str], group_id: str | None) -> Mapping[Resource, HeldRights]:

@@ -6,7 +6,6 @@ Ids of keys may be in a finding; keys never are.
 from __future__ import annotations
 
 import argparse
-import shlex
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
@@ -21,6 +20,7 @@ from connect_share.console import Group, Output, Parser, Result, named_groups, p
 from connect_share.console.options import add_topics, topic_set_of
 from connect_share.contents.groups import Contents, TopicContents, read_topics
 from connect_share.contents.seals import Newest, SealCount, SealKind, ids_text
+from connect_share.errors import command_line
 from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY, SEALING_PROPERTY, Refusal, SealingMode
 from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, WorkerConfig
@@ -58,7 +58,8 @@ def check_sealing(path: Path, properties: Mapping[str, str], config: WorkerConfi
             Severity.NOTE,
             SEALING_PROPERTY,
             f"{SEALING_PROPERTY} is accept: plain records are accepted, whoever wrote them. It is for the time of a change; "
-            "when connect-share check sealing finds no plain value, remove the line on all workers",
+            f"when {command_line('connect-share', 'check', 'sealing', '-w', path)} finds no plain value, remove the line "
+            "on all workers",
         )
     yield worker_finding(
         Severity.NOTE,
@@ -254,7 +255,7 @@ def _plain_values(topic: TopicContents, count: SealCount, mode: SealingMode, fil
             else "workers accept it in this mode, accept, whoever wrote it; in required they refuse it",
             "if the group wrote it before it was sealed: stop all workers, set accept and seal it; otherwise find the writer "
             "and remove its right",
-            shlex.join(["connect-share-migrate", "reseal", "--worker-config", file]),
+            command_line("connect-share-migrate", "reseal", "-w", file),
         )
     if replaced:
         yield Finding(
@@ -265,6 +266,10 @@ def _plain_values(topic: TopicContents, count: SealCount, mode: SealingMode, fil
             "who may read the topic reads what is in them until the cleaner takes them; no worker needs them",
             "wait for the cleaner, and change the secrets that are in them",
         )
+
+
+def _again(file: str) -> str:
+    return f"write the values of those keys again ({command_line('connect-share-migrate', 'reseal', '-w', file)})"
 
 
 def _refused_values(topic: TopicContents, count: SealCount, file: str) -> Iterator[Finding]:
@@ -278,9 +283,8 @@ def _refused_values(topic: TopicContents, count: SealCount, file: str) -> Iterat
             ", ".join(f"{plural(number, 'record')} refused: {reason.value}" for reason, number in reasons.items())
             + (f"; the newest of {plural(len(newest), 'key')}: {_places(topic, newest)}" if newest else ""),
             "another writer uses keys of the group, and the cleaner removes the good records under it",
-            "find the writer and remove its right, then write the values of those keys again with connect-share-migrate "
-            "reseal, and remove what is left of the others",
-            shlex.join(["connect-share", "repair", "refused", "-w", file]),
+            f"find the writer and remove its right, then {_again(file)}, and remove what is left of the others",
+            command_line("connect-share", "repair", "refused", "-w", file),
         )
 
 
@@ -300,8 +304,8 @@ def _unknown_keys(topic: TopicContents, count: SealCount, worker: WorkerConfig, 
             else "workers refuse them, and the cleaner removes what lies under them; a worker that lacks a key of its group "
             "does not start",
             f"if it is a key of the group, put it behind the others of {KEYS_PROPERTY}; if not, find the writer and remove "
-            "its right, then write the values of those keys again with connect-share-migrate reseal, and remove what is left",
-            shlex.join(["connect-share", "repair", "refused", "-w", file]),
+            f"its right, then {_again(file)}, and remove what is left",
+            command_line("connect-share", "repair", "refused", "-w", file),
         )
 
 
@@ -320,7 +324,7 @@ def _plain_beside_sealed(contents: Contents, groups: Sequence[Group]) -> Iterato
                 "such a value is of before the group was sealed, or of another writer. Without keys it is known which values "
                 "claim to be sealed, and not who sealed them",
                 "run this with the worker file of the group, which opens its values",
-                "connect-share check sealing -w FILE",
+                command_line("connect-share", "check", "sealing", "-w", "FILE"),
             )
 
 

@@ -11,6 +11,7 @@ from connect_share.console import Group, group_order, shown_group
 from connect_share.contents.advice import MIB, CleanerSettings
 from connect_share.contents.profile import Count
 from connect_share.contents.startup import ProfiledTopic
+from connect_share.errors import command_line
 from connect_share.model.records import TopicType
 
 _NEAR: Final = 0.75
@@ -93,7 +94,7 @@ def _outgrown(topic: ProfiledTopic) -> Iterator[Finding]:
             f"{count.superseded_bytes // MIB:,} MiB of {count.bytes // MIB:,} MiB are records that newer ones have replaced",
             "every start of every group reads them; the cleaner does not come, or its settings let it come too late",
             "see which settings would help; if these are right, look whether the brokers' cleaner runs (log-cleaner.log)",
-            "connect-share check startup -w FILE",
+            command_line("connect-share", "check", "startup", "-w", "FILE"),
         )
 
 

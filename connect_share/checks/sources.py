@@ -21,7 +21,7 @@ from connect_share.console.options import for_java, topic_set_of
 from connect_share.contents.cost_model import load_model
 from connect_share.contents.groups import Contents, read_topics
 from connect_share.contents.startup import CountPlan, StartupProfile, count_topics, startup_profile
-from connect_share.errors import ConfigError
+from connect_share.errors import ConfigError, command_line
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.due_look import due_path
 from connect_share.kafka.read import CONSOLE_CLIENT_ID, OpenTransaction, find_open_transactions, topic_ranges
@@ -138,7 +138,7 @@ _LOOK_DUE: Final = Finding(
     "a command that wrote to the group was ended before it looked for what others wrote meanwhile",
     "an offset or a configuration that another writer knows to be written may lie behind a record of that command",
     "look now: what is hidden goes to a file, and the command that puts it back is printed",
-    "connect-share repair order -w FILE --dry-run",
+    command_line("connect-share", "repair", "order", "-w", "FILE", "--dry-run"),
 )
 _REQUEST_SIZE: Final = "max.request.size"
 REQUEST_SIZE: Final = 1_048_576
@@ -214,7 +214,7 @@ class CheckSources:
             found.insert(0, replace(_LOOK_DUE, where=str(self.worker_file), group=shown_group(worker.cluster_group_id)))
         own, named = (None, shown_group(worker.cluster_group_id)), f"-w {shlex.quote(str(self.worker_file))}"
         return [
-            replace(each, command=each.command.replace("-w FILE", named))
+            replace(each, command=re.sub(r"-w FILE(?!\w)", lambda _: named, each.command))
             if each.command and each.group in own
             else each
             for each in found

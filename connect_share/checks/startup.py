@@ -36,7 +36,7 @@ from connect_share.contents.startup import (
     profile_lines,
     startup_profile,
 )
-from connect_share.errors import ConnectShareError, UsageError
+from connect_share.errors import ConnectShareError, UsageError, command_line
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import alter_command, topic_specs
 from connect_share.kafka.read import CONSOLE_CLIENT_ID
@@ -45,8 +45,9 @@ from connect_share.model.records import TopicType
 from connect_share.worker_config import TopicSet
 
 
-def findings_of(found: StartupProfile) -> list[Finding]:
-    """Return advice, problems and starts that are too slow in the form of all checks."""
+def findings_of(found: StartupProfile, file: object = "FILE") -> list[Finding]:
+    """Return advice, problems and starts that are too slow in the form of all checks; ``file`` is the worker file."""
+    model = [] if found.model_name == SHIPPED_NAME else ["--model", found.model_name]
     changes = [
         Finding(
             "startup-setting",
@@ -55,7 +56,7 @@ def findings_of(found: StartupProfile) -> list[Finding]:
             f"{change.setting} is {change.old}; {change.new} would save up to {change.gain_seconds:.2f} s of each start",
             change.reason,
             "change the setting",
-            "connect-share check startup -w FILE --apply",
+            command_line("connect-share", "check", "startup", "-w", file, "--apply", *model),
         )
         for change in found.advice.changes
     ]
@@ -85,9 +86,9 @@ def findings_of(found: StartupProfile) -> list[Finding]:
     return [*problems, *slow, *changes]
 
 
-def startup_members(found: StartupProfile) -> dict[str, Any]:
+def startup_members(found: StartupProfile, file: Path | None = None) -> dict[str, Any]:
     """Return the whole profile for JSON, with its findings."""
-    return {**members(found), "findings": [finding.to_dict() for finding in findings_of(found)]}
+    return {**members(found), "findings": [each.to_dict() for each in findings_of(found, file or "FILE")]}
 
 
 _UNASKED: Final = "nothing was changed: give --yes to go on without a prompt"
@@ -129,7 +130,8 @@ def _check_startup(arguments: argparse.Namespace, out: Output) -> Result | int:
         with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=arguments.timeout) as admin:
             return _apply(arguments, found, admin, out)
     notes = [*([] if out.is_json else not_shown(found)), *_differences(topic_set, plan)]
-    return Result(startup_members(found), profile_lines(found), 1 if found.findings else 0, notes=notes)
+    shown = startup_members(found, arguments.worker_config)
+    return Result(shown, profile_lines(found), 1 if found.findings else 0, notes=notes)
 
 
 def _differences(topic_set: TopicSet, plan: CountPlan) -> Iterator[str]:
@@ -151,7 +153,7 @@ def _apply(arguments: argparse.Namespace, found: StartupProfile, admin: Admin, o
     # The old values; None where the topic had no value of its own.
     own = {topic: admin.own_topic_configs(topic) for topic in changes}
     before = {topic: {each.setting: own[topic].get(each.setting) for each in changes[topic]} for topic in changes}
-    undo_commands = [alter_command(admin.bootstrap_servers, topic, settings) for topic, settings in before.items()]
+    undo_commands = [alter_command(admin.settings, topic, settings) for topic, settings in before.items()]
     undo_lines = [f"  {command}" for command in undo_commands]
     dry_run = bool(arguments.dry_run)
     if not out.is_json:
@@ -172,7 +174,7 @@ def _apply(arguments: argparse.Namespace, found: StartupProfile, admin: Admin, o
             for setting, value in settings.items()
         ]
         result = {"applied": not dry_run, "dry_run": dry_run, "undo": undo, "undo_commands": undo_commands}
-        out.json({**startup_members(found), **result})
+        out.json({**startup_members(found, arguments.worker_config), **result})
     elif dry_run:
         out.lines("", "dry run: nothing was changed")
     else:

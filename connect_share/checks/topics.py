@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import enum
 import json
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -18,7 +17,14 @@ from connect_share.checks.orphans import find_lost
 from connect_share.checks.sources import CheckSources
 from connect_share.console import Output, Parser, Result, plural
 from connect_share.console.options import add_replication_factor, add_topics, topic_set_of
-from connect_share.errors import AuthorizationError, BrokerError, ConnectShareError, TopicMissingError, UsageError
+from connect_share.errors import (
+    AuthorizationError,
+    BrokerError,
+    ConnectShareError,
+    TopicMissingError,
+    UsageError,
+    command_line,
+)
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import (
     MIN_ISR,
@@ -183,7 +189,7 @@ class ClusterFacts:
     brokers: Sequence[BrokerDescription]
     topics: Mapping[str, TopicDescription]
     configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    bootstrap_servers: str = "HOST:PORT"
+    client: ClientSettings = field(default_factory=ClientSettings)
     moved_by: str | None = None
 
 
@@ -211,12 +217,12 @@ def _of_topic(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[Finding]:
         return
 
     def alter(name: str, value: str) -> str:
-        return alter_command(facts.bootstrap_servers, watched.topic, {name: value})
+        return alter_command(facts.client, watched.topic, {name: value})
 
     configs = facts.configs.get(watched.topic, {})
     topic_type = TopicType.CONFIG if watched.single_partition else TopicType.OFFSET
     moved_by = facts.moved_by if watched.single_partition else None
-    fault = policy_fault(topic_type, watched.topic, configs, facts.bootstrap_servers, moved_by)
+    fault = policy_fault(topic_type, watched.topic, configs, facts.client, moved_by)
     if fault is not None:
         yield policy_finding("topics", watched.topic, fault)
     if watched.single_partition and len(description.partitions) != 1:
@@ -373,7 +379,7 @@ def _watched(spec: TopicSpec, default: int | None) -> WatchedTopic:
         spec.replication_factor if spec.replication_factor > 0 else default,
         factor if spec.replication_factor > 0 else f"default.replication.factor ({factor} is -1)",
         "workers without the right to create topics will not start",
-        "make it with connect-share create topics",
+        command_line("connect-share", "create", "topics", "-w", "FILE"),
         single_partition=spec.topic_type is TopicType.CONFIG,
         unclean_wanted=spec.configs.get(UNCLEAN_ELECTION) == "true",
     )
@@ -394,7 +400,7 @@ def _asked(admin: Admin, watched: Sequence[WatchedTopic], notes: list[str]) -> t
             if not topic.internal and topic not in seen:
                 raise
             notes.append(f"{topic.topic} was checked only in part: {exc}")
-    return ClusterFacts(admin.brokers(), topics, configs, admin.bootstrap_servers), seen
+    return ClusterFacts(admin.brokers(), topics, configs, admin.settings), seen
 
 
 def _granted_anyway(admin: Admin, facts: ClusterFacts, watched: WatchedTopic, notes: list[str]) -> bool:
@@ -423,7 +429,7 @@ def _add_options(parser: Parser) -> None:
 def _check_topics(arguments: argparse.Namespace, out: Output) -> Result:
     """Check the topics; 1 if something is found."""
     topic_set, lost, moved_by = topic_set_of(arguments), list[Finding](), None
-    sources = CheckSources(topic_set, out, timeout_s=arguments.timeout)
+    sources = CheckSources(topic_set, out, timeout_s=arguments.timeout, worker_file=arguments.worker_config)
     try:
         lost = find_lost(sources)
         moved_by = _moved_by(sources)
@@ -434,12 +440,13 @@ def _check_topics(arguments: argparse.Namespace, out: Output) -> Result:
     inspection = _inspected(sources, topic_specs(topic_set, arguments.replication_factor), moved_by)
     gone = {each.where for each in lost}
     found = [each for each in inspection.findings if kind_of(each) != "missing" or each.where not in gone]
-    inspection = replace(inspection, findings=(*lost, *found))
+    inspection = replace(inspection, findings=tuple(sources.with_file([*lost, *found])))
     plan = reassignment_json(inspection.reassignment) if inspection.reassignment else None
     written = arguments.reassignment if plan is not None else None
     if plan is not None and written is not None:
         _write(written, plan)
-    command = _command(topic_set.settings, written or Path("reassignment.json"))
+    file = written or Path("reassignment.json")
+    command = topic_set.settings.kafka_tool("kafka-reassign-partitions", "--reassignment-json-file", file)
     members = {
         "topics": list(inspection.topics),
         "differences": [{"topic": topic, **asdict(found)} for topic, found in inspection.differences],
@@ -511,13 +518,6 @@ def _ranges(numbers: Sequence[int]) -> str:
         else:
             spans.append([number, number])
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
-
-
-def _command(settings: ClientSettings, path: Path) -> str:
-    secure = settings.properties.get("security.protocol", "plaintext").lower() != "plaintext"
-    parts = ["kafka-reassign-partitions", "--bootstrap-server", settings.bootstrap_servers]
-    parts += ["--command-config", "client.properties"] if secure else []
-    return shlex.join([*parts, "--reassignment-json-file", str(path)])
 
 
 def _moved_by(sources: CheckSources) -> str | None:

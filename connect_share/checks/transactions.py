@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Final
@@ -10,12 +9,13 @@ from typing import Final
 from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity
 from connect_share.kafka.read import OpenTransaction
+from connect_share.worker_config import ClientSettings
 
 LONGEST_MS: Final = 900_000
 """The brokers' default of ``transaction.max.timeout.ms``: what is open for longer was not ended by them."""
 
 
-def find(opened: Iterable[OpenTransaction], bootstrap_servers: str, now_ms: int) -> Iterator[Finding]:
+def find(opened: Iterable[OpenTransaction], client: ClientSettings, now_ms: int) -> Iterator[Finding]:
     """Yield a finding for each open transaction, an error for those that hang."""
     for each in opened:
         age_ms = None if each.since_ms is None else now_ms - each.since_ms
@@ -31,13 +31,7 @@ def find(opened: Iterable[OpenTransaction], bootstrap_servers: str, now_ms: int)
             if hangs
             else "wait: it ends at the latest after its transaction.timeout.ms, a minute by default. If it stays, stop its "
             "producer, then abort it",
-            shlex.join(
-                [
-                    *("kafka-transactions.sh", "--bootstrap-server", bootstrap_servers, "abort"),
-                    *("--topic", each.topic, "--partition", str(each.partition)),
-                    *("--start-offset", str(each.start_offset)),
-                ]
-            ),
+            each.aborting(client),
         )
 
 
@@ -54,6 +48,6 @@ CHECK: Final = Check(
     "is a transaction open that holds up readers?",
     "Look for transactions that are open on the topics: whose they seem to be, since when, and the command that aborts "
     "them. One that is open for longer than 15 minutes hangs, and is an error.",
-    lambda sources: find(sources.open_transactions(), sources.topic_set.settings.bootstrap_servers, sources.now_ms),
+    lambda sources: find(sources.open_transactions(), sources.topic_set.settings, sources.now_ms),
     place=20,
 )

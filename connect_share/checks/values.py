@@ -10,6 +10,7 @@ from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity, limited, of_group, place
 from connect_share.checks.sources import CheckSources, GroupState
 from connect_share.console import plural
+from connect_share.errors import command_line
 from connect_share.model.keys import ConfigKey, KeyKind, connector_of, key_text, parse, shown
 from connect_share.model.records import TopicType, shown_time
 from connect_share.model.writable import fault_of
@@ -43,7 +44,7 @@ def _of_configs(topic: str, state: GroupState) -> Iterator[Finding]:
             f"{shown(key_text(original))}: {fault}; written {shown_time(record.timestamp_ms)}",
             _CONFIGURED if is_repaired else _WAIT,
             _REMEDIES.get(key.kind, _WRITE_AGAIN) if key is not None else _WRITE_AGAIN,
-            "connect-share repair values -w FILE" if is_repaired else None,
+            command_line("connect-share", "repair", "values", "-w", "FILE") if is_repaired else None,
         )
 
 

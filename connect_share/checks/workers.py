@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import socket
 import urllib.parse
 from collections.abc import Collection, Iterator, Mapping
@@ -14,6 +13,7 @@ from connect_share.checks.finding import Finding, Severity, limited, named, of_g
 from connect_share.checks.sources import CheckSources
 from connect_share.console import Parser, plural
 from connect_share.contents.workers import LOOK_S, WatchedGroup, watch
+from connect_share.errors import command_line
 from connect_share.kafka.descriptions import GroupMember
 from connect_share.model.records import Record, TopicType
 
@@ -153,8 +153,8 @@ def _in_groups(sources: CheckSources) -> Iterator[Finding]:
         protocol = None if worker is None else worker.originals.get("connect.protocol", "sessioned")
         words = ["-w", str(sources.worker_file)]
         if worker is None:
-            words = ["-B", topic_set.settings.bootstrap_servers, "--group-id", group_id]
-        where, command = place(topic, group), f"connect-share get workers {shlex.join(words)}"
+            words = ["-B", topic_set.settings.bootstrap_servers, f"--group-id={group_id}"]
+        where, command = place(topic, group), command_line("connect-share", "get", "workers", *words)
         config = ConfigTopic(topic, end, records.get(group, ()))
         yield from of_group(group, find(watched[group_id], config, protocol, where=where, command=command))
         if sources.asks_rest:

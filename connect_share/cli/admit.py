@@ -28,7 +28,7 @@ from connect_share.console import (
 )
 from connect_share.console.options import add_ignore, add_runtime, for_java
 from connect_share.contents.startup import ProfiledTopic
-from connect_share.errors import AuthorizationError, InvalidClusterGroupIdError
+from connect_share.errors import AuthorizationError, InvalidClusterGroupIdError, command_line
 from connect_share.model.records import TopicType
 from connect_share.sealing.cipher import SEALED_BYTES
 from connect_share.worker_config import SHARING_PROPERTY, Isolation
@@ -95,8 +95,7 @@ def _effect(sources: CheckSources, source: CheckSources | None, added: int) -> S
 def _open_transactions(sources: CheckSources) -> Iterator[Finding]:
     committed = any(sources.topic_set.isolation[each] is Isolation.READ_COMMITTED for each in TopicType)
     if committed:  # else its workers wait for none
-        servers = sources.topic_set.settings.bootstrap_servers
-        yield from transactions.find(sources.open_transactions(), servers, sources.now_ms)
+        yield from transactions.find(sources.open_transactions(), sources.topic_set.settings, sources.now_ms)
 
 
 def _rights(sources: CheckSources, out: Output) -> list[Finding]:
@@ -136,7 +135,7 @@ def _not_shared(file: Path) -> Finding:
         f"{SHARING_PROPERTY} is not enabled",
         "its workers would write keys without a prefix, as a second cluster with plain keys would",
         f"add {SHARING_PROPERTY}=enabled, and what check worker-config says",
-        "connect-share check worker-config FILE",
+        command_line("connect-share", "check", "worker-config", "-w", "FILE"),
     )
 
 

@@ -25,7 +25,7 @@ from connect_share.console import (
     shown_group,
 )
 from connect_share.console.options import add_groups, add_topics, topic_set_of
-from connect_share.errors import ConfigError, ConnectShareError
+from connect_share.errors import ConfigError, ConnectShareError, command_line
 from connect_share.sealing import KEYS_PROPERTY
 
 _MOST: Final = 100_000
@@ -153,8 +153,8 @@ def _asked(arguments: argparse.Namespace) -> Export:
         keys = None if worker is None else worker.sealing_keys
         if keys is None:
             raise ConfigError(
-                f"--encrypt needs a worker file with keys in {KEYS_PROPERTY}; connect-share keys new makes one. For a group "
-                "that is not to be sealed, encryption=off stays beside it",
+                f"--encrypt needs a worker file with keys in {KEYS_PROPERTY}; {command_line('connect-share', 'keys', 'new')} "
+                "makes one. For a group that is not to be sealed, encryption=off stays beside it",
                 property_name=KEYS_PROPERTY,
             )
     return Export(

@@ -12,12 +12,12 @@ from connect_share.checks.orphans import find_lost
 from connect_share.checks.sources import CheckSources
 from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Parser, ProgressLine, Result, plural
 from connect_share.console.options import add_runtime
-from connect_share.errors import AuthorizationError
+from connect_share.errors import AuthorizationError, command_line
 from connect_share.kafka.lost import LOST
 
 _ON_A_SCREEN: Final = 10
 """Findings that are shown: each takes up to four lines."""
-_SCANS: Final = "needs scans of the brokers' disks: connect-share check topic-ids --help"
+_SCANS: Final = f"needs scans of the brokers' disks: {command_line('connect-share', 'check', 'topic-ids', '--help')}"
 
 
 def _check_all(arguments: argparse.Namespace, out: Output) -> Result:

@@ -91,7 +91,7 @@ def _lines(discovered: Discovered, result: dict[str, Any]) -> Iterator[str | Tab
     groups = sum(len(row["groups"]) for row in shared)
     of_shared = f", of which {len(shared)} with {plural(groups, 'group')} are shared" if shared else ""
     yield (
-        f"{discovered.kafka.bootstrap_servers}: {plural(len(clusters), 'set')} of Connect's topics{of_shared}; "
+        f"{discovered.kafka.client.bootstrap_servers}: {plural(len(clusters), 'set')} of Connect's topics{of_shared}; "
         f"{plural(result['topics_looked_at'], 'topic')} of {result['topics_seen']:,} looked at"
     )
     if clusters:

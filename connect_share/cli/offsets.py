@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import os
-import shlex
 import sys
 import urllib.parse
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -36,6 +35,8 @@ from connect_share.errors import (
     PlainTopicsError,
     UsageError,
     also_saying,
+    command_line,
+    operand,
 )
 from connect_share.files import write_private_file
 from connect_share.kafka.admin import Admin
@@ -107,9 +108,10 @@ class Worker:
         try:
             self.storage = stack.enter_context(ConnectStorage(config))
         except PlainTopicsError as error:
+            move = command_line("connect-share-migrate", "plan", "-w", "OLD", "--to-worker-config", path, "-o", "PLAN")
             raise PlainTopicsError(
                 f"group {shown_group(self.group)} shares topics by {path}, but they hold only plain records: move these "
-                "first (connect-share-migrate plan, apply), or use the worker file of the group that wrote them"
+                f"first ({move}, then apply), or use the worker file of the group that wrote them"
             ) from error
 
     @property
@@ -306,8 +308,8 @@ class ConnectorPlan:
 
     def command(self, path: Path) -> str:
         """Return the command that puts back what was saved."""
-        words = ["connect-share", "alter", "offsets", self.connector, "-w", str(self.worker.path), "--file", str(path)]
-        return shlex.join(words)
+        options = ("-w", self.worker.path, "--file", path)
+        return command_line("connect-share", "alter", "offsets", *options, *operand(self.connector))
 
     def _theirs(self, wanted: Mapping[bytes, Any]) -> dict[bytes, OffsetPair]:
         """Return what others have written last of the partitions that were changed, other values than are wanted."""
@@ -475,9 +477,10 @@ def _copy(arguments: argparse.Namespace, out: Output) -> Result | int:
 def _copied_sink(source: Worker, destination: Worker, name: str, to: str) -> SinkPlan:
     with source.sink(name) as (admin, group), destination.sink(to) as (other, _):
         if admin.cluster_id() != other.cluster_id():
+            by_time = other.settings.setting_by_time()
             raise UsageError(
                 f"sink {shown(name)} and {shown(to)} read two Kafka clusters: the same number is another record there. Set "
-                "those of the other sink by time, with kafka-consumer-groups --reset-offsets --to-datetime"
+                f"those of the other sink by time: {by_time}"
             )
         return SinkPlan(destination, to, [*sink_pairs(admin.group_offsets(group))])
 

@@ -10,6 +10,7 @@ from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Parser, Re
 from connect_share.console.options import add_topics, topic_set_of
 from connect_share.contents.groups import Contents, read_topics
 from connect_share.contents.workers import LOOK_S, WatchedGroup, watch
+from connect_share.errors import command_line
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.descriptions import GroupMember
 from connect_share.kafka.read import CONSOLE_CLIENT_ID
@@ -47,6 +48,7 @@ def _get(arguments: argparse.Namespace, _out: Output) -> Result:
     statuses = [each for each in topic_set.topics if each is TopicType.STATUS]
     contents = read_topics(topic_set, statuses, timeout_s=arguments.timeout) if statuses else None
     rows, notes = list[Row](), list[str]()
+    more = command_line("connect-share", "check", "workers", "-w", arguments.worker_config or "FILE")
     for group_id, group in found.items():
         known = {} if contents is None else _generations(contents, group_id)
         rows += [_row(group, member, known) for member in group.members]
@@ -55,7 +57,7 @@ def _get(arguments: argparse.Namespace, _out: Output) -> Result:
         elif not group.is_settled:
             notes.append(
                 f"{group_id}: did not settle; calm in {group.calm} of {plural(group.looks, 'look')}. Brokers tell what its "
-                "workers run only while it is stable: connect-share check workers says more"
+                f"workers run only while it is stable: {more} says more"
             )
     notes = notes if found else ["no Connect group is known to this cluster"]
     return Result({"workers": rows}, [table_of(_COLUMNS, rows)], notes=notes)

@@ -324,7 +324,7 @@ def _problems(profile: TopicProfile, configs: Mapping[str, str] | None) -> Itera
         yield (
             f"{profile.keys_in_several_partitions:,} keys have records in several partitions: they were not placed by "
             f"murmur2 of the key, or the number of partitions was changed. Records in the wrong partition are never "
-            f"superseded, and without the jar what a Java worker reads last counts. A move with connect-share-migrate onto "
+            f"superseded, and without the jar what a Java worker reads last counts. A move onto "
             f"other topics leaves one record of each, the newest by time"
         )
     settings = None if configs is None else CleanerSettings.of(configs)

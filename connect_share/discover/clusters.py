@@ -13,12 +13,14 @@ from typing import Final
 from connect_share.checks.finding import Finding, Severity, errors_first, named, policy_finding
 from connect_share.console import Group, group_order
 from connect_share.discover.evidence import GroupEvidence, TopicEvidence, TypeEvidence
-from connect_share.errors import InvalidClusterGroupIdError
+from connect_share.errors import InvalidClusterGroupIdError, command_line
 from connect_share.kafka.create import policy_fault
 from connect_share.kafka.descriptions import TopicDescription
 from connect_share.model.config_state import closed_by
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import TopicType
+from connect_share.model.status import TAKE_APART
+from connect_share.worker_config import ClientSettings
 
 _SAME: Final = 1e-6
 _LEAST_OFFSETS: Final = 0.1
@@ -197,16 +199,19 @@ class KafkaFacts:
         members: worker ids by Connect group with live members.
     """
 
-    bootstrap_servers: str
+    client: ClientSettings
     brokers: int
     places: Mapping[str, Place]
     empty: Sequence[str]
     members: Mapping[str, Collection[str | None]]
 
 
-def problems_of(cluster: Cluster, kafka: KafkaFacts) -> list[Finding]:
-    """Return what is wrong with the topics of a cluster, errors first."""
+def problems_of(
+    cluster: Cluster, kafka: KafkaFacts, group_ids: Mapping[Group, str | None], others: Mapping[str, Cluster]
+) -> list[Finding]:
+    """Return what is wrong with the topics of a cluster, errors first; ``others``: ids in use elsewhere, and where."""
     found = [
+        *_on_two_sets(cluster, kafka, group_ids, others),
         *_of_settings(cluster, kafka),
         *_one_replica(cluster, kafka),
         *_of_two_clusters(cluster),
@@ -227,7 +232,7 @@ def _of_settings(cluster: Cluster, kafka: KafkaFacts) -> Iterator[Finding]:
             TopicType.CONFIG if config else TopicType.OFFSET,
             topic,
             place.settings,
-            kafka.bootstrap_servers,
+            kafka.client,
             _moved_by(cluster) if config else None,
         )
         if fault is not None:
@@ -260,6 +265,31 @@ def _moved_by(cluster: Cluster) -> str | None:
     )
 
 
+def _on_two_sets(
+    cluster: Cluster, kafka: KafkaFacts, group_ids: Mapping[Group, str | None], others: Mapping[str, Cluster]
+) -> Iterator[Finding]:
+    role = cluster.topics.get(TopicType.CONFIG)
+    for group, group_id in group_ids.items():
+        config = None if role is None else role.groups.get(group)
+        if group_id is None or group_id not in others or (config is not None and config.moved is not None):
+            continue
+        live, here, there = {*kafka.members.get(group_id, ())}, cluster.workers(None), others[group_id].workers(None)
+        yield Finding(
+            "discover-two-sets",
+            _ERROR if live & (here - there) and live & (there - here) else _WARNING,
+            cluster.name,
+            f"group {group_id} has records here and on {others[group_id].name}",
+            "workers of one group have the same three topics: with two sets in use they rebalance for ever, and their logs "
+            "repeat 'behind group assignment'",
+            "if one set is left over, remove its records there; if both are in use, give one of the two clusters another "
+            "group.id",
+            command_line(
+                "connect-share", "get", "workers", "-B", kafka.client.bootstrap_servers, f"--group-id={group_id}"
+            ),
+            group=group_id if group is not None else None,
+        )
+
+
 def _one_replica(cluster: Cluster, kafka: KafkaFacts) -> Iterator[Finding]:
     fewest = {
         role.topic: min((len(each.replicas) for each in kafka.places[role.topic].description.partitions), default=0)
@@ -275,7 +305,7 @@ def _one_replica(cluster: Cluster, kafka: KafkaFacts) -> Iterator[Finding]:
         cluster.name,
         f"replication factor 1: {named(topics)}",
         "when its broker is lost, so is the topic" + ("" if several else "; there is one broker only"),
-        "give it more replicas: connect-share check topics plans it" if several else "add brokers",
+        "give it more replicas: check topics plans it" if several else "add brokers",
     )
 
 
@@ -288,8 +318,8 @@ def _of_two_clusters(cluster: Cluster) -> Iterator[Finding]:
                 role.topic,
                 role.watch.found.warning(role.topic),
                 "each runs the other's connectors and overwrites its state",
-                "take them apart, or give one of them topics of its own",
-                "connect-share-migrate plan --assign FILE",
+                "take them apart, or give one of them topics of its own; OWNERS is a file that says whose each connector is",
+                TAKE_APART,
             )
 
 
@@ -322,11 +352,8 @@ def _guessed(cluster: Cluster) -> Iterator[Finding]:
         )
 
 
-def obstacles(cluster: Cluster, group_ids: Mapping[Group, str | None], others: Collection[str]) -> Iterator[Finding]:
-    """Yield what stands in the way of moving the plain cluster of these topics to a shared set.
-
-    ``others`` are cluster group ids that are in use on other topics.
-    """
+def obstacles(cluster: Cluster, group_ids: Mapping[Group, str | None]) -> Iterator[Finding]:
+    """Yield what stands in the way of moving the plain cluster of these topics to a shared set."""
     if None not in group_ids:
         return
     group_id = group_ids[None]
@@ -351,15 +378,6 @@ def obstacles(cluster: Cluster, group_ids: Mapping[Group, str | None], others: C
                 "it is to stand before each key",
                 "rename the group",
             )
-        if group_id in others:
-            yield Finding(
-                "sharing-group-taken",
-                _ERROR,
-                cluster.name,
-                f"a group {group_id} has records on a shared set already",
-                "two clusters with one id would be one, or it was moved and these topics are left over",
-                "compare them: connect-share get connectors --group",
-            )
     for role in cluster.topics.values():
         if role.watch.found is not None:
             yield Finding(
@@ -368,8 +386,8 @@ def obstacles(cluster: Cluster, group_ids: Mapping[Group, str | None], others: C
                 role.topic,
                 "two clusters write here with plain keys",
                 "whose a record is cannot be known from the topics",
-                "say for each connector whose it is",
-                "connect-share-migrate plan --assign FILE",
+                "say for each connector whose it is, in a file OWNERS",
+                TAKE_APART,
             )
     for topic_type in (TopicType.CONFIG, TopicType.STATUS):
         if topic_type not in cluster.topics:

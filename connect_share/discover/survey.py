@@ -143,7 +143,7 @@ def survey(
         for topic, partitions in filled.items()
         if topic not in look.unreadable and not (partitions and sampled[topic].records)
     ]
-    kafka = KafkaFacts(admin.bootstrap_servers, admin.broker_count(), look.places, empty, members)
+    kafka = KafkaFacts(admin.settings, admin.broker_count(), look.places, empty, members)
     look_alikes = [evidence for evidence in sampled.values() if evidence.keys and not evidence.roles]
     return Discovered(
         join(kept.values()),
@@ -212,7 +212,10 @@ def members_of(discovered: Discovered) -> Row:
     elsewhere = {group: kafka.members[group] for group in sorted(kafka.members) if group not in known}
     rows = []
     for cluster, ids in zip(clusters, group_ids, strict=True):
-        prefixes = {str(group) for other in clusters if other is not cluster for group in other.groups if group}
+        everywhere = [
+            (group_id, other) for other, theirs in zip(clusters, group_ids, strict=True) for group_id in theirs.values()
+        ]
+        others = {group_id: other for group_id, other in everywhere if group_id is not None and other is not cluster}
         unsure = any(discovered.found[topic].confidence != "certain" for topic in _names(cluster))
         rows.append(
             {
@@ -226,8 +229,8 @@ def members_of(discovered: Discovered) -> Row:
                 "why": {topic: discovered.found[topic].why for topic in _names(cluster)},
                 "complete": not set(_names(cluster)) & set(discovered.not_whole),
                 **_sizes(cluster, kafka),
-                "problems": [finding.to_dict() for finding in problems_of(cluster, kafka)],
-                "in_the_way": [finding.to_dict() for finding in obstacles(cluster, ids, prefixes)],
+                "problems": [finding.to_dict() for finding in problems_of(cluster, kafka, ids, others)],
+                "in_the_way": [finding.to_dict() for finding in obstacles(cluster, ids)],
             }
         )
     for row in rows:

@@ -24,13 +24,14 @@ from connect_share.errors import (
     StoreClosedError,
     TopicMissingError,
     TopicNotCompactedError,
+    command_line,
     refusal,
 )
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline, is_unknown_topic, is_unsupported
 from connect_share.kafka.descriptions import NewTopicRequest, TopicDescription
 from connect_share.model.records import TopicType
-from connect_share.worker_config import TOPIC_PROPERTIES, TopicSet, WorkerConfig
+from connect_share.worker_config import TOPIC_PROPERTIES, ClientSettings, TopicSet, WorkerConfig
 from connect_share.worker_config.secret_values import is_secret_property
 
 MIN_ISR: Final = "min.insync.replicas"
@@ -219,7 +220,9 @@ They are set in one request: between two, records could be deleted.
 """
 _FENCED_POLICY: Final = frozenset({"compact", "delete"})
 KEEPS_ALL: Final = {name: value for name, value in FENCE.items() if value == "-1"}
-LIFTS_FENCE: Final = "connect-share-migrate unseal or rollback, with the plan of the move, lifts the fence"
+LIFTS_FENCE: Final = (
+    f"{command_line('connect-share-migrate', 'unseal', 'PLAN')} or rollback, with the plan of the move, lifts the fence"
+)
 
 
 def is_fenced(configs: Mapping[str, str]) -> bool:
@@ -240,7 +243,7 @@ def policy_fault(
     topic_type: TopicType,
     topic: str,
     configs: Mapping[str, str],
-    bootstrap_servers: str,
+    settings: ClientSettings,
     moved_by: str | None = None,
 ) -> PolicyFault | None:
     """Return what is wrong with the policy of a topic, as far as it can be seen; ``None``: it is compacted only.
@@ -250,7 +253,7 @@ def policy_fault(
     """
 
     def alter(changes: Mapping[str, str]) -> str:
-        return alter_command(bootstrap_servers, topic, changes)
+        return alter_command(settings, topic, changes)
 
     policy = cleanup_policy(configs)
     if policy and moved_by is not None and not is_fenced(configs):
@@ -291,13 +294,13 @@ def check_cleanup_policy(admin: Admin, spec: TopicSpec, *, may_be_fenced: bool =
     Source: ``TopicAdmin.verifyTopicCleanupPolicyOnlyCompact``.
     """
     settings = admin.settings_of_topics([spec.topic])[spec.topic]
-    check_known_policy(spec, settings, admin.bootstrap_servers, may_be_fenced=may_be_fenced)
+    check_known_policy(spec, settings, admin.settings, may_be_fenced=may_be_fenced)
 
 
 def check_known_policy(
     spec: TopicSpec,
     settings: Mapping[str, str] | BrokerError,
-    bootstrap_servers: str,
+    client: ClientSettings,
     *,
     may_be_fenced: bool = False,
 ) -> None:
@@ -310,7 +313,7 @@ def check_known_policy(
             _log.info("The cleanup.policy of topic %s could not be verified", spec.topic)
             return
         raise settings
-    fault = policy_fault(spec.topic_type, spec.topic, settings, bootstrap_servers)
+    fault = policy_fault(spec.topic_type, spec.topic, settings, client)
     if fault is not None and not (fault.kind == "fenced" and may_be_fenced):
         remedy = f"set it with: {fault.remedy}" if fault.remedy == fault.command else fault.remedy
         raise TopicNotCompactedError(
@@ -319,19 +322,14 @@ def check_known_policy(
         )
 
 
-def alter_command(bootstrap_servers: str, topic: str, changes: Mapping[str, str | None]) -> str:
-    """Return the command with which Kafka's own tool changes settings of a topic; ``None`` takes one back.
-
-    On a cluster with authentication it needs ``--command-config`` too.
-    """
+def alter_command(settings: ClientSettings, topic: str, changes: Mapping[str, str | None]) -> str:
+    """Return the command with which Kafka's own tool changes settings of a topic; ``None`` takes one back."""
     values = {name: value for name, value in changes.items() if value is not None}
     added = ",".join(f"{name}=[{value}]" if "," in value else f"{name}={value}" for name, value in values.items())
     deleted = ",".join(name for name, value in changes.items() if value is None)
-    words = ["kafka-configs", "--bootstrap-server", bootstrap_servers, "--alter", "--entity-type", "topics"]
-    words += ["--entity-name", topic]
-    words += ["--add-config", added] if added else []
+    words = ["--add-config", added] if added else []
     words += ["--delete-config", deleted] if deleted else []
-    return " ".join(words)
+    return settings.kafka_tool("kafka-configs", "--alter", "--entity-type", "topics", "--entity-name", topic, *words)
 
 
 CREATE_TIMEOUT_S: Final = 60.0

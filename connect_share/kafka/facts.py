@@ -8,7 +8,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from connect_share.errors import BrokerError, ConfigError, LiveMembersError, OpenTransactionError, TopicMissingError
+from connect_share.errors import (
+    BrokerError,
+    ConfigError,
+    LiveMembersError,
+    OpenTransactionError,
+    TopicMissingError,
+    command_line,
+)
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline, Message, is_unknown_topic, to_record, to_whole_record
 from connect_share.kafka.create import TopicSpec, check_cleanup_policy, check_partition_count, ensure_topic, topic_spec
@@ -109,9 +116,10 @@ def find_or_create(
     # With a deadline of one's own: brokers may be away just now, as Connect's start allows for.
     known = admin.describe_topics([topic], timeout_s=create_timeout_s)
     if topic not in known and not spec.automatic:
+        create = command_line("connect-share", "create", "topics", "-w", "FILE")
         raise TopicMissingError(
             f"topic {topic!r} of {spec.property_name} does not exist, and {CREATION_PROPERTY}=false: nothing was created; "
-            "create it first (connect-share create topics), or, if it was lost, restore it",
+            f"create it first ({create}), or, if it was lost, restore it",
             topic=topic,
         )
     made = ensure_topic(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
-from connect_share.errors import AuthorizationError, LostTopicError, TopicMissingError
+from connect_share.errors import AuthorizationError, LostTopicError, TopicMissingError, command_line
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.descriptions import TopicDescription
 from connect_share.model.records import TopicType
@@ -23,10 +23,11 @@ def way_back(topic_type: TopicType) -> str:
     if topic_type is TopicType.CONFIG:
         saved = "save what a worker that still runs has (GET /connectors?expand=info), then "
         given = ", and give them what was saved (PUT /connectors/NAME/config)"
+    restore = command_line("connect-share", "restore", "BACKUP", "-w", "FILE", "--only", topic_type.value)
+    create = command_line("connect-share", "create", "topics", "-w", "FILE", ALTHOUGH_LOST)
     return (
-        f"remove nothing: {saved}stop all workers on these topics; put back a backup (connect-share restore BACKUP -w FILE "
-        f"--only {topic_type.value}), or, without one, make the topic (connect-share create topics -w FILE {ALTHOUGH_LOST}); "
-        f"start the workers{given}"
+        f"remove nothing: {saved}stop all workers on these topics; put back a backup ({restore}), "
+        f"or, without one, make the topic ({create}); start the workers{given}"
     )
 
 

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
-from connect_share.errors import BrokerError, ConnectShareError, ReadToEndTimeoutError
+from connect_share.errors import BrokerError, ConnectShareError, ReadToEndTimeoutError, command_line
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import (
     Consumer,
@@ -389,16 +389,21 @@ class OpenTransaction:
     connector: str | None = None
     since_ms: int | None = None
 
-    def text(self, bootstrap_servers: str) -> str:
+    def aborting(self, client: ClientSettings) -> str:
+        """Return the command that aborts it."""
+        return client.kafka_tool("kafka-transactions", "abort", *self._place(), "--start-offset", self.start_offset)
+
+    def _place(self) -> Sequence[object]:
+        return "--topic", self.topic, "--partition", self.partition
+
+    def text(self, client: ClientSettings) -> str:
         """Return whose it claims to be and what to do."""
-        tool = f"kafka-transactions.sh --bootstrap-server {bootstrap_servers}"
-        place = f"--topic {self.topic} --partition {self.partition}"
+        shows = client.kafka_tool("kafka-transactions", "describe-producers", *self._place())
         return (
             f"a transaction is open at {self.topic}[{self.partition}]@{self.start_offset}. {self.claim()}. It ends when it "
             f"is committed or aborted, at the latest after its transaction.timeout.ms (a minute by default), also if its "
             f"producer is dead: wait. If it stays for longer, it hangs. The broker shows the producer id and epoch: "
-            f"{tool} describe-producers {place}; stop that producer, then {tool} abort {place} "
-            f"--start-offset {self.start_offset}"
+            f"{shows}; stop that producer, then {self.aborting(client)}"
         )
 
     def claim(self) -> str:
@@ -476,7 +481,7 @@ class OpenTransactions:
             return
         self._logged = True
         for found in self._find(self._topic, partitions):
-            _log.warning("Reading topic %s waits: %s", self._topic, found.text(self._settings.bootstrap_servers))
+            _log.warning("Reading topic %s waits: %s", self._topic, found.text(self._settings))
 
     def explained(self, error: ReadToEndTimeoutError) -> ReadToEndTimeoutError:
         """Add whose transaction it is, if one is open where a read to the end got stuck."""
@@ -484,7 +489,7 @@ class OpenTransactions:
             return error
         for found in self._find(error.topic, [error.partition]):
             return ReadToEndTimeoutError(
-                f"{str(error).split(';', 1)[0]}; {found.text(self._settings.bootstrap_servers)}",
+                f"{str(error).split(';', 1)[0]}; {found.text(self._settings)}",
                 topic=error.topic,
                 partition=error.partition,
                 position=error.position,
@@ -532,9 +537,11 @@ def topic_ranges(admin: Admin, topic_set: TopicSet, wanted: Collection[TopicType
         notes = []
         for place, end in sorted(written.items()):
             if ends[place] < end:
+                where = ("-B", admin.bootstrap_servers, f"--{topic_type.value}-storage-topic", topic)
+                shows = command_line("connect-share", "get", "groups", *where)
                 notes.append(
                     f"an open transaction holds back the end of {topic}[{place[1]}]: read up to offset {ends[place]} of "
-                    f"{end}; get with -B {admin.bootstrap_servers} --{topic_type.value}-storage-topic {topic} shows all"
+                    f"{end}; {shows} shows all"
                 )
                 notes += owners_of_open(admin, topic_set.settings, place, client_id=CONSOLE_CLIENT_ID)
         if topic_type is TopicType.CONFIG and len(partitions) != 1:
@@ -553,4 +560,4 @@ def owners_of_open(admin: Admin, settings: ClientSettings, place: Partition, *, 
         found = find_open_transactions(admin, settings, place[0], [place[1]], client_id=client_id)
     except (BrokerError, ReadToEndTimeoutError) as exc:
         return [f"its owner is not known: {exc}"]
-    return [each.text(settings.bootstrap_servers) for each in found]
+    return [each.text(settings) for each in found]

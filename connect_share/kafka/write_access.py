@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from connect_share.errors import AuthorizationError, TopicError
+from connect_share.errors import AuthorizationError, TopicError, command_line
 from connect_share.kafka.create import alter_command
 from connect_share.kafka.limits import Extent, TopicLimits
 from connect_share.kafka.rights import RightsAdmin
@@ -52,8 +52,9 @@ def require_access(needs: Iterable[TopicNeed], *, to_write: bool = True) -> None
         _ask(same_login, rights, limits)
     if not (rights or limits) or not (to_write or any({"DESCRIBE", READ} & names for names in rights.values())):
         return
+    says_how = command_line("connect-share", "check", "rights", "-w", "FILE")
     lacking = [f"{', '.join(sorted(names))} on topic {topic}" for topic, names in rights.items()]
-    found = [f"the principal needs {' and '.join(lacking)} (connect-share check rights says how)"] if lacking else []
+    found = [f"the principal needs {' and '.join(lacking)} ({says_how} says how)"] if lacking else []
     text = "; ".join([*found, *dict.fromkeys(limits)])
     raise (AuthorizationError if lacking else TopicError)(f"nothing was written: {text}" if to_write else text)
 
@@ -84,7 +85,7 @@ def _ask(needs: Sequence[TopicNeed], rights: dict[str, set[str]], limits: list[s
 
 
 def _by_command(need: TopicNeed, name: str, value: str) -> str:
-    return f"for the time of the write: {alter_command(need.worker.bootstrap_servers, need.topic, {name: value})}"
+    return f"for the time of the write: {alter_command(need.worker.admin_settings(), need.topic, {name: value})}"
 
 
 def _in_file(need: TopicNeed, kind: TopicType, name: str, value: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, TypeVar, assert_never
 
-from connect_share.errors import ValueFormatError
+from connect_share.errors import ValueFormatError, command_line
 from connect_share.model.connect_json import dumps, loads
 from connect_share.model.keys import (
     ClusterGroupId,
@@ -157,9 +157,17 @@ class TwoClusters:
         one, other = (f"{ascii(worker)[1:-1]} (generation {number})" for worker, number in (self.first, self.second))
         return (
             f"two Connect clusters with plain keys seem to share topic {topic}: workers {one} and {other} write to it "
-            f"alternately. Each runs the other's connectors and overwrites its state; take them apart with "
-            f"connect-share-migrate plan --assign, or give one of them topics of its own"
+            f"alternately. Each runs the other's connectors and overwrites its state; take them apart ({TAKE_APART}), or "
+            "give one of them topics of its own"
         )
+
+
+TAKE_APART: Final = command_line(
+    "connect-share-migrate",
+    *("plan", "-w", "FILE_OF_ONE", "FILE_OF_OTHER", "--to-worker-config", "NEW_OF_ONE", "NEW_OF_OTHER"),
+    *("--assign", "OWNERS", "-o", "PLAN"),
+)
+"""OWNERS is a file that says whose each connector is."""
 
 
 @dataclass

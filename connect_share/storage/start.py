@@ -20,6 +20,7 @@ from connect_share.errors import (
     NotStartedError,
     PlainTopicsError,
     StoreClosedError,
+    command_line,
     safe_text,
 )
 from connect_share.kafka.admin import Admin
@@ -182,11 +183,11 @@ class PlainTopicsCheck:
         if self._prefixed_seen or not self._plain_topics:
             return
         topics = ", ".join(worker.topic(topic_type) for topic_type in TopicType if topic_type in self._plain_topics)
+        move = command_line("connect-share-migrate", "plan", "-w", "OLD", "--to-worker-config", "NEW", "-o", "PLAN")
         raise PlainTopicsError(
             f"sharing is enabled for cluster group {worker.cluster_group_id!r}, but {topics} hold only plain records, which "
             "no cluster group may read: the group would look empty. Move the records first "
-            "(connect-share-migrate plan --source-worker-config OLD --destination-worker-config NEW -o PLAN, then "
-            "apply), or, if the group is meant to start empty beside a plain cluster, use allow_empty=True"
+            f"({move}, then apply), or, if the group is meant to start empty beside a plain cluster, use allow_empty=True"
         )
 
 
@@ -487,7 +488,7 @@ class TopicsStart:
             known = self._admin.settings_of_topics(found)
             for spec in [topic_spec(self._worker, topic_type) for topic_type in TopicType]:
                 if spec.topic in found:
-                    check_known_policy(spec, known[spec.topic], self._admin.bootstrap_servers)
+                    check_known_policy(spec, known[spec.topic], self._admin.settings)
         except BaseException as error:
             self._policies.set_exception(error)
             raise

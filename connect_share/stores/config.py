@@ -23,6 +23,7 @@ from connect_share.errors import (
     TopicError,
     UsageError,
     WriteError,
+    command_line,
 )
 from connect_share.kafka import client
 from connect_share.kafka.client import Deadline
@@ -472,10 +473,11 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
         moved = self._fold.snapshot().moved
         if moved is not None:
             who = "the cluster with plain keys" if self._group is None else f"cluster group {self._group}"
+            unseals = command_line("connect-share-migrate", "unseal", moved.plan)
             raise GroupMovedError(
                 f"{who} was moved away from {self.topic} by {moved.plan} (run {moved.run_id}), as a record under "
                 f"{self._key_prefix.decode() + ConfigKey.TARGET_STATE.value} says: start its workers where it was moved to. "
-                f"To bring it back, run connect-share-migrate unseal or rollback with that plan"
+                f"To bring it back, run {unseals} or rollback with that plan"
             )
 
     def _write_marker(self) -> None:

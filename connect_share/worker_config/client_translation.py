@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from connect_share.errors import refusal
+from connect_share.errors import command_line, refusal
 from connect_share.worker_config.config_providers import has_reference
 from connect_share.worker_config.secret_values import is_secret_property
 
@@ -44,6 +44,17 @@ class ClientSettings:
     def bootstrap_servers(self) -> str:
         """Comma list ``host:port``, empty when unset."""
         return self.properties.get("bootstrap.servers", "")
+
+    def kafka_tool(self, tool: str, *words: object) -> str:
+        """Return a command of one of Kafka's own tools; ``client.properties`` stands for a file with the login."""
+        plain = self.properties.get("security.protocol", "plaintext").lower() == "plaintext"
+        login = () if plain else ("--command-config", "client.properties")
+        return command_line(f"{tool}.sh", "--bootstrap-server", self.bootstrap_servers, *login, *words)
+
+    def setting_by_time(self) -> str:
+        """Return the command that sets the offsets of a sink's consumer group where its numbers are others."""
+        words = ("--reset-offsets", "--to-datetime", "TIME", "--execute")
+        return self.kafka_tool("kafka-consumer-groups", "--group", "GROUP", "--topic", "TOPIC", *words)
 
     def overlaid(self, overrides: Mapping[str, str]) -> ClientSettings:
         """Return settings in which ``overrides`` win."""

@@ -13,9 +13,9 @@ from connect_share.console import Command, Output, Parser, Preview, ProgressLine
 from connect_share.errors import ConnectShareError
 from migrator.apply import Lag, apply_plan, follow_plan, require_made_to_follow, resume_plan
 from migrator.checks import check_all
-from migrator.cli.options import ENGINES, NOTHING_WRITTEN, add_evidence, add_plan, command_line, plan_lines
+from migrator.cli.options import ENGINES, NOTHING_WRITTEN, add_evidence, add_plan, plan_lines
 from migrator.report import evidence_of
-from migrator.run import Manifest, MigrationRun, MigrationStatus, locked_run, manifest_path
+from migrator.run import Manifest, MigrationRun, MigrationStatus, locked_run, manifest_path, plan_command
 
 _REPORT_EVERY_S: Final = 2.0
 _REPORT_EVERY_ON_TERMINAL_S: Final = 0.2
@@ -69,7 +69,7 @@ def _applied(run: MigrationRun) -> Result:
         {"dry_run": False, "manifest_file": str(path), "manifest": manifest.model_dump(mode="json")},
         [
             f"{manifest.records_written:,} records written, {len(manifest.evidence)} slices; manifest {path}",
-            f"next: connect-share-migrate verify {run.plan_path}",
+            f"next: {run.command('verify')}",
         ],
     )
 
@@ -100,7 +100,7 @@ def _follow(run: MigrationRun) -> Result:
         {"manifest_file": str(run.manifest_path), "manifest": manifest.model_dump(mode="json")},
         [
             f"{manifest.records_written:,} records copied, {written:,} mirrored since; nothing follows the source now",
-            f"next: stop the source's workers, then connect-share-migrate cutover {run.plan_path} (apply --follow continues)",
+            f"next: stop the source's workers, then {run.command('cutover')} (apply --follow continues)",
         ],
     )
 
@@ -132,9 +132,9 @@ def _interrupted(arguments: argparse.Namespace) -> str:
     except ConnectShareError:
         status = MigrationStatus.PLANNED
     if status is None:
-        return f"nothing was copied; {command_line(arguments.verb, arguments.plan)} begins again"
+        return f"nothing was copied; {plan_command(arguments.verb, arguments.plan)} begins again"
     verb = "resume" if status is MigrationStatus.PLANNED else "verify"
-    return f"what was copied so far stays; next: {command_line(verb, arguments.plan)}"
+    return f"what was copied so far stays; next: {plan_command(verb, arguments.plan)}"
 
 
 APPLY: Final = Command(

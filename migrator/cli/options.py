@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -13,6 +12,7 @@ from connect_share.console import Parser
 from connect_share.files import Progress
 from connect_share.model.records import TopicType
 from migrator.plan import MigrationPlan, SourceCluster, named_connectors
+from migrator.run import plan_command
 
 if TYPE_CHECKING:
     from migrator.copy.copy_job import Engine
@@ -90,16 +90,11 @@ def add_files(parser: Parser, *, destination_required: bool = True) -> None:
     )
 
 
-def command_line(verb: str, plan: Path) -> str:
-    """Return a command with a plan, ready for a shell."""
-    return f"connect-share-migrate {verb} {shlex.quote(str(plan))}"
-
-
 def continues(arguments: argparse.Namespace) -> str:
     """Say after Ctrl-C that the same command goes on."""
     if arguments.dry_run:
         return NOTHING_WRITTEN
-    return f"what was done so far stays; {command_line(arguments.verb, arguments.plan)} continues"
+    return f"what was done so far stays; {plan_command(arguments.verb, arguments.plan)} continues"
 
 
 def plan_lines(plan: MigrationPlan) -> list[str]:

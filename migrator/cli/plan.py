@@ -12,7 +12,7 @@ from typing import Final
 from pydantic import TypeAdapter, ValidationError
 
 from connect_share.console import Command, Output, Parser, ProgressLine, Result, Table
-from connect_share.errors import AlreadyAppliedError, ConfigError, UsageError
+from connect_share.errors import AlreadyAppliedError, ConfigError, UsageError, command_line
 from connect_share.kafka.create import is_fenced
 from connect_share.model.records import TopicType
 from connect_share.transform.rules import PLAIN_KEYS
@@ -257,8 +257,8 @@ def _plan(arguments: argparse.Namespace, _: Output) -> Result:
     file = None if arguments.dry_run else str(arguments.plan)
     lines = plan_lines(plan)
     if file is not None:
-        follow = " --follow" if plan.follow else ""
-        lines += ["", f"written to {file}; next: connect-share-migrate apply {file}{follow}"]
+        follow = ["--follow"] if plan.follow else []
+        lines += ["", f"written to {file}; next: {command_line('connect-share-migrate', 'apply', file, *follow)}"]
     return Result({"file": file, "plan": plan.model_dump(mode="json")}, lines)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from collections.abc import Mapping
 from functools import partial
@@ -14,6 +13,7 @@ from connect_share.backup.backup_file import new_backup_path
 from connect_share.backup.restore import restore_command
 from connect_share.backup.rewrites import Reseal, ResealTopic, refused_plain
 from connect_share.console import Command, Output, Parser, Preview, ProgressLine, Result, Steps, add_worker_file
+from connect_share.errors import command_line
 from connect_share.model.records import TopicType
 from migrator.cli.options import NOTHING_WRITTEN
 
@@ -38,7 +38,7 @@ def _reseal(arguments: argparse.Namespace, _: Output) -> Steps:
         after, backup = topics, None
     end = ["nothing to do"] if backup is None else [f"backup: {backup}", "the workers may be started"]
     if any(topic.refused for topic in after.values()):
-        words = shlex.join(["connect-share", "repair", "refused", "-w", str(arguments.worker_config)])
+        words = command_line("connect-share", "repair", "refused", "-w", arguments.worker_config)
         end.append(f"{words} removes what is refused, under keys at which nothing opens")
     yield Result(
         {"dry_run": False, **members, "backup": backup, **before, "after": _json(after)}, [*_lines(after), *end]

@@ -183,9 +183,9 @@ def look_again(
             raise CopyError(
                 f"{facts[kind].topic} has {own[kind]:,} records of this plan, {counts[kind]:,} were reported: two attempts "
                 "of a task have written. Old values may lie behind newer ones. End the Spark application, wait until its "
-                f"executors are gone, then connect-share-migrate rollback {run.plan_path}, and make a new plan"
+                f"executors are gone, then {run.command('rollback')}, and make a new plan"
             )
-    again = f"Then connect-share-migrate resume {run.plan_path} ends the copy, if it has not; {_when_used(run)}"
+    again = f"Then {run.command('resume')} ends the copy, if it has not; {_when_used(run)}"
     texts = []
     for space, worker in run.groups.items():
         group = StoppedGroup(worker, worker.cluster_group_id, worker.group_id, "new", again=again)
@@ -199,7 +199,7 @@ def look_again(
 
 def _when_used(run: MigrationRun) -> str:
     return (
-        f"connect-share-migrate seal {run.plan_path} fences and seals the source now, verify shows what differs, rollback "
+        f"{run.command('seal')} fences and seals the source now, verify shows what differs, rollback "
         "--although-used removes what the plan wrote"
     )
 
@@ -539,7 +539,7 @@ def _destination_side(
 ) -> Side:
     shared, manifest, worker = run.plan.destination.topics[topic_type], run.manifest, run.destinations[index]
     if manifest is None and shared.create:
-        require_topic(facts, shared.topic, remedy="apply the plan first")
+        require_topic(facts, shared.topic, remedy=f"apply the plan first: {run.command('apply')}")
     found = require_planned(facts, topic_type, shared if manifest is None else manifest.destination[topic_type])
     require_no_open_for(worker, admin, [topic_type])
     ranges = found.ranges()
@@ -616,7 +616,7 @@ def compare_sides(
             warnings.append(
                 f"{late:,} record(s) of this plan came after its copy had ended and was counted: a task that Spark had given "
                 "up goes on. End the Spark application, wait until its executors are gone, and verify again; if the sides "
-                f"differ then, connect-share-migrate rollback {run.plan_path}, and make a new plan"
+                f"differ then, {run.command('rollback')}, and make a new plan"
             )
         if manifest.status is MigrationStatus.CUT_OVER:
             differences, notes = without_new_writes(differences, written, stopped=_is_sealed(manifest))
@@ -624,7 +624,7 @@ def compare_sides(
         elif written and differences:
             warnings.append(
                 f"new workers have written since: {describe_written(written)}; do not start the old ones, "
-                f"connect-share-migrate seal {run.plan_path} seals the source"
+                f"{run.command('seal')} seals the source"
             )
     return Verification(
         run_id=run.plan.run_id,

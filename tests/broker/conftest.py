@@ -11,6 +11,7 @@ import pytest
 from tests.lab.secure_broker import SecureBroker
 from tests.support.console import Ran, console
 from tests.support.migration_site import Site
+from tests.support.printed import Printed
 from tests.support.rights import RIGHTS, USERS, allow, rights_of
 
 
@@ -23,6 +24,16 @@ def site(broker: Any, unique: str, tmp_path: Path) -> Site:
 def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
     """Run ``connect-share``."""
     return console(capsys)
+
+
+@pytest.fixture
+def printed(request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Printed]:
+    """Run commands that were printed; at the end all that docs/remedies.md gives to the test have to be among them."""
+    node, folder = request.node, Path(__file__).parents[1]
+    file = node.path.relative_to(folder)
+    runs = Printed({f"{file}::{node.originalname}", f"{file}::{node.name}"}, tmp_path, capsys)
+    yield runs
+    runs.require_all()
 
 
 @pytest.fixture(scope="session")

@@ -357,7 +357,7 @@ def test_check_rights_on_topics_that_do_not_exist(scene: Scene, capsys: pytest.C
     assert "live workers of this group cannot be seen: DESCRIBE not allowed" in out
     assert "it does not exist and may not be created" in out
     assert "transactional ids that begin with orders-: whether WRITE is allowed cannot be seen" in out
-    assert "kafka-acls --bootstrap-server" in out
+    assert "kafka-acls.sh --bootstrap-server" in out
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import pytest
 from connect_share.model.records import Record
 from tests.support.console import Ran, console
 from tests.support.kafka import TestBroker
+from tests.support.printed import Printed
 from tests.support.profiled_topics import SECRET, UPDATES, ProfiledTopics, write_profiled_topics
 from tests.support.topics import ONE_SEGMENT, write_records
 from tests.support.waiting import await_that
@@ -76,7 +77,7 @@ def test_what_is_shown(topics: ProfiledTopics, check: Any) -> None:
     assert check("--limit", "60", dear=False).code == 0
 
 
-def test_settings_are_changed_and_can_be_taken_back(topics: ProfiledTopics, check: Any) -> None:
+def test_settings_are_changed_and_can_be_taken_back(topics: ProfiledTopics, check: Any, printed: Printed) -> None:
     topic = topics.topic("offsets")
     with topics.broker.admin() as admin:
         before = admin.own_topic_configs(topic)
@@ -94,7 +95,8 @@ def test_settings_are_changed_and_can_be_taken_back(topics: ProfiledTopics, chec
         assert check("--yes").code == 2
         assert admin.own_topic_configs(topic) == before
 
-        ran = check("--apply", "--yes", "--output", "json")
+        (command,) = {each["command"] for each in check("--output", "json").json["findings"]}
+        ran = printed(command, "--yes", "--output", "json")
         assert ran.code == 0
         result = ran.json
         changed = {change["setting"]: change["new"] for change in result["advice"]["changes"]}

@@ -110,7 +110,7 @@ def test_existing_topics_are_compared_and_an_illegal_set_creates_nothing(
             f"{unique}-offset: has cleanup.policy=delete, which loses records sooner or later (cleanup-policy)\n"
             in shown
         )
-        command = f"kafka-configs --bootstrap-server {broker.bootstrap_servers} --alter --entity-type topics"
+        command = f"kafka-configs.sh --bootstrap-server {broker.bootstrap_servers} --alter --entity-type topics"
         assert f"    {command} --entity-name {unique}-offset --add-config cleanup.policy=compact\n" in shown
         assert f"not as create topics would make it (no finding):\n    {unique}-offset: segment.bytes is " in shown
         code, shown, _ = run("check", "topics", "-w", path, "--replication-factor", "9", "--output", "json")

@@ -23,6 +23,7 @@ from migrator.run import Manifest, manifest_path
 from tests.support.console import Ran, console
 from tests.support.migration_runs import apply_plan, cut_over, roll_back, seal_plan, unseal_plan, verify_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, run
+from tests.support.printed import in_bash
 from tests.support.sealed_sites import life, worker
 from tests.support.waiting import await_that
 
@@ -73,7 +74,7 @@ def test_an_old_config_topic_is_closed_and_opened_again(site: Site, how: Any, ba
     await_settings(site, FENCE)
     assert cut_over_settings(plan) == {**BEFORE, "retention.bytes": None}
     # A store does not start, and nothing that it says would lift the fence.
-    with pytest.raises(TopicNotCompactedError, match="unseal or rollback, with the plan of the move") as refused:
+    with pytest.raises(TopicNotCompactedError, match="unseal PLAN or rollback, with the plan of the move") as refused:
         start(source)
     assert "kafka-configs" not in str(refused.value)
     assert run("verify", plan)[0] == (
@@ -169,7 +170,9 @@ def test_a_group_that_leaves_a_shared_topic_is_fenced_alone(site: Site, keys: tu
     before = settings(site, "shared")
     cut_over(plan)
     assert settings(site, "shared") == before
-    with pytest.raises(GroupMovedError, match=r"moved away from .* by plan\.json .* unseal or rollback with that plan"):
+    with pytest.raises(
+        GroupMovedError, match=r"moved away from .* by plan\.json .* unseal plan.json or rollback with that plan"
+    ):
         start(old)
     start(other)
     start(new)
@@ -273,7 +276,7 @@ def findings(site: Site, source: Path, console: Callable[..., Ran]) -> Said:
 def carry_out(site: Site, command: str | None) -> None:
     """Do what a printed kafka-configs command does."""
     assert command is not None
-    (added,) = re.findall(r"--add-config (\S+)", command)
+    (added,) = re.findall(r"--add-config (\S+)", " ".join(in_bash(command)))
     changes = {name: value.strip("[]") for name, value in re.findall(r"([a-z.]+)=(\[[^]]*\]|[^,]*)", added)}
     with site.admin() as admin:
         admin.alter_topic_configs(site.topic("own", TopicType.CONFIG), changes)

@@ -21,6 +21,7 @@ from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.console import Ran, console
 from tests.support.flushes import flush_offsets
 from tests.support.kafka import TestBroker
+from tests.support.printed import Printed
 from tests.support.waiting import await_that
 from tests.support.worker_files import SHARING
 
@@ -185,14 +186,19 @@ def test_a_checkpoint_vouches_for_a_set_that_is_lost(site: tuple[Site, Admin], a
 
 
 @pytest.mark.parametrize("kind", [TopicType.OFFSET, TopicType.STATUS])
-def test_another_topic_is_lost(site: tuple[Site, Admin], kind: TopicType) -> None:
+def test_another_topic_is_lost(site: tuple[Site, Admin], kind: TopicType, printed: Printed) -> None:
     here, admin = site
     here.lose(admin, kind, anew=False)
     assert [each["id"] for each in here.findings("all")[1]] == ["lost-topic"]
     with pytest.raises(LostTopicError, match=f"--only {kind.value}"):
         ConnectStorage(here.workers["two"]).start()
+    (finding,) = here.findings("all")[1]
+    restore, create = re.findall(r"\((connect-share .*?)\)", finding["remedy"])
+    assert printed(create, "--yes", FILE=here.files["one"]).code == 0
     for name, path in here.files.items():
-        assert here.call("restore", here.folder / f"{name}.avro", "-w", path, "--only", kind.value, "--yes").code == 0
+        backup = here.folder / f"{name}.avro"
+        assert name != "one" or printed(finding["command"], BACKUP=backup).code == 0
+        assert printed(restore, "--yes", BACKUP=backup, FILE=path).code == 0
     found = {name: seen(worker) for name, worker in here.workers.items()}
     for name, (config, tasks, statuses, offset) in here.before.items():
         at = {"position": 1} if kind is TopicType.OFFSET else offset  # what the backup has

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from migrator import moved_source
 from migrator.run import backup_path
 from tests.support.migration_runs import roll_back
 from tests.support.migration_site import SHARED_PARTITIONS, Site, run
+from tests.support.printed import Printed
 from tests.support.sealed import key_text, sealed
 from tests.support.sealed_sites import done, left, life, newest, planned, targets, worker
 from tests.support.sealed_stores import SECRET, believed, refused
@@ -206,7 +208,7 @@ def test_the_old_workers_stop_and_start_again_and_the_new_ones_lose_the_copies(
     assert life(destination)[1:] == before[1:]
 
 
-def test_originals_beside_their_copies_are_removed(site: Site) -> None:
+def test_originals_beside_their_copies_are_removed(site: Site, printed: Printed) -> None:
     """First one connector of a group that lives on, then the rest; there is a tombstone only where nobody refuses it."""
     site.create("shared", SHARED_PARTITIONS)
     source, canary, destination = (worker(site, "shared", *each) for each in (("a", 7), ("b", 8), ("c",)))
@@ -233,6 +235,10 @@ def test_originals_beside_their_copies_are_removed(site: Site) -> None:
     assert b"a.session-key" in gone
     code, _, errors = run("rollback", plan, "--yes")
     assert (code, "the originals of a were removed; put them back first" in errors) == (1, True)
+    for command in re.findall(r"connect-share-migrate restore .*?(?=, then|$)", errors, re.MULTILINE):
+        ran = printed(command, "--yes")
+        assert ran.code == 0, ran.err
+    assert run("rollback", plan, "--yes")[0] == 0
 
 
 def test_a_source_that_nobody_can_look_into_is_not_sealed(site: Site) -> None:

@@ -21,6 +21,7 @@ from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.lab.secure_broker import SecureBroker
 from tests.support.console import Ran
 from tests.support.kafka import TestBroker
+from tests.support.printed import Printed
 from tests.support.rights import Acl, allow, login
 from tests.support.topics import create_known
 from tests.support.waiting import await_that
@@ -122,7 +123,7 @@ def document(*pairs: tuple[dict[str, object], object]) -> str:
 
 
 def test_the_commands_show_and_change_offsets_of_sinks(
-    broker: TestBroker, unique: str, worker_file: Path, tmp_path: Path, call: Callable[..., Ran]
+    broker: TestBroker, unique: str, worker_file: Path, tmp_path: Path, call: Callable[..., Ran], printed: Printed
 ) -> None:
     where, file, name = ("-w", worker_file), tmp_path / "offsets.json", f"{unique}-sink"
     changing = (*where, "--backup-dir", tmp_path, "--yes")
@@ -158,6 +159,10 @@ def test_the_commands_show_and_change_offsets_of_sinks(
         assert len(sink_offsets(admin, f"{unique}-own")) == 3
     assert call("reset", "offsets", name, *changing).code == 0
     assert shown() == []
+    text = broker.client_settings.setting_by_time()  # what a move to another cluster names
+    assert printed(text, GROUP=f"connect-{name}", TOPIC=unique, TIME="2020-01-01T00:00:00.000").code == 0
+    assert {row["partition"]["kafka_topic"] for row in shown()} == {unique}
+    assert call("reset", "offsets", name, *changing).code == 0
     # What the console shows of all, and of a cluster that does not answer.
     ran = call("get", "offsets", *where, "--output", "json", "--timeout", "2")
     assert {row["connector"] for row in ran.json["offsets"]} == {f"{unique}-named", f"{unique}-source"}

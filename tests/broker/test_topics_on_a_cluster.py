@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
-import subprocess
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -25,9 +25,8 @@ from connect_share.kafka.create import TopicSpec, await_in_sync, ensure_topic
 from connect_share.kafka.descriptions import NewTopicRequest, TopicDescription
 from connect_share.model.records import TopicType
 from tests.lab.cluster import LocalCluster
-from tests.lab.embedded.artifacts import ensure_artifacts
-from tests.lab.embedded.jvm import QUICK, java_arguments, write_log_settings
 from tests.support.kafka import skip_where_brokers_stay
+from tests.support.printed import Printed
 from tests.support.waiting import await_that
 
 # A cluster costs ten seconds: all its tests in one process.
@@ -166,7 +165,9 @@ def test_a_new_topic_is_there_whichever_broker_answers(joining: Joining) -> None
         maker.delete_topics(names)
 
 
-def test_old_topics_are_found_and_mended_and_a_dead_broker_is_named(joining: Joining, tmp_path: Path) -> None:
+def test_old_topics_are_found_and_mended_and_a_dead_broker_is_named(
+    joining: Joining, tmp_path: Path, printed: Printed
+) -> None:
     cluster = joining.cluster
     path = worker_file(tmp_path / "worker.properties", cluster, "old")
     file = tmp_path / "new.json"
@@ -200,12 +201,14 @@ def test_old_topics_are_found_and_mended_and_a_dead_broker_is_named(joining: Joi
         result = json.loads(check.stdout)
         assert check.code == 1
         assert json.loads(file.read_text()) == result["reassignment"]
-        shown = console("check", "topics", "-w", path).stdout
+        shown = console("check", "topics", "-w", path, "--reassignment", file)
         assert (
             "old-offset[0-3]: has 1 of the 3 replicas that offset.storage.replication.factor asks for (too-few-replicas)\n"
-            in shown
+            in shown.stdout
         )
-        reassign(cluster, file, tmp_path)
+        named = re.search(r"kafka-reassign-partitions.sh .* --execute", shown.stdout)
+        assert named is not None
+        assert printed(named[0]).code == 0
         mended = await_that(
             lambda: console("check", "topics", "-w", path), lambda done: done.code == 0, what="mended", timeout_s=120
         )
@@ -268,22 +271,3 @@ def assigned(
             return [] if found is None else [partition.replicas for partition in found.partitions]
 
         await_that(there, lambda found: found == expected, what=f"{topic} there")
-
-
-def reassign(cluster: LocalCluster, file: Path, folder: Path) -> None:
-    """Run Kafka's own tool."""
-    command = java_arguments(
-        ensure_artifacts(f"kafka-{cluster.version}"),
-        "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
-        [
-            "--bootstrap-server",
-            cluster.bootstrap_servers,
-            "--reassignment-json-file",
-            str(file),
-            "--execute",
-        ],
-        options=QUICK,
-        log_settings=write_log_settings(folder, "warn"),
-    )
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import shlex
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from connect_share.kafka.connect_protocol import ConnectorsAndTasks, ExtendedAssignment, ExtendedWorkerState
 from connect_share.kafka.descriptions import NewTopicRequest
-from connect_share.model.records import ConnectorTaskId, TopicType
-from connect_share.runtime.protocol_encoding import encode_assignment, encode_worker_state
+from connect_share.model.records import TopicType
 from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.checked import CONFIG, STATUS, records
-from tests.support.connect_member import ConnectMember
+from tests.support.connect_member import ConnectMember, a_worker
 from tests.support.console import Ran
 from tests.support.kafka import TestBroker
+from tests.support.printed import Printed
 from tests.support.topics import create_known, write_records
 
-RUNS = ConnectorsAndTasks(("c",), (ConnectorTaskId("c", 0), ConnectorTaskId("c", 1)))
 STATUS_VALUE = '{"state":"RUNNING","trace":null,"worker_id":"h:8083","generation":%d}'
 CONNECTOR = [("connector-c", '{"properties":{"connector.class":"C"}}')]
 
@@ -38,18 +36,12 @@ def worker_file(broker: TestBroker, unique: str, tmp_path: Path) -> Path:
     return write_properties(tmp_path / "w.properties", properties)
 
 
-def a_worker(broker: TestBroker, group: str, position: int, url: str = "http://h:8083/") -> ConnectMember:
-    state = encode_worker_state(ExtendedWorkerState(url, position))
-    given = encode_assignment(ExtendedAssignment("m", url, position, RUNS))
-    return ConnectMember(broker.bootstrap_servers, group, metadata=state, assignment=given)
-
-
 def test_a_worker_and_what_it_runs(
     broker: TestBroker, unique: str, worker_file: Path, call: Callable[..., Ran]
 ) -> None:
     ran = call("get", "workers", "-w", worker_file)
     assert (ran.code, f"{unique}: no live worker" in ran.err) == (0, True)
-    with a_worker(broker, unique, 1):
+    with a_worker(broker.bootstrap_servers, unique, 1):
         (row,) = call("get", "workers", "-w", worker_file, "--output", "json").json["workers"]
         expected = {
             "group_id": unique,
@@ -74,7 +66,7 @@ def test_a_worker_and_what_it_runs(
 def test_a_leader_that_cannot_be_reached_is_looked_for_only_when_asked(
     broker: TestBroker, unique: str, worker_file: Path, call: Callable[..., Ran]
 ) -> None:
-    with a_worker(broker, unique, 1, "http://127.0.0.1:1/"):
+    with a_worker(broker.bootstrap_servers, unique, 1, "http://127.0.0.1:1/"):
         assert call("check", "workers", "-w", worker_file).code == 0
         ran = call("check", "workers", "-w", worker_file, "--rest", "--output", "json")
         assert [each["id"] for each in ran.json["findings"]] == ["workers-leader-unreachable"]
@@ -82,19 +74,19 @@ def test_a_leader_that_cannot_be_reached_is_looked_for_only_when_asked(
 
 
 def test_a_worker_of_another_topic(
-    broker: TestBroker, unique: str, worker_file: Path, call: Callable[..., Ran]
+    broker: TestBroker, unique: str, worker_file: Path, call: Callable[..., Ran], printed: Printed
 ) -> None:
-    with a_worker(broker, unique, 7):
+    with a_worker(broker.bootstrap_servers, unique, 7):
         ran = call("check", "all", "-w", worker_file, "--output", "json")
         found = [each for each in ran.json["findings"] if each["id"].startswith("workers-")]
         assert [each["id"] for each in found] == ["workers-other-topic"]
         assert "h:8083" in found[0]["what"]
         assert f"{unique}-configs ends at 1" in found[0]["what"]
-        assert call(*shlex.split(found[0]["command"])[1:]).code == 0
+        assert printed(found[0]["command"]).code == 0
 
 
 def test_a_group_that_does_not_settle(
-    broker: TestBroker, unique: str, worker_file: Path, call: Callable[..., Ran]
+    broker: TestBroker, unique: str, worker_file: Path, call: Callable[..., Ran], printed: Printed
 ) -> None:
     with ConnectMember(broker.bootstrap_servers, unique):
         ran = call("check", "workers", "-w", worker_file, "--timeout", "1", "--output", "json")
@@ -104,3 +96,5 @@ def test_a_group_that_does_not_settle(
         assert (row["settled"], row["tasks"], row["config_position"], row["leader"]) == (False, None, None, None)
         assert row["group_state"] == "CompletingRebalance"
         assert "did not settle" in ran.err
+        (named,) = re.findall(r"connect-share check workers .*(?= says)", ran.err)
+        assert "does not settle" in printed(named, "--timeout", "1").out

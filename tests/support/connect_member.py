@@ -10,6 +10,10 @@ import time
 from types import TracebackType
 from typing import Final, Self
 
+from connect_share.kafka.connect_protocol import ConnectorsAndTasks, ExtendedAssignment, ExtendedWorkerState
+from connect_share.model.records import ConnectorTaskId
+from connect_share.runtime.protocol_encoding import encode_assignment, encode_worker_state
+
 _JOIN_GROUP: Final = 11
 _LEAVE_GROUP: Final = 13
 _FIND_COORDINATOR: Final = 10
@@ -99,3 +103,13 @@ class ConnectMember:
             assert chunk, "the broker closed the connection"
             received += chunk
         return received
+
+
+RUNS = ConnectorsAndTasks(("c",), (ConnectorTaskId("c", 0), ConnectorTaskId("c", 1)))
+
+
+def a_worker(bootstrap_servers: str, group: str, position: int, url: str = "http://h:8083/") -> ConnectMember:
+    """A member that says and is given what a worker is."""
+    state = encode_worker_state(ExtendedWorkerState(url, position))
+    given = encode_assignment(ExtendedAssignment("m", url, position, RUNS))
+    return ConnectMember(bootstrap_servers, group, metadata=state, assignment=given)

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
-import shlex
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
 from connect_share.kafka import read as open_transactions
 from connect_share.storage import ConnectStorage
 from tests.broker.stores.conftest import Pair, Shared
-from tests.lab.embedded.artifacts import ensure_artifacts
-from tests.lab.embedded.broker import DEFAULT_VERSION
-from tests.lab.embedded.jvm import QUICK, java_arguments, write_log_settings
+from tests.support.printed import Printed
 from tests.support.waiting import await_that, error_at_deadline
 
 
@@ -52,7 +47,7 @@ def test_the_owner_is_named_at_the_deadline(
 
 
 def test_a_start_says_what_it_waits_for_and_the_remedy_is_one(
-    shared: Shared, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    shared: Shared, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, printed: Printed
 ) -> None:
     monkeypatch.setattr(open_transactions, "LOG_AFTER_S", 0.2)
     worker = shared.sharing(shared.group, exactly_once_source_support="enabled")
@@ -65,21 +60,8 @@ def test_a_start_says_what_it_waits_for_and_the_remedy_is_one(
         assert found is not None
         assert "appears to belong to cluster group 'B', transactional id 'connect-cluster-B'" in found[0]
         assert not starting.done()
-        who, ends_it = found[0].split("kafka-transactions.sh ")[1:]
-        assert "ProducerEpoch" in run_tool(shlex.split(who.split(";")[0]), tmp_path)
-        run_tool(shlex.split(ends_it), tmp_path)
+        who, ends_it = re.findall(r"kafka-transactions.sh [^;]*", found[0])
+        assert "ProducerEpoch" in printed(who).out
+        assert printed(ends_it).code == 0
         with closing(starting.result(60)):
             assert storage.config.snapshot().connectors() == frozenset()
-
-
-def run_tool(arguments: list[str], folder: Path) -> str:
-    command = java_arguments(
-        ensure_artifacts(f"kafka-{DEFAULT_VERSION}"),
-        "org.apache.kafka.tools.TransactionsCommand",
-        arguments,
-        options=QUICK,
-        log_settings=write_log_settings(folder, "warn"),
-    )
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout

@@ -21,6 +21,7 @@ from connect_share.checks.rights import find as find_missing
 from connect_share.kafka.descriptions import HeldRights, worker_id_of
 from connect_share.kafka.read import OpenTransaction
 from connect_share.model.keys import ClusterGroupId
+from connect_share.worker_config import ClientSettings
 from tests.support.checked import CONFIG, STATUS, records, state_of
 from tests.support.rights import PAGE, table
 
@@ -28,6 +29,7 @@ CONNECTOR = '{"properties":{"connector.class":"C"}}'
 TASK = '{"properties":{"task.class":"T"}}'
 WRITTEN_MS = 1_000  # and some milliseconds: the times of records
 LATER = WRITTEN_MS + LONG_MS + 60_000
+CLIENT = ClientSettings({"bootstrap.servers": "b:9092"})
 
 
 def status(state: str, worker: str = "w:1") -> str:
@@ -158,7 +160,7 @@ def test_metadata_of_any_member_is_read_or_passed_over(raw: bytes) -> None:
 )
 def test_transactions(since_ms: int | None, kind: str, severity: Severity, told: str) -> None:
     opened = OpenTransaction("configs", 0, 7, None, True, None, since_ms=since_ms)
-    (one,) = transactions.find([opened], "b:9092", LATER)
+    (one,) = transactions.find([opened], CLIENT, LATER)
     assert (one.id, one.severity, one.where) == (kind, severity, "configs[0]@7")
     assert told in one.what
     assert one.command is not None
@@ -242,7 +244,7 @@ def test_the_page_has_the_other_rows() -> None:
 def ids(use: str, changes: dict[Resource, HeldRights], *, exactly_once: bool = False) -> list[tuple[str, str, str]]:
     held = HELD | changes
     found = list(missing(use, held, TOPICS, "orders", exactly_once=exactly_once))
-    return [(each.id, each.severity.value, each.where) for each in find_missing(found, held, ["kafka-acls"])]
+    return [(each.id, each.severity.value, each.where) for each in find_missing(found, held, CLIENT)]
 
 
 def test_without_describe_on_the_group_the_guard_is_blind() -> None:
@@ -270,7 +272,7 @@ def test_a_finding_names_uses_and_the_command() -> None:
         for use in ("worker", "migrator")
         for each in missing(use, held, ["my topic"], "orders", exactly_once=False)
     ]
-    (finding,) = find_missing(found, held, ["kafka-acls", "--bootstrap-server", "b:1"])
+    (finding,) = find_missing(found, held, CLIENT)
     assert finding.severity is Severity.ERROR
     assert finding.what == "DESCRIBE_CONFIGS, WRITE not allowed"
     assert "worker (configurations, statuses, offsets)" in finding.why

@@ -123,7 +123,7 @@ def test_a_plain_group_keeps_nothing_of_its_keys() -> None:
 
 
 FILE = Path("/etc/connect/my worker.properties")
-RESEAL = f"connect-share-migrate reseal --worker-config '{FILE}'"
+RESEAL = f"connect-share-migrate reseal -w '{FILE}'"
 A, B, C = (b'["%s",{"f":1}]' % name for name in (b"a", b"b", b"c"))
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from connect_share.kafka.create import FENCE, policy_fault
 from connect_share.model.records import TopicType
+from connect_share.worker_config import ClientSettings
 
 COMPACTED, DELETES = {"cleanup.policy": "compact"}, {"cleanup.policy": "delete", "retention.ms": "604800000"}
 BOTH = {**FENCE, "retention.ms": "604800000"}
@@ -17,7 +18,13 @@ BOTH = {**FENCE, "retention.ms": "604800000"}
 @pytest.mark.parametrize("moved_by", [None, "plan.json"])
 @pytest.mark.parametrize("kind", [TopicType.CONFIG, TopicType.OFFSET])
 def test_what_a_policy_says(settings: Mapping[str, str], moved_by: str | None, kind: TopicType) -> None:
-    found = policy_fault(kind, "t", settings, "b:9092", moved_by if kind is TopicType.CONFIG else None)
+    found = policy_fault(
+        kind,
+        "t",
+        settings,
+        ClientSettings({"bootstrap.servers": "b:9092"}),
+        moved_by if kind is TopicType.CONFIG else None,
+    )
     is_closed = kind is TopicType.CONFIG and settings is FENCE
     expected = "fenced" if is_closed else None if settings in (COMPACTED, {}) else "cleanup-policy"
     if kind is TopicType.CONFIG and moved_by and settings and not is_closed:

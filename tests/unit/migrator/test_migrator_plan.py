@@ -269,5 +269,5 @@ def test_a_move_to_another_kafka_cluster_names_the_consumer_groups_of_its_sinks(
         Path("old"), worker, Path("new"), worker, None, frozenset(configs) - {"stays"}, "here", state=group.config
     )
     (warning,) = (each for each in warn_about([move], "there", "offsets") if "another Kafka cluster" in each)
-    assert warning.endswith("(kafka-consumer-groups --reset-offsets --to-datetime): own, connect-sink")
+    assert warning.endswith("--to-datetime TIME --execute): own, connect-sink")
     assert not [each for each in warn_about([move], "here", "offsets") if "another Kafka cluster" in each]

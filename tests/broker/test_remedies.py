@@ -1,0 +1,262 @@
+"""Every command that is printed: the state that prints it, the command as it stands, and the state mended."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AclOperation, ResourcePatternType, ResourceType
+
+from connect_share.checks import admission
+from connect_share.checks.admission import StartupEffect
+from connect_share.errors import PlainTopicsError
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.model.records import Record, TopicType
+from connect_share.storage import ConnectStorage
+from connect_share.worker_config import WorkerConfig
+from tests.lab.secure_broker import SecureBroker
+from tests.support.checked import CONFIG, OFFSET, STATUS, records
+from tests.support.console import Ran
+from tests.support.migration_site import Site, run
+from tests.support.printed import Printed, in_bash
+from tests.support.rights import allow, login
+from tests.support.sealed_sites import worker as sealed_worker
+from tests.support.topics import alter_known, create_known, in_transaction, write_records
+from tests.support.waiting import await_that
+
+Call = Callable[..., Ran]
+CONNECTOR = '{"properties":{"connector.class":"C"}}'
+TASK = '{"properties":{"task.class":"T"}}'
+STATUS_VALUE = '{"state":"RUNNING","trace":null,"worker_id":"%s:1","generation":%d}'
+
+
+def lay(site: Site, who: str, topic_type: TopicType, *pairs: tuple[str, str | None], group: str | None = None) -> None:
+    made = [
+        Record(site.topic(who, topic_type), 0, each.offset, each.timestamp_ms, each.key, each.value)
+        for each in records(topic_type, *pairs, group=group)
+    ]
+    write_records(site.settings, site.topic(who, topic_type), made, keep_partition=False)
+
+
+def findings(call: Call, *words: str | Path) -> dict[str, Any]:
+    """The last finding of each id."""
+    return {each["id"]: each for each in call(*words, "--output", "json").json["findings"]}
+
+
+def test_what_checks_print(site: Site, call: Call, printed: Printed) -> None:
+    site.create("shared")
+    group, dead = f"{site.name}-g", f"-{site.name}"
+    file = site.worker_file("shared", group, sharing=True)
+    lay(
+        site,
+        "shared",
+        CONFIG,
+        ("task-late-0", TASK),
+        ("commit-late", '{"tasks":1}'),
+        ("connector-late", CONNECTOR),
+        group=group,
+    )
+    bad = '{"properties":{"connector.class":"C","tasks.max":1}}'
+    lay(site, "shared", CONFIG, ("connector-d", bad), ("task-gone-0", TASK), group=group)
+    lay(site, "shared", OFFSET, ('["gone",{"p":1}]', '{"o":1}'), group=group)
+    # An id may begin with a dash, and belong to others.
+    lay(site, "shared", CONFIG, ("connector-x", CONNECTOR), ("connector-x", None), group=dead)
+    lay(site, "shared", STATUS, ("status-connector-x", STATUS_VALUE % ("w", 1)), group=dead)
+    for kind in ("values-config", "order-tasks-dropped", "orphan-offsets"):
+        command = findings(call, "check", "all", "-w", file)[kind]["command"]
+        ran = printed(command, "--yes")
+        assert ran.code == 0, ran.err
+        assert kind not in findings(call, "check", "all", "-w", file)
+    command = findings(call, "check", "all", "-w", file)["orphan-group"]["command"]
+    assert printed(command, FILE=file).code == 0
+    words = [str(file) if word == "FILE" else word for word in in_bash(command.replace("--dry-run", "--yes"))]
+    assert call(*words[1:]).code == 0
+    ran = call("check", "all", "-w", file, "--output", "json")
+    assert "orphan-group" not in {each["id"] for each in ran.json["findings"]}
+    scans = ran.json["checks"]["topic-ids"]["reason"]
+    assert printed(scans.partition(": ")[2]).code == 0
+
+
+def test_what_checks_of_topics_print(site: Site, call: Call, printed: Printed) -> None:
+    file = site.worker_file("shared", site.name, sharing=True)
+    command = findings(call, "check", "topics", "-w", file)["topics-missing"]["command"]
+    assert printed(command, "--yes").code == 0
+    assert "topics-missing" not in findings(call, "check", "topics", "-w", file)
+    with site.admin() as admin:
+        alter_known(
+            admin, site.topic("shared", STATUS), {"cleanup.policy": "compact,delete", "min.insync.replicas": "1"}
+        )
+    ran = printed(findings(call, "check", "topics", "-w", file)["topics-cleanup-policy"]["command"])
+    assert ran.code == 0, ran.out + ran.err
+    assert "topics-cleanup-policy" not in findings(call, "check", "topics", "-w", file)
+
+
+def test_what_admit_prints(site: Site, call: Call, printed: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.create("shared")
+    plain, new = site.worker_file("shared", f"{site.name}-p", sharing=False), f"{site.name}-n"
+    file = site.worker_file("shared", new, sharing=True)
+    lay(site, "shared", CONFIG, ("connector-c", CONNECTOR), ("task-c-0", TASK), ("commit-c", '{"tasks":1}'))
+    assert printed(findings(call, "admit", "-w", plain)["admit-not-shared"]["command"], FILE=file).code == 1
+    monkeypatch.setattr(admission, "startup_effect", lambda *_: StartupEffect(1.0, 2.0, 0.5))
+    there = findings(call, "admit", "-w", file, "--limit", "1")
+    assert printed(there["admit-startup"]["command"], FILE=file).code in (0, 1)
+    move = printed(
+        there["admit-plain-cluster"]["command"],
+        FILE_OF_IT=plain,
+        SHARED_FILE=site.worker_file("other", site.name, sharing=True),
+        PLAN=site.folder / "p.json",
+    )
+    assert move.code == 0, move.err
+    lay(site, "shared", CONFIG, ("connector-c", CONNECTOR), group=new)
+    command = findings(call, "admit", "-w", file)["admit-id-in-use"]["command"]
+    assert printed(command, FILE=file).code == 0
+
+
+def test_what_a_move_prints(
+    site: Site, printed: Printed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(site.folder)
+    source, shared, plan = site.small_source(), site.shared(), site.folder / "a plan.json"
+
+    def told(pattern: str, text: str) -> str:
+        found = re.search(
+            rf"(connect-share-migrate {pattern}.*?)(?:$|[;,)]| or | shows | continues)", text, re.MULTILINE
+        )
+        assert found is not None, text
+        return found[1]
+
+    code, out, err = run("plan", "-w", source, "--to-worker-config", shared, "-o", plan)
+    assert code == 0, err
+    assert printed(told("apply", run("verify", plan)[2]), "--yes").code == 0  # no topic is there yet
+    assert printed(told("apply", out), "--yes").code == 1  # it was applied
+    assert printed(told("verify", run("resume", plan)[2])).code == 0
+    assert printed(told("cutover", run("resume", plan)[2]), "--yes").code == 0
+    again = ("plan", "-w", source, "--to-worker-config", shared, "-o", site.folder / "again.json")
+    ran = printed(told("unseal", run(*again)[2]), "--yes")
+    assert ran.code == 0, ran.err
+    ran = printed(told("rollback", run(*again)[2]), "--yes", PLAN=plan)
+    assert ran.code == 0, ran.err
+    assert run(*again)[0] == 0
+    # Stores that find plain records alone.
+    sharing = site.worker_file("own", "orders", sharing=True)
+    with pytest.raises(PlainTopicsError) as caught:
+        ConnectStorage(WorkerConfig.from_file(sharing)).start()
+    places = {"OLD": source, "NEW": shared, "PLAN": site.folder / "third.json"}
+    ran = printed(told("plan", str(caught.value)), **places)
+    assert ran.code == 0, ran.err
+
+
+def test_what_is_printed_of_two_clusters(site: Site, call: Call, printed: Printed) -> None:
+    site.create("own")
+    files = [site.worker_file("own", group, sharing=False) for group in ("one", "two")]
+    targets = [site.worker_file("shared", group, sharing=True) for group in ("one", "two")]
+    for name in ("a", "b"):
+        lay(
+            site,
+            "own",
+            CONFIG,
+            (f"connector-{name}", CONNECTOR),
+            (f"task-{name}-0", TASK),
+            (f"commit-{name}", '{"tasks":1}'),
+        )
+    turns = [("status-connector-a", STATUS_VALUE % (f"w{turn % 2}", 1 + 9 * (turn % 2))) for turn in range(8)]
+    lay(site, "own", STATUS, *turns)
+    (site.folder / "owners.json").write_text(json.dumps({"one": ["a"], "two": ["b"]}))
+    command = findings(call, "check", "collisions", "-w", files[0])["collision-two-plain-clusters"]["command"]
+    ran = printed(
+        command,
+        FILE_OF_ONE=files[0],
+        FILE_OF_OTHER=files[1],
+        NEW_OF_ONE=targets[0],
+        NEW_OF_OTHER=targets[1],
+        OWNERS=site.folder / "owners.json",
+        PLAN=site.folder / "split.json",
+    )
+    assert ran.code == 0, ran.err
+    assert run("apply", site.folder / "split.json", "--yes")[0] == 0
+    assert "collision-two-plain-clusters" not in findings(call, "check", "collisions", "-w", targets[0])
+
+
+def test_what_is_printed_of_an_open_transaction(site: Site, call: Call, printed: Printed) -> None:
+    site.create("shared")
+    more = {"exactly_once_source_support": "enabled"}
+    file = site.worker_file("shared", site.name, sharing=True, **more)
+    held = [Record(site.topic("shared", CONFIG), 0, 0, 1, f"{site.name}.connector-c".encode(), CONNECTOR.encode())]
+    writer = in_transaction(site.settings, site.name, held)
+    (named,) = set(re.findall(r"connect-share get groups .*(?= shows)", call("get", "connectors", "-w", file).err))
+    assert site.name in printed(named).out
+    writer.abort_transaction(30)
+
+
+def test_what_discover_prints(site: Site, call: Call, printed: Printed) -> None:
+    for who in ("one", "two"):
+        site.create(who)
+        pairs = [(f"connector-{who}", CONNECTOR), (f"task-{who}-0", TASK), (f"commit-{who}", '{"tasks":1}')]
+        lay(site, who, CONFIG, *pairs, group=site.name)
+        lay(site, who, STATUS, (f"status-connector-{who}", STATUS_VALUE % ("h", 3)), group=site.name)
+    clusters = call("discover", "-B", site.bootstrap_servers, "--output", "json").json["clusters"]
+    every = [each for row in clusters for each in row["problems"] if each["id"] == "discover-two-sets"]
+    found = {each["where"]: each for each in every if each["group"] == site.name}
+    assert found.keys() == {site.topic(who, CONFIG) for who in ("one", "two")}
+    for who, each in found.items():
+        assert each["severity"] == "warning"
+        assert site.name in printed(each["command"]).err, who
+
+
+def test_what_is_printed_of_sealed_groups(site: Site, call: Call, printed: Printed) -> None:
+    site.create("shared")
+    file = sealed_worker(site, "shared", site.name, 7, mode="accept")
+    lay(site, "shared", CONFIG, ("connector-c", CONNECTOR), group=site.name)
+    command = findings(call, "check", "sealing", "-w", file)["sealing-plain-values"]["command"]
+    ran = printed(command, "--yes")
+    assert ran.code == 0, ran.err
+    assert "sealing-plain-values" not in findings(call, "check", "sealing", "-w", file)
+    there = findings(call, "admit", "-w", site.worker_file("shared", f"{site.name}-n", sharing=True))
+    assert printed(there["admit-sealing"]["command"]).out.count(":") == 1
+    text = call("check", "worker-config", file, "--offline").out
+    for made in re.findall(r"when (connect-share check sealing .*?) finds|; (connect-share worker-jar .*?) puts", text):
+        assert printed(made[0] or made[1], DIR=site.folder).code == 0
+    lay(site, "shared", CONFIG, ("connector-d", CONNECTOR), group=site.name)
+    garbage = Record(site.topic("shared", STATUS), 0, 0, 1, f"{site.name}.status-connector-c".encode(), bytes([1] * 61))
+    site.produce([garbage])
+    assert printed(findings(call, "check", "sealing", "-w", file)["sealing-unknown-keys"]["command"], "--yes").code == 0
+    assert (
+        findings(call, "check", "sealing", "-w", file)["sealing-unknown-keys"]["severity"] == "warning"
+    )  # it was replaced
+    other = site.worker_file("shared", f"{site.name}-o", sharing=True)
+    command = findings(call, "check", "all", "-w", other)["sealing-plain-beside-sealed"]["command"]
+    assert printed(command, FILE=file).code == 0
+
+
+@pytest.mark.xdist_group("secure-broker")
+def test_what_checks_of_rights_print(
+    secure: SecureBroker, unique: str, tmp_path: Path, call: Call, printed: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(secure.admin()) as admin:
+        site = Site(admin.bootstrap_servers, unique, tmp_path)
+        file = site.worker_file("shared", unique, sharing=True, exactly_once_source_support="enabled")
+        for kind in TopicType:
+            create_known(admin, NewTopicRequest(site.topic("shared", kind), 1, 1, {"cleanup.policy": "compact"}))
+    file.write_text("\n".join([file.read_text(), *(f"{k}={v}" for k, v in login(secure, "user", "PLAIN").items())]))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "client.properties").write_text(
+        "\n".join(f"{k}={v}" for k, v in login(secure, "user", "PLAIN").items())
+    )
+    allow(secure, "user", [(ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL, AclOperation.ALTER)])
+    said = call("repair", "values", "-w", file, "--yes").err
+    (named,) = re.findall(r"\((connect-share check rights .*?) says", said)
+    assert "not allowed" in printed(named, FILE=file).out
+    asked = ("check", "rights", "-w", file, "--for", "worker")
+    name = {"User:NAME": "User:user"}
+    for finding in call(*asked, "--output", "json").json["findings"]:
+        if finding["id"] != "rights-unknown":
+            ran = printed(finding["command"], **name)
+            assert ran.code == 0, ran.out + ran.err
+    await_that(lambda: findings(call, *asked).keys(), lambda found: found <= {"rights-unknown"}, what="rights")
+    ran = printed(findings(call, *asked)["rights-unknown"]["command"], **name)
+    assert "ALTER" in ran.out
