@@ -10,7 +10,6 @@ from typing import Final
 
 from connect_share.errors import ConfigError
 
-_MOST_BYTES: Final = 16 << 20
 _BLANK: Final = " \t\f"
 _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.?)", re.DOTALL)
@@ -45,21 +44,21 @@ def load_properties(path: str | Path, encoding: str = "latin-1") -> dict[str, st
         raise ConfigError(f"{path}: {exc}", property_name=exc.property_name) from exc
 
 
-def read_whole(path: str | Path, remedy: str = "") -> bytes:
+def read_whole(path: str | Path, remedy: str = "", *, most_bytes: int = 16 << 20) -> bytes:
     """Return the content of a file that a person has written, or of a pipe.
 
     Raises:
-        ConfigError: it cannot be read, or is longer than 16 MiB; ends with the remedy.
+        ConfigError: it cannot be read, or is longer than that; ends with the remedy.
     """
     try:
         with Path(path).open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+            data = file.read(most_bytes + 1)
     except OSError as exc:
         raise ConfigError(f"cannot read {path}: {exc.strerror or exc}{remedy}") from exc
     except ValueError:
         raise ConfigError(f"cannot read {str(path)!r}: no file can have such a name{remedy}") from None
-    if len(data) > _MOST_BYTES:
-        raise ConfigError(f"cannot read {path}: it is longer than {_MOST_BYTES >> 20} MiB{remedy}")
+    if len(data) > most_bytes:
+        raise ConfigError(f"cannot read {path}: it is longer than {most_bytes >> 20} MiB{remedy}")
     return data
 
 

@@ -33,9 +33,7 @@ def load_kafka_connect(path: str | Path) -> dict[str, str]:
 
     Source: Strimzi's ``KafkaConnect``, API ``kafka.strimzi.io/v1`` and ``v1beta2``.
     """
-    data = read_whole(path, "; give a worker's properties file or a KafkaConnect resource")
-    if len(data) > _MOST_BYTES:
-        raise ConfigError(f"cannot read {path}: it is longer than {_MOST_BYTES >> 20} MiB")
+    data = read_whole(path, "; give a worker's properties file or a KafkaConnect resource", most_bytes=_MOST_BYTES)
     try:
         found = [each for document in _documents(data) for each in _resources(document)]
     except ConfigError as error:

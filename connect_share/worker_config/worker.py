@@ -550,9 +550,8 @@ def load_profile(name: str, path: Path) -> dict[str, str]:
 
 
 def _tables(path: Path) -> dict[str, Any]:
-    data = read_whole(path, f"; write a table for each profile there, or name another file in ${FILE_VARIABLE}")
-    if len(data) > _MOST_BYTES:
-        raise ConfigError(f"cannot read {path}: it is longer than {_MOST_BYTES >> 20} MiB")
+    remedy = f"; write a table for each profile there, or name another file in ${FILE_VARIABLE}"
+    data = read_whole(path, remedy, most_bytes=_MOST_BYTES)
     try:
         return tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # a line of it may be a secret: only the place is shown
