@@ -44,6 +44,21 @@ OFFSETS = [(name, number) for number in range(KEYS) for name in ("c", "gone")]
 Call = Callable[..., Ran]
 
 
+def _limit(site: Site, topic: str, most: str | None, partitions: int = 1) -> None:
+    with site.admin() as admin:
+        admin.alter_topic_configs(topic, {"max.message.bytes": most})
+
+    def refused() -> int:
+        producer, errors = ordered_producer(site.settings), list[Any]()
+        for partition in range(partitions):
+            producer.produce(topic, b"", b"probe", partition, lambda error, _: errors.append(error))
+        assert producer.flush(60) == 0
+        return sum(error is not None for error in errors)
+
+    # A broker changes the logs of a topic one after another.
+    await_that(refused, (0 if most is None else partitions).__eq__, what="the limit to be that of all partitions")
+
+
 class _Scene:
     """A group of which one connector is configured and another is gone, and a store of it."""
 
@@ -74,19 +89,7 @@ class _Scene:
         return self.storage.offset_reader(name).offset({"n": number})
 
     def limit(self, topic: str, most: str | None) -> None:
-        with self.site.admin() as admin:
-            admin.alter_topic_configs(topic, {"max.message.bytes": most})
-
-        def refused() -> int:
-            producer, errors = ordered_producer(WorkerConfig.from_file(self.file).producer_settings()), list[Any]()
-            for partition in range(SHARED_PARTITIONS[TopicType.OFFSET]):
-                producer.produce(topic, b"", b"probe", partition, lambda error, _: errors.append(error))
-            assert producer.flush(60) == 0
-            return sum(error is not None for error in errors)
-
-        # A broker changes the logs of a topic one after another.
-        partitions = 0 if most is None else SHARED_PARTITIONS[TopicType.OFFSET]
-        await_that(refused, partitions.__eq__, what="the limit to be that of all partitions")
+        _limit(self.site, topic, most, SHARED_PARTITIONS[TopicType.OFFSET])
 
     def words(self, name: str) -> list[str]:
         more = {"restore": str(self.backup), "delete group": "one", "repair orphans": "--offsets"}
@@ -235,7 +238,7 @@ def test_nothing_acknowledged_is_lost_in_a_move(
     else:
         source = site.small_source()
     site.lay_down(who, TopicType.OFFSET, [pair(f'{prefix}["a.b",{{"n":{number}}}]') for number in range(KEYS)])
-    for number in range(RUNS if name == "rollback" else 1):
+    for number in range(1 if "place" in name else RUNS):
         new = site.shared(f"new-{number}")
         apply_plan(plan := site.plan(source, new, f"plan-{number}.json"))
         partitions = [{"n": each} for each in chosen.sample(range(KEYS), AT_ONCE)]
@@ -252,7 +255,39 @@ def test_nothing_acknowledged_is_lost_in_a_move(
         put_back(printed, errors)
         assert run(command, plan, "--yes", *(["--although-used"] if name == "rollback" else []))[0] == 0
         assert offsets_at(new, partitions) == [{"position": 1}] * AT_ONCE
+        if name == "cutover" and LONG:
+            assert run("unseal", plan, "--yes", "--although-used")[0] == 0
     print(name, dict(seen))
+
+
+@pytest.mark.parametrize("command", ["cutover", *(["seal", "unseal", "rollback"] if LONG else [])])
+def test_a_source_that_refuses_what_seals_it_in_the_middle(
+    site: Site, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit is lowered when the command has asked for it; lifted again, the same command completes."""
+    source, new, topic = site.small_source(), site.shared("new"), site.topic("own", TopicType.CONFIG)
+    write_watched = moved_source.write_watched
+    for number in range(10 if LONG else 1):
+        apply_plan(plan := site.plan(source, new, f"plan-{number}.json"))
+        more = ["--although-used"] if command in {"unseal", "rollback"} else []
+        if command != "cutover":
+            assert run("cutover", plan, "--yes", *(["--seal", "none"] if command == "seal" else []))[0] == 0
+
+        def refused(*arguments: Any) -> Any:
+            monkeypatch.undo()
+            _limit(site, topic, "1")
+            return write_watched(*arguments)
+
+        monkeypatch.setattr(moved_source, "write_watched", refused)
+        code, _, errors = run(command, plan, "--yes", *more)
+        assert (code, "the same command completes it" in errors or "Nothing was written" in errors) == (1, True), errors
+        _limit(site, topic, None)
+        code, _, errors = run(command, plan, "--yes", *more)
+        assert code == 0, errors
+        if command not in {"unseal", "rollback"} and LONG:
+            assert run("unseal", plan, "--yes", "--although-used")[0] == 0
+        if command != "rollback" and LONG:
+            assert run("rollback", plan, "--yes", "--although-used")[0] == 0
 
 
 @pytest.fixture
@@ -349,11 +384,9 @@ def test_nothing_acknowledged_is_lost_at_the_destination_of_a_copy(
 def test_a_target_state_that_is_put_while_a_source_is_unsealed(
     site: Site, printed: Printed, command: str, when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, new = site.small_source(), site.shared("new")
+    source, new, number = site.small_source(), site.shared("new"), 0
     site.lay_down("own", TopicType.CONFIG, [pair("target-state-a.b", '{"state":"STARTED"}')])
     with ConnectStorage(WorkerConfig.from_file(source)) as storage:
-        apply_plan(plan := site.plan(source, new))
-        assert run("cutover", plan, "--yes")[0] == 0
 
         def putting(workers: Any, records: Iterable[Any], watched: Any) -> Any:
             monkeypatch.undo()
@@ -365,16 +398,22 @@ def test_a_target_state_that_is_put_while_a_source_is_unsealed(
                 put()
             return done
 
-        write_watched = moved_source.write_watched
-        monkeypatch.setattr(moved_source, "write_watched", putting)
-        code, _, errors = run(command, plan, "--yes")
-    assert (code, "1 record(s) under 1 key(s) of 'a.b'" in errors) == (1, True), errors
-    if when == "before":
-        assert "1 of these no longer count" in errors
-        put_back(printed, errors)
-    assert run(command, plan, "--yes")[0] == 0
-    with ConnectStorage(WorkerConfig.from_file(source)) as storage:
-        assert storage.config.snapshot().target_state("a.b") is TargetState.PAUSED
+        for number in range(RUNS):
+            storage.config.put_target_state("a.b", TargetState.STARTED)
+            apply_plan(plan := site.plan(source, new, f"plan-{number}.json"))
+            assert run("cutover", plan, "--yes")[0] == 0
+            write_watched = moved_source.write_watched
+            monkeypatch.setattr(moved_source, "write_watched", putting)
+            code, _, errors = run(command, plan, "--yes")
+            assert (code, "1 record(s) under 1 key(s) of 'a.b'" in errors) == (1, True), errors
+            if when == "before":
+                assert "1 of these no longer count" in errors
+                put_back(printed, errors)
+            assert run(command, plan, "--yes")[0] == 0
+            storage.config.refresh()
+            assert storage.config.snapshot().target_state("a.b") is TargetState.PAUSED
+            assert command == "rollback" or not LONG or run("rollback", plan, "--yes", "--although-used")[0] == 0
+    print(command, when, number + 1)
 
 
 def test_a_source_that_grows_while_both_sides_are_compared(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
