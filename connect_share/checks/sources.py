@@ -152,7 +152,7 @@ class CheckSources:
     Attributes:
         only: the groups that are wanted; ``None``: all.
         reads: the topics whose contents are read.
-        asks_rest: addresses that workers give are connected to.
+        rest: addresses of workers to ask; an empty one is that which a group's leader gives.
         java: Java workers run the worker file.
         limit: how many groups beside those that were named are looked at; the first ones on the config topic come first.
     """
@@ -164,7 +164,7 @@ class CheckSources:
     worker_file: Path | None = None
     only: Collection[Group] | None = None
     reads: Collection[TopicType] = tuple(TopicType)
-    asks_rest: bool = False
+    rest: Sequence[str] = ()
     java: bool = True
     limit: int | None = None
 
@@ -184,7 +184,7 @@ class CheckSources:
             worker_file=arguments.worker_config,
             only=groups_of(arguments.groups),
             reads=reads,
-            asks_rest=getattr(arguments, "rest", False),
+            rest=getattr(arguments, "rest", ()),
             java=for_java(arguments),
             limit=MOST_CHECKED,
         )

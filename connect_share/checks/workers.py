@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import socket
+import time
 import urllib.parse
+import urllib.request
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
+from http.client import HTTPException
 from typing import Final, NamedTuple
 
 from connect_share.checks.check import Check, add_check_options
@@ -13,7 +18,7 @@ from connect_share.checks.finding import Finding, Severity, limited, named, of_g
 from connect_share.checks.sources import CheckSources
 from connect_share.console import Parser, plural
 from connect_share.contents.workers import LOOK_S, WatchedGroup, watch
-from connect_share.errors import command_line
+from connect_share.errors import ConfigError, command_line
 from connect_share.kafka.descriptions import GroupMember
 from connect_share.model.records import Record, TopicType
 
@@ -55,6 +60,23 @@ _UNREACHABLE: Final = (
 )
 
 
+_SILENT: Final = (
+    Severity.ERROR,
+    "a worker that is well lists its connectors at any time; 409 is a rebalance, 500 a value that it cannot read",
+    "look at its log, and at what else was found: a group that does not settle, values that no worker can use",
+)
+_DIFFERS: Final = (
+    Severity.ERROR,
+    "it is a worker of another group, or it reads another config topic",
+    "compare group.id and config.storage.topic of its worker file with those that were checked",
+)
+_MOST_BYTES: Final = 1 << 22
+_CHUNK: Final = 1 << 16
+_OPENER: Final = urllib.request.OpenerDirector()
+for _handler in ("HTTPHandler", "HTTPSHandler", "HTTPDefaultErrorHandler", "HTTPErrorProcessor"):
+    _OPENER.add_handler(getattr(urllib.request, _handler)())
+
+
 class ConfigTopic(NamedTuple):
     """The config topic of a group, its end, and the newest record of each key of the group."""
 
@@ -63,7 +85,7 @@ class ConfigTopic(NamedTuple):
     records: Collection[Record] = ()
 
 
-def _finding(where: str, command: str, kind: str, told: _Told, what: str) -> Finding:
+def _finding(where: str, command: str | None, kind: str, told: _Told, what: str) -> Finding:
     severity, why, remedy = told
     return Finding(f"workers-{kind}", severity, where, what, why, remedy, command)
 
@@ -135,7 +157,55 @@ def _name(member: GroupMember) -> str:
     return f"{named([member.worker_id or member.client_id])} ({member.host})"
 
 
+def _by_rest(sources: CheckSources, urls: Collection[str]) -> Iterator[Finding]:
+    """Yield how what workers at these addresses say differs from the config topic."""
+    own = sources.topic_set.worker_group if sources.only is None else None
+    states = [each for each in sources.groups if own is None or each.group in own]
+    if len(states) > 1:
+        raise ConfigError("--rest URL is of one group: give its worker file, or --group ID")
+    topic = sources.state.topics[TopicType.CONFIG]
+    there = {name for each in states for name in each.config.connectors()}
+    for url in urls if states else ():
+        try:
+            names = set(_connectors_at(url))
+        except (OSError, ValueError, HTTPException) as error:
+            yield _finding(url, None, "rest-silent", _SILENT, f"gives no list of its connectors: {error}")
+            continue
+        with sources.admin() as admin:
+            (end,) = admin.end_offsets([(topic, 0)]).values()
+        if end != sources.contents.topics[TopicType.CONFIG].end:
+            sources.note([f"{topic} has changed since it was read: it was not compared with {url}"])
+        elif names != there:
+            parts = [f"it has not {named(sorted(there - names))}"] if there - names else []
+            parts += [f"it has {named(sorted(names - there))}, which the topic has not"] if names - there else []
+            yield from of_group(states[0].group, [_finding(url, None, "rest-differs", _DIFFERS, "; ".join(parts))])
+
+
+def _connectors_at(url: str) -> list[str]:
+    """Return the names of connectors that a worker gives; follows no redirect, and ends at a size and a time."""
+    deadline_s, body = time.monotonic() + _CONNECT_S, b""
+    with _OPENER.open(f"{url.rstrip('/')}/connectors", timeout=_CONNECT_S) as answer:
+        while chunk := answer.read1(_CHUNK):
+            body += chunk
+            if len(body) > _MOST_BYTES or time.monotonic() > deadline_s:
+                raise ValueError(
+                    f"the answer is larger than {_MOST_BYTES:,} bytes, or took longer than {_CONNECT_S:g} s"
+                )
+    names = json.loads(body)
+    if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+        raise ValueError("the answer is no list of names")
+    return names
+
+
+def _url(text: str) -> str:
+    parts = urllib.parse.urlsplit(text)
+    if text and (parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None):
+        raise argparse.ArgumentTypeError("has to be http://HOST:PORT or https://HOST:PORT")
+    return text
+
+
 def _in_groups(sources: CheckSources) -> Iterator[Finding]:
+    yield from _by_rest(sources, [url for url in sources.rest if url])
     topic_set, topic = sources.topic_set, sources.state.topics[TopicType.CONFIG]
     records: Mapping[object, Collection[Record]] = {
         each.group: each.kept.history.latest.values() for each in sources.groups
@@ -157,13 +227,23 @@ def _in_groups(sources: CheckSources) -> Iterator[Finding]:
         where, command = place(topic, group), command_line("connect-share", "get", "workers", *words)
         config = ConfigTopic(topic, end, records.get(group, ()))
         yield from of_group(group, find(watched[group_id], config, protocol, where=where, command=command))
-        if sources.asks_rest:
+        if "" in sources.rest:
             yield from of_group(group, _unreachable(watched[group_id], where, command))
 
 
 def _add_options(parser: Parser) -> None:
     add_check_options(parser)
-    parser.add_argument("--rest", action="store_true", help="also connect to the URL that each group's leader gives")
+    parser.add_argument(
+        "--rest",
+        metavar="URL",
+        nargs="?",
+        const="",
+        action="append",
+        default=[],
+        type=_url,
+        help="also ask the worker at this address which connectors it has, may be repeated; without URL connect to the one "
+        "that each group's leader gives",
+    )
 
 
 CHECK: Final = Check(

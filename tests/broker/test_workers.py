@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -71,6 +74,37 @@ def test_a_leader_that_cannot_be_reached_is_looked_for_only_when_asked(
         ran = call("check", "workers", "-w", worker_file, "--rest", "--output", "json")
         assert [each["id"] for each in ran.json["findings"]] == ["workers-leader-unreachable"]
         assert "http://127.0.0.1:1/" in ran.json["findings"][0]["what"]
+
+
+def test_a_worker_is_asked_by_rest_at_an_address_that_is_given(worker_file: Path, call: Callable[..., Ran]) -> None:
+    answers = [(200, b'["c"]'), (200, b'["c", "of-another"]'), (500, b"{}"), (200, b"x" * (1 << 23)), (302, b"")]
+
+    class Rest(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            code, body = answers[0]
+            self.send_response(code)
+            self.send_header("Location", f"http://127.0.0.1:{server.server_port}/elsewhere")
+            self.end_headers()
+            with suppress(OSError):
+                self.wfile.write(body if self.path == "/connectors" else b'["c"]')
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Rest) as server, ThreadPoolExecutor(1) as threads:
+        threads.submit(server.serve_forever)
+        words = ("check", "workers", "-w", worker_file, "--rest", f"http://127.0.0.1:{server.server_port}/")
+        for expected in (
+            None,
+            "of-another, which the topic has not",
+            "HTTP Error 500",
+            "is larger than",
+            "HTTP Error 302",
+        ):
+            found = [(each["id"], each["what"]) for each in call(*words, "--output", "json").json["findings"]]
+            kind = "workers-rest-differs" if len(answers) == 4 else "workers-rest-silent"
+            assert [each for each, _ in found] == ([] if expected is None else [kind])
+            assert expected is None or expected in found[0][1]
+            answers.pop(0)
+        server.shutdown()
+    assert call("check", "workers", "-w", worker_file, "--rest", "file:///etc/hosts").code == 2
 
 
 def test_a_worker_of_another_topic(
