@@ -289,7 +289,7 @@ def _check_source(run: MigrationRun, index: int, *, may_change: bool) -> None:
         for topic_type, found in planned_facts(admin, source.topics).items():
             topic = source.topics[topic_type]
             if not source.sharing and not may_change and not plan.in_place(source, topic_type):
-                require_no_open_transaction(admin, found)
+                require_no_open_transaction(admin, found, wait_s=0.0)
             sealing = run.source_sealing(index)
             if topic_type is TopicType.CONFIG and not sealing.as_is:
                 require_own_keys(worker, found)

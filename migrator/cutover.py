@@ -21,7 +21,6 @@ from connect_share.errors import AlreadyAppliedError, CutoverError, PlanRejected
 from connect_share.files import Progress, Silent
 from connect_share.kafka.client import Deadline
 from connect_share.kafka.facts import (
-    BUSY_TOPIC_WAIT_S,
     TopicFacts,
     admin_of,
     count_aborted,
@@ -449,7 +448,7 @@ def _find(run: MigrationRun, progress: Progress, *, dry_run: bool) -> Rollback:
         with admin_of(run.destination) as admin:
             facts = found.facts[topic_type] = read_facts(admin, {topic.topic})[topic.topic]
             # The plan's record counts again when a newer one is aborted.
-            require_no_open_transaction(admin, facts, wait_s=BUSY_TOPIC_WAIT_S)
+            require_no_open_transaction(admin, facts)
             stamped = admin.stamps(topic.topic)
         ranges = ranges_since(topic.topic, starts[topic_type], facts.ends)
         copies = {identity(record, stamped=stamped) for job in jobs for record in _copies(run, job)}

@@ -18,7 +18,6 @@ from connect_share.errors import PlanRejectedError, command_line
 from connect_share.files import Progress
 from connect_share.kafka import client
 from connect_share.kafka.facts import (
-    BUSY_TOPIC_WAIT_S,
     admin_of,
     read_facts,
     read_records,
@@ -114,7 +113,7 @@ class MovedSource:
         with admin_of(self.worker) as admin:
             require_no_live_workers(admin, self.plan.group_id, side="source")
 
-    def require_no_open_transaction(self, wait_s: float = BUSY_TOPIC_WAIT_S) -> None:
+    def require_no_open_transaction(self, wait_s: float | None = None) -> None:
         """Wait until no transaction is open in front of an end, else ``TopicError``."""
         for topic_type in TopicType:
             self.current_ranges(topic_type, wait_s)
@@ -123,7 +122,7 @@ class MovedSource:
         """Return what was copied of a topic."""
         return self.run.applied().read_ranges_of(self.index, self.plan.topics[topic_type].ranges())
 
-    def current_ranges(self, topic_type: TopicType, wait_s: float = BUSY_TOPIC_WAIT_S) -> list[OffsetRange]:
+    def current_ranges(self, topic_type: TopicType, wait_s: float | None = None) -> list[OffsetRange]:
         """Return what a topic holds now, with no transaction open in front of its end."""
         with admin_of(self.worker) as admin:
             facts = planned_facts(admin, {topic_type: self.plan.topics[topic_type]})[topic_type]

@@ -20,7 +20,6 @@ from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import to_whole_record
 from connect_share.kafka.create import FENCE, check_partition_count, topic_spec
 from connect_share.kafka.facts import (
-    BUSY_TOPIC_WAIT_S,
     TopicFacts,
     admin_of,
     check_destination,
@@ -356,7 +355,7 @@ def _plan_source(admin: Admin, move: PlannedMove, progress: Progress, intent: In
         check_partition_count(topic_spec(move.source, topic_type), len(found.ends))
         # On a busy topic a transaction is often open; that of a healthy worker ends soon.
         busy = move.source.sharing_enabled or intent.follow
-        require_no_open_transaction(admin, found, wait_s=BUSY_TOPIC_WAIT_S if busy else 0.0)
+        require_no_open_transaction(admin, found, wait_s=None if busy else 0.0)
         partitions = tuple(
             PlannedPartition(partition=number, start=found.starts[number], end=end, last_stable_offset=end)
             for number, end in sorted(found.ends.items())

@@ -33,7 +33,10 @@ settings.register_profile(
     # The list of a test of its own would take the place of this one: what tests with folders need is here, too.
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-settings.register_profile("ci", parent=settings.get_profile("default"), derandomize=True, print_blob=True)
+# The same examples each time find nothing new by being many.
+settings.register_profile(
+    "ci", parent=settings.get_profile("default"), derandomize=True, print_blob=True, max_examples=50
+)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 use_class_archives()
 

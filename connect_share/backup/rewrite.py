@@ -32,7 +32,6 @@ from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.due_look import DueTopic, due_path, load_due, save_due
 from connect_share.kafka.facts import (
-    BUSY_TOPIC_WAIT_S,
     TopicFacts,
     admin_of,
     count_aborted,
@@ -135,7 +134,7 @@ class StoppedGroup:
         with admin_of(self.worker) as admin:
             found = self._facts(admin, beside_workers=beside_workers)
             for topic in found.values():
-                require_no_open_transaction(admin, topic, wait_s=BUSY_TOPIC_WAIT_S)
+                require_no_open_transaction(admin, topic)
         require_keys_of(self.worker, [self.group], found.get(TopicType.CONFIG))
         return found
 

@@ -31,6 +31,7 @@ from connect_share.console.options import (
 from connect_share.console.output import Output, Result, printable, unwritable
 from connect_share.errors import ConnectShareError
 from connect_share.kafka.callbacks import is_in_callback
+from connect_share.kafka.kept import admins_kept
 from connect_share.model.records import TopicType
 from connect_share.worker_config.worker import profile_in_use
 
@@ -224,7 +225,7 @@ class Program:
                     out.command, out.is_tsv = arguments.command.name, arguments.output == "tsv"
                     level = logging.INFO if arguments.verbose else self.level
                     profile = getattr(arguments, "profile", None)
-                    with logs_on_stderr(self.name, self.loggers, level), profile_in_use(profile):
+                    with logs_on_stderr(self.name, self.loggers, level), profile_in_use(profile), admins_kept():
                         choose_worker_files(arguments.parser, arguments)
                         code = run_command(arguments.command, arguments, out)
                 except BrokenPipeError:  # the reader of the results has ended, as with ``| head``

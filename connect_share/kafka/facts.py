@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -20,6 +21,7 @@ from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline, Message, is_unknown_topic, to_record, to_whole_record
 from connect_share.kafka.create import TopicSpec, check_cleanup_policy, check_partition_count, ensure_topic, topic_spec
 from connect_share.kafka.descriptions import TopicDescription
+from connect_share.kafka.kept import kept_admin
 from connect_share.kafka.read import Reader, owners_of_open
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model.keys import ClusterGroupId, split_key
@@ -156,9 +158,11 @@ BUSY_TOPIC_WAIT_S: Final = 10.0
 _ASK_AGAIN_S: Final = 0.2
 
 
-def admin_of(worker: WorkerConfig) -> Admin:
-    """Return an admin client of the worker's cluster; the caller closes it."""
-    return Admin(worker.admin_settings(), client_id=worker.client_id(MIGRATE_CLIENT_ID))
+def admin_of(worker: WorkerConfig) -> AbstractContextManager[Admin]:
+    """Return an admin client of the worker's cluster for a block; while a command runs it is the same each time."""
+    settings, client_id = worker.admin_settings(), worker.client_id(MIGRATE_CLIENT_ID)
+    key = (client_id, frozenset(settings.properties.items()))
+    return kept_admin(key, lambda: Admin(settings, client_id=client_id))
 
 
 def read_records(
@@ -275,17 +279,17 @@ def check_destination(admin: Admin, worker: WorkerConfig, topic_type: TopicType,
     check_partition_count(spec, len(found.ends))
 
 
-def require_no_open_transaction(admin: Admin, facts: TopicFacts, *, wait_s: float = 0.0) -> None:
+def require_no_open_transaction(admin: Admin, facts: TopicFacts, *, wait_s: float | None = None) -> None:
     """Refuse a topic with a transaction open in front of the ends taken before.
 
-    Those that are open now are waited for, ``wait_s`` seconds.
+    Those that are open now are waited for, ``wait_s`` seconds, by default as long as those of a healthy worker may last.
 
     Raises:
         OpenTransactionError: a transaction is open in front of an end. A reader of committed records would stop
             there; another reader would take records that may be aborted.
     """
     partitions = [(facts.topic, number) for number in facts.ends]
-    deadline = Deadline.after(wait_s)
+    deadline = Deadline.after(BUSY_TOPIC_WAIT_S if wait_s is None else wait_s)
     while True:
         # The ends were read before: what is appended meanwhile can only raise the last stable offset.
         stable = admin.end_offsets(partitions, Isolation.READ_COMMITTED)
@@ -312,7 +316,7 @@ def require_no_open_for(worker: WorkerConfig, admin: Admin, types: Iterable[Topi
     """Refuse as :func:`require_no_open_transaction` does what the worker reads committed, after a wait."""
     read = [worker.topic(each) for each in types if worker.isolation(each) is Isolation.READ_COMMITTED]
     for facts in gather_facts(admin, read).values():
-        require_no_open_transaction(admin, facts, wait_s=BUSY_TOPIC_WAIT_S)
+        require_no_open_transaction(admin, facts)
 
 
 def require_no_live_workers(admin: Admin, group_id: str, *, side: str) -> None:

@@ -59,8 +59,7 @@ def moved(site: Site, who: str, group: str | None = None) -> Any:
     return replay_config(site.read(site.topic(who, TopicType.CONFIG)), group).moved
 
 
-@pytest.mark.parametrize("back", [unseal_plan, roll_back])
-@pytest.mark.parametrize("how", ["stop", "remove"])
+@pytest.mark.parametrize(("how", "back"), [("stop", unseal_plan), ("stop", roll_back), ("remove", roll_back)])
 def test_an_old_config_topic_is_closed_and_opened_again(site: Site, how: Any, back: Any) -> None:
     source, plan = moved_out(site)
     await_settings(site, BEFORE)
@@ -86,7 +85,6 @@ def test_an_old_config_topic_is_closed_and_opened_again(site: Site, how: Any, ba
         backup = plan.with_name(f"{plan.stem}.backup.avro")
         assert run("restore", backup, "--destination-worker-config", source, "--yes")[0] == 0
         await_settings(site, FENCE)
-        back = roll_back
     seal_plan(plan)  # once more
     if how == "remove":
         assert run("restore", backup, "--destination-worker-config", source, "--yes")[0] == 0
@@ -159,8 +157,7 @@ def shared_neighbours(site: Site, *keys: int) -> tuple[Path, Path, Path]:
     return old, other, worker(site, "fresh", GROUP, *keys)
 
 
-@pytest.mark.parametrize("keys", [(), (1,)], ids=["plain", "sealed"])
-@pytest.mark.parametrize("back", ["unseal", "rollback"])
+@pytest.mark.parametrize(("keys", "back"), [((), "unseal"), ((1,), "rollback")], ids=["plain", "sealed"])
 def test_a_group_that_leaves_a_shared_topic_is_fenced_alone(site: Site, keys: tuple[int, ...], back: str) -> None:
     old, other, new = shared_neighbours(site, *keys)
     plan = site.plan(old, new)
@@ -299,14 +296,14 @@ def test_checks_know_a_closed_topic_and_find_one_that_was_opened(
     assert "lifts the fence" in ask("create", "topics", "-w", source).out
     assert ask("check", "startup", "-w", source).out.count("cleanup.policy") == 0
     # What somebody has changed is found, and each command that is printed closes the topic again.
-    for changes in ({"cleanup.policy": "compact"}, {"retention.ms": "604800000"}):
-        for finding in ("topics-fence-lifted", "discover-fence-lifted"):
-            with site.admin() as admin:
-                admin.alter_topic_configs(topic, changes)
-            severity, command = await_findings({"topics-fence-lifted", "discover-fence-lifted"})[finding]
-            assert severity == "error"
-            carry_out(site, command)
-            assert await_findings({*closed}) == closed
+    changes = ({"cleanup.policy": "compact"}, {"retention.ms": "604800000"})
+    for change, finding in zip(changes, lifted := ("topics-fence-lifted", "discover-fence-lifted"), strict=True):
+        with site.admin() as admin:
+            admin.alter_topic_configs(topic, change)
+        severity, command = await_findings({*lifted})[finding]
+        assert severity == "error"
+        carry_out(site, command)
+        assert await_findings({*closed}) == closed
     roll_back(plan)
     await_findings(set())
     # Of a topic that no record speaks of, nothing is said that would open it or let something be deleted.

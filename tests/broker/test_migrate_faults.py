@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import pickle
-import random
 import re
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -166,10 +164,10 @@ def test_a_kill_in_the_backup_is_gone_on_from(busy: Busy, tmp_path: Path) -> Non
 @pytest.mark.slow
 def test_ctrl_c_ends_a_copy_with_the_next_command(busy: Busy, tmp_path: Path) -> None:
     """At any moment: in a callback of the library, in its own code, while the destination is asked."""
-    moments = random.Random("ctrl-c")
     plan, allowed = busy.plan("ctrl-c"), Allowed(tmp_path / "allowed")
     allowed.set(QUARTER)
-    for attempt in range(3):
+    for attempt, more in enumerate((2, 0, 2)):
+        written = busy.written("ctrl-c")
         verb = "resume" if attempt else "apply"
         words = command("small", allowed, verb, str(plan), "--yes")
         resumed = resumes(plan) + (verb == "resume")
@@ -179,7 +177,8 @@ def test_ctrl_c_ends_a_copy_with_the_next_command(busy: Busy, tmp_path: Path) ->
                 return process.poll() is not None or (manifest_path(plan).exists() and resumes(plan) == resumed)
 
             await_that(begun, bool, what=f"{verb} begun", timeout_s=120)
-            time.sleep(moments.random() * 0.1)
+            if more:
+                busy.await_more("ctrl-c", written + more - 1)
             process.send_signal(signal.SIGINT)
             said = process.communicate(timeout=60)[1].splitlines()
         last = f"interrupted: what was copied so far stays; next: connect-share-migrate resume {plan}"

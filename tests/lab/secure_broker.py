@@ -10,6 +10,7 @@ from typing import Final, Literal
 from connect_share.jar.java_runtime import java_command
 from tests.lab.embedded.broker import LocalBroker
 from tests.lab.embedded.errors import EmbeddedError
+from tests.lab.embedded.jvm import QUICK_TOOL
 from tests.lab.embedded.ports import free_ports
 
 LOST: Final = "kafka-0.kafka.invalid:9092"
@@ -118,6 +119,6 @@ class SecureBroker(LocalBroker):
 
 def _keytool(*arguments: str) -> None:
     tool = java_command().resolve().with_name("keytool")
-    done = subprocess.run([str(tool), *arguments], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([str(tool), *QUICK_TOOL, *arguments], capture_output=True, text=True, timeout=60, check=False)
     if done.returncode != 0:
         raise EmbeddedError(f"keytool {arguments[0]} failed: {(done.stdout + done.stderr)[-500:]}")

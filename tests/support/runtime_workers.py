@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Self
 
 from connect_share.kafka.connect_protocol import ConnectorsAndTasks
 from connect_share.runtime import Generation
+from tests.lab.embedded.ports import free_ports
 from tests.lab.embedded.rest import ConnectRest
 from tests.lab.embedded.worker import write_properties
 from tests.support.waiting import await_that
@@ -22,9 +22,7 @@ class RuntimeWorker:
     """One worker; its log is a file beside its properties."""
 
     def __init__(self, properties: dict[str, str], folder: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{free.getsockname()[1]}"
+        self.address = f"127.0.0.1:{free_ports(1)[0]}"
         self.url = f"http://{self.address}"
         self.rest = ConnectRest(self.url)
         file = write_properties(folder / f"{self.address.replace(':', '-')}.properties", FAST | properties)

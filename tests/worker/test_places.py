@@ -20,6 +20,7 @@ from connect_share.sealing import KEYS_PROPERTY
 from tests.lab.embedded.worker import QUICK_MEMBERS, ConnectWorker, worker_properties, write_properties
 from tests.support.java_groups import EXACTLY_ONCE, JAR, SharedTopics
 from tests.support.kafka import TestBroker
+from tests.support.long_forms import LONG
 from tests.support.migration_site import run
 from tests.support.sealed import key_text, sealed
 from tests.support.topics import create_topic, ordered_producer, send
@@ -101,7 +102,7 @@ class Sources:
         self.await_lines(["4", "5", "6"])
 
 
-@pytest.mark.parametrize("sharing", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("sharing", [False, True] if LONG else [False])
 def test_a_worker_goes_on_at_the_newest_offset_after_a_move_a_flush_and_a_restart(
     broker: TestBroker, unique: str, tmp_path: Path, worker_factory: Callable[..., ConnectWorker], *, sharing: bool
 ) -> None:
@@ -121,7 +122,7 @@ def test_a_worker_goes_on_at_the_newest_offset_after_a_move_a_flush_and_a_restar
     Sources(topics, data, tmp_path).go_on(partial(worker_factory, new, class_path=JAR if sharing else ()))
 
 
-@pytest.mark.parametrize("form", ["plain", *(pytest.param(form, marks=pytest.mark.slow) for form in list(FORMS)[1:])])
+@pytest.mark.parametrize("form", FORMS if LONG else ["plain"])
 def test_a_worker_with_the_jar_starts_at_the_newest_offset(
     broker: TestBroker, unique: str, tmp_path: Path, worker_factory: Callable[..., ConnectWorker], form: str
 ) -> None:

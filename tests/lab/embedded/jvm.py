@@ -13,6 +13,9 @@ from tests.lab.embedded.artifacts import class_path
 QUICK: Final = ("-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """Starts soonest; for parts that live seconds or minutes."""
 
+QUICK_TOOL: Final = tuple(f"-J{option}" for option in QUICK)
+"""The same for Java's tools."""
+
 STEADY: Final = ("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 """Fastest once warm; for benchmarks."""
 

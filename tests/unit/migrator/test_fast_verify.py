@@ -39,6 +39,7 @@ from tests.support.both_sides import (
     logs,
     prefixed,
 )
+from tests.support.long_forms import LONG
 from tests.support.sides import Message, differences
 
 
@@ -55,7 +56,7 @@ def test_two_keys_have_each_other_s_values() -> None:
         assert len(differences(job_of(TopicType.OFFSET, there, prefixed(here)))) == 2
 
 
-@settings(max_examples=400)
+@settings(max_examples=1_000 if LONG else 150)
 @given(both_sides(), st.sampled_from([1, 4]), st.integers(1, 9))
 def test_the_same_differences(
     sides: tuple[TopicType, list[Record], list[Record]], partitions: int, at_once: int

@@ -29,6 +29,7 @@ from migrator.copy.existing_records import ExistingRecords, ResumePoint, identit
 from migrator.verify.equality import compare_states
 from migrator.verify.verification import VerifyJob
 from tests.support.histories import NAMES, Draw, History, by_partition, compacted, histories, interleaved
+from tests.support.long_forms import LONG
 from tests.support.records import TOMBSTONE, config_log, properties
 from tests.support.sealed import key_text, sealed
 from tests.support.sides import differences, held, silence, slice_of
@@ -36,7 +37,7 @@ from tests.support.sides import differences, held, silence, slice_of
 __all__ = ["silence"]
 
 GROUP = "g.h"
-HISTORIES = 100
+HISTORIES = 400 if LONG else 40
 SOURCE_PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 2, TopicType.OFFSET: 3}
 PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 3, TopicType.OFFSET: 2}
 DIRECTIONS = {
@@ -495,7 +496,7 @@ def copied(
     return laid(written)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=HISTORIES)
 @given(
     history=histories(),
     topic_type=st.sampled_from(TopicType),

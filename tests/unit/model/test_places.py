@@ -26,7 +26,7 @@ from tests.support.long_forms import LONG
 from tests.support.records import value_of
 
 GROUP = ClusterGroupId("g")
-LAYOUTS = 4_000 if LONG else 200
+LAYOUTS = 4_000 if LONG else 100
 KEYS = KeyRing([(1, bytes(32))])
 
 Entry = tuple[int, int, int | None]

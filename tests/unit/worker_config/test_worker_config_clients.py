@@ -18,6 +18,7 @@ from connect_share.errors import ConfigError
 from connect_share.kafka.client import admin_client, consumer, producer
 from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig
 from connect_share.worker_config.client_translation import IGNORED, is_java_client_property
+from tests.lab.embedded.jvm import QUICK_TOOL
 from tests.support.worker_files import WORKER
 
 MODULES = "org.apache.kafka.common.security."
@@ -260,7 +261,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("stores")
 
     def keytool(*arguments: str) -> None:
-        subprocess.run([str(KEYTOOL), *arguments], check=True, capture_output=True, cwd=folder)
+        subprocess.run([str(KEYTOOL), *QUICK_TOOL, *arguments], check=True, capture_output=True, cwd=folder)
 
     common = ["-alias", "a", "-storepass", "changeit", "-keypass", "changeit"]
     keytool(
@@ -294,7 +295,7 @@ def test_what_java_trusts_is_trusted(stores: Path, tmp_path: Path) -> None:
     """A certificate, and of a key whose chain another authority signed the first one: Java's ``TrustManagerFactory``."""
 
     def keytool(*arguments: str, given: bytes | None = None) -> bytes:
-        command = [str(KEYTOOL), *arguments, "-storepass", "changeit"]
+        command = [str(KEYTOOL), *QUICK_TOOL, *arguments, "-storepass", "changeit"]
         return subprocess.run(command, check=True, capture_output=True, cwd=tmp_path, input=given).stdout
 
     # A name with line ends must not look like the beginning of an entry.
@@ -308,7 +309,7 @@ def test_what_java_trusts_is_trusted(stores: Path, tmp_path: Path) -> None:
     other = (stores / "cert.pem").read_bytes()
     keytool("-importcert", "-noprompt", "-alias", "other", "-keystore", "both.p12", given=other)
     subprocess.run(
-        [str(KEYTOOL), "-importkeystore", "-srckeystore", "both.p12", "-srcstorepass", "changeit",
+        [str(KEYTOOL), *QUICK_TOOL, "-importkeystore", "-srckeystore", "both.p12", "-srcstorepass", "changeit",
          "-destkeystore", "both.jks", "-deststoretype", "JKS", "-deststorepass", "changeit"],
         check=True, capture_output=True, cwd=tmp_path,
     )  # fmt: skip

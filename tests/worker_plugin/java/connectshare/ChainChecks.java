@@ -92,7 +92,7 @@ final class ChainChecks {
     @SuppressWarnings("unchecked")
     public static void producers() {
         Random random = Checks.random();
-        for (int i = 0; i < 3_000; i++) {
+        for (int i = 0; i < 1_000; i++) {
             try (Worker worker = new Worker()) {
                 String before = random.nextInt(3) == 0 ? "integers" : random.nextBoolean() ? "throws" : "nothing";
                 ProducerInterceptors<Object, Object> chain = chain(ProducerInterceptors.class,
@@ -119,7 +119,7 @@ final class ChainChecks {
     @SuppressWarnings("unchecked")
     public static void consumers() {
         Random random = Checks.random();
-        for (int i = 0; i < 3_000; i++) {
+        for (int i = 0; i < 1_000; i++) {
             try (Worker worker = new Worker()) {
                 String before = random.nextInt(4) == 0 ? "integers" : random.nextBoolean() ? "throws" : "nothing";
                 ConsumerInterceptors<Object, Object> chain = chain(ConsumerInterceptors.class,
