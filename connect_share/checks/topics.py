@@ -28,6 +28,7 @@ from connect_share.errors import (
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import (
     MIN_ISR,
+    ONE_PARTITION,
     UNCLEAN_ELECTION,
     TopicSpec,
     alter_command,
@@ -229,7 +230,7 @@ def _of_topic(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[Finding]:
         yield watched.finding(
             FindingKind.PARTITION_COUNT,
             f"has {len(description.partitions)} partitions, so its records have no order and no worker starts",
-            "create a topic with one partition and move the groups to it with connect-share-migrate",
+            ONE_PARTITION,
         )
     if not watched.internal and not watched.unclean_wanted and configs.get(UNCLEAN_ELECTION) == "true":
         yield watched.finding(

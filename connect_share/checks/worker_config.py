@@ -33,6 +33,7 @@ from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import TopicType
 from connect_share.worker_config import TOPIC_PROPERTIES, TopicSet, WorkerConfig, load_worker_file
+from connect_share.worker_config.override_policy import POLICY_CLASS, POLICY_PROPERTY
 
 _TIMEOUT_S: Final = 5.0
 _Note = Callable[[str], object]
@@ -219,7 +220,15 @@ def _lines(result: _Checked) -> Iterator[str]:
         yield f"{finding.severity.value}: {with_remedy(finding)}"
     if lines := lines_to_add(result.findings):
         yield ""
-        yield f"add to {result.file} (at its end: of several lines for one name the last one counts):"
+        where = "at its end: of several lines for one name the last one counts"
+        if result.file.suffix in (".yaml", ".yml", ".json"):  # Strimzi drops lines of producers and consumers
+            where, kept = (
+                "under spec.config",
+                [each for each in lines if not each.startswith(("producer.", "consumer."))],
+            )
+            kept += [f"{POLICY_PROPERTY}={POLICY_CLASS}"] if len(kept) < len(lines) else []
+            lines = tuple(each.replace("=", ": ", 1) for each in kept)
+        yield f"add to {result.file} ({where}):"
         yield from (*lines, "")
     verdict = f"{result.file}: {'right' if result.ok else 'wrong'} for topic sharing"
     counts = Counter(finding.severity for finding in result.findings)

@@ -71,7 +71,6 @@ _DIFFERS: Final = (
     "compare group.id and config.storage.topic of its worker file with those that were checked",
 )
 _MOST_BYTES: Final = 1 << 22
-_CHUNK: Final = 1 << 16
 _OPENER: Final = urllib.request.OpenerDirector()
 for _handler in ("HTTPHandler", "HTTPSHandler", "HTTPDefaultErrorHandler", "HTTPErrorProcessor"):
     _OPENER.add_handler(getattr(urllib.request, _handler)())
@@ -176,16 +175,16 @@ def _by_rest(sources: CheckSources, urls: Collection[str]) -> Iterator[Finding]:
         if end != sources.contents.topics[TopicType.CONFIG].end:
             sources.note([f"{topic} has changed since it was read: it was not compared with {url}"])
         elif names != there:
-            parts = [f"it has not {named(sorted(there - names))}"] if there - names else []
-            parts += [f"it has {named(sorted(names - there))}, which the topic has not"] if names - there else []
-            yield from of_group(states[0].group, [_finding(url, None, "rest-differs", _DIFFERS, "; ".join(parts))])
+            lacks, more = (named(sorted(each)) or "none" for each in (there - names, names - there))
+            what = f"of the topic's connectors it lacks {lacks}; that the topic does not have it has {more}"
+            yield from of_group(states[0].group, [_finding(url, None, "rest-differs", _DIFFERS, what)])
 
 
 def _connectors_at(url: str) -> list[str]:
     """Return the names of connectors that a worker gives; follows no redirect, and ends at a size and a time."""
     deadline_s, body = time.monotonic() + _CONNECT_S, b""
     with _OPENER.open(f"{url.rstrip('/')}/connectors", timeout=_CONNECT_S) as answer:
-        while chunk := answer.read1(_CHUNK):
+        while chunk := answer.read1(1 << 16):
             body += chunk
             if len(body) > _MOST_BYTES or time.monotonic() > deadline_s:
                 raise ValueError(

@@ -14,7 +14,7 @@ from connect_share.checks.finding import Finding, Severity, errors_first, named,
 from connect_share.console import Group, group_order
 from connect_share.discover.evidence import GroupEvidence, TopicEvidence, TypeEvidence
 from connect_share.errors import InvalidClusterGroupIdError, command_line
-from connect_share.kafka.create import policy_fault
+from connect_share.kafka.create import ONE_PARTITION, policy_fault
 from connect_share.kafka.descriptions import TopicDescription
 from connect_share.model.config_state import closed_by
 from connect_share.model.keys import ClusterGroupId
@@ -244,7 +244,7 @@ def _of_settings(cluster: Cluster, kafka: KafkaFacts) -> Iterator[Finding]:
                 topic,
                 f"a config topic with {partitions} partitions",
                 "its records have no order, and no worker starts on it",
-                "copy it to a topic with one partition",
+                ONE_PARTITION,
             )
         if len(types) > 1:
             yield Finding(

@@ -220,6 +220,10 @@ They are set in one request: between two, records could be deleted.
 """
 _FENCED_POLICY: Final = frozenset({"compact", "delete"})
 KEEPS_ALL: Final = {name: value for name, value in FENCE.items() if value == "-1"}
+ONE_PARTITION: Final = (
+    "export its groups, name a new config topic in their worker files, create topics --although-lost, restore --only config, "
+    "check order"
+)
 LIFTS_FENCE: Final = (
     f"{command_line('connect-share-migrate', 'unseal', 'PLAN')} or rollback, with the plan of the move, lifts the fence"
 )

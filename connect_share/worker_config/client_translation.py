@@ -161,8 +161,8 @@ def translate_sasl(java: Mapping[str, str]) -> dict[str, str]:
     if mechanism not in ("PLAIN", "OAUTHBEARER", *_SCRAM):
         raise refusal(
             "sasl.mechanism",
-            f"{mechanism!r} cannot be used here (Kerberos needs Java's login); "
-            f"use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER",
+            f"{mechanism!r} cannot be used here (Kerberos and cloud logins need Java); use PLAIN, SCRAM-SHA-256, "
+            "SCRAM-SHA-512 or OAUTHBEARER, by a profile or -X where Java workers keep theirs",
         )
     for name in _HANDLERS:
         handler = java.get(name, "").strip()

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AclOperation, ResourcePatternType, ResourceTyp
 from connect_share.checks import admission
 from connect_share.checks.admission import StartupEffect
 from connect_share.errors import PlainTopicsError
+from connect_share.kafka.create import ONE_PARTITION
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.records import Record, TopicType
 from connect_share.storage import ConnectStorage
@@ -22,7 +23,7 @@ from connect_share.worker_config import WorkerConfig
 from tests.lab.secure_broker import SecureBroker
 from tests.support.checked import CONFIG, OFFSET, STATUS, records
 from tests.support.console import Ran
-from tests.support.migration_site import Site, run
+from tests.support.migration_site import Site, pair, run
 from tests.support.printed import Printed, in_bash
 from tests.support.rights import allow, login
 from tests.support.sealed_sites import worker as sealed_worker
@@ -94,6 +95,24 @@ def test_what_checks_of_topics_print(site: Site, call: Call, printed: Printed) -
     ran = printed(findings(call, "check", "topics", "-w", file)["topics-cleanup-policy"]["command"])
     assert ran.code == 0, ran.out + ran.err
     assert "topics-cleanup-policy" not in findings(call, "check", "topics", "-w", file)
+
+
+def test_a_config_topic_of_several_partitions(site: Site, call: Call) -> None:
+    """The steps of the remedy, which are for a person; the commit lies before its task, and that before its connector."""
+    site.create("own", {CONFIG: 3, STATUS: 1, OFFSET: 1})
+    site.lay_down("own", OFFSET, [pair('["c",{"n":1}]', '{"position":1}', 0)])
+    laid = (("commit-c", '{"tasks":1}'), ("task-c-0", TASK), ("connector-c", CONNECTOR))
+    site.lay_down("own", CONFIG, [pair(key, value, place) for place, (key, value) in enumerate(laid)])
+    file, backup = site.worker_file("own", site.name, sharing=False), site.folder / "b.avro"
+    assert findings(call, "check", "topics", "-w", file)["topics-partition-count"]["remedy"] == ONE_PARTITION
+    assert call("export", "-w", file, "-o", backup).code == 0
+    file.write_text(file.read_text().replace(site.topic("own", CONFIG), site.topic("new", CONFIG)))
+    for words in ("create topics --although-lost", f"restore {backup} --only config"):
+        assert call(*words.split(), "-w", file, "--yes").code == 0
+    command = findings(call, "check", "order", "-w", file)["order-tasks-dropped"]["command"]
+    assert call(*in_bash(command)[1:], "--yes").code == 0
+    assert findings(call, "check", "order", "-w", file) == {}
+    assert "topics-partition-count" not in findings(call, "check", "topics", "-w", file)
 
 
 def test_what_admit_prints(site: Site, call: Call, printed: Printed, monkeypatch: pytest.MonkeyPatch) -> None:

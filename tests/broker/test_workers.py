@@ -93,7 +93,7 @@ def test_a_worker_is_asked_by_rest_at_an_address_that_is_given(worker_file: Path
         words = ("check", "workers", "-w", worker_file, "--rest", f"http://127.0.0.1:{server.server_port}/")
         for expected in (
             None,
-            "of-another, which the topic has not",
+            "it lacks none; that the topic does not have it has of-another",
             "HTTP Error 500",
             "is larger than",
             "HTTP Error 302",

@@ -69,6 +69,23 @@ def test_a_plain_file_gets_the_lines_to_add(run: Any, tmp_path: Path, libs: Path
     assert {finding["severity"] for finding in found["findings"]} == {"error"}
 
 
+def test_a_resource_gets_lines_of_its_own_form(run: Any, tmp_path: Path, libs: Path) -> None:
+    """Added as it is said, under ``spec.config``, it is right; Strimzi drops interceptors of producers and consumers."""
+    file, properties = tmp_path / "connect.yaml", worker_properties("127.0.0.1:1", "com.acme")
+    config = properties | {"exactly.once.source.support": "enabled"}
+    head = "apiVersion: kafka.strimzi.io/v1beta2\nkind: KafkaConnect\nmetadata:\n  name: c\nspec:\n"
+    text = f"{head}  bootstrapServers: 127.0.0.1:1\n  config:\n" + "".join(
+        f"    {k}: '{v}'\n" for k, v in config.items()
+    )
+    file.write_text(text)
+    said = run("check", "worker-config", file, "--offline", "--libs", libs).out.splitlines()
+    block = said[said.index(f"add to {file} (under spec.config):") + 1 :]
+    added = block[: block.index("")]
+    assert [each for each in added if each.startswith(("producer.", "consumer."))] == []
+    file.write_text(text + "".join(f"    {each}\n" for each in added))
+    assert run("check", "worker-config", file, "--offline", "--libs", libs).code == 0
+
+
 def test_where_the_jar_is_looked_for(run: Any, tmp_path: Path, libs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, empty = worker_file(tmp_path), tmp_path / "empty"
     empty.mkdir()
