@@ -1,6 +1,6 @@
 """Fixtures of pytest for runtimes: storages in memory, or on a broker. See ``docs/testing-a-runtime.md``.
 
-It is no entry point, so that it costs nobody anything who has no use for it. Tests that have say
+It is no entry point, so that it costs nothing where it is not used. Tests that have say
 ``pytest_plugins = ["connect_share.pytest_plugin"]``.
 """
 

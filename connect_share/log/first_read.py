@@ -156,7 +156,7 @@ class StartContext:
         all_read: nothing is followed before it is set, unless a caller waits for the end: making another client takes
             time from the first reads of others.
         gapless: every offset behind where the facts begin has to come, or ``OffsetsMissing`` is raised: of what was cleaned
-            away nobody knows whether removals were among it. Settings of the topic do not tell: they may have been others.
+            away it is not known whether removals were among it. Settings of the topic do not tell: they may have been others.
     """
 
     facts: Mapping[str, TopicFacts] = field(default_factory=dict)

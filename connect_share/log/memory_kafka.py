@@ -21,7 +21,7 @@ class MemoryKafka:
 
     Transactions are as Kafka's: whoever claims a transactional id fences its producer of before, whose open transaction is
     dropped; one that is open for longer than ``transaction.timeout.ms`` is dropped, too. Records of a transaction are there
-    from its commit on; nobody waits for one that is open. Topics have one partition, and are made when they are used first.
+    from its commit on; an open one holds up no reader. Topics have one partition, and are made when they are used first.
 
     Args:
         clock: seconds since the epoch: the times of records, and how long transactions are open.

@@ -277,7 +277,7 @@ class Tail:
                 self._read_next(reader, [TopicPartition(self.topic, partition) for partition in followed])
                 while not self._tasks.empty():
                     self._tasks.get()(self.state.positions())
-        except BaseException as error:  # noqa: BLE001 - told at once: to close the client may take a while
+        except BaseException as error:  # noqa: BLE001 - passed on at once: to close the client may take a while
             failure = self._explained(error)
             _log.error("The log of topic %s has failed: %s", self.topic, safe_text(failure))
             self.state.fail(failure)

@@ -36,7 +36,7 @@ class BackgroundThread(threading.Thread):
         self._failed = failed
 
     def run(self) -> None:
-        """Run the body; nobody hears of what a thread raises itself."""
+        """Run the body; what a thread raises itself ends up nowhere."""
         try:
             self._body()
         except BaseException as error:  # noqa: BLE001 - sys.exit() of a callback, too

@@ -70,7 +70,7 @@ class LogWriter:
     exception in its own thread, whenever it comes, leaves the record not sent, or sent as any other.
 
     ``acknowledged`` is given the future of a record, where it went and what ``before`` was; it completes the future.
-    ``failed`` is called with what every later call raises, if the thread ends by what nobody foresaw.
+    ``failed`` is called with what every later call raises, if the thread ends by an unexpected error.
 
     Attributes:
         thread: writes, and hands out acknowledgements; ``None`` before the first record.

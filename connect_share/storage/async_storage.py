@@ -35,7 +35,7 @@ _READERS: Final = 4
 
 
 async def to_its_end(changing: asyncio.Future[T]) -> T:
-    """Wait for what goes on if the caller is cancelled; nobody asks then how it has ended, and asyncio must not complain."""
+    """Wait for what goes on if the caller is cancelled; no caller reads its result then; asyncio must not complain."""
     changing.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     return await asyncio.shield(changing)
 

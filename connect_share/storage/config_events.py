@@ -19,7 +19,7 @@ _JOIN_S: Final = 10.0
 class ConfigEvents:
     """The changes since it was made, in order: ``async for event in events``.
 
-    An event that waits already is not added again: who is told that a connector has changed reads the snapshot, which has
+    An event that waits already is not added again: who hears that a connector has changed reads the snapshot, which has
     the newest. 10,000 different events wait at most; then the iteration ends with an error, and the whole snapshot has to be
     read.
 
@@ -84,7 +84,7 @@ class ConfigEvents:
     def _wake(self) -> None:
         try:
             self._loop.call_soon_threadsafe(self._something.set)
-        except RuntimeError:  # the loop was closed: there is nobody to wake
+        except RuntimeError:  # the loop was closed: nothing waits there
             self._forget(self)
 
 
@@ -127,7 +127,7 @@ class FanOut(EventReceiver):
 class ListenerThread:
     """Calls the listener of one group on a thread of its own: the reader of many groups waits for none of their listeners.
 
-    An event that waits already is not added again: who is told that a connector has changed reads the snapshot. So as few
+    An event that waits already is not added again: who hears that a connector has changed reads the snapshot. So as few
     wait as there are connectors. The thread is made for the first event; ``name`` is part of its name, ``tell`` calls a
     listener, and ``failed`` hears if the thread ends.
     """

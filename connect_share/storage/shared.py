@@ -143,7 +143,7 @@ class SharedTopics:
 
     Args:
         worker_config: topics, connection, and all that groups do not have of their own; sharing has to be enabled.
-        on_failed: called once if following a topic has failed, on a thread of its own; each storage is told as well.
+        on_failed: called once if following a topic has failed, on a thread of its own; that of each storage as well.
 
     Raises (when the first group is started): as ``ConnectStorage``.
 

@@ -100,7 +100,7 @@ def translated_key(key: bytes, from_group: ClusterGroupId | None, to_group: Clus
 
 
 class WriteOutcome:
-    """The end of a write, told once: to its callback, then by its future."""
+    """The end of a write, handed on once: to its callback, then by its future."""
 
     def __init__(self, callback: SetCallback | None) -> None:
         self.future: Future[None] = SafeFuture()

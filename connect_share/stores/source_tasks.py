@@ -23,7 +23,7 @@ from connect_share.worker_config.override_policy import client_overrides
 class SourceTasks:
     """Writers and fencing for the tasks of source connectors while a storage runs. Thread-safe.
 
-    Writers that are open at the end are closed, so that nobody waits for their transactions: :meth:`close` does it, in the
+    Writers that are open at the end are closed, so that no reader waits for their transactions: :meth:`close` does it, in the
     seconds that are left.
 
     Source: ``Worker.exactlyOnceSourceTaskProducerConfigs``, ``Worker.fenceZombies``, ``Worker.taskTransactionalId``.

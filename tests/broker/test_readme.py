@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from connect_share.worker_config import SHARING_PROPERTY
 from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.examples import example
 from tests.support.kafka import TestBroker
+from tests.support.long_forms import LONG
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, pair
 
 README = Path(__file__).parents[2] / "README.md"
@@ -40,6 +42,29 @@ def test_the_embedding_example(broker: TestBroker, unique: str, tmp_path: Path, 
     assert done.returncode == 0, done.stderr
     assert done.stdout == "['my.conn'] {'position': 42}\n"
     assert done.stderr == ""
+
+
+@pytest.mark.skipif(not LONG, reason="installs from the package index: make soak")
+def test_a_newcomers_first_session(broker: TestBroker, unique: str, tmp_path: Path) -> None:
+    """Nothing but a checkout and a broker, up to the first offset that a second process finds committed."""
+    began = time.monotonic()
+    python = tmp_path / "venv" / "bin" / "python"
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    checkout = tmp_path / "checkout"
+    subprocess.run(["git", "clone", "-q", "--depth=1", README.parent.as_uri(), checkout], check=True)
+    subprocess.run([python, "-m", "pip", "install", "-q", "."], cwd=checkout, check=True)
+    installed_s = time.monotonic() - began
+    write_properties(tmp_path / "worker.properties", worker_properties(broker.bootstrap_servers, unique))
+    look = (
+        "from connect_share import ConnectStorage, WorkerConfig\n"
+        "with ConnectStorage(WorkerConfig.from_file('worker.properties')) as storage:\n"
+        "    print(storage.offset_reader('my.conn').offset({'file': 'in.txt'}))\n"
+    )
+    for code, printed in ((_example(), "['my.conn'] {'position': 42}\n"), (look, "{'position': 42}\n")):
+        command = [str(python), "-I", "-W", "error", "-c", code]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, printed, "")
+    print(f"installed after {installed_s:.1f} s, committed and read again after {time.monotonic() - began:.1f} s")
 
 
 def test_every_file_the_readme_points_to_is_there() -> None:

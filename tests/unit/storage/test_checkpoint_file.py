@@ -50,7 +50,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 
 
 NESTED: Any = "x"
-for _ in range(5_000):
+for _ in range(100_000):
     NESTED = [NESTED]
 
 
