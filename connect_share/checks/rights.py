@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from connect_share.checks.check import Check
-from connect_share.checks.finding import Finding, Severity, findings_result, wanted
+from connect_share.checks.finding import Finding, Severity, errors_first, findings_result
 from connect_share.checks.sources import CheckSources
 from connect_share.console import Output, Parser, Result, Table
 from connect_share.console.options import add_topics, topic_set_of
@@ -243,8 +243,8 @@ def findings_of(
         held = _held(admin, topics, group_id)
     exactly_once = worker is not None and worker.uses_transactional_leader
     lacking = {use: list(missing(use, held, topics, group_id, exactly_once=exactly_once)) for use in NEEDS}
-    found = [each for use in uses for each in lacking[use]]
-    return wanted(list(find(found, held, topic_set.settings)), ()), lacking
+    found = find([each for use in uses for each in lacking[use]], held, topic_set.settings)
+    return errors_first(found), lacking
 
 
 def _held(admin: RightsAdmin, topics: list[str], group_id: str | None) -> Mapping[Resource, HeldRights]:

@@ -166,7 +166,6 @@ class WatchedTopic:
     replicas: int | None
     factor_from: str
     needed_by: str
-    create: str
     internal: bool = False
     single_partition: bool = False
     unclean_wanted: bool = False
@@ -265,7 +264,8 @@ def _missing(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[Finding]:
             f"start more brokers, or set {watched.factor_from} to {up}",
         )
     elif not watched.internal:
-        yield watched.finding(FindingKind.MISSING, f"does not exist: {watched.needed_by}", watched.create)
+        create = command_line("connect-share", "create", "topics", "-w", "FILE")
+        yield watched.finding(FindingKind.MISSING, f"does not exist: {watched.needed_by}", create)
 
 
 def _of_partition(
@@ -350,7 +350,7 @@ def inspect_topics(admin: Admin, specs: Sequence[TopicSpec], moved_by: str | Non
             notes.append(f"the brokers differ in {name} ({shown}); the largest is what is checked")
     watched = [_watched(spec, largest_setting(settings, "default.replication.factor")) for spec in specs]
     watched += [
-        WatchedTopic(topic, largest_setting(settings, factor), factor, stops, "", internal=True)
+        WatchedTopic(topic, largest_setting(settings, factor), factor, stops, internal=True)
         for topic, factor, stops in _OWN
     ]
     looked_at = tuple(topic.topic for topic in watched)
@@ -380,7 +380,6 @@ def _watched(spec: TopicSpec, default: int | None) -> WatchedTopic:
         spec.replication_factor if spec.replication_factor > 0 else default,
         factor if spec.replication_factor > 0 else f"default.replication.factor ({factor} is -1)",
         "workers without the right to create topics will not start",
-        command_line("connect-share", "create", "topics", "-w", "FILE"),
         single_partition=spec.topic_type is TopicType.CONFIG,
         unclean_wanted=spec.configs.get(UNCLEAN_ELECTION) == "true",
     )

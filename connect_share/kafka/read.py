@@ -391,14 +391,13 @@ class OpenTransaction:
 
     def aborting(self, client: ClientSettings) -> str:
         """Return the command that aborts it."""
-        return client.kafka_tool("kafka-transactions", "abort", *self._place(), "--start-offset", self.start_offset)
-
-    def _place(self) -> Sequence[object]:
-        return "--topic", self.topic, "--partition", self.partition
+        where = ("--topic", self.topic, "--partition", self.partition, "--start-offset", self.start_offset)
+        return client.kafka_tool("kafka-transactions", "abort", *where)
 
     def text(self, client: ClientSettings) -> str:
         """Return whose it claims to be and what to do."""
-        shows = client.kafka_tool("kafka-transactions", "describe-producers", *self._place())
+        where = ("--topic", self.topic, "--partition", self.partition)
+        shows = client.kafka_tool("kafka-transactions", "describe-producers", *where)
         return (
             f"a transaction is open at {self.topic}[{self.partition}]@{self.start_offset}. {self.claim()}. It ends when it "
             f"is committed or aborted, at the latest after its transaction.timeout.ms (a minute by default), also if its "

@@ -97,7 +97,7 @@ def found_in(
     wanted: int | None = 3,
     **more: bool,
 ) -> list[tuple[str, int | None]]:
-    watched = WatchedTopic("t", wanted, "the.factor", "nothing works", "create it", **more)
+    watched = WatchedTopic("t", wanted, "the.factor", "nothing works", **more)
     facts = ClusterFacts(BROKERS, {} if description is None else {"t": description}, {"t": configs or {}})
     findings = find(facts, [watched])
     for finding in findings:

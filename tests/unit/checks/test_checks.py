@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from connect_share.backup.rewrites import Mending, _stays, plan_order, plan_orphans, plan_values
 from connect_share.checks import collisions, order, orphans, secrets, sizes, values
-from connect_share.checks.finding import MOST_FINDINGS, Finding, Severity
+from connect_share.checks.finding import MOST_FINDINGS, Finding, Severity, errors_first
 from connect_share.checks.order import Order
 from connect_share.checks.orphans import is_lost, orphans_of
 from connect_share.checks.sources import REQUEST_SIZE, GroupState, TopicsState
@@ -89,6 +89,8 @@ def test_no_capture_of_a_real_worker_raises_a_false_alarm(version: str, group: s
 def test_order(pairs: list[tuple[str, str | None]], expected: list[str], group: str | None) -> None:
     found = in_order(*pairs, group=group)
     assert [kind for kind, _ in found] == expected
+    everything = errors_first(findings_of(state_of({CONFIG: records(CONFIG, *pairs, group=group)})))
+    assert not expected or everything[0].id == expected[0]
     lost_now = ("order-tasks-dropped", "order-tasks-missing")
     assert all((severity is Severity.ERROR) == (kind in lost_now) for kind, severity in found)
 
@@ -110,6 +112,27 @@ def test_order(pairs: list[tuple[str, str | None]], expected: list[str], group: 
         (STATUS, "status-topic-t:connector-a", '{"topic":[]}', "'topic' is not an object", False),
         (OFFSET, '["a",{"p":1}]', '{"o":{"secret":1}}', "1 source offset: field 'o'", False),
         (OFFSET, '["a"]', '{"o":1}', "1 source offset: the key has 1 elements", False),
+        # What others have written by hand, or with other tools.
+        (CONFIG, "connector-a", "[]", "not an object", True),
+        (CONFIG, "connector-a", '"{\\"properties\\":{}}"', "not an object", True),
+        (CONFIG, "connector-a", '{"properties":{"tasks.max":true}}', "not bool", True),
+        (CONFIG, "connector-a", "{'properties': {}}", "not JSON", True),
+        (CONFIG, "connector-a", '{"name":"a","config":{"tasks.max":"1"}}', "has to be a map", True),
+        (CONFIG, "target-state-a", '"PAUSED"', "not an object", True),
+        (CONFIG, "commit-a", '{"tasks":"2"}', "not str", False),
+        (CONFIG, "commit-a", "2", "not an object", False),
+        (
+            STATUS,
+            "status-connector-a",
+            '{"state":null,"worker_id":"w:1","generation":1}',
+            "none that Connect has",
+            False,
+        ),
+        (STATUS, "status-connector-a", '"RUNNING"', "not an object", False),
+        (STATUS, "status-task-a-x", '{"state":"RUNNING","worker_id":"w:1","generation":1}', "no task number", False),
+        (OFFSET, '["a",{"p":1}]', '"17"', "not str", False),
+        (OFFSET, '["a",{"p":1}]', "[17]", "not list", False),
+        (OFFSET, '["a","p"]', '{"o":1}', "the second element", False),
     ],
 )
 def test_values_that_no_store_would_have_written(
@@ -122,6 +145,8 @@ def test_values_that_no_store_would_have_written(
     topics[topic_type].append(replace(last, offset=at))
     (finding,) = values.find(TOPICS, state_of(topics).groups[0])
     assert found in finding.what
+    first = errors_first(findings_of(state_of(topics)))[0]  # of all that is found
+    assert (first.severity, first == replace(finding, group=first.group)) == (finding.severity, True)
     assert "secret" not in repr(finding)
     assert (finding.command is not None) == has_command
     # The next good one of its key, or its removal, ends it.
