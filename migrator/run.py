@@ -25,7 +25,7 @@ from connect_share.model.records import OffsetRange, TopicType
 from connect_share.sealing import KEYS_PROPERTY, SEALING_PROPERTY
 from connect_share.transform.sealed import Sealing
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
-from migrator.copy.copy_job import SliceEvidence, Wave
+from migrator.copy.copy_job import LOCAL_ENGINE, SliceEvidence, Wave
 from migrator.plan import MigrationPlan, PlannedSealing, PlanPart, load_model, read_plan_file
 
 MANIFEST_FORMAT: Final = "connect-share/migration-manifest/2"
@@ -171,6 +171,11 @@ class Manifest(PlanPart):
     isolation: dict[TopicType, TopicBaseline] | None = None
     backup: BackupFile | None = None
     mirrored_backup: BackupFile | None = None
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether a task that its engine gave up may still write, also of a copy that was resumed in this process."""
+        return self.engine != LOCAL_ENGINE or self.wave is not None
 
     @property
     def records_written(self) -> int:

@@ -113,7 +113,7 @@ def _written_since(run: MigrationRun) -> tuple[Written, int]:
     manifest, written, late = run.applied(), Written(), 0
     mirrored: set[bytes] | None = None
     copied: set[bytes] | None = None
-    if manifest.engine == LOCAL_ENGINE or manifest.status is MigrationStatus.CUT_OVER:
+    if not manifest.may_go_on or manifest.status is MigrationStatus.CUT_OVER:
         copied = set()  # nothing goes on when a process has ended, and the source may be cleared
     if manifest.followed is None or manifest.status is MigrationStatus.CUT_OVER:
         mirrored = set()
@@ -610,7 +610,7 @@ def compare_sides(
         if not source.sealed_as_is:
             require_own_keys(run.workers[index])
             require_own_keys(run.destinations[index])
-    if manifest is not None and manifest.status in _COPIED and (differences or manifest.engine != LOCAL_ENGINE):
+    if manifest is not None and manifest.status in _COPIED and (differences or manifest.may_go_on):
         written, late = _written_since(run)
         if late:
             warnings.append(

@@ -211,12 +211,13 @@ def test_a_move_that_is_killed_before_it_looks(site: Site, printed: Printed) -> 
     site.lay_down("own", TopicType.OFFSET, [pair('["a.b",{"n":3}]')])
     apply_plan(plan := site.plan(source, new))
     for command, at in (("cutover", source), ("rollback", new)) if LONG else (("cutover", source),):
-        kill_before_the_look("migrator", moved_source.__name__, at, "a.b", command, plan)
-        code, _, errors = run(command, plan, "--yes")
+        more = ["--although-used"] if command == "rollback" else []
+        kill_before_the_look("migrator", moved_source.__name__, at, "a.b", command, plan, *more)
+        code, _, errors = run(command, plan, "--yes", *more)
         assert (code, "an earlier command wrote" in errors) == (1, True), errors
         put_back(printed, errors)
         assert offsets_at(new, [{"n": 3}]) == [{"position": 7}]
-        assert run(command, plan, "--yes", *(["--although-used"] if command == "rollback" else []))[0] == 0
+        assert run(command, plan, "--yes", *more)[0] == 0
 
 
 def offsets_at(file: Path, partitions: Sequence[dict[str, int]]) -> list[Any]:
@@ -244,17 +245,18 @@ def test_nothing_acknowledged_is_lost_in_a_move(
         partitions = [{"n": each} for each in chosen.sample(range(KEYS), AT_ONCE)]
         with ConnectStorage(WorkerConfig.from_file(new if name == "rollback" else source)) as storage:
             writer = storage.offset_writer("a.b")
-            commits = [partial(flush_offsets, writer, (each, {"position": 1})) for each in partitions]
+            put = {"position": 1_000 + number}
+            commits = [partial(flush_offsets, writer, (each, put)) for each in partitions]
             while_it_writes(chosen, commits, moved_source)
             code, _, errors = run(command, plan, "--yes")
             monkeypatch.undo()
         assert (code, f"{AT_ONCE} record(s) under {AT_ONCE} key(s) of 'a.b'" in errors) == (1, True), errors
-        lost = AT_ONCE - offsets_at(new, partitions).count({"position": 1})
+        lost = AT_ONCE - offsets_at(new, partitions).count(put)
         seen.update({"overtaken": lost, "last": AT_ONCE - lost})
         assert f"{lost} of these {'no longer count' if name == 'rollback' else 'were not moved'}" in errors
         put_back(printed, errors)
         assert run(command, plan, "--yes", *(["--although-used"] if name == "rollback" else []))[0] == 0
-        assert offsets_at(new, partitions) == [{"position": 1}] * AT_ONCE
+        assert offsets_at(new, partitions) == [put] * AT_ONCE
         if name == "cutover" and LONG:
             assert run("unseal", plan, "--yes", "--although-used")[0] == 0
     print(name, dict(seen))
