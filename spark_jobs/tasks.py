@@ -10,12 +10,14 @@ and the driver raises it. All other failures are left to Spark, which repeats th
 
 from __future__ import annotations
 
+import gc
 import itertools
 import pickle
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from connect_share.errors import ConnectShareError
@@ -75,11 +77,19 @@ def _result(number: int, job: J, function: Callable[[J], R]) -> Any:
 
     try:
         failed, result = False, pickle.dumps(function(job))
+        _keep_modules()
     except ConnectShareError as error:
         if error.retriable:
             raise
         failed, result = True, pickle.dumps(error)
     return pa.RecordBatch.from_pydict({"job": [number], "failed": [failed], "result": [result]})
+
+
+@cache
+def _keep_modules() -> None:
+    """Keep what is imported out of the collection that Spark makes after each task: it takes longer than small tasks."""
+    gc.collect()
+    gc.freeze()
 
 
 def bundles(items: Sequence[J], offsets: Callable[[J], int], at_once: int = TOGETHER) -> list[list[J]]:

@@ -80,7 +80,8 @@ PROTECTION = ("spark.authenticate", "spark.network.crypto.enabled", "spark.io.en
 
 def _told(log: str) -> str:
     """Leave out what Spark says of itself."""
-    return "\n".join(line for line in log.splitlines() if " INFO " not in line and not line.startswith("\tat "))[-4000:]
+    own = re.compile(r"\tat |\d\d/\d\d/\d\d .{9}(INFO|WARN) ")
+    return "\n".join(line for line in log.splitlines() if not own.match(line))[-4000:]
 
 
 PAGE = (CHECKOUT / "docs" / "spark-clusters.md").read_text("utf-8")

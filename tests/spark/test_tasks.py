@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -70,6 +71,16 @@ def test_results_come_in_the_order_of_the_jobs_and_no_jobs_are_no_results(spark:
     jobs = [Attempts(tmp_path / str(number), None) for number in range(7)]
     assert _run(spark, jobs) == [1] * 7
     assert _run(spark, []) == []
+
+
+def _frozen(_: int) -> int:
+    return gc.get_freeze_count()
+
+
+def test_what_tasks_import_is_not_collected_after_each(spark: SparkSession) -> None:
+    """By Spark, which takes longer than a small task; the first job of each process is without."""
+    counts = run_as_tasks(spark, range(6), _frozen, progress=Silent(), what="counting")
+    assert sum(count > 10_000 for count in counts) >= 4
 
 
 def test_what_executors_lack_is_named_before_anything_starts(
