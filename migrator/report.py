@@ -197,7 +197,7 @@ def _page(
     """Return the HTML page, fit for a change ticket; ``facts`` are the lines at its end: versions, hashes."""
     plan, manifest = run.plan, run.manifest
     return (
-        templates_of("migrator.report")
+        templates_of("migrator")
         .get_template("evidence.html.j2")
         .render(
             plan=plan,
@@ -344,7 +344,7 @@ def templates_of(package: str) -> Environment:
     """
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-    loaders = [PackageLoader(each) for each in dict.fromkeys((package, "migrator.report"))]
+    loaders = [PackageLoader(each) for each in dict.fromkeys((package, "migrator"))]
     return Environment(
         loader=ChoiceLoader(loaders),
         autoescape=True,

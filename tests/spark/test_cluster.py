@@ -134,6 +134,20 @@ def test_the_wheel_holds_the_product_and_the_jar_and_nothing_of_the_lab(wheel: P
     assert not [name for name in files if "lab/" in name or "/drill" in name or "compatibility" in name]
 
 
+def test_pages_are_made_from_the_templates_in_the_wheel(wheel: Path, tmp_path: Path) -> None:
+    """Which nobody unpacks where ``--py-files`` brings it."""
+    program = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from migrator.report import __file__ as file, templates_of
+assert file.startswith(sys.argv[1])
+print(*templates_of("migrator").list_templates())
+"""
+    command = [sys.executable, "-c", program, str(wheel)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert sorted(done.stdout.split()) == sorted(each.name for each in (CHECKOUT / "migrator/templates").iterdir())
+
+
 @dataclass(frozen=True)
 class Cluster:
     """A master and two workers of one core, whose folder has the wheel in ``dist``."""
