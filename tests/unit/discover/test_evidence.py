@@ -6,13 +6,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from connect_share.discover.clusters import JoinedTopics, join
+from connect_share.checks.finding import Severity
+from connect_share.discover.clusters import JoinedTopics, KafkaFacts, _on_two_sets, join
 from connect_share.discover.evidence import Fit, TopicEvidence
 from connect_share.model.config import connector_config_record
 from connect_share.model.connect_json import dumps
 from connect_share.model.offsets import offset_key
 from connect_share.model.records import Record, TopicType
 from connect_share.model.status import ConnectorStatus, State, connector_status_record
+from connect_share.worker_config import ClientSettings
 from tests.support.captures import VERSIONS, captured_as_seen, prefixed
 from tests.support.hostile_records import SECRET, SEED, HostileRecords
 
@@ -148,3 +150,13 @@ def test_the_own_offsets_topic_of_a_connector_is_not_the_clusters() -> None:
 def test_a_status_topic_alone_is_a_cluster_whose_other_topics_are_missing() -> None:
     (cluster,) = join([status_topic("s", ["a"])]).clusters
     assert (cluster.name, list(cluster.groups), cluster.workers(None)) == ("s", [None], {"w:1"})
+
+
+@pytest.mark.parametrize(("live", "severity"), [({"h:1", "h:2"}, Severity.ERROR), ({"h:1"}, Severity.WARNING)])
+def test_one_id_on_two_sets_is_an_error_if_workers_of_both_live(live: set[str], severity: Severity) -> None:
+    topics = [config_topic("m", ["a"]), status_topic("m-s", ["a"], worker="h:1")]
+    topics += [config_topic("n", ["b"]), status_topic("n-s", ["b"], worker="h:2")]
+    one, two = join(topics).clusters
+    kafka = KafkaFacts(ClientSettings(), 1, {}, [], {"id": live})
+    (found,) = _on_two_sets(one, kafka, {None: "id"}, {"id": two})
+    assert (found.id, found.severity, found.where) == ("discover-two-sets", severity, "m")
