@@ -202,7 +202,9 @@ def find(topics: Mapping[TopicType, str], state: GroupState, members: int | None
 def _in_groups(sources: CheckSources) -> Iterator[Finding]:
     yield from (lost := find_lost(sources))
     gone = {each.group for each in lost}
-    for state in [] if None in gone else [each for each in sources.groups if shown_group(each.group) not in gone]:
+    if None in gone:
+        return  # there is nothing that could be read
+    for state in [each for each in sources.groups if shown_group(each.group) not in gone]:
         yield from of_group(state.group, find(sources.state.topics, state, sources.members_of(state.group)))
     for topic in sources.contents.topics.values():
         if topic.beyond:
