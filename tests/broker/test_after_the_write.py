@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,11 @@ AT_ONCE = 5
 RUNS = 40 if LONG else 1
 OFFSETS = [(name, number) for number in range(KEYS) for name in ("c", "gone")]
 Call = Callable[..., Ran]
+
+
+def every_pair(names: Sequence[str], ways: Sequence[str]) -> list[tuple[str, str]]:
+    """Each name with each way in the long form, else each of both once or more."""
+    return [*product(names, ways)] if LONG else [(name, ways[at % len(ways)]) for at, name in enumerate(names)]
 
 
 def _limit(site: Site, topic: str, most: str | None, partitions: int = 1) -> None:
@@ -381,8 +387,7 @@ def test_nothing_acknowledged_is_lost_at_the_destination_of_a_copy(
     assert {*seen} == {"overtaken", "last"}
 
 
-@pytest.mark.parametrize("command", ["unseal", "rollback"])
-@pytest.mark.parametrize("when", ["before", "behind"])
+@pytest.mark.parametrize(("command", "when"), every_pair(("unseal", "rollback"), ("before", "behind")))
 def test_a_target_state_that_is_put_while_a_source_is_unsealed(
     site: Site, printed: Printed, command: str, when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -433,8 +438,7 @@ def test_a_source_that_grows_while_both_sides_are_compared(site: Site, monkeypat
     assert offsets_at(new, [{"n": 0}]) == [{"position": 1}]
 
 
-@pytest.mark.parametrize("when", ["before", "behind", "both"])
-@pytest.mark.parametrize("verb", ["alter", "reset", "copy"])
+@pytest.mark.parametrize(("verb", "when"), every_pair(("alter", "reset", "copy"), ("before", "both", "behind")))
 def test_nothing_acknowledged_is_lost_in_a_change_of_offsets(
     scene: _Scene, verb: str, when: str, monkeypatch: pytest.MonkeyPatch, printed: Printed
 ) -> None:
@@ -471,8 +475,9 @@ def state(scene: _Scene) -> Any:
     return {name: configs.connector_config(name) for name in configs.connectors()}, dict(offsets.raw)
 
 
-@pytest.mark.parametrize("way", ["completed", "taken back"])
-@pytest.mark.parametrize("name", ["reseal", "delete group", "restore", "repair orphans"])
+@pytest.mark.parametrize(
+    ("name", "way"), every_pair(("reseal", "delete group", "restore", "repair orphans"), ("taken back", "completed"))
+)
 def test_half_done_is_said_and_the_commands_that_it_names_work(
     scene: _Scene, name: str, way: str, while_it_writes: Any, monkeypatch: pytest.MonkeyPatch, printed: Printed
 ) -> None:
