@@ -14,7 +14,7 @@ BENCH_START := --scenarios kip,groups-1,groups-1000,records-10k,records-300k,rec
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -e
 EXTRAS := spark,zookeeper,dev
 
-.PHONY: setup near check docs man jar format test test-slow test-all demo bench bench-start compat compat-releases peers soak mutate drill-topic-ids clean
+.PHONY: setup near check docs man jar format test test-quick test-slow demo bench bench-start compat compat-releases peers soak mutate drill-topic-ids clean
 
 setup: $(STAMP)
 
@@ -57,10 +57,10 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: TESTS = not slow
+test: TESTS = slow or not slow
+test-quick: TESTS = not slow
 test-slow: TESTS = slow
-test-all: TESTS = slow or not slow
-test test-slow test-all: $(STAMP)
+test test-quick test-slow: $(STAMP)
 	@$(BIN)/python -m tests.lab.embedded.artifacts > /dev/null  # once, and not inside a test, whose time is limited
 	@$(BIN)/python -m tests.lab.class_archives
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup -m "$(TESTS)" $(PYTEST_ARGS)

@@ -38,7 +38,8 @@ TIMES = 4
 MOST = 9.0
 ENOUGH = 6.0
 """So little needs no further try."""
-TRIES = 8
+TRIES = 50
+"""Beside a load a switch of processes may come into each of many; a square is one in all of them."""
 
 Records = Mapping[TopicType, Collection[Record]]
 RUNNING = b'{"state":"FAILED","trace":"t","worker_id":"w:1","generation":1}'
@@ -151,12 +152,12 @@ WORK: dict[str, Callable[[Records], object]] = {
 }
 
 
-def growth(prepared: Callable[[int], Callable[[], object]]) -> float:
+def growth(prepared: Callable[[int], Callable[[], object]], tries: int = TRIES) -> float:
     """Return how many times as long four times as much takes, at best."""
     works, best = (prepared(BASE), prepared(TIMES * BASE)), [float("inf")] * 2
     gc.disable()  # it would look at what others have left, too
     try:
-        for _ in range(TRIES):
+        for _ in range(tries):
             for place, work in enumerate(works):
                 began = time.process_time()
                 work()
@@ -200,4 +201,4 @@ def test_the_guard_notices_a_square() -> None:
         numbers = list(range(10 * size))
         return lambda: [number in numbers for number in islice(reversed(numbers), size)]
 
-    assert growth(prepared) > MOST
+    assert growth(prepared, tries=8) > MOST

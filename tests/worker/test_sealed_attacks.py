@@ -1,6 +1,6 @@
 """Everything that a co-tenant may try on the topics of a sealed group of Java workers, with the cleaner on.
 
-``make test-slow`` has the oldest version, ``make soak`` three.
+``make test`` has the oldest version, ``make soak`` three.
 """
 
 from __future__ import annotations
