@@ -160,7 +160,7 @@ def _by_rest(sources: CheckSources, urls: Collection[str]) -> Iterator[Finding]:
     """Yield how what workers at these addresses say differs from the config topic."""
     own = sources.topic_set.worker_group if sources.only is None else None
     states = [each for each in sources.groups if own is None or each.group in own]
-    if len(states) > 1:
+    if urls and len(states) > 1:
         raise ConfigError("--rest URL is of one group: give its worker file, or --group ID")
     topic = sources.state.topics[TopicType.CONFIG]
     there = {name for each in states for name in each.config.connectors()}

@@ -113,7 +113,7 @@ def test_what_a_group_has(site: Site, call: Any, support: str, end: str, whose: 
         assert offsets_in(got) == ({} if model.waits else new)
         if model.waits:
             assert "an open transaction holds back the end" in got.err
-            where = re.search(r"get with (.*) shows all", got.err)
+            where = re.search(r"get groups (.*) shows all", got.err)
             assert where is not None
             all_there_is = offsets_in(call("get", "offsets", *where[1].split(), "--output", "json"))
             assert all_there_is == {"y": 2, "z": 2, **({"x": 1} if whose == "own" else {})}

@@ -188,7 +188,7 @@ def test_the_old_workers_stop_and_start_again_and_the_new_ones_lose_the_copies(
     assert targets(source) == {"c": TargetState.PAUSED, "d": TargetState.PAUSED}
 
     # Killed between a removal and the tombstone behind it, then repeated.
-    def some(workers: Sequence[WorkerConfig], records: Any) -> int:
+    def some(workers: Sequence[WorkerConfig], records: Any, **_: Any) -> int:
         checked_writer.write_records(workers, itertools.islice(records, 3))
         raise KeyboardInterrupt
 
