@@ -22,6 +22,8 @@ MORE: Final = tuple(f"tests/unit/{part}" for part in ("model", "sealing", "store
 LEFT_OUT: Final = (
     "--ignore=tests/unit/worker_config/test_command_provider.py",
     "--deselect=tests/unit/storage/test_checkpoint_file.py::test_what_others_could_have_written_is_not_believed",
+    "--deselect=tests/unit/worker_config/test_config_transformer.py::test_hostile_configurations_end_soon",
+    "--deselect=tests/unit/worker_config/test_worker_config_clients.py::test_a_store_that_is_no_file_is_refused_at_once",
 )
 CONTRACT: Final = ("test_config_store", "test_exactly_once", "test_offset_store", "test_status_store")
 
