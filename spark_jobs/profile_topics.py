@@ -59,7 +59,7 @@ def _body(options: argparse.Namespace) -> int:
         model_name=SHIPPED_NAME if options.model is None else str(options.model),
         groups=groups,
     )
-    _hand_out(options, out, startup_members(start))
+    _hand_out(options, out, startup_members(start, options.worker_config))
     if not out.is_json:
         out.show(Result({}, profile_lines(start), notes=not_shown(start)))
     return 0
