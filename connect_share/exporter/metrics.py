@@ -106,12 +106,12 @@ class TopicMetrics(Collector):
         for states in groups.values():
             for topic_type, state in states.items():
                 _group_on_topic(families, self._topics[topic_type].spec.topic, state)
-        found = {group: each for group, states in groups.items() if (each := _connectors(group, states)) is not None}
-        own, counts = self._room.own, {group: sum(map(len, each)) for group, each in found.items()}
-        connectors = shares({group: len(each) for group, each in found.items()}, MOST_CONNECTORS, own)
-        tasks = shares(counts, MOST_TASKS, own)
+        found = {group: each for group, states in groups.items() if (each := _Connectors.of(group, states)) is not None}
+        connectors = shares({group: len(each.names) for group, each in found.items()}, MOST_CONNECTORS, self._room.own)
+        shown = {group: each.first(connectors[group]) for group, each in found.items()}
+        tasks = shares({group: sum(map(len, each)) for group, each in shown.items()}, MOST_TASKS, self._room.own)
         for group, each in found.items():
-            _group(families, group, each, connectors[group], tasks[group])
+            _group(families, each, shown[group], tasks[group])
         members = self._members()
         for group in groups:
             if group is not None and members is not None:
@@ -121,7 +121,7 @@ class TopicMetrics(Collector):
                     {"group": group_label(group)},
                     members.get(group, 0),
                 )
-        hidden = sum(map(len, found.values())) - sum(connectors.values())
+        hidden = sum(len(each.names) for each in found.values()) - sum(connectors.values())
         families.gauge("connect_share_connectors_left_out", "Connectors without series of their own", {}, hidden)
         left_out = {group: sum(state.left_out for state in states.values()) for group, states in groups.items()}
         for group, records in (left_out | self._room.left_out.copy()).items():
@@ -178,34 +178,51 @@ def _group_on_topic(families: _Families, topic: str, state: FollowedGroup) -> No
         )
 
 
-def _connectors(group: Group, states: Mapping[TopicType, FollowedGroup]) -> list[_ConnectorMetrics] | None:
-    """Return what one group's connectors do, by name; ``None``: that is not known."""
-    config: ClusterConfigState | None = states[TopicType.CONFIG].state if TopicType.CONFIG in states else None
-    status: StatusSnapshot | None = states[TopicType.STATUS].state if TopicType.STATUS in states else None
-    if config is not None:
-        names = config.connectors()
-    elif status is not None:
-        names = status.connectors() | status.connectors_with_tasks()
-    else:
-        return None
-    return [_ConnectorMetrics(group, name, config, status) for name in sorted(names)]
+class _Connectors:
+    """The connectors of one group: what is shown of one is made of so many only, for there may be a million names."""
+
+    def __init__(
+        self, group: Group, names: Collection[str], config: ClusterConfigState | None, status: StatusSnapshot | None
+    ) -> None:
+        self.group = group
+        self.names = sorted(names)
+        self._config = config
+        self._status = status
+
+    @classmethod
+    def of(cls, group: Group, states: Mapping[TopicType, FollowedGroup]) -> _Connectors | None:
+        """Return those of a group; ``None``: they are not known."""
+        config: ClusterConfigState | None = states[TopicType.CONFIG].state if TopicType.CONFIG in states else None
+        status: StatusSnapshot | None = states[TopicType.STATUS].state if TopicType.STATUS in states else None
+        if config is not None:
+            return cls(group, config.connectors(), config, status)
+        return (
+            None if status is None else cls(group, status.connectors() | status.connectors_with_tasks(), None, status)
+        )
+
+    def first(self, most: int) -> list[_ConnectorMetrics]:
+        """Return what the first ones do, by name."""
+        return [_ConnectorMetrics(self.group, name, self._config, self._status) for name in self.names[:most]]
+
+    def tasks(self) -> int:
+        """Return how many tasks all of them have."""
+        if self._config is not None:
+            return sum(len(self._config.tasks(name)) for name in self.names)
+        return 0 if self._status is None else sum(len(self._status.task_statuses(name)) for name in self.names)
 
 
-def _group(
-    families: _Families, group: Group, connectors: Sequence[_ConnectorMetrics], most_connectors: int, most_tasks: int
-) -> None:
-    """Add what one group's connectors do: so many of them, and so many series of their tasks."""
-    labels = {"group": group_label(group)}
-    families.gauge("kafka_connect_connectors_count", "Connectors of the group", labels, len(connectors))
-    families.gauge("kafka_connect_worker_connector_count", "Connectors of the group", labels, len(connectors))
-    families.gauge(
-        "kafka_connect_worker_task_count", "Tasks of the group", labels, sum(each.tasks for each in connectors)
-    )
-    shown = shares({each: len(each) for each in connectors[:most_connectors]}, most_tasks)
-    for each, most in shown.items():
-        each.add_to(families, most)
-    _left_out(families, group, "connectors", len(connectors) - len(shown))
-    _left_out(families, group, "tasks", sum(map(len, connectors)) - sum(shown.values()))
+def _group(families: _Families, group: _Connectors, shown: Sequence[_ConnectorMetrics], most_tasks: int) -> None:
+    """Add what one group's connectors do: of some, and so many series of their tasks."""
+    labels, all_tasks = {"group": group_label(group.group)}, group.tasks()
+    families.gauge("kafka_connect_connectors_count", "Connectors of the group", labels, len(group.names))
+    families.gauge("kafka_connect_worker_connector_count", "Connectors of the group", labels, len(group.names))
+    families.gauge("kafka_connect_worker_task_count", "Tasks of the group", labels, all_tasks)
+    most = shares({each: len(each) for each in shown}, most_tasks)
+    for each in shown:
+        each.add_to(families, most[each])
+    _left_out(families, group.group, "connectors", len(group.names) - len(shown))
+    without_series = sum(map(len, shown)) - sum(most.values())
+    _left_out(families, group.group, "tasks", all_tasks - sum(each.tasks for each in shown) + without_series)
 
 
 def _left_out(families: _Families, group: Group, what: str, count: int) -> None:
