@@ -25,7 +25,7 @@ from tests.lab.benchmarks.migration_report import migration_report, size_report
 from tests.lab.benchmarks.sealing import sealing_report
 from tests.lab.benchmarks.startup import comparison
 from tests.lab.benchmarks.startup.comparison import compare, comparison_lines
-from tests.lab.benchmarks.startup.pairs import CLOCK, CLOCK_HEADS, PAIRS, compared
+from tests.lab.benchmarks.startup.pairs import CLOCK, CLOCK_HEADS, MAINS, PAIRS, compared
 from tests.lab.benchmarks.startup.statistics import by_process, chance, interval
 from tests.lab.benchmarks.startup.view import _UNEQUAL, measured_scenarios, spread
 from tests.lab.benchmarks.startup.workers import _seconds_of_logs, worker_plan
@@ -219,9 +219,14 @@ RUNS = 300
 def drawn(committed: StartupResult, chance_of: np.random.Generator, slower: str = "") -> StartupResult:
     """Return a run as it could have been: as many processes as a run has, drawn from those of the committed one."""
     starts = []
-    wanted = {(pair.scenario, *side[:2]) for pair in PAIRS for side in (pair.first, pair.second)}
+    wanted = {
+        (scenario, *side[:2])
+        for pair in PAIRS
+        for scenario in MAINS.get(pair.scenario, (pair.scenario,))
+        for side in (pair.first, pair.second)
+    }
     for each in committed.starts:
-        if ("kip" if each.scenario == "kip" else each.scenario, each.contender, each.warmth) not in wanted:
+        if (each.scenario, each.contender, each.warmth) not in wanted:
             continue
         rounds = min(len(one.seconds) for one in committed.starts if one.scenario == each.scenario)
         many = max(rounds, PLANS[each.scenario].rounds if each.scenario in PLANS else rounds)

@@ -54,8 +54,8 @@ _LOG: Final = re.compile(r"^\[(\S+ \S+)\] INFO Start(ing|ed) KafkaBasedLog (?:wi
 _RESTARTED: Final = "Completed plan to restart"
 
 
-_ROUNDS: Final = {1: 6, 20: 16}
-"""By groups; at the KIP's twenty so many that a worker that is a fifth slower is found."""
+_ROUNDS: Final = {1: 6, 20: 24}
+"""By groups; at the KIP's twenty as many as of its other rows that decide."""
 
 
 def worker_plan(groups: int, setting: str = "", title: str = "") -> Plan:
