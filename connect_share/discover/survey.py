@@ -207,15 +207,22 @@ Row = dict[str, Any]
 def members_of(discovered: Discovered) -> Row:
     """Return everything; names are stable."""
     clusters, kafka = discovered.joined.clusters, discovered.kafka
-    group_ids = [_group_ids(cluster, clusters, kafka) for cluster in clusters]
+    prefixes = {str(group) for cluster in clusters for group in cluster.groups if group is not None}
+    candidates = sorted(kafka.members.keys() - prefixes)
+    group_ids = [_group_ids(cluster, candidates, kafka) for cluster in clusters]
     known = {group_id for ids in group_ids for group_id in ids.values() if group_id is not None}
     elsewhere = {group: kafka.members[group] for group in sorted(kafka.members) if group not in known}
+    holders: dict[str, dict[int, Cluster]] = {}
+    for number, ids in enumerate(group_ids):
+        for group_id in filter(None, ids.values()):
+            holders.setdefault(group_id, {})[number] = clusters[number]
     rows = []
     for cluster, ids in zip(clusters, group_ids, strict=True):
-        everywhere = [
-            (group_id, other) for other, theirs in zip(clusters, group_ids, strict=True) for group_id in theirs.values()
-        ]
-        others = {group_id: other for group_id, other in everywhere if group_id is not None and other is not cluster}
+        others = {}
+        for group_id in filter(None, ids.values()):
+            last = next((each for each in reversed(holders[group_id].values()) if each is not cluster), None)
+            if last is not None:
+                others[group_id] = last
         unsure = any(discovered.found[topic].confidence != "certain" for topic in _names(cluster))
         rows.append(
             {
@@ -253,13 +260,14 @@ def _names(cluster: Cluster) -> list[str]:
     return list(dict.fromkeys(role.topic for role in cluster.topics.values()))
 
 
-def _group_ids(cluster: Cluster, clusters: Sequence[Cluster], kafka: KafkaFacts) -> dict[Group, str | None]:
-    """Return the Connect group of each group: its id, and of the plain cluster the one with a worker that wrote there."""
-    prefixes = {str(group) for each in clusters for group in each.groups if group is not None}
+def _group_ids(cluster: Cluster, candidates: Sequence[str], kafka: KafkaFacts) -> dict[Group, str | None]:
+    """Return the Connect group of each group: its id, and of the plain cluster the one with a worker that wrote there.
+
+    ``candidates`` are the live Connect groups that are no prefix on any topic.
+    """
     ids: dict[Group, str | None] = {group: group for group in cluster.groups}
     if None in ids:
         workers = cluster.workers(None)
-        candidates = sorted(kafka.members.keys() - prefixes)
         ids[None] = next((each for each in candidates if workers.intersection(kafka.members[each])), None)
     return ids
 
