@@ -8,7 +8,7 @@ PYTEST_WORKERS ?= 4
 # Tests start hundreds of Python processes: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 MINUTES ?= 10
-# What the docs show: a quarter of an hour.
+# What the docs show: twenty minutes.
 BENCH_START := --scenarios kip,groups-1,groups-1000,records-10k,records-300k,record-size-50k,record-size-250k --no-storm --puts 100 --workers 20
 # Done again when it fails: pip tries a connection again, but not a download that broke off half-way.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -e

@@ -29,7 +29,7 @@ _OLD_MS: Final = 60_000
 """A worker reads the topic to its end before it joins: what it has not read then is younger than this."""
 _CONNECT_S: Final = 5.0
 
-_Told = tuple[Severity, str, str]
+_Wording = tuple[Severity, str, str]
 _OTHER_TOPIC: Final = (
     Severity.ERROR,
     (
@@ -84,8 +84,8 @@ class ConfigTopic(NamedTuple):
     records: Collection[Record] = ()
 
 
-def _finding(where: str, command: str | None, kind: str, told: _Told, what: str) -> Finding:
-    severity, why, remedy = told
+def _finding(where: str, command: str | None, kind: str, wording: _Wording, what: str) -> Finding:
+    severity, why, remedy = wording
     return Finding(f"workers-{kind}", severity, where, what, why, remedy, command)
 
 

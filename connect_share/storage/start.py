@@ -56,7 +56,7 @@ from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.worker_config import Isolation, WorkerConfig, WorkerConfigTransformer
 
 _logger = logging.getLogger(__name__)
-_MEANT_EMPTY: Final = "; or, if the group is meant to start empty, use allow_empty=True"
+_ALLOW_EMPTY: Final = "; or, if the group is meant to start empty, use allow_empty=True"
 
 
 class StorageLife:
@@ -373,7 +373,7 @@ class TopicsStart:
         others = (self._has_own(each) for each in TopicType if each not in missing)
         if missing and not allow_lost and (checkpoint is not None or any(others)):
             what = GONE if checkpoint is None else f"does not exist, and did when checkpoint {checkpoint} was taken"
-            raise lost_topic(missing[0], self._worker.topic(missing[0]), what, _MEANT_EMPTY)
+            raise lost_topic(missing[0], self._worker.topic(missing[0]), what, _ALLOW_EMPTY)
         starts = {
             topic: {partition.id: 0 for partition in description.partitions}
             for topic, description in descriptions.items()
@@ -616,7 +616,7 @@ class StorageStart(TopicsStart):
             is_empty = log.caught_up is not None and not log.caught_up.own
             if is_empty and saved.topic_id != log.topic_id and saved.state != json.loads(json.dumps(store.saved())):
                 what = f"was made anew since checkpoint {path} was taken, and has nothing of the group"
-                raise lost_topic(topic_type, log.topic, what, _MEANT_EMPTY)
+                raise lost_topic(topic_type, log.topic, what, _ALLOW_EMPTY)
 
     def _log_of(self, topic_type: TopicType, sink: RecordSink) -> KafkaBasedLog:
         key_watch = None if self._plain_topics is None else self._plain_topics.watch(topic_type)
