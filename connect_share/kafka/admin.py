@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any, Final, Self, TypeVar
 
 from connect_share.errors import AuthorizationError, BrokerError, BrokerTimeoutError, BrokerUnavailableError
+from connect_share.kafka.callbacks import uninterrupted
 from connect_share.kafka.client import (
     OFFSET_INVALID,
     UNKNOWN_TOPIC,
@@ -461,7 +462,8 @@ class Admin:
 
         def ask(timeout_s: float) -> dict[str, dict[str, str] | BrokerError]:
             found: dict[str, dict[str, str] | BrokerError] = {}
-            for resource, future in self._client.describe_configs(wanted, request_timeout=timeout_s).items():
+            answers = uninterrupted(lambda: self._client.describe_configs(wanted, request_timeout=timeout_s))
+            for resource, future in answers.items():
                 topic = str(resource.name)
                 try:
                     doing = f"reading the settings of topic {topic}"
@@ -491,7 +493,8 @@ class Admin:
 
     def _settings_of_broker(self, broker: int, timeout_s: float) -> dict[str, str]:
         resource = ConfigResource(ResourceType.BROKER, str(broker))
-        (future,) = self._client.describe_configs([resource], request_timeout=timeout_s).values()
+        answers = uninterrupted(lambda: self._client.describe_configs([resource], request_timeout=timeout_s))
+        (future,) = answers.values()
         return _values(result_of(future, f"describing the settings of broker {broker}", timeout_s=timeout_s))
 
     def alter_topic_configs(
@@ -516,8 +519,10 @@ class Admin:
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
 
         def ask(timeout_s: float) -> None:
-            answers = self._client.incremental_alter_configs(
-                [resource], request_timeout=timeout_s, validate_only=validate_only
+            answers = uninterrupted(
+                lambda: self._client.incremental_alter_configs(
+                    [resource], request_timeout=timeout_s, validate_only=validate_only
+                )
             )
             (future,) = answers.values()
             doing = f"changing the settings of topic {topic}"
@@ -544,8 +549,10 @@ class Admin:
         doing = f"creating topic {request.topic}"
         self._look_around()
         try:
-            futures = self._client.create_topics(
-                [new], operation_timeout=limit_s, request_timeout=limit_s, validate_only=validate_only
+            futures = uninterrupted(
+                lambda: self._client.create_topics(
+                    [new], operation_timeout=limit_s, request_timeout=limit_s, validate_only=validate_only
+                )
             )
         except KafkaException as exc:
             raise translate(exc, doing, TopicRight.CREATE) from exc
@@ -557,14 +564,15 @@ class Admin:
         """Delete topics; those that do not exist are fine."""
         if names:
             self._look_around()
-            futures = self._client.delete_topics(
-                sorted(set(names)), operation_timeout=self._timeout_s, request_timeout=self._timeout_s
+            limit_s = self._timeout_s
+            futures = uninterrupted(
+                lambda: self._client.delete_topics(
+                    sorted(set(names)), operation_timeout=limit_s, request_timeout=limit_s
+                )
             )
             for name, future in futures.items():
                 self._new_until_s.pop(name, None)
-                result_of(
-                    future, f"deleting topic {name}", TopicRight.DELETE, missing_ok=True, timeout_s=self._timeout_s
-                )
+                result_of(future, f"deleting topic {name}", TopicRight.DELETE, missing_ok=True, timeout_s=limit_s)
 
     def topic_names(self) -> frozenset[str]:
         """Return the names of all topics one may see, Kafka's own included."""

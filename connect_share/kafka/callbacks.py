@@ -1,7 +1,12 @@
-"""The functions that the Kafka library calls back: it forgets what is raised there, an interruption included."""
+"""Interruptions that the Kafka library would lose: what a signal's handler raises inside it, or in what it calls back."""
 
 from __future__ import annotations
 
+import _thread
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
 from types import CodeType, FrameType, FunctionType
 from typing import Final, TypeVar
 
@@ -22,3 +27,27 @@ def is_in_callback(frame: FrameType | None) -> bool:
     while frame is not None and frame.f_code not in _callbacks:
         frame = frame.f_back
     return frame is not None
+
+
+def uninterrupted(call: Callable[[], T]) -> T:
+    """Return what a call of the C library returns, made in a thread where no handler of a signal runs.
+
+    While it converts texts, the library (2.16.1) puts a ``TypeError`` or ``ValueError`` of its own in the place of what such
+    a handler raises. The waiting main thread raises that itself; what the call returns is dropped then.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return call()
+    outcome: SimpleQueue[Future[T]] = SimpleQueue()
+
+    def run() -> None:
+        made: Future[T] = Future()
+        try:
+            made.set_result(call())
+        except BaseException as exc:  # noqa: BLE001 - raised again by the caller
+            made.set_exception(exc)
+        outcome.put(made)
+
+    _thread.start_new_thread(
+        run, ()
+    )  # one of threading waits for its start on a condition, which an interruption spoils
+    return outcome.get().result()

@@ -46,7 +46,7 @@ from connect_share.errors import (
     ConfigError,
     FencedError,
 )
-from connect_share.kafka.callbacks import callback
+from connect_share.kafka.callbacks import callback, uninterrupted
 from connect_share.model.records import Headers, Record, quick_record
 from connect_share.worker_config import ClientSettings, Isolation
 from connect_share.worker_config.secret_values import is_secret_property
@@ -333,7 +333,7 @@ def _made(
     """Construct a client; what the library says against a setting becomes a ``ConfigError`` without its value."""
     config: dict[str, Any] = {**properties, "error_cb": on_error or _on_error}
     try:
-        return kind(config, logger=_library_log)
+        return uninterrupted(lambda: kind(config, logger=_library_log))
     except KafkaException as exc:
         text = str(exc.args[0].str()).strip()
         named = _NAMED_PROPERTY.search(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -30,6 +31,38 @@ ALL_CODES = sorted(
     }
 )
 NOWHERE = ClientSettings({"bootstrap.servers": "127.0.0.1:1"})
+
+
+class InterruptedText(str):  # noqa: SLOT000 - it is written to
+    """A text during whose first conversion a signal arrives."""
+
+    converted = False
+
+    def __str__(self) -> str:
+        if not self.converted:
+            self.converted = True
+            signal.raise_signal(signal.SIGALRM)
+        return str.__str__(self)
+
+
+@pytest.mark.timeout(60, method="thread")  # the other method is that signal
+def test_a_signal_is_not_lost_in_the_client_library() -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    admin = Admin(NOWHERE, client_id="c", timeout_s=1)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for call in (
+            lambda text: client.producer(NOWHERE, client_id="c", overrides={"linger.ms": text}),
+            lambda text: admin.create_topic(NewTopicRequest("t", 1, 1, {"retention.ms": text}), timeout_s=1),
+            lambda text: admin.delete_topics([text]),
+        ):
+            with pytest.raises(KeyboardInterrupt):
+                call(InterruptedText("1"))
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        admin.close()
 
 
 @pytest.mark.parametrize("code", ALL_CODES)
