@@ -217,8 +217,8 @@ RUNS = 300
 
 
 def drawn(committed: StartupResult, chance_of: np.random.Generator, slower: str = "") -> StartupResult:
-    """Return a run as it could have been: as many processes as a run has, drawn from those of the committed one."""
-    starts = []
+    """Return a run as it could have been: as many rounds as a run has, drawn whole from those of the committed one."""
+    starts, rounds_of = [], dict[str, Any]()
     wanted = {
         (scenario, *side[:2])
         for pair in PAIRS
@@ -230,7 +230,7 @@ def drawn(committed: StartupResult, chance_of: np.random.Generator, slower: str 
             continue
         rounds = min(len(one.seconds) for one in committed.starts if one.scenario == each.scenario)
         many = max(rounds, PLANS[each.scenario].rounds if each.scenario in PLANS else rounds)
-        picked = chance_of.integers(0, rounds, many)
+        picked = rounds_of.setdefault(each.scenario, chance_of.integers(0, rounds, many))
         times = 1.2 if each.contender == slower else 1.0
 
         def of(values: list[float], picked: Any = picked, rounds: int = rounds, times: float = times) -> list[float]:
