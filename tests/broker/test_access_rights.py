@@ -364,7 +364,7 @@ def test_check_rights_on_topics_that_do_not_exist(scene: Scene, capsys: pytest.C
 @pytest.mark.worker
 @pytest.mark.parametrize(
     ("action", "page_rows"),
-    [(run_worker, WORKER), (run_worker_exactly_once, WORKER + rows("Java worker", 1))],
+    [*([(run_worker, WORKER)] if LONG else []), (run_worker_exactly_once, WORKER + rows("Java worker", 1))],
 )
 def test_the_tables_of_java_workers_are_enough(
     scene: Scene, action: Callable[[Scene], object], page_rows: list[Row]

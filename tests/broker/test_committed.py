@@ -135,8 +135,9 @@ def test_what_a_group_has(site: Site, call: Any, support: str, end: str, whose: 
                 refused(ran, topic, whose)
                 continue
             assert ran.json["aborted"]["offset"] == 3 * model.aborted
-            assert ("offset  left out: 3 of aborted transactions" in call(*words, "--dry-run").out) == model.aborted
             if words[0] == "delete":
+                said = call(*words, "--dry-run").out
+                assert ("offset  left out: 3 of aborted transactions" in said) == model.aborted
                 assert ran.json["topics"]["offset"]["to_remove"] == 1 + len(new) + model.seen
             elif words[0] == "restore":
                 assert sum(each["remaining"] for each in ran.json["changes"]) == len(new) + model.seen

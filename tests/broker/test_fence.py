@@ -261,8 +261,7 @@ Said = dict[str, tuple[str, str | None]]
 
 def findings(site: Site, source: Path, console: Callable[..., Ran]) -> Said:
     """Return severity and command by id: what the commands that look at topics say of how the old one is cleaned."""
-    files = ["-w", source, "--output", "json"]
-    found = console("check", "topics", *files).json["findings"] + console("check", "all", *files).json["findings"]
+    found = console("check", "topics", "-w", source, "--output", "json").json["findings"]
     for cluster in console("discover", "-B", site.bootstrap_servers, "--output", "json").json["clusters"]:
         found += cluster["problems"]
     topic = site.topic("own", TopicType.CONFIG)
@@ -285,13 +284,14 @@ def test_checks_know_a_closed_topic_and_find_one_that_was_opened(
     source, plan = moved_out(site)
     topic, ask = site.topic("own", TopicType.CONFIG), console(capsys)
 
-    def await_findings(wanted: set[str]) -> Said:
-        return await_that(lambda: findings(site, source, ask), lambda found: found.keys() == wanted, what="said")
+    def found_when(wanted: Mapping[str, str]) -> Said:
+        await_settings(site, wanted)
+        return findings(site, source, ask)
 
     assert findings(site, source, ask) == {}
     cut_over(plan)
     closed: Said = {"topics-fenced": ("note", None), "discover-fenced": ("note", None)}
-    assert await_findings({*closed}) == closed
+    assert found_when(FENCE) == closed
     assert "closed to workers, as the old side of a move" in run("survey", "-w", source)[1]
     assert "lifts the fence" in ask("create", "topics", "-w", source).out
     assert ask("check", "startup", "-w", source).out.count("cleanup.policy") == 0
@@ -300,18 +300,21 @@ def test_checks_know_a_closed_topic_and_find_one_that_was_opened(
     for change, finding in zip(changes, lifted := ("topics-fence-lifted", "discover-fence-lifted"), strict=True):
         with site.admin() as admin:
             admin.alter_topic_configs(topic, change)
-        severity, command = await_findings({*lifted})[finding]
-        assert severity == "error"
-        carry_out(site, command)
-        assert await_findings({*closed}) == closed
+        found = found_when({**FENCE, **change})
+        assert {name: severity for name, (severity, _) in found.items()} == dict.fromkeys(lifted, "error")
+        carry_out(site, found[finding][1])
+        await_settings(site, FENCE)
+    assert findings(site, source, ask) == closed
     roll_back(plan)
-    await_findings(set())
+    assert found_when(BEFORE) == {}
     # Of a topic that no record speaks of, nothing is said that would open it or let something be deleted.
     for retention in ("-1", "604800000"):
         with site.admin() as admin:
             admin.alter_topic_configs(topic, {**FENCE, "retention.ms": retention})
-        wanted = {*closed} if retention == "-1" else {"topics-cleanup-policy", "discover-cleanup-policy"}
-        for _, command in await_findings(wanted).values():
+        found = found_when({**FENCE, "retention.ms": retention})
+        opened = {"topics-cleanup-policy", "discover-cleanup-policy"}
+        assert found.keys() == (closed.keys() if retention == "-1" else opened)
+        for _, command in found.values():
             if command is not None:
                 carry_out(site, command)
         await_settings(site, FENCE)

@@ -174,7 +174,7 @@ def test_what_only_the_lab_does_is_refused_and_named(words: list[str], capsys: p
     assert "make bench or python -m tests.lab.benchmarks.startup" in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.skipif(not LONG, reason="starts spark-submit: make soak")
 def test_spark_submit_of_another_master_is_told_that_it_cannot_run_a_storm() -> None:
     root, programs = Path(benchmark_startup.__file__).parents[1], Path(sys.executable).parent
     command = [

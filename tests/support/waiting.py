@@ -12,15 +12,19 @@ T = TypeVar("T")
 
 
 def await_that(ask: Callable[[], T], accept: Callable[[T], bool] = bool, *, what: str, timeout_s: float = 60.0) -> T:
-    """Ask again and again until the answer is accepted; fail with the last answer."""
-    deadline_s = time.monotonic() + timeout_s
+    """Ask again and again until the answer is accepted; fail with the last answer.
+
+    The longer it takes, the less often: asking may keep busy what is waited for.
+    """
+    began_s = time.monotonic()
     while True:
         last = ask()
         if accept(last):
             return last
-        if time.monotonic() > deadline_s:
+        waited_s = time.monotonic() - began_s
+        if waited_s > timeout_s:
             raise AssertionError(f"not {what} within {timeout_s:g} s; last seen: {last!r}")
-        time.sleep(0.02)
+        time.sleep(min(0.02 + waited_s / 10, 0.3))
 
 
 def error_at_deadline(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from connect_share import ConnectStorage, Record, TopicType, WorkerConfig, replay_config
+from connect_share.model.config_state import TargetState
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.sealing.cipher import Cipher, Opened
 from connect_share.worker_config import Isolation
@@ -219,11 +220,10 @@ def test_a_strangers_key_stops_nobody_and_one_of_the_group_who_lacks_it(
     late.kill()
 
     # The group begins to use a new key.
-    lines = {**properties(sources, key_text(9, 7)), **more}
-    rotated = worker_factory(lines, version=version, class_path=JAR)
-    when_possible(lambda: rotated.rest.resume("my.conn"))
-    rotated.rest.await_state("my.conn", "RUNNING")
-    rotated.kill()
+    with ConnectStorage(
+        WorkerConfig.from_properties({**properties(sources, key_text(9, 7)), **more}), allow_live_members=True
+    ) as storage:
+        storage.config.put_target_state("my.conn", TargetState.STARTED)
     late = worker_factory({**properties(sources), **more}, version=version, class_path=JAR, wait=False)
     words = f"says that the group uses key 9, but {KEYS_PROPERTY} has only 7"
     await_that(late.log, lambda text: words in text, what=f"logged: {words}", timeout_s=120)
