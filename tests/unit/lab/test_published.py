@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.benchmark.results import StartupResult
+from spark_jobs.benchmark.results import StartupResult, read
 from tests.lab.benchmarks.figures import ROOT, TABLES, drawings, readme_figures, with_figures
 from tests.lab.compatibility.__main__ import broker_versions, worker_versions
 from tests.lab.compatibility.cells import Plugin, planned
@@ -28,6 +28,14 @@ def test_figures_and_pages_are_those_of_the_benchmarks_results() -> None:
     page = drawn[DOCS / "benchmarks" / "startup.html"]
     PageReader(page)
     check_self_contained(page)
+    committed = read(DOCS / "benchmarks" / "startup.json")
+    rounds = {
+        each.name: min(len(one.seconds) for one in committed.starts if one.scenario == each.name)
+        for each in committed.scenarios
+    }
+    assert (rounds.pop("kip"), rounds.pop("workers-20"), *set(rounds.values())) == (24, 24, 6)
+    said = "The KIP's workload and whole workers have 24 rounds, the others 6."
+    assert said in (DOCS / "startup-benchmark.md").read_text("utf-8")
 
 
 def test_what_was_not_measured_makes_no_figures() -> None:
