@@ -48,7 +48,7 @@ def _export_metrics(arguments: argparse.Namespace, out: Output) -> int:
         from connect_share.exporter.followed_topic import CLIENT_ID, FollowedTopic
         from connect_share.exporter.metrics import TopicMetrics
         from connect_share.exporter.server import MetricsServer
-        from connect_share.exporter.topic_states import MOST_BYTES
+        from connect_share.exporter.topic_states import MOST_BYTES, MOST_GROUPS
     except ImportError:
         raise ConfigError("the exporter needs the library prometheus-client: pip install prometheus-client") from None
     topic_set = topic_set_of(arguments)
@@ -57,7 +57,7 @@ def _export_metrics(arguments: argparse.Namespace, out: Output) -> int:
         stopped = stack.enter_context(stopped_by(signal.SIGTERM))
         admin = stack.enter_context(Admin(topic_set.settings, client_id=CLIENT_ID, timeout_s=arguments.timeout))
         require_topics(admin, topic_set.topics)
-        topics, room = [], GroupRoom(topic_set.own, MOST_BYTES)
+        topics, room = [], GroupRoom(topic_set.own, MOST_BYTES, MOST_GROUPS)
         for spec in topic_specs(topic_set):
             isolation = topic_set.isolation[spec.topic_type]
             topic = FollowedTopic(spec, topic_set.settings, isolation, admin, topic_set.worker, room)

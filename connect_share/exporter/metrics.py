@@ -22,9 +22,9 @@ from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.records import TopicType
 from connect_share.model.status import State, StatusSnapshot
 
-MOST_CONNECTORS: Final = 20_000
+MOST_CONNECTORS: Final = 10_000
 """Of each of the caller's own groups, and of all others together; each becomes a dozen series."""
-MOST_TASKS: Final = 50_000
+MOST_TASKS: Final = 20_000
 """The same of tasks, each with a series of its own."""
 _LONGEST_LABEL: Final = 200
 _TASK_STATES: Final = (State.RUNNING, State.FAILED, State.PAUSED, State.UNASSIGNED, State.DESTROYED, State.RESTARTING)

@@ -20,6 +20,8 @@ from connect_share.model.records import Record, TopicType
 from connect_share.sealing.cipher import is_sealed, removes
 from connect_share.worker_config import WorkerConfig
 
+MOST_GROUPS: Final = 2_000
+"""Others than the caller's own: each becomes a dozen series, and a scrape has to end while others invent more."""
 MOST_BYTES: Final = 256_000_000
 """About what is kept of one topic: of each of the caller's own groups, and of all others together."""
 
