@@ -43,6 +43,15 @@ def test_nobody_is_told_to_install_what_is_not_ours() -> None:
     assert not [path for path, text in texts.items() if re.search(r"connect[-_]share\[", text)]
 
 
+def test_every_file_of_ours_that_a_page_names_is_there() -> None:
+    ours = r"`((?:connect_share|migrator|spark_jobs|docs|tests)/[\w/.-]+\.\w+)[`:]"
+    pages = [page for page in PAGES if page.name != "changelog.md"]
+    named = {path for page in pages for path in re.findall(ours, page.read_text("utf-8"))}
+    assert {path for path in named if not (DOCS.parent / path).exists()} == {
+        "connect_share/checks/classes.py"  # which a recipe adds
+    }
+
+
 def test_every_example_is_run_by_a_test() -> None:
     for page in PAGES:
         text = page.read_text("utf-8")

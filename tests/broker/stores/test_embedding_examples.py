@@ -10,8 +10,9 @@ from typing import Any
 import prometheus_client
 import pytest
 
+from connect_share import ConnectStorage, WorkerConfig
 from tests.lab.embedded.worker import write_properties
-from tests.support.examples import WORKER, example, examples, marked, run
+from tests.support.examples import PAGES, WORKER, example, examples, marked, run
 from tests.support.worker_files import SHARING
 
 RunCode = Callable[..., dict[str, Any]]
@@ -40,6 +41,15 @@ OTHERS = [(page, code) for page, code in marked(__file__) if page not in WITH_TE
 def test_a_page(run_code: RunCode, page: str, code: str, capsys: pytest.CaptureFixture[str]) -> None:
     run_code(code)
     assert capsys.readouterr().err == ""
+
+
+def test_the_smallest_worker_file(shared: Any, tmp_path: Path) -> None:
+    page = (PAGES[0].parent / "docs/embedding.md").read_text()
+    lines = page.partition("```properties\n")[2].partition("```")[0]
+    text = lines.replace("127.0.0.1:9092", shared.bootstrap_servers).replace("my-runtime", shared.group)
+    (tmp_path / "worker.properties").write_text(text)
+    with ConnectStorage(WorkerConfig.from_file(tmp_path / "worker.properties")) as storage:
+        assert storage.config.snapshot().connectors() == frozenset()
 
 
 def test_config_providers(shared: Any, run_code: RunCode) -> None:
