@@ -11,13 +11,8 @@ from typing import Final
 SIGNATURE_HEADER: Final = "X-Connect-Authorization"
 SIGNATURE_ALGORITHM_HEADER: Final = "X-Connect-Request-Signature-Algorithm"
 
-_DIGESTS: Final = {
-    "hmacsha1": "sha1",
-    "hmacsha224": "sha224",
-    "hmacsha256": "sha256",
-    "hmacsha384": "sha384",
-    "hmacsha512": "sha512",
-}
+# Bytes of a key of each algorithm where the worker file names no size: those of Java's generators.
+KEY_BYTES: Final = {"hmacsha1": 64, "hmacsha224": 28, "hmacsha256": 32, "hmacsha384": 48, "hmacsha512": 64}
 
 
 def signature_headers(key: bytes, body: bytes, algorithm: str = "HmacSHA256") -> dict[str, str]:
@@ -60,9 +55,9 @@ def is_valid_signature(
 
 
 def _sign(key: bytes, body: bytes, algorithm: str) -> bytes:
-    digest = _DIGESTS.get(algorithm.lower())
-    if digest is None:
+    name = algorithm.lower()
+    if name not in KEY_BYTES:
         raise ValueError(f"{algorithm!r} is no algorithm of signatures; one of HmacSHA256, HmacSHA384, HmacSHA512 is")
     if not key:
         raise ValueError("the session key is empty")
-    return hmac.digest(key, body, digest)
+    return hmac.digest(key, body, name.removeprefix("hmac"))

@@ -8,14 +8,13 @@ from typing import Final
 
 from connect_share.errors import refusal
 from connect_share.model.config_state import SessionKey
+from connect_share.runtime.internal_request_signature import KEY_BYTES
 from connect_share.stores.config import ConfigBackingStore
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_translation import whole_number
 
 _TTL_MS: Final = 3_600_000
 _INT_MAX: Final = 2**31 - 1
-# Bytes of a key where the worker file names no size: those of Java's generators.
-_SIZES: Final = {"hmacsha1": 64, "hmacsha224": 28, "hmacsha256": 32, "hmacsha384": 48, "hmacsha512": 64}
 _LONGEST_BYTES: Final = 4_096
 
 
@@ -33,9 +32,9 @@ class SessionKeyRotation:
     def __init__(self, worker_config: WorkerConfig) -> None:
         given = worker_config.originals
         self.algorithm = given.get("inter.worker.key.generation.algorithm", "").strip() or "HmacSHA256"
-        if self.algorithm.lower() not in _SIZES:
+        if self.algorithm.lower() not in KEY_BYTES:
             raise refusal("inter.worker.key.generation.algorithm", f"{self.algorithm!r} is not known here")
-        self.key_bytes = _SIZES[self.algorithm.lower()]
+        self.key_bytes = KEY_BYTES[self.algorithm.lower()]
         bits = given.get("inter.worker.key.size", "").strip()
         if bits:
             self.key_bytes = (whole_number("inter.worker.key.size", bits) + 7) // 8
