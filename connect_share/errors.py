@@ -216,7 +216,15 @@ class WriteError(StoreError):
 
 
 class PrivilegedWriteError(WriteError):
-    """The exactly-once leader's producer was fenced or failed; claim write privileges again."""
+    """The exactly-once leader's producer was fenced, failed or took too long; claim write privileges again.
+
+    Attributes:
+        fenced: another producer has taken over, so another leader is active: claim again only if this one still leads.
+    """
+
+    def __init__(self, message: str, *, fenced: bool = False) -> None:
+        super().__init__(message)
+        self.fenced = fenced
 
 
 class PlainTopicsError(StoreError):

@@ -549,7 +549,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             )
         except WriteError as error:
             if writing.acknowledged:
-                raise type(error)(writing.in_part(str(error))) from error.__cause__
+                error.args = (writing.in_part(str(error)),)
             raise
         writing.acknowledged += len(written)
         return written

@@ -225,11 +225,6 @@ class TaskOffsetWriter:
     def _failure(self, error: WriteError) -> ConnectShareError:
         """Return what a failure of the producer means for the task; its offsets are read again."""
         self._offsets.clear()
-        if isinstance(error.__cause__, FencedError) and self._producer.took_too_long:
-            return WriteError(
-                f"task {self._shown}: its transaction took longer than transaction.timeout.ms, so nothing of it was written; "
-                "commit more often, claim again and go on from the stored offsets"
-            )
         if isinstance(error.__cause__, FencedError):
             return FencedError(
                 f"task {self._shown} cannot write any more: {error.__cause__}; nothing of it was written",
@@ -267,13 +262,7 @@ class _TaskProducer(TransactionalWriter):
     """Keeps its transaction open from the first record on, until offsets are written or it is aborted."""
 
     _open = False
-    _begun_s = 0.0
     _undelivered: client.KafkaError | None = None
-
-    @property
-    def took_too_long(self) -> bool:
-        """Whether the brokers have ended the last transaction by now, if it was open all the time."""
-        return self._clock() - self._begun_s > self._transaction_timeout_s
 
     @property
     def open(self) -> bool:
@@ -322,7 +311,6 @@ class _TaskProducer(TransactionalWriter):
     def _begin(self, producer: client.Producer) -> None:
         if not self._open:
             self._undelivered, self._doing = None, f"writing to {self._topic}"
-            self._begun_s = self._clock()
             super()._begin(producer)
             self._open = True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final, Protocol, cast
 
-from connect_share.errors import BrokerError, BrokerTimeoutError, PrivilegedWriteError, StoreError, WriteError
+from connect_share.errors import (
+    BrokerError,
+    BrokerTimeoutError,
+    FencedError,
+    PrivilegedWriteError,
+    StoreError,
+    WriteError,
+)
 from connect_share.kafka import client
 from connect_share.kafka.client import Deadline
 from connect_share.log.protocol import RecordMetadata
@@ -82,6 +90,7 @@ class TransactionalWriter:
         self._lock = threading.RLock()  # which only its owner can release
         self._producer: client.Producer | None = None
         self._given_up = False
+        self._fenced = False
         self._doing = f"writing to {topic}"
         self._clock: Callable[[], float] = getattr(producers, "clock", time.monotonic)
 
@@ -89,6 +98,11 @@ class TransactionalWriter:
     def topic(self) -> str:
         """Where records go."""
         return self._topic
+
+    @property
+    def took_too_long(self) -> bool:
+        """Whether the brokers have ended the last transaction by now, if it was open all the time."""
+        return self._clock() - self._begun_s > self._transaction_timeout_s
 
     @property
     def claimed(self) -> bool:
@@ -104,7 +118,8 @@ class TransactionalWriter:
         with self._lock:
             if self._producer is not None:
                 return
-            self._given_up = False
+            self._given_up = self._fenced = False
+            self._begun_s = math.inf  # none is begun yet
             fence_all(self._settings, self._fences, client_id=self._client_id, producers=self._producers)
             timeout_ms = self._settings.properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)
             self._transaction_timeout_s = int(timeout_ms) / 1000
@@ -130,7 +145,8 @@ class TransactionalWriter:
         """Write all records in one transaction.
 
         Raises:
-            PrivilegedWriteError: never claimed, lost to another producer, or failed; claim again.
+            PrivilegedWriteError: never claimed, lost to another producer (``fenced``), or failed, or its transaction took
+                longer than ``transaction.timeout.ms``; claim again.
             WriteError: another thread's write has not ended in time; nothing was written.
         """
         deadline, held = Deadline.after(timeout_s), False
@@ -141,7 +157,8 @@ class TransactionalWriter:
             if self._producer is None:
                 raise PrivilegedWriteError(
                     f"{self._topic} cannot be written: write privileges were not claimed, or were lost; "
-                    "call claim_write_privileges() first"
+                    "call claim_write_privileges() first",
+                    fenced=self._fenced,
                 )
             written: list[RecordMetadata] = []
             failure = self._attempt(
@@ -149,7 +166,8 @@ class TransactionalWriter:
             )
             if failure is not None:
                 _logger.warning("Write privileges of %s are lost: %s", self._transactional_id, failure)
-                raise PrivilegedWriteError(f"{failure}; claim write privileges again") from failure
+                self._fenced = isinstance(failure, FencedError)
+                raise PrivilegedWriteError(f"{failure}; claim write privileges again", fenced=self._fenced) from failure
             return written
         finally:
             if self._given_up and held:
@@ -185,10 +203,18 @@ class TransactionalWriter:
             self._abandon()
             raise
         if failure is not None:
+            late = self.took_too_long
             in_time = ABORT_TIMEOUT_S if deadline is None else deadline.remaining_s()
             ended = self._abandon(max(LEAST_ABORT_S, min(in_time, ABORT_TIMEOUT_S)))
             if failure.name == "_FATAL" and ended is not None:  # which error was fatal is not said by what it ends
                 failure = client.translate(ended, doing or self._doing, client.TopicRight.WRITE)
+            if isinstance(failure, FencedError) and late:  # which is what the brokers answer then
+                failure = BrokerTimeoutError(
+                    f"{doing or self._doing} failed: its transaction took longer than transaction.timeout.ms, so nothing of "
+                    "it was written (make transactions shorter, or this time longer)",
+                    code=failure.code,
+                    name=failure.name,
+                )
         return failure
 
     def _commit(
@@ -210,6 +236,7 @@ class TransactionalWriter:
         producer.commit_transaction(deadline.remaining_s(LEAST_COMMIT_S))
 
     def _begin(self, producer: client.Producer) -> None:
+        self._begun_s = self._clock()
         producer.begin_transaction()
 
     def _abandon(self, abort_s: float = ABORT_TIMEOUT_S) -> client.KafkaError | None:

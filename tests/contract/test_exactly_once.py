@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import pytest
 
 from connect_share import (
+    AsyncConnectStorage,
+    AsyncMemoryConnectStorage,
+    BrokerTimeoutError,
     ConfigError,
     ConnectStorage,
     FencedError,
@@ -28,8 +33,10 @@ from connect_share import (
     WriteError,
 )
 from connect_share.sealing import KEYS_PROPERTY
+from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import Isolation
 from tests.broker.stores.conftest import Shared
+from tests.contract.conftest import one_of_many
 from tests.support.sealed import key_text
 from tests.support.topics import read_topic
 from tests.support.waiting import await_that
@@ -45,6 +52,7 @@ class Cluster:
     shared: Shared
     storage: Callable[[WorkerConfig], ConnectStorage]
     records: Callable[[str], list[Record]]
+    on_asyncio: Callable[[WorkerConfig], AsyncConnectStorage]
 
     def worker(self, **more: str) -> WorkerConfig:
         return self.shared.sharing(self.shared.group, **{"exactly_once_source_support": "enabled", **more})
@@ -63,7 +71,8 @@ def cluster(request: pytest.FixtureRequest, unique: str) -> Iterator[Cluster]:
         if request.param == "memory":
             kafka = MemoryKafka()
             shared = Shared("127.0.0.1:1", unique, stack)
-            yield Cluster(shared, lambda worker: MemoryConnectStorage(worker, kafka=kafka), kafka.records)
+            in_memory = partial(MemoryConnectStorage, kafka=kafka)
+            yield Cluster(shared, in_memory, kafka.records, partial(AsyncMemoryConnectStorage, kafka=kafka))
             return
         shared = request.getfixturevalue("shared")
         shared.create(f"{unique}-data")
@@ -74,7 +83,10 @@ def cluster(request: pytest.FixtureRequest, unique: str) -> Iterator[Cluster]:
         def of_many(worker: WorkerConfig) -> ConnectStorage:
             return stack.enter_context(SharedTopics(worker)).storage(worker.group_id)
 
-        yield Cluster(shared, ConnectStorage if request.param == "kafka" else of_many, records)
+        if request.param == "kafka":
+            yield Cluster(shared, ConnectStorage, records, AsyncConnectStorage)
+        else:
+            yield Cluster(shared, of_many, records, one_of_many)
 
 
 def write(writer: TaskOffsetWriter, topic: str, *numbers: int) -> None:
@@ -187,6 +199,83 @@ def test_the_leader_fences_all_tasks(cluster: Cluster) -> None:
             with pytest.raises(FencedError):
                 alone.commit()
     assert cluster.values(cluster.data) == [b"kept"]
+
+
+IN_PART: Final = (
+    r"^the task configurations of connector 'foo' was written to \S+ in part, 2 of 3 records: writing to \S+ failed: .*{}"
+    r".*; claim write privileges again; repeat the call, which writes all of them$"
+)
+
+
+def takes_over_between(second: ConnectStorage, meanwhile: pytest.MonkeyPatch, *, late: bool) -> None:
+    """Let ``second`` claim once the tasks are written and their commit is begun, ``late``: a minute after that."""
+    begin, begun = TransactionalWriter._begin, list[TransactionalWriter]()
+
+    def begin_and_lose(writer: TransactionalWriter, producer: Any) -> None:
+        begin(writer, producer)
+        begun.append(writer)
+        if len(begun) == 2:
+            meanwhile.undo()
+            if late:
+                clock = writer._clock
+                writer._clock = lambda: clock() + 61
+            second.config.claim_write_privileges()  # to the first this is what the brokers do with what takes too long
+
+    meanwhile.setattr(TransactionalWriter, "_begin", begin_and_lose)
+
+
+def tasks_of(storage: ConnectStorage) -> list[Any]:
+    storage.config.refresh(30)
+    state = storage.config.snapshot()
+    return [state.task_config(task) for task in state.tasks("foo")]
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["fenced", "too late"])
+def test_a_leader_that_fails_between_its_two_transactions(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
+    worker, wanted = cluster.worker(), [{"n": "1"}, {"n": "2"}]
+    with cluster.storage(worker) as first, cluster.storage(worker) as second:
+        first.config.claim_write_privileges()
+        first.config.put_connector_config("foo", {"name": "foo"})
+        first.config.put_task_configs("foo", [{"n": "0"}])
+        takes_over_between(second, monkeypatch, late=late)
+        said = IN_PART.format("took longer than transaction.timeout.ms" if late else "has taken over")
+        with pytest.raises(PrivilegedWriteError, match=said) as lost:
+            first.config.put_task_configs("foo", wanted)
+        assert type(lost.value.__cause__) is (BrokerTimeoutError if late else FencedError)
+        with pytest.raises(PrivilegedWriteError, match="not claimed, or were lost") as again:
+            first.config.put_task_configs("foo", wanted)
+        assert [lost.value.fenced, again.value.fenced] == [not late] * 2
+        assert tasks_of(first) == tasks_of(second) == [{"n": "0"}]
+        with cluster.storage(worker) as third:
+            compacted = isinstance(third, MemoryConnectStorage)  # what was committed is gone there, as with Connect
+            assert tasks_of(third) == ([] if compacted else [{"n": "0"}])
+            assert third.config.snapshot().inconsistent_connectors() == ({"foo"} if compacted else frozenset())
+        # The next leader's tasks are its own, with nothing of what the first has left; then those that were wanted.
+        second.config.put_task_configs("foo", [{"n": "3"}])
+        assert tasks_of(first) == tasks_of(second) == [{"n": "3"}]
+        first.config.claim_write_privileges()
+        first.config.put_task_configs("foo", wanted)
+        with cluster.storage(worker) as third:
+            assert tasks_of(second) == tasks_of(third) == wanted
+
+
+def test_a_leader_on_asyncio_that_fails_between_its_two_transactions(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lose(second: ConnectStorage) -> bool:
+        async with cluster.on_asyncio(cluster.worker()) as first:
+            await first.config.claim_write_privileges()
+            takes_over_between(second, monkeypatch, late=False)
+            with pytest.raises(PrivilegedWriteError, match=IN_PART.format("has taken over")) as lost:
+                await first.config.put_task_configs("foo", [{"n": "1"}, {"n": "2"}])
+        return lost.value.fenced
+
+    with cluster.storage(cluster.worker()) as second:
+        second.config.refresh(30)
+        assert asyncio.run(lose(second))
+        assert tasks_of(second) == []
 
 
 def test_a_connectors_own_topic_and_its_producer(cluster: Cluster) -> None:

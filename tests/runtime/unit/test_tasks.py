@@ -24,6 +24,7 @@ from connect_share import (
 )
 from connect_share.errors import ConfigError
 from connect_share.runtime import SoleMember, connector_client_settings
+from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.tasks import RetriableError, SinkTask, SourceRecord, SourceTask, TaskRunner
 from tests.support.waiting import await_that
 from tests.support.worker_files import WORKER
@@ -292,6 +293,27 @@ def test_a_leader_that_was_fenced_claims_again(make: Make, kafka: MemoryKafka) -
             other.config.put_connector_config("c", {"connector.class": "Words", "words": "a", "topic": "words"})
             await_values(kafka, "words", b"a")
         await_states(runner, "c", "RUNNING", "RUNNING")
+
+
+@pytest.mark.parametrize("make", ["enabled"], indirect=True)
+def test_a_leader_that_was_fenced_between_two_transactions_goes_on(
+    make: Make, kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = TransactionalWriter.write
+    with make() as runner, MemoryConnectStorage(runner.config, kafka=kafka) as other:
+        await_that(lambda: runner.storage.config.snapshot().session_key, what="leads")
+
+        def lose_before_the_commit(writer: TransactionalWriter, records: Any, **more: Any) -> Any:
+            if records[0][0] == b"commit-c":
+                monkeypatch.undo()
+                other.config.claim_write_privileges()
+            return write(writer, records, **more)
+
+        monkeypatch.setattr(TransactionalWriter, "write", lose_before_the_commit)
+        put(runner, "c", connector_class="Words", words="a b")
+        await_states(runner, "c", "RUNNING", "RUNNING", "RUNNING")
+        await_that(lambda: sorted(values(kafka, "words")), [b"a", b"b"].__eq__, what="given")
+        assert TransactionalWriter.write is write  # it came to that
 
 
 @pytest.mark.parametrize("make", ["enabled"], indirect=True)
