@@ -29,6 +29,7 @@ from connect_share.kafka.facts import (
     read_records,
     require_no_open_transaction,
 )
+from connect_share.kafka.waits import Awaited
 from connect_share.model.keys import MARKER, connector_of, prefix_of, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.model.removal import OLDEST_MS, is_removal, tombstone
@@ -195,7 +196,7 @@ def _require_possible(run: MigrationRun, how: How | None) -> None:
 def _taken_over(plan_path: Path, deadline: Deadline) -> Iterator[None]:
     request = request_path(plan_path)
     try:
-        with contextlib.ExitStack() as held:
+        with contextlib.ExitStack() as held, Awaited("the run that follows the source to end") as wait:
             while True:
                 request.touch(mode=0o600)  # each time: a run that begins to follow removes an old request
                 try:
@@ -206,6 +207,7 @@ def _taken_over(plan_path: Path, deadline: Deadline) -> Iterator[None]:
                         raise
                     time.sleep(_RETRY_S)
             request.unlink(missing_ok=True)
+            wait.over()
             yield
     finally:
         request.unlink(missing_ok=True)

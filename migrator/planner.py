@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
 from connect_share.checks.finding import Finding, Severity
 from connect_share.checks.worker_file import CLIENT_KINDS, INTERCEPTORS, check_properties, class_names, with_remedy
-from connect_share.errors import ConfigError, PlanRejectedError, listed
+from connect_share.errors import AuthorizationError, ConfigError, PlanRejectedError, listed
 from connect_share.files import Progress, Silent, counted
 from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.kafka.admin import Admin
@@ -34,6 +34,7 @@ from connect_share.kafka.facts import (
     require_topic,
 )
 from connect_share.kafka.lost import require_none_lost
+from connect_share.kafka.shared_set import plan_topics
 from connect_share.kafka.write_access import READ, TopicNeed, require_access
 from connect_share.model.keys import split_key
 from connect_share.model.records import TopicType
@@ -341,6 +342,10 @@ def _plan_destination(
             create=found is None,
             fence=fence,
         )
+    missing = [topic_spec(worker, topic_type) for topic_type, topic in topics.items() if topic.create]
+    with suppress(AuthorizationError):  # apply says it, before it writes
+        planned = plan_topics(admin, missing)
+        warnings += [f"{each.spec.topic}: {setting.given_up}" for each in planned for setting in each.given_up]
     return Destination(kafka_cluster_id=kafka_cluster_id, topics=topics), existing, warnings
 
 

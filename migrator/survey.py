@@ -343,7 +343,6 @@ class Survey(_Fact):
 
 SOURCE: Final = "source"
 DESTINATION: Final = "destination"
-ANSWER_TIMEOUT_S: Final = 30.0
 Group = ClusterGroupId | None
 Place = tuple[str | None, str]
 """A topic: the id of its Kafka cluster, its name."""
@@ -370,7 +369,6 @@ class _Surveyor:
 
     files: list[_WorkerFile]
     progress: Progress
-    timeout_s: float
     unanswered: list[str] = field(default_factory=list)
     topics: dict[Place, TopicSurvey] = field(default_factory=dict)
     counts: dict[Place, TopicCount] = field(default_factory=dict)
@@ -387,9 +385,7 @@ class _Surveyor:
         for file in self.files:
             worker = file.worker
             with (
-                Admin(
-                    worker.admin_settings(), client_id=worker.client_id(MIGRATE_CLIENT_ID), timeout_s=self.timeout_s
-                ) as admin,
+                Admin(worker.admin_settings(), client_id=worker.client_id(MIGRATE_CLIENT_ID)) as admin,
                 self._asking(str(file.path)),
             ):
                 file.cluster = admin.cluster_id()
@@ -600,7 +596,6 @@ def survey(
     destination_files: Sequence[Path] = (),
     *,
     progress: Progress | None = None,
-    timeout_s: float = ANSWER_TIMEOUT_S,
 ) -> Survey:
     """Read everything that a move between these files would touch; a missing topic is a fact.
 
@@ -608,14 +603,13 @@ def survey(
         source_files: worker files of the clusters that may be moved.
         destination_files: one for all sources, or one for each; none: no move is judged.
         progress: reports the reading.
-        timeout_s: longest wait for each answer of a cluster.
     """
     files = [
         _WorkerFile(Path(path).resolve(), side, WorkerConfig.from_file(path))
         for side, paths in ((SOURCE, source_files), (DESTINATION, destination_files))
         for path in paths
     ]
-    surveyor = _Surveyor(files, progress or Silent(), timeout_s)
+    surveyor = _Surveyor(files, progress or Silent())
     surveyor.read_clusters()
     surveyor.fold_groups()
     sources, destinations = ([file for file in files if file.side == side] for side in (SOURCE, DESTINATION))

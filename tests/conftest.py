@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from connect_share.console import program
 from tests.lab.class_archives import use_class_archives
 from tests.lab.embedded.broker import LocalBroker
 from tests.lab.embedded.worker import ConnectWorker
@@ -38,6 +39,8 @@ settings.register_profile(
     "ci", parent=settings.get_profile("default"), derandomize=True, print_blob=True, max_examples=50
 )
 settings.load_profile("ci" if os.environ.get("CI") else "default")
+# What commands say of long waits depends on the load of the machine; test_waits.py looks at it.
+setattr(program, "SIGN_EVERY_S", 600.0)  # noqa: B010 - a constant
 use_class_archives()
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -65,7 +65,7 @@ def _add_follow(parser: Parser) -> None:
     follow.add_argument(
         "--every",
         metavar="SECONDS",
-        type=partial(seconds, most=86_400),
+        type=seconds,
         default=60.0,
         help="how often what is new is written, 60 by default",
     )

@@ -51,6 +51,7 @@ from connect_share.kafka.facts import (
 from connect_share.kafka.limits import Extent
 from connect_share.kafka.lost import require_topics
 from connect_share.kafka.rights import RightsAdmin
+from connect_share.kafka.waits import Awaited
 from connect_share.kafka.write_access import READ, WRITE, TopicNeed, require_access
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.connect_json import dumps
@@ -106,7 +107,8 @@ class Worker:
         require_topics(self._admin, {each: config.topic(each) for each in TopicType})
         require_no_open_for(config, self._admin)  # a start waits for as long as a transaction may last
         try:
-            self.storage = stack.enter_context(ConnectStorage(config))
+            with Awaited(f"the topics of {path}"):
+                self.storage = stack.enter_context(ConnectStorage(config))
         except PlainTopicsError as error:
             move = command_line("connect-share-migrate", "plan", "-w", "OLD", "--to-worker-config", path, "-o", "PLAN")
             raise PlainTopicsError(

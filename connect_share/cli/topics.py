@@ -76,6 +76,7 @@ def _lines(planned: Sequence[PlannedTopic]) -> Iterator[str]:
                 why = setting.why if (setting.name, setting.why) not in shown else "as above"
                 shown.add((setting.name, setting.why))
                 yield f"    {text:<{width}}  {why}"
+            yield from (f"    {setting.given_up}" for setting in topic.given_up)
             continue
         as_wanted = "" if topic.differences else ", as wanted"
         yield f"{topic.spec.topic} ({topic.spec.topic_type.value}): exists{as_wanted}"

@@ -254,7 +254,7 @@ def topic_set_of(arguments: argparse.Namespace, needed: Sequence[TopicType] = ()
     return replace(TopicSet.from_flags(arguments.bootstrap_servers, topics, client), own=named)
 
 
-def seconds(text: str, most: int = 3_600) -> float:
+def seconds(text: str, most: int = 86_400) -> float:
     """Return a length of time given on the command line."""
     try:
         value = float(text)

@@ -32,6 +32,7 @@ from connect_share.console.output import Output, Result, printable, unwritable
 from connect_share.errors import ConnectShareError
 from connect_share.kafka.callbacks import is_in_callback
 from connect_share.kafka.kept import admins_kept
+from connect_share.kafka.waits import ANSWER_S, longest_wait, newest_wait
 from connect_share.model.records import TopicType
 from connect_share.worker_config.worker import profile_in_use
 
@@ -76,8 +77,8 @@ class Command:
         options: adds the options that only this command has.
         changes: help of ``--dry-run``, for a command that writes: it has ``--yes``, too.
         last: adds options that stand behind those that all commands have.
-        timeout_s: the default of ``--timeout``.
-        asks_cluster: it takes ``--profile``.
+        timeout_s: the default of ``--timeout``, which all have that ask a cluster.
+        asks_cluster: it takes ``--timeout`` and ``--profile``.
         after_interruption: says after Ctrl-C what was done and how to continue.
     """
 
@@ -89,7 +90,7 @@ class Command:
     options: Callable[[Parser], object] | None = None
     changes: str | None = None
     last: Callable[[Parser], object] | None = None
-    timeout_s: float | None = None
+    timeout_s: float = ANSWER_S
     forms: Sequence[str] = ("text", "json")
     asks_cluster: bool = True
     after_interruption: Callable[[argparse.Namespace], str] | None = None
@@ -105,7 +106,7 @@ class Command:
             parser.add_argument("--yes", action="store_true", help="do not ask")
             parser.add_argument("--dry-run", action="store_true", help=self.changes)
         parser.add_argument("--output", choices=self.forms, default="text", help="form of the result")
-        if self.timeout_s is not None:
+        if self.asks_cluster:
             parser.add_argument(
                 "--timeout",
                 metavar="SECONDS",
@@ -113,7 +114,6 @@ class Command:
                 default=self.timeout_s,
                 help=f"longest wait for the cluster, {self.timeout_s:g} by default",
             )
-        if self.asks_cluster:
             add_profile(parser)
         parser.add_argument("-v", "--verbose", action="store_true", help="show what the libraries log")
         if self.last is not None:
@@ -244,8 +244,35 @@ class Program:
                 return _flushed(out, _report_interruption(out, InterruptionError(f"interrupted: {state}")))
 
 
+SIGN_EVERY_S: Final = 3.0
+
+
+@contextmanager
+def _signs_of_life(out: Output) -> Iterator[None]:
+    """Say every few seconds what is waited for, while the block runs."""
+    ended = threading.Event()
+
+    def tell() -> None:
+        while not ended.wait(SIGN_EVERY_S):
+            if (late := newest_wait(SIGN_EVERY_S)) is not None:
+                out.sign_of_life(f"waiting for {late[0]}, {late[1]:.0f} s so far")
+
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(SIGN_EVERY_S)
+
+
 def run_command(command: Command, arguments: argparse.Namespace, out: Output) -> int:
     """Run a command, ask where it shows what it would do, and print its result; return the exit code."""
+    with longest_wait(getattr(arguments, "timeout", None)), _signs_of_life(out):
+        return _run(command, arguments, out)
+
+
+def _run(command: Command, arguments: argparse.Namespace, out: Output) -> int:
     found = command.run(arguments, out)
     if isinstance(found, int):
         return found

@@ -52,6 +52,7 @@ from connect_share.kafka.descriptions import (
     TopicDescription,
     worker_id_of,
 )
+from connect_share.kafka.waits import ANSWER_S, Awaited, longest_wait_s
 from connect_share.worker_config import ClientSettings, Isolation
 
 _TIMEOUT_S: Final = 1.0
@@ -196,15 +197,15 @@ def topic_id_text(uuid: Any) -> str | None:
 class Admin:
     """Admin client of one cluster; thread-safe.
 
-    ``timeout_s`` is the limit of each call, retries of retriable errors included; some calls take one of their own, where the
-    caller has a deadline. Every call raises ``BrokerError``: no broker is reachable, a topic that was named is missing, or
-    the principal is not allowed to ask.
+    ``timeout_s`` is the limit of each call, retries of retriable errors included, by default that of the command that runs,
+    else ``ANSWER_S``; some calls take one of their own, where the caller has a deadline. Every call raises
+    ``BrokerError``: no broker is reachable, a topic that was named is missing, or the principal is not allowed to ask.
     """
 
-    def __init__(self, settings: ClientSettings, *, client_id: str, timeout_s: float = 30.0) -> None:
+    def __init__(self, settings: ClientSettings, *, client_id: str, timeout_s: float | None = None) -> None:
         self.bootstrap_servers = settings.bootstrap_servers
         self.settings = settings
-        self._timeout_s = timeout_s
+        self._timeout_s = longest_wait_s(ANSWER_S) if timeout_s is None else timeout_s
         self._trouble: KafkaError | None = None
         self._answered = False
         self._new_until_s: dict[str, float] = {}
@@ -275,6 +276,10 @@ class Admin:
             self._client.list_topics(timeout=max(0.1, min(_LOOK_S, self._timeout_s, limit_s)))
 
     def _retried(self, ask: Callable[[float], T], timeout_s: float | None = None) -> T:
+        with Awaited(f"an answer of {self.bootstrap_servers}"):
+            return self._asked(ask, timeout_s)
+
+    def _asked(self, ask: Callable[[float], T], timeout_s: float | None) -> T:
         """Repeat a call until its deadline while it fails with an error that passes: brokers restart, leaders move.
 
         ``timeout_s`` is a caller's deadline. Without one, brokers of which none ever answered are given up earlier: the

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,6 +30,7 @@ from connect_share.errors import (
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline, is_unknown_topic, is_unsupported
 from connect_share.kafka.descriptions import NewTopicRequest, TopicDescription
+from connect_share.kafka.waits import Awaited, longest_wait_s
 from connect_share.model.records import TopicType
 from connect_share.worker_config import TOPIC_PROPERTIES, ClientSettings, TopicSet, WorkerConfig
 from connect_share.worker_config.secret_values import is_secret_property
@@ -62,6 +63,13 @@ class VettedSetting:
     def shown_value(self) -> str:
         """The value for people; what could be a secret that ended up here by mistake is hidden."""
         return "[hidden]" if is_secret_property(self.name) else self.value
+
+    @property
+    def given_up(self) -> str:
+        """What is said if the cluster refuses it."""
+        return (
+            f"{self.name}={self.shown_value} is refused by the cluster and left to it; what is lost by that: {self.why}"
+        )
 
 
 _POLICY: Final = VettedSetting(
@@ -343,6 +351,7 @@ _FIRST_RETRY_S: Final = 0.1
 _LAST_RETRY_S: Final = 1.0
 _LONGEST_TRY_S: Final = 10.0
 TOO_FEW: Final = "INVALID_REPLICATION_FACTOR"
+POLICY_VIOLATION: Final = "POLICY_VIOLATION"
 # These errors can pass: a replica's broker is starting, or a controller is being elected.
 _TRY_AGAIN: Final = frozenset({TOO_FEW, "REQUEST_TIMED_OUT", "_TIMED_OUT", "NOT_CONTROLLER"})
 
@@ -351,7 +360,7 @@ def ensure_topic(
     admin: Admin,
     spec: TopicSpec,
     *,
-    timeout_s: float = CREATE_TIMEOUT_S,
+    timeout_s: float | None = None,
     known: TopicDescription | None = None,
     stopping: threading.Event | None = None,
     may_be_fenced: bool = False,
@@ -376,7 +385,9 @@ def ensure_topic(
     description = known or admin.describe_topics([spec.topic]).get(spec.topic)
     created = False
     if description is None:
-        created = _Attempt(admin, spec, timeout_s, stopping or threading.Event()).create()
+        limit_s = longest_wait_s(CREATE_TIMEOUT_S) if timeout_s is None else timeout_s
+        with Awaited(f"topic {spec.topic} to be created"):
+            created = _Attempt(admin, spec, limit_s, stopping or threading.Event()).create()
     if not created:
         description = description or admin.describe_topics([spec.topic]).get(spec.topic)
         check_cleanup_policy(admin, spec, may_be_fenced=may_be_fenced)
@@ -395,11 +406,35 @@ def creation_request(spec: TopicSpec) -> NewTopicRequest:
 
 def refused_setting(spec: TopicSpec, error: BrokerError) -> ConfigError | None:
     """Turn the controller's refusal of a topic setting into an error about the worker file; ``None`` for other errors."""
-    if error.name not in ("INVALID_CONFIG", "POLICY_VIOLATION"):
+    if error.name not in ("INVALID_CONFIG", POLICY_VIOLATION):
         return None
     return ConfigError(
         f"topic {spec.topic!r} of {spec.property_name} cannot be created: {error}", property_name=spec.property_name
     )
+
+
+MUST_HOLD: Final = frozenset({"cleanup.policy", "max.message.bytes", MIN_ISR, UNCLEAN_ELECTION})
+"""Of what a worker file asks for: without them records could be lost, or would be refused later."""
+
+
+def accepted(admin: Admin, spec: TopicSpec, must_hold: Collection[str] = MUST_HOLD) -> TopicSpec:
+    """Return a topic without the settings that the cluster refuses, as managed ones do; each is tried, nothing is made.
+
+    ``ConfigError``: what must hold is refused, or it is not a setting that is.
+    """
+    kept = {name: value for name, value in spec.configs.items() if name in must_hold}
+    others = [(name, value) for name, value in spec.configs.items() if name not in must_hold]
+    for more in ({}, *({name: value} for name, value in others)):
+        try:
+            tried = replace(spec, configs={**kept, **more})
+            admin.create_topic(creation_request(tried), validate_only=True)
+        except BrokerError as error:
+            refused = refused_setting(spec, error)
+            if refused is None or not more:
+                raise refused or error from error
+        else:
+            kept |= more
+    return replace(spec, configs=kept)
 
 
 def broker_defaults(admin: Admin) -> tuple[int | None, int | None]:
@@ -431,7 +466,7 @@ def await_in_sync(
     deadline: Deadline,
     stopping: threading.Event | None = None,
 ) -> None:
-    """Wait for every replica of a new topic: on KRaft a broker that is registered but dead is granted as one, too.
+    """Awaited for every replica of a new topic: on KRaft a broker that is registered but dead is granted as one, too.
 
     ``replicas`` and ``partitions`` are what it was asked to have; ``None`` and -1: whatever it was given.
 
@@ -504,7 +539,7 @@ class _Attempt:
                     # As Connect does: the topic may exist already; if not, the checks that follow fail.
                     return False
                 self._check_passing(exc, pause_s)
-                unsure = unsure or exc.name != TOO_FEW
+                unsure = unsure or exc.name not in (TOO_FEW, POLICY_VIOLATION)
                 if self._stopping.wait(pause_s):
                     raise StoreClosedError(f"stopped before topic {self._spec.topic} could be created") from exc
                 pause_s = min(pause_s * 2, _LAST_RETRY_S)
@@ -534,7 +569,15 @@ class _Attempt:
         """Raise what is final: an error that does not pass, or any once time is up."""
         refused = refused_setting(self._spec, error)
         if refused is not None:
-            raise refused from error
+            spec = accepted(self._admin, self._spec) if error.name == POLICY_VIOLATION else self._spec
+            if spec.configs == self._spec.configs:
+                raise refused from error
+            names = ", ".join(sorted(self._spec.configs.keys() - spec.configs.keys()))
+            _log.warning(
+                "Topic %s is created without %s: the cluster refuses that, its own values hold", spec.topic, names
+            )
+            self._spec = spec
+            return
         if error.name not in _TRY_AGAIN:
             raise error
         if error.name == TOO_FEW and not self._is_logged:
@@ -563,7 +606,7 @@ class _Attempt:
         )
 
     def _await_visible(self) -> None:
-        """Wait until the brokers describe a topic which the controller says exists, or the deadline is over."""
+        """Awaited until the brokers describe a topic which the controller says exists, or the deadline is over."""
         pause_s = 0.01
         while self._describe() is None and not self._deadline.is_within(pause_s):
             time.sleep(pause_s)

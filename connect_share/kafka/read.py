@@ -6,6 +6,7 @@ Who holds up readers of committed records is found here, too: the transaction th
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -28,6 +29,7 @@ from connect_share.kafka.client import (
     translate,
 )
 from connect_share.kafka.lost import require_topics
+from connect_share.kafka.waits import Awaited, longest_wait_s
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model.keys import ClusterGroupId, connector_of, shown, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
@@ -48,7 +50,7 @@ CATCH_UP_SETTINGS: Final[Mapping[str, str]] = {
     "queued.max.messages.kbytes": "32768",
 }
 IDLE_TIMEOUT_S: Final = 60.0
-"""The longest wait without progress while records are read."""
+"""The longest wait without progress while records are read, without a command that has another one."""
 _log = logging.getLogger(__name__)
 _BATCH: Final = 300
 """As in the catch-up: Python's collector looks at what is young after 700 new objects, and a caller that looks at each
@@ -80,10 +82,10 @@ class Reader(NamedTuple):
         """Return how the topics of a worker are read."""
         return cls(worker.consumer_settings(), worker.client_id(MIGRATE_CLIENT_ID), isolation)
 
-    def batches(self, ranges: Sequence[OffsetRange], idle_timeout_s: float = IDLE_TIMEOUT_S) -> Iterator[list[Message]]:
+    def batches(self, ranges: Sequence[OffsetRange], idle_timeout_s: float | None = None) -> Iterator[list[Message]]:
         """Yield what half-open ranges hold, at most one of each partition, in offset order within each partition.
 
-        ``idle_timeout_s`` is the longest time without any progress.
+        ``idle_timeout_s`` is the longest time without any progress, by default that of the command that runs.
 
         Raises:
             ReadToEndTimeoutError: no progress for so long: a range goes past the log's end, or a transaction is open.
@@ -93,7 +95,7 @@ class Reader(NamedTuple):
             for batch in reader.batches(idle_timeout_s):
                 yield batch if self.only is None else [each for each in batch if place_of(each) in self.only]
 
-    def records(self, ranges: Sequence[OffsetRange], idle_timeout_s: float = IDLE_TIMEOUT_S) -> Iterator[Record]:
+    def records(self, ranges: Sequence[OffsetRange], idle_timeout_s: float | None = None) -> Iterator[Record]:
         """Yield the same as records."""
         for batch in self.batches(ranges, idle_timeout_s):
             yield from map(to_whole_record, batch)
@@ -139,10 +141,14 @@ class RangeReader(AbstractContextManager["RangeReader"]):
 
     __exit__ = close
 
-    def batches(self, idle_timeout_s: float = IDLE_TIMEOUT_S) -> Iterator[list[Message]]:
+    def batches(self, idle_timeout_s: float | None = None) -> Iterator[list[Message]]:
         """Yield all records once, in offset order within each partition."""
+        limit_s = longest_wait_s(IDLE_TIMEOUT_S) if idle_timeout_s is None else idle_timeout_s
+        with Awaited(f"records of {self._what}") as wait:
+            yield from self._batches(wait, limit_s)
+
+    def _batches(self, wait: Awaited, limit_s: float) -> Iterator[list[Message]]:
         budget = sum(self._ends[at] - start for at, start in self._positions.items())
-        quiet_since = time.monotonic()
         client = self._client
         while self._waiting:
             assert client is not None  # noqa: S101 - closed before its time: a read must not end early without a word
@@ -159,13 +165,14 @@ class RangeReader(AbstractContextManager["RangeReader"]):
                 batch = [message for message in batch if self._is_inside(message)]
             budget -= len(batch)
             if batch:
+                wait.since_s = math.inf
                 yield batch
-                quiet_since = time.monotonic()  # what the caller did in between does not count
+                wait.since_s = time.monotonic()  # what the caller did in between does not count
             now = time.monotonic()
             if moved:
-                quiet_since = now
-            elif self._waiting and now - quiet_since > idle_timeout_s:
-                raise _stuck(self._positions, self._waiting, idle_timeout_s)
+                wait.since_s = now
+            elif self._waiting and now - wait.since_s > limit_s:
+                raise _stuck(self._positions, self._waiting, limit_s)
 
     def _note_errors(self, messages: Sequence[Message], eof: dict[tuple[str, int], int]) -> None:
         for message in messages:
@@ -293,7 +300,8 @@ class BoundedReader:
         )
         try:
             client.assign([TopicPartition(*at, start) for at, (start, _) in ranges.items()])
-            self._follow(client, ranges, take, each)
+            with Awaited(f"records of {len(ranges):,} partitions"):
+                self._follow(client, ranges, take, each)
         except KafkaException as exc:
             raise translate(exc, "reading topics", TopicRight.READ) from exc
         finally:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -16,10 +17,13 @@ from connect_share.kafka.create import (
     CREATE_TIMEOUT_S,
     LIFTS_FENCE,
     MIN_ISR,
+    MUST_HOLD,
+    POLICY_VIOLATION,
     TOO_FEW,
     UNCLEAN_ELECTION,
     TopicSpec,
     VettedSetting,
+    accepted,
     broker_defaults,
     cleanup_policy,
     counted,
@@ -33,7 +37,10 @@ from connect_share.kafka.create import (
     vetted_settings,
 )
 from connect_share.kafka.descriptions import TopicDescription
+from connect_share.kafka.waits import longest_wait_s
 from connect_share.model.records import TopicType
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +63,7 @@ class PlannedTopic:
 
     Attributes:
         settings: all of those in ``spec``, with their reasons.
+        given_up: settings that the cluster refuses; it gets its own values there.
         replicas: it would have; ``None``: the brokers' default, which may not be seen.
     """
 
@@ -64,6 +72,7 @@ class PlannedTopic:
     replicas: int | None
     exists: bool
     differences: tuple[TopicDifference, ...] = ()
+    given_up: tuple[VettedSetting, ...] = ()
 
     @property
     def usable(self) -> bool:
@@ -78,17 +87,20 @@ class PlannedTopic:
             "exists": self.exists,
             "partitions": None if self.spec.partitions < 0 else self.spec.partitions,
             "replication_factor": self.replicas,
-            "settings": [
-                {
-                    "name": setting.name,
-                    "value": setting.shown_value,
-                    "why": setting.why,
-                    "from_worker_file": setting.from_worker_file,
-                }
-                for setting in self.settings
-            ],
+            "settings": [_members(setting) for setting in self.settings],
+            "given_up": [_members(setting) for setting in self.given_up],
             "differences": [asdict(difference) for difference in self.differences],
         }
+
+
+def _members(setting: VettedSetting) -> dict[str, Any]:
+    """Return the members of a setting for JSON."""
+    return {
+        "name": setting.name,
+        "value": setting.shown_value,
+        "why": setting.why,
+        "from_worker_file": setting.from_worker_file,
+    }
 
 
 def plan_topics(admin: Admin, specs: Sequence[TopicSpec]) -> tuple[PlannedTopic, ...]:
@@ -103,9 +115,11 @@ def plan_topics(admin: Admin, specs: Sequence[TopicSpec]) -> tuple[PlannedTopic,
         existing = described.get(spec.topic)
         if existing is None:
             refuse_illegal(spec, complete.configs, replicas)
-            _validate(admin, complete)
+            complete = _validated(admin, complete, [each.name for each in settings if each.from_worker_file])
         differences = () if existing is None else _differences(admin, spec, replicas, existing)
-        planned.append(PlannedTopic(complete, settings, replicas, existing is not None, differences))
+        kept = tuple(each for each in settings if each.name in complete.configs)
+        given_up = tuple(each for each in settings if each not in kept)
+        planned.append(PlannedTopic(complete, kept, replicas, existing is not None, differences, given_up))
     return tuple(planned)
 
 
@@ -116,22 +130,27 @@ def missing_brokers(admin: Admin, planned: Sequence[PlannedTopic]) -> tuple[int,
     return (up, needed) if up < needed else None
 
 
-def create_planned(admin: Admin, planned: Sequence[PlannedTopic], *, timeout_s: float = CREATE_TIMEOUT_S) -> list[str]:
+def create_planned(admin: Admin, planned: Sequence[PlannedTopic], *, timeout_s: float | None = None) -> list[str]:
     """Make the topics that do not exist, wait until all replicas are in sync, and return their names.
 
     Raises:
         ReplicationFactorError: brokers were missing until ``timeout_s`` was over; nothing was created then.
         TopicError, BrokerError: as :func:`~connect_share.kafka.create.ensure_topic`.
     """
-    deadline = Deadline.after(timeout_s)
+    deadline = Deadline.after(longest_wait_s(CREATE_TIMEOUT_S) if timeout_s is None else timeout_s)
     missing = sorted((topic for topic in planned if not topic.exists), key=lambda topic: -(topic.replicas or 0))
+    for topic in missing:
+        for setting in topic.given_up:
+            _log.warning("Topic %s: %s", topic.spec.topic, setting.given_up)
     stopping = threading.Event()
     with ThreadPoolExecutor() as pool:
         try:
             # Side by side; those with the most replicas first: if brokers are missing, none is created.
             most = sum(topic.replicas == missing[0].replicas for topic in missing)
             specs = [topic.spec for topic in missing]
-            made = [*pool.map(partial(ensure_topic, admin, timeout_s=timeout_s, stopping=stopping), specs[:most])]
+            made = [
+                *pool.map(partial(ensure_topic, admin, timeout_s=deadline.timeout_s, stopping=stopping), specs[:most])
+            ]
             left_s = deadline.remaining_s(1.0)
             made += pool.map(partial(ensure_topic, admin, timeout_s=left_s, stopping=stopping), specs[most:])
         except BaseException:
@@ -148,20 +167,26 @@ def too_few_brokers(up: int, needed: int) -> ReplicationFactorError:
     )
 
 
-def _validate(admin: Admin, spec: TopicSpec) -> None:
-    """Let the brokers validate the settings; whether there are enough brokers is checked later."""
+def _validated(admin: Admin, spec: TopicSpec, own: Collection[str]) -> TopicSpec:
+    """Let the brokers validate the settings, and give up those that they refuse; ``own`` ones are the worker file's.
+
+    Whether there are enough brokers is checked later.
+    """
     for tried in (spec, replace(spec, replication_factor=1)):
         try:
             admin.create_topic(creation_request(tried), validate_only=True)
         except BrokerError as exc:
             refused = refused_setting(spec, exc)
-            if refused is not None and not (tried is not spec and exc.name == "POLICY_VIOLATION"):
-                raise refused from exc
             if exc.name == TOO_FEW:
                 continue  # brokers check the number of replicas first; the settings may be wrong too
+            if refused is not None and not (tried is not spec and exc.name == POLICY_VIOLATION):
+                if exc.name != POLICY_VIOLATION:
+                    raise refused from exc
+                return accepted(admin, spec, MUST_HOLD.intersection(own) | {"cleanup.policy"})
             if refused is None and exc.name != "TOPIC_ALREADY_EXISTS":
                 raise
-        return
+        break
+    return spec
 
 
 def _differences(

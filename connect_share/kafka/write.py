@@ -16,6 +16,7 @@ from connect_share.errors import BrokerError, ConnectShareError, CopyError, Unac
 from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.limits import TopicLimits
+from connect_share.kafka.waits import Awaited
 from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import OLDEST_MS
 from connect_share.worker_config import ClientSettings, WorkerConfig
@@ -98,7 +99,7 @@ class KeptProducer:
             self.connection_lost = True
 
     def flush(self, timeout_s: float) -> None:
-        """Wait for acknowledgements. A fatal error of the client fails all records, and only here it says why."""
+        """Awaited for acknowledgements. A fatal error of the client fails all records, and only here it says why."""
         try:
             client.flush(self.client, timeout_s)
         except client.KafkaException as error:
@@ -243,23 +244,24 @@ class CheckedWriter:
 
     def _produce_when_there_is_room(self, producer: KeptProducer, arguments: Sequence[Any]) -> None:
         wait = _Wait(producer)
-        while True:
-            self._raise_if_unacknowledged(wait)
-            producer.client.poll(0.1)
-            self._raise_failure()
-            with contextlib.suppress(BufferError):
-                producer.client.produce(*arguments)
-                return
+        with Awaited(f"room for records of topic {self.topic}"):
+            while True:
+                self._raise_if_unacknowledged(wait)
+                producer.client.poll(0.1)
+                self._raise_failure()
+                with contextlib.suppress(BufferError):
+                    producer.client.produce(*arguments)
+                    return
 
     def finish(self) -> None:
-        """Wait for all acknowledgements; on an error :meth:`abandon` the producer.
+        """Awaited for all acknowledgements; on an error :meth:`abandon` the producer.
 
         Raises:
             BrokerError: a record was refused or not acknowledged in time.
             CopyError: fewer acknowledgements than records.
             UnacknowledgedError: acknowledgements stay away, and the producer sends nothing twice.
         """
-        with contextlib.ExitStack() as on_error:
+        with contextlib.ExitStack() as on_error, Awaited(f"acknowledgements of topic {self.topic}"):
             on_error.callback(self.abandon)
             if self._producer is not None:
                 # Each record has a time-out of its own (message.timeout.ms), so this loop ends. What is left at its end

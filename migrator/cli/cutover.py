@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from connect_share.console import Command, Output, Parser, Preview, ProgressLine, Result, Steps, seconds
+from connect_share.console import Command, Output, Parser, Preview, ProgressLine, Result, Steps
 from connect_share.kafka.create import FENCE
 from connect_share.model.records import TopicType
 from migrator.bystanders import BystanderGroup, BystanderReport, BystanderVerdict, check_bystanders
@@ -137,7 +137,7 @@ def _cutover(arguments: argparse.Namespace, _: Output) -> Steps:
         result = cut_over(
             run,
             how=arguments.seal,
-            timeout_s=TIMEOUT_S if arguments.timeout is None else arguments.timeout,
+            timeout_s=arguments.timeout,
             progress=progress,
         )
         evidence.verification = result.verification
@@ -292,12 +292,6 @@ def _add_cutover(parser: Parser) -> None:
         help="stop: every connector at the source gets the target state STOPPED; remove: the originals are removed; "
         "none. Default: remove if originals and copies are in the same topics, else stop",
     )
-    parser.add_argument(
-        "--timeout",
-        type=partial(seconds, most=86_400),
-        metavar="SECONDS",
-        help="for copying what is left",
-    )
     add_evidence(parser)
 
 
@@ -333,6 +327,7 @@ COMMANDS: Final = [
         ],
         options=_add_cutover,
         changes="show what would be done, write nothing",
+        timeout_s=TIMEOUT_S,
     ),
     _Change(
         "rollback",

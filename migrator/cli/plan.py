@@ -30,7 +30,7 @@ def _survey(arguments: argparse.Namespace, _: Output) -> Result:
     """Ask; 1 when something could not be asked, or a source's topic is not there."""
     files, destinations = files_in_folders(arguments.sources, arguments.destinations)
     with ProgressLine(sys.stderr) as progress:
-        found = survey(files, destinations, progress=progress, timeout_s=arguments.timeout)
+        found = survey(files, destinations, progress=progress)
     sources = {str(path.resolve()) for path in files}
     missing = [topic for topic in found.topics if not topic.exists and not sources.isdisjoint(topic.named_by)]
     lines = [*_lines(found), *(["", "NOT THERE"] if missing else []), *map(_not_there, missing)]
@@ -226,7 +226,6 @@ SURVEY: Final = Command(
         "connect-share-migrate survey -w orders.properties --to-worker-config orders-shared.properties --output json",
     ],
     options=partial(add_files, destination_required=False),
-    timeout_s=30.0,
     after_interruption=lambda _: NOTHING_WRITTEN,
 )
 

@@ -133,7 +133,8 @@ def test_one_line_says_what_to_do(
     assert time.monotonic() - began_s < LIMIT_S
     captured = capsys.readouterr()
     assert captured.out == ""
-    (line,) = captured.err.splitlines()
+    *waits, line = captured.err.splitlines()
+    assert all(wait.startswith("connect-share: waiting for an answer of ") for wait in waits)
     assert all(part in line for part in mistake.said)
     assert "-pw" not in line
 

@@ -18,14 +18,19 @@ from connect_share.errors import BrokerTimeoutError, BrokerUnavailableError
 from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
 from connect_share.worker_config import ClientSettings
+from tests.lab import embedded
 from tests.lab.cluster import LocalCluster
-from tests.lab.embedded.broker import LocalBroker
+from tests.lab.embedded.artifacts import class_path, ensure_artifacts
+from tests.lab.embedded.broker import DEFAULT_VERSION, LocalBroker
+from tests.lab.embedded.java_program import compiled
 from tests.support.waiting import await_that
 
 BOOTSTRAP_VARIABLE = "CONNECT_SHARE_BOOTSTRAP"
 # Topics of one segment unless a test says otherwise: a record of now behind those of years ago, such as a migration's marker,
 # would close the segment, and the cleaner takes what is superseded in it before or after the test has looked.
 ONE_SEGMENT_EACH = {"log.roll.ms": "10000000000000"}
+POLICY_SETTING = "create.topic.policy.class.name"
+_POLICY = Path(embedded.__file__).with_name("java") / "ManagedTopics.java"
 # In the environment, so that the processes of one test run have the same and the first can remove what the others made.
 TOPIC_PREFIX = os.environ.setdefault("CONNECT_SHARE_TEST_PREFIX", f"connect-share-test-{uuid.uuid4().hex[:8]}")
 
@@ -119,7 +124,9 @@ def any_broker() -> Iterator[TestBroker]:
         with container_broker() as contained:
             yield contained
     else:
-        with LocalBroker(properties=ONE_SEGMENT_EACH) as local:
+        classes = compiled([_POLICY], class_path(ensure_artifacts(f"kafka-{DEFAULT_VERSION}")))
+        settings = {**ONE_SEGMENT_EACH, POLICY_SETTING: _POLICY.stem}
+        with LocalBroker(properties=settings, classes=[classes]) as local:
             yield TestBroker(local.bootstrap_servers, ours=True)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal
@@ -74,7 +74,8 @@ BROKER_SET: Final = "kafka-broker-"
 class LocalBroker(LocalServer):
     """A broker that lives as long as the ``with`` block, or this process; started again it has its data and ports.
 
-    Profile ``test`` compacts eagerly and is small, ``bench`` has a normal broker's settings.
+    Profile ``test`` compacts eagerly and is small, ``bench`` has a normal broker's settings. ``classes`` are folders of more
+    classes, such as of a policy.
     """
 
     _name = "broker"
@@ -85,10 +86,12 @@ class LocalBroker(LocalServer):
         *,
         properties: Mapping[str, str] | None = None,
         version: str = DEFAULT_VERSION,
+        classes: Sequence[Path] = (),
     ) -> None:
         super().__init__()
         self.version = version
         self._profile = profile
+        self._classes = classes
         self._extra = dict(properties or {})
         self._ports: list[int] = []
 
@@ -193,6 +196,7 @@ class LocalBroker(LocalServer):
             arguments,
             options=options,
             log_settings=self.folder / "log4j2.properties",
+            more_classes=self._classes,
         )
 
     def _launch(self) -> None:

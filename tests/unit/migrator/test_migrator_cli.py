@@ -23,7 +23,7 @@ PLAN = ["plan", "--source-worker-config", "s", "--destination-worker-config", "d
         ([], "required: COMMAND; connect-share-migrate --help shows"),
         (["apply", "plan.json", "--engine", "flink"], "invalid choice"),
         ([*PLAN[:1], "--timeout", "1"], "required: -w/--source-worker-config"),
-        (["survey", *PLAN[1:5], "--timeout", "abc"], "--timeout: has to be 0.1 to 3600 seconds"),
+        (["survey", *PLAN[1:5], "--timeout", "abc"], "--timeout: has to be 0.1 to 86400 seconds"),
         (["cutover", "plan.json", "--timeout", "-5"], "--timeout: has to be 0.1 to 86400 seconds"),
     ],
 )
