@@ -55,6 +55,9 @@ class Site:
         return write_properties(path, lines)
 
 
+pytestmark = pytest.mark.xdist_group("admit")
+
+
 @pytest.fixture(scope="module")
 def site(broker: TestBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("admit")

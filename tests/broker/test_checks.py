@@ -52,6 +52,9 @@ FOUND = {
 }
 
 
+pytestmark = pytest.mark.xdist_group("checks")
+
+
 @dataclass(frozen=True)
 class Site:
     healthy: str

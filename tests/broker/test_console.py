@@ -59,6 +59,9 @@ def believed(version: str) -> dict[str, Any]:
     return rest
 
 
+pytestmark = pytest.mark.xdist_group("console")
+
+
 @pytest.fixture(scope="module")
 def filled(broker: TestBroker) -> Iterator[Filled]:
     topics = Filled(broker.bootstrap_servers, f"{TOPIC_PREFIX}-console-{uuid.uuid4().hex[:6]}")

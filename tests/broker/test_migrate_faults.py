@@ -63,6 +63,8 @@ from tests.support.migration_site import (
 from tests.support.migration_site import GROUP as SHARED_GROUP
 from tests.support.waiting import await_that
 
+pytestmark = pytest.mark.xdist_group("migrate-faults")
+
 
 @pytest.fixture(scope="module")
 def busy(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Busy:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.lab.mutations.__main__ import CHANGES, EQUAL, modules_of, named_mutants, near, source
 from tests.lab.mutations.mutants import mutants
+
+pytestmark = pytest.mark.xdist_group("import-graph")
 
 
 def test_every_change_by_name_is_one_change_that_compiles() -> None:

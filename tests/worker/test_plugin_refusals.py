@@ -76,6 +76,9 @@ def test_wrong_files_stop_the_worker(
         assert topics.records(topics.topic(topic_type)) == []
 
 
+pytestmark = pytest.mark.xdist_group("plugin-refusals")
+
+
 @pytest.fixture(scope="module")
 def neighbour(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the classes of another interceptor."""

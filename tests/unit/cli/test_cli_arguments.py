@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -127,17 +128,14 @@ printf '%s\\n' "${COMPREPLY[@]}"
 """
 
 
-def completed(program: str, folder: Path, *words: str) -> set[str]:
-    script = subprocess.run(
-        [sys.executable, "-m", PROGRAMS[program], "--print-completion", "bash"],
-        capture_output=True, text=True, check=True, timeout=60,
-    ).stdout  # fmt: skip
-    (folder / "completion").write_text(script)
-    command = ["bash", "-c", ASK, "bash", str(folder / "completion"), program, *words]
-    return set(subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.split())
+@cache
+def completion(program: str) -> str:
+    command = [sys.executable, "-m", PROGRAMS[program], "--print-completion", "bash"]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+@pytest.mark.xdist_group("completion")
 @pytest.mark.parametrize(
     ("program", "words", "found"),
     [
@@ -148,7 +146,10 @@ def completed(program: str, folder: Path, *words: str) -> set[str]:
     ],
 )
 def test_commands_and_options_are_completed(program: str, words: list[str], found: set[str], tmp_path: Path) -> None:
-    assert completed(program, tmp_path, *words) == found
+    (tmp_path / "completion").write_text(completion(program))
+    command = ["bash", "-c", ASK, "bash", str(tmp_path / "completion"), program, *words]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert {*ran.stdout.split()} == found
 
 
 def test_without_the_library_it_says_what_to_install(tmp_path: Path) -> None:

@@ -281,6 +281,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @needs_keytool
+@pytest.mark.xdist_group("keytool")
 @pytest.mark.parametrize("store", ["t.jks", "t.pkcs12", "k.jks"])
 def test_trust_stores_are_converted_in_memory(stores: Path, store: str) -> None:
     before = sorted(stores.iterdir())
@@ -291,6 +292,7 @@ def test_trust_stores_are_converted_in_memory(stores: Path, store: str) -> None:
 
 
 @needs_keytool
+@pytest.mark.xdist_group("keytool")
 def test_what_java_trusts_is_trusted(stores: Path, tmp_path: Path) -> None:
     """A certificate, and of a key whose chain another authority signed the first one: Java's ``TrustManagerFactory``."""
 
@@ -321,6 +323,7 @@ def test_what_java_trusts_is_trusted(stores: Path, tmp_path: Path) -> None:
 
 
 @needs_keytool
+@pytest.mark.xdist_group("keytool")
 def test_only_the_named_tls_versions_are_spoken(stores: Path, tmp_path: Path) -> None:
     key, certificate, _ = pkcs12.load_key_and_certificates((stores / "k.p12").read_bytes(), b"changeit")
     assert key is not None
@@ -365,6 +368,7 @@ def test_only_the_named_tls_versions_are_spoken(stores: Path, tmp_path: Path) ->
 
 
 @needs_keytool
+@pytest.mark.xdist_group("keytool")
 def test_a_wrong_store_password_is_refused_without_showing_it(stores: Path) -> None:
     with pytest.raises(ConfigError, match=r"check ssl\.truststore\.password") as caught:
         translated(ssl(truststore_location=stores / "t.jks", truststore_password="zebra-77"))
@@ -372,6 +376,7 @@ def test_a_wrong_store_password_is_refused_without_showing_it(stores: Path) -> N
 
 
 @needs_keytool
+@pytest.mark.xdist_group("keytool")
 def test_without_java_the_remedy_is_shown(stores: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -380,6 +385,7 @@ def test_without_java_the_remedy_is_shown(stores: Path, monkeypatch: pytest.Monk
 
 
 @needs_keytool
+@pytest.mark.xdist_group("keytool")
 def test_pem_stores(stores: Path, tmp_path: Path) -> None:
     listed = tmp_path / "ca.pem"
     # What the remedy for JKS stores writes: words before the first certificate.
@@ -395,6 +401,7 @@ def test_pem_stores(stores: Path, tmp_path: Path) -> None:
 
 
 @needs_keytool
+@pytest.mark.xdist_group("keytool")
 def test_a_pkcs12_key_store_is_used_as_it_is(stores: Path) -> None:
     settings = construct_all(
         ssl(keystore_location=stores / "k.p12", keystore_password="changeit", key_password="changeit")
@@ -404,6 +411,7 @@ def test_a_pkcs12_key_store_is_used_as_it_is(stores: Path) -> None:
 
 
 @needs_keytool
+@pytest.mark.xdist_group("keytool")
 def test_a_jks_key_store_is_refused_with_the_remedy(stores: Path) -> None:
     with pytest.raises(ConfigError, match=r"keytool -importkeystore -srckeystore .*k\.jks") as caught:
         translated(ssl(keystore_location=stores / "k.jks"))
