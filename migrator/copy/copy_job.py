@@ -21,7 +21,7 @@ from itertools import groupby
 from typing import Any, Final, Self, cast
 
 from connect_share.errors import BrokerError, UnacknowledgedError, UnreadableHeadersError
-from connect_share.files import Progress, Silent, counted
+from connect_share.files import Progress, counted
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Message, ask_headers, to_record, to_whole_record
 from connect_share.kafka.facts import ranges_since
@@ -58,6 +58,7 @@ class SliceEvidence(PlanPart):
         marker_written: the group's marker closes the config topic, see decision 2.
         destination_offsets: per destination partition the first and last offset acknowledged; where a bulk producer wrote,
             where the partition ended before the plan's first record, and when the slice was acknowledged.
+        barriers: how many records a resume has written beside, of all slices that it goes on with in this topic.
     """
 
     slice_name: str
@@ -80,6 +81,7 @@ class SliceEvidence(PlanPart):
     digest: str
     marker_written: bool
     destination_offsets: dict[int, tuple[int, int]]
+    barriers: int = 0
 
 
 class Tally:
@@ -568,17 +570,6 @@ def producers_for(plan: MigrationPlan) -> Producers:
     return Producers(once=True, bulk=sum(part.end - part.start for part in ranges) > _BULK)
 
 
-def copy_one(job: CopyJob, *, resumed: bool = False) -> SliceEvidence:
-    """Copy one slice with producers that are kept for the next one.
-
-    With ``resumed`` an earlier attempt may have written; what is there is not written again.
-    """
-    if resumed:
-        job = replace(job, resumed=True)
-    (evidence,) = copy_all([job], PROCESS_PRODUCERS, Silent())
-    return evidence
-
-
 def copy_all(
     jobs: Sequence[CopyJob], producers: Producers, progress: Progress, early: RangeReader | None = None
 ) -> Iterator[SliceEvidence]:
@@ -591,8 +582,8 @@ def copy_all(
         BrokerError: reading or writing was refused, or the destination did not come back in time.
         CopyError: an acknowledgement is missing.
     """
-    left = {job.slice_.name: job for job in jobs}
-    existing, count = _read_existing(jobs, progress) if any(job.resumed for job in jobs) else ({}, 0)
+    left, barriers = {job.slice_.name: job for job in jobs}, Counter[TopicType]()
+    existing, count = _read_existing(jobs, progress, barriers) if any(job.resumed for job in jobs) else ({}, 0)
     in_vain, reached = 0, (-len(left), count)
     while left:
         ranges = [job.slice_.offset_range for job in left.values()]
@@ -600,14 +591,14 @@ def copy_all(
         try:
             for evidence in _copy(list(left.values()), existing, producers, progress, early):
                 del left[evidence.slice_name]
-                yield evidence
+                yield evidence.model_copy(update={"barriers": barriers.pop(evidence.topic_type, 0)})
         except UnacknowledgedError as lost:
             _logger.warning(
                 "%s: reading what the destination has, then copying the remaining %d slices", lost, len(left)
             )
             left, early = {name: replace(job, resumed=True) for name, job in left.items()}, None
             time.sleep(BROKER_HANDLES_S)
-            existing, count = _read_existing(list(left.values()), progress)
+            existing, count = _read_existing(list(left.values()), progress, barriers)
             before, reached = reached, (-len(left), count)
             in_vain = 0 if reached > before else in_vain + 1
             if in_vain == _MAX_ATTEMPTS_IN_VAIN:
@@ -676,10 +667,13 @@ def _space(job: CopyJob) -> _Space:
     return job.slice_.topic_type, job.slice_.transform.at_destination()
 
 
-def _read_existing(jobs: Sequence[CopyJob], progress: Progress) -> tuple[dict[str, ExistingRecords], int]:
+def _read_existing(
+    jobs: Sequence[CopyJob], progress: Progress, barriers: Counter[TopicType]
+) -> tuple[dict[str, ExistingRecords], int]:
     """Return what interrupted copies have left at the destination, and how many records that is.
 
-    It is by the name of each slice that has been begun; the others are copied the quick way.
+    It is by the name of each slice that has been begun; the others are copied the quick way. ``barriers`` counts those that
+    are written.
     """
     spaces: dict[_Space, ExistingRecords] = {}
     resumed = [job for job in jobs if job.resumed]
@@ -687,6 +681,7 @@ def _read_existing(jobs: Sequence[CopyJob], progress: Progress) -> tuple[dict[st
     for job in resumed:
         if _space(job) not in spaces:
             spaces[_space(job)] = job.read_existing()
+            barriers[job.slice_.topic_type] += len(job.destination_starts)
     # What may not be mirrored goes the long way in any case, and with sealing needs the times of what is there.
     begun = {job.slice_.name for job in resumed if not job.may_be_mirrored(None)}
     in_doubt = [job for job in resumed if job.slice_.name not in begun and spaces[_space(job)].found]

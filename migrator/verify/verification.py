@@ -142,7 +142,7 @@ def unreported(
         facts = planned_facts(admin, run.applied().destination)
     grown = Counter({kind: sum(facts[kind].ends.values()) - sum(ends.values()) for kind, ends in starts.items()})
     for each in evidence:
-        grown[each.topic_type] -= each.written + each.marker_written
+        grown[each.topic_type] -= each.written + each.marker_written + each.barriers
         if grown[each.topic_type] < 0:
             raise CopyError(
                 f"{each.destination_topic} has fewer records than were acknowledged to this plan: the broker lost them; roll "

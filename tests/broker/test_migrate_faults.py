@@ -32,7 +32,7 @@ from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import BARRIER_RECORDS
 from connect_share.worker_config import ClientSettings
 from migrator.copy import copy_job
-from migrator.copy.copy_job import CopyJob, SliceEvidence, Wave, copy_one, local_engine
+from migrator.copy.copy_job import CopyJob, SliceEvidence, Wave, local_engine
 from migrator.copy.existing_records import ExistingRecords
 from migrator.run import Manifest, MigrationStatus, backup_path, manifest_path
 from migrator.verify.equality import StateDifference
@@ -51,7 +51,7 @@ from tests.support.migration_faults import (
     recreate,
     set_topic_config,
 )
-from tests.support.migration_runs import apply_plan, check_bystanders, resume_plan, verify_plan
+from tests.support.migration_runs import apply_plan, check_bystanders, copy_one, resume_plan, verify_plan
 from tests.support.migration_site import (
     GROUP,
     SHARED_PARTITIONS,

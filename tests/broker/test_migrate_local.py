@@ -16,7 +16,7 @@ from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import Record, TopicType
 from connect_share.replay import replay_config, replay_offsets, replay_status
 from connect_share.transform.rules import SkipReason
-from migrator.copy.copy_job import CopyJob, copy_one
+from migrator.copy.copy_job import CopyJob
 from migrator.plan import MigrationPlan
 from migrator.planner import make_plan
 from migrator.run import Manifest, MigrationStatus, manifest_path
@@ -25,7 +25,7 @@ from tests.support.captures import VERSIONS, captured
 from tests.support.checked import CAPTURED
 from tests.support.console import console as console_of
 from tests.support.long_forms import LONG
-from tests.support.migration_runs import apply_plan, verify_plan
+from tests.support.migration_runs import apply_plan, copy_one, verify_plan
 from tests.support.migration_site import (
     GROUP,
     SHARED_PARTITIONS,

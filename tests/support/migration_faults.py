@@ -255,8 +255,8 @@ def held_backup(allowed: Allowed) -> Iterator[None]:
             yield block
             written += block.records
 
-    def write_held(path: Path, about: Any, sections: Sequence[Iterable[RecordBlock]]) -> WrittenRecordFile:
-        return write_record_file(path, about, [held_blocks(blocks) for blocks in sections])
+    def write_held(path: Path, about: Any, sections: Any, **more: Any) -> WrittenRecordFile:
+        return write_record_file(path, about, [held_blocks(blocks) for blocks in sections], **more)
 
     with patch("connect_share.backup.backup_file.write_record_file", write_held):
         yield

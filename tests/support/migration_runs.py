@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from connect_share.files import Silent
+from connect_share.kafka.write import PROCESS_PRODUCERS
 from migrator import apply, bystanders, cutover
 from migrator import cutover as rollback
+from migrator.copy.copy_job import CopyJob, SliceEvidence, copy_all
 from migrator.run import MigrationRun, locked_run
 from migrator.verify import verification
 from migrator.verify.equality import Verification
@@ -30,6 +34,12 @@ def _on_locked_file(step: Callable[Concatenate[MigrationRun, P], R]) -> Callable
             return step(run, *arguments, **named)
 
     return on_file
+
+
+def copy_one(job: CopyJob, *, resumed: bool = False) -> SliceEvidence:
+    """Copy one slice; with ``resumed`` an earlier attempt may have written, and what is there is not written again."""
+    (evidence,) = copy_all([replace(job, resumed=job.resumed or resumed)], PROCESS_PRODUCERS, Silent())
+    return evidence
 
 
 apply_plan = _on_locked_file(apply.apply_plan)
