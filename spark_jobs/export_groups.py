@@ -1,27 +1,43 @@
 """Export groups with Spark: tasks read, encode and compress slices of partitions, the driver writes them to one file.
 
-The file is the one that ``connect-share export`` writes, and ``connect-share restore`` puts it back.
+Or the tasks write them, each a file of a new folder that driver and executors share. ``connect-share restore`` puts back
+either, as it does what ``connect-share export`` writes.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import shutil
 import sys
+import time
+import uuid
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from connect_share.backup.backup_file import SectionPart, SectionRead
+from connect_share.backup.backup_file import (
+    PART,
+    BackupContents,
+    BackupFile,
+    BackupLayout,
+    SectionPart,
+    SectionRead,
+    write_backup,
+    write_sections,
+)
 from connect_share.backup.export import Export
 from connect_share.console import DEFAULT_TIMEOUT_S, Output, ProgressLine, groups_of, plural
-from connect_share.files import Progress, Silent
+from connect_share.errors import RecordFileError
+from connect_share.files import Progress, Silent, sync_folder
 from connect_share.worker_config import TopicSet
 from spark_jobs import command_line
 from spark_jobs.session import spark_session, task_slots
-from spark_jobs.tasks import run_as_tasks
+from spark_jobs.tasks import bundles, run_as_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +71,81 @@ def read_with(spark: SparkSession, reads: Sequence[SectionRead], progress: Progr
         wave = jobs[first : first + width]
         for parts in run_as_tasks(spark, wave, read_slice, progress=Silent(), what="reading slices"):
             yield from parts
-        progress.advance(sum(part.end - part.start for job in wave for part in job.ranges))
+        progress.advance(sum(map(_offsets, wave)))
+
+
+def _offsets(read: SectionRead) -> int:
+    return sum(part.end - part.start for part in read.ranges)
+
+
+Part = tuple[Path, BackupContents, list[list[SectionRead]]]
+
+
+def _parts(folder: Path, layout: BackupLayout, run_id: str) -> Iterator[Part]:
+    contents, sections = layout.contents(run_id).model_copy(update={"what": PART}), range(len(layout.sections))
+    reads = [(number, read) for number in sections for read in slices(layout.reads(number, folder))]
+    together = bundles(reads, lambda each: _offsets(each[1]), _SLICE) or [[]]
+    for number, some in enumerate(together, 1):
+        name = f"{number:06d}-of-{len(together):06d}.avro"
+        by_section = [[read for section, read in some if section == each] for each in sections]
+        yield folder / name, contents.model_copy(update={"part": (number, len(together))}), by_section
+
+
+def write_part(part: Part) -> BackupFile:
+    """Write a file under a name of its own, in a task: an attempt that was given up may go on."""
+    path, contents, reads = part
+    return write_sections(path.with_name(f"{path.name}.{uuid.uuid4().hex}"), contents, reads, Silent())
+
+
+def leave_trace(trial: Path) -> Path:
+    """Leave a file beside one of the driver, in a task that sees that one; return it."""
+    trace = trial.with_name(uuid.uuid4().hex)
+    with suppress(OSError):
+        if trial.exists():
+            trace.touch(mode=0o600)
+    return trace
+
+
+def write_folder(
+    spark: SparkSession, folder: Path, layout: BackupLayout, run_id: str, progress: Progress
+) -> BackupFile:
+    """Write an export in parts to a new folder, after a try whether executors have it; a failure leaves nothing there.
+
+    The hash is that of the parts' hashes.
+    """
+    began_s, parts, trial = time.monotonic(), [*_parts(folder, layout, run_id)], folder / run_id
+    try:
+        folder.mkdir(mode=0o700)
+    except OSError as error:
+        raise RecordFileError(f"{folder} cannot be made: {error.strerror}", path=str(folder)) from error
+    with ExitStack() as failed:
+        failed.callback(shutil.rmtree, folder, ignore_errors=True)
+        trial.touch(mode=0o600)
+        places = [trial] * task_slots(spark)
+        traces = run_as_tasks(spark, places, leave_trace, progress=Silent(), what="trying the folder")
+        if not all(trace.exists() for trace in traces):
+            raise RecordFileError(
+                f"{folder} is not the same to driver and executors: give a folder on a file system that all of them have, "
+                "and where the same user may write. Nothing was exported",
+                path=str(folder),
+            )
+        for each in (trial, *traces):
+            each.unlink()
+        files = run_as_tasks(spark, parts, write_part, progress=progress, what="writing parts")
+        for (path, _, _), file in zip(parts, files, strict=True):
+            (folder / file.file).rename(path)
+        sync_folder(folder)
+        failed.pop_all()
+    counts = {name: sum((Counter(getattr(each, name)) for each in files), Counter()) for name in ("topics", "left_out")}
+    return BackupFile(
+        file=folder.name,
+        records=sum(each.records for each in files),
+        **counts,
+        size_bytes=sum(each.size_bytes for each in files),
+        sha256=hashlib.sha256("".join(each.sha256 for each in files).encode()).hexdigest(),
+        seconds=round(time.monotonic() - began_s, 3),
+        left_out_first=next(filter(None, (each.left_out_first for each in files)), None),
+    )
 
 
 def _body(options: argparse.Namespace) -> int:
@@ -63,30 +153,36 @@ def _body(options: argparse.Namespace) -> int:
     topic_set = TopicSet.from_worker_file(options.worker_config)
     groups = groups_of(options.groups) or (None if options.all_groups else topic_set.worker_group)
     asked = Export(topic_set, None if groups is None else frozenset(groups))
+    path: Path = options.file or options.folder.absolute()
     with ProgressLine(sys.stderr) as progress, ExitStack() as stack:
         # Spark is started when there is something to read.
         spark = cache(lambda: stack.enter_context(spark_session("connect-share export_groups")))
 
-        def engine(reads: Sequence[SectionRead], reported: Progress) -> Iterator[SectionPart]:
-            return read_with(spark(), reads, reported)
+        def write(path: Path, layout: BackupLayout, run_id: str, reported: Progress) -> BackupFile:
+            if options.folder is not None:
+                return write_folder(spark(), path, layout, run_id, reported)
+            return write_backup(path, layout, run_id, reported, lambda *reads: read_with(spark(), *reads))
 
-        done = asked.write(options.file, progress, out.note, timeout_s=options.timeout, engine=engine)
+        done = asked.write(path, progress, out.note, timeout_s=options.timeout, by=write)
     file = done.file
     if out.is_json:
-        out.json({**file.model_dump(mode="json"), "file": str(options.file), "groups": list(done.groups)})
+        out.json({**file.model_dump(mode="json"), "file": str(path), "groups": list(done.groups)})
     else:
         out.lines(
-            f"{options.file}: {plural(file.records, 'record')} of {plural(len(done.groups), 'group')}, "
-            f"{file.size_bytes:,} bytes"
+            f"{path}: {plural(file.records, 'record')} of {plural(len(done.groups), 'group')}, {file.size_bytes:,} bytes"
         )
     return 0
 
 
 def main(argv: Sequence[str]) -> int:
-    """Write one file. 0 done, 1 failed, 2 usage."""
+    """Write one file, or a folder. 0 done, 1 failed, 2 usage."""
     parser = command_line.parser(JOB, __doc__ or "")
     parser.add_argument("-w", "--worker-config", metavar="FILE", type=Path, required=True, help="a worker's file")
-    parser.add_argument("-o", dest="file", metavar="FILE", type=Path, required=True, help="the file to write")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("-o", dest="file", metavar="FILE", type=Path, help="the file to write")
+    where.add_argument(
+        "--folder", metavar="DIR", type=Path, help="a new folder that driver and executors share, where tasks write"
+    )
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--group", dest="groups", metavar="ID", action="append", help="this group, may be repeated")
     which.add_argument("--all-groups", action="store_true", help="every group; the worker's own by default")

@@ -43,9 +43,10 @@ from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.sealing import KeyRing
 from connect_share.worker_config import Isolation
 
-What = Literal["backup of a migration", "export"]
+What = Literal["backup of a migration", "export", "part of an export"]
 BACKUP: Final = "backup of a migration"
 EXPORT: Final = "export"
+PART: Final = "part of an export"
 
 
 class BackedUpTopic(BaseModel):
@@ -114,6 +115,7 @@ class BackupContents(BaseModel):
     """The header of a backup; holds no record and no secret.
 
     Attributes:
+        part: of an export in parts: number of the file, from 1, and how many there are; all else is that of the whole.
         encrypted_with: id of the key that the values are encrypted with; ``None``: they are as on the topics.
     """
 
@@ -126,6 +128,7 @@ class BackupContents(BaseModel):
     topics: tuple[BackedUpTopic, ...]
     origins: tuple[Origin, ...]
     segment: Segment | None = None
+    part: tuple[int, int] | None = None
     encrypted_with: int | None = None
 
 
@@ -277,7 +280,7 @@ def require_connected(before: BackupContents, behind: BackupContents, path: Path
 
 
 class BackupFiles:
-    """One backup file, or a base and its increments, read as one.
+    """One backup file, the parts of an export, or a base and its increments, read as one.
 
     Attributes:
         path: the file, or the folder.
@@ -295,8 +298,10 @@ class BackupFiles:
         self.keys: KeyRing | None = None
         files = [RecordFile(each) for each in paths]
         self._files = [(file, read_contents(file)) for file in files]
+        self._require_all_parts()
         for (_, before), (file, behind) in pairwise(self._files):
-            require_connected(before, behind, file.path)
+            if behind.part is None:
+                require_connected(before, behind, file.path)
         origins = {repr(origin): origin for _, contents in self._files for origin in contents.origins}
         self.contents = self._files[-1][1].model_copy(update={"origins": tuple(origins.values())})
 
@@ -309,11 +314,22 @@ class BackupFiles:
             RestoreRejectedError: the moment is not there.
             RecordFileError: as the class says.
         """
-        if path.is_dir():
+        parts = sorted(path.glob("*-of-*.avro"))
+        if path.is_dir() and not parts:
             return cls(path, [each.path for each in point_at(segment_files(path), at_ms)])
         if at_ms is not None:
-            raise UsageError(f"--at chooses a moment of a continuous backup, and {path} is one file")
-        return cls(path, [path])
+            raise UsageError(f"--at chooses a moment of a continuous backup, and {path} is none")
+        return cls(path, parts or [path])
+
+    def _require_all_parts(self) -> None:
+        found = [(contents.run_id, contents.part) for _, contents in self._files if contents.part is not None]
+        number = len(self._files)
+        if found and found != [(found[0][0], (each, number)) for each in range(1, number + 1)]:
+            raise RecordFileError(
+                f"{self.path} is not whole: an export in parts is a folder with all of its files, those of one run and "
+                "no others; use another copy of it",
+                path=str(self.path),
+            )
 
     @property
     def is_encrypted(self) -> bool:
@@ -517,6 +533,30 @@ class BackupLayout:
             for first in range(0, len(ranges), PARTITIONS_AT_ONCE)
         ]
 
+    def contents(self, run_id: str) -> BackupContents:
+        """Return the header of what is written now."""
+        return BackupContents(
+            what=self.what,
+            run_id=run_id,
+            made_at_ms=int(time.time() * 1000),
+            version=version("connect-share"),
+            topics=tuple(
+                BackedUpTopic(
+                    section=each.section,
+                    kafka_cluster_id=each.cluster,
+                    topic=each.topic,
+                    topic_type=each.topic_type,
+                    isolation=self.sections[each.section].isolation,
+                    ranges={number: (part.start, part.end) for number, part in each.ranges.items()},
+                    topic_id=each.topic_id,
+                )
+                for each in self.topics
+            ),
+            origins=tuple(self.origins),
+            segment=self.segment,
+            encrypted_with=None if self.keys is None else self.keys.sealing_id,
+        )
+
 
 def read_here(reads: Sequence[SectionRead], progress: Progress) -> Iterator[SectionPart]:
     """Yield what each read gives, one after the other: the engine of this process."""
@@ -536,47 +576,38 @@ def write_backup(
     """
     if path.exists() and RecordFile(path).about.get("run_id") != run_id:
         raise AlreadyAppliedError(f"{path} is the backup of another run: move it away, nothing was written")
-    began_s = time.monotonic()
-    contents = BackupContents(
-        what=layout.what,
-        run_id=run_id,
-        made_at_ms=int(time.time() * 1000),
-        version=version("connect-share"),
-        topics=tuple(
-            BackedUpTopic(
-                section=each.section,
-                kafka_cluster_id=each.cluster,
-                topic=each.topic,
-                topic_type=each.topic_type,
-                isolation=layout.sections[each.section].isolation,
-                ranges={number: (part.start, part.end) for number, part in each.ranges.items()},
-                topic_id=each.topic_id,
-            )
-            for each in layout.topics
-        ),
-        origins=tuple(layout.origins),
-        segment=layout.segment,
-        encrypted_with=None if layout.keys is None else layout.keys.sealing_id,
-    )
+    reads = [layout.reads(number, path) for number in range(len(layout.sections))]
     ranges = [part for each in layout.topics for part in each.ranges.values()]
     progress.phase(f"backing up to {path.name}", sum(part.end - part.start for part in ranges))
+    return write_sections(path, layout.contents(run_id), reads, progress, engine)
+
+
+def write_sections(
+    path: Path,
+    contents: BackupContents,
+    reads: Sequence[Sequence[SectionRead]],
+    progress: Progress,
+    engine: ReadEngine = read_here,
+) -> BackupFile:
+    """Write what the reads of each section give, as :func:`write_backup`; a part may be written beside others."""
+    began_s = time.monotonic()
     written: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
     first: list[str] = []
 
-    def blocks_of(section: int) -> Iterator[RecordBlock]:
-        for part in engine(layout.reads(section, path), progress):
+    def blocks_of(section: Sequence[SectionRead]) -> Iterator[RecordBlock]:
+        for part in engine(section, progress):
             written.update(part.written)
             left_out.update(topic for topic, _, _ in part.left_out)
             first.extend("{}[{}]@{}".format(*place) for place in part.left_out[: 1 - len(first)])
             yield from part.blocks
 
-    sections = [blocks_of(number) for number in range(len(layout.sections))]
-    file = write_record_file(path, contents.model_dump(mode="json"), sections)
+    sections = [blocks_of(section) for section in reads]
+    file = write_record_file(path, contents.model_dump(mode="json"), sections, alone=contents.part is None)
     return BackupFile(
         file=path.name,
         records=file.records,
-        topics={each.topic: written[each.topic] for each in layout.topics},
+        topics={each.topic: written[each.topic] for each in contents.topics},
         size_bytes=file.size_bytes,
         sha256=file.sha256,
         seconds=round(time.monotonic() - began_s, 3),

@@ -34,14 +34,12 @@ from connect_share.backup.backup_file import (
     BackupLayout,
     KeyTest,
     Origin,
-    ReadEngine,
     Segment,
     SegmentFile,
     file_name,
     not_needed,
     point_at,
     read_contents,
-    read_here,
     segment_files,
     segment_of,
     shown_moment,
@@ -62,6 +60,7 @@ from connect_share.worker_config import TopicSet, common_isolation
 _SHOWN: Final = 20
 
 Ranges = Mapping[TopicType, Sequence[OffsetRange]]
+BackupWriter = Callable[[Path, BackupLayout, str, Progress], BackupFile]
 
 
 @dataclass(frozen=True)
@@ -130,9 +129,9 @@ class Export:
         note: Callable[[str], None],
         *,
         timeout_s: float,
-        engine: ReadEngine = read_here,
+        by: BackupWriter = write_backup,
     ) -> Exported:
-        """Write what there is now to a file, with bounded memory; ``note`` gets notes for people.
+        """Write what there is now to a file, with bounded memory; ``note`` gets notes for people, ``by`` writes it.
 
         Raises:
             ConnectShareError: a group or connector that was named has no record there; nothing was written.
@@ -157,7 +156,7 @@ class Export:
                 "names are exact, dots, dashes and case included"
             )
         layout = self.layout(cluster, ranges, present.groups)
-        file = write_backup(path, layout, f"export-{uuid.uuid4()}", progress, engine)
+        file = by(path, layout, f"export-{uuid.uuid4()}", progress)
         return Exported(file, tuple(sorted(present.groups, key=group_order)))
 
     def layout(self, cluster: str, ranges: Ranges, groups: set[ClusterGroupId | None]) -> BackupLayout:

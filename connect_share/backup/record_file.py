@@ -177,17 +177,18 @@ class WrittenRecordFile:
 
 
 def write_record_file(
-    path: Path, about: Mapping[str, Any], sections: Sequence[Iterable[RecordBlock]]
+    path: Path, about: Mapping[str, Any], sections: Sequence[Iterable[RecordBlock]], *, alone: bool = True
 ) -> WrittenRecordFile:
     """Write blocks of records, section after section, under a temporary name; a whole file gets its own.
 
     The file is made with mode 0600: keys and values hold secrets. A file of that name is replaced. ``about`` says what the
-    file is, as JSON in its header.
+    file is, as JSON in its header. ``alone``: else other machines write in this folder, whose locks may not be seen here.
 
     Raises:
         RecordFileError: it cannot be written; nothing new bears its name then.
     """
-    remove_half_written(path.parent)
+    if alone:
+        remove_half_written(path.parent)
     with _writing(path):
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
     temporary, file = Path(name), os.fdopen(handle, "w+b")

@@ -607,7 +607,7 @@ def _lines_on_values(restore: Restore, preview: RestorePreview) -> list[str]:
 
 def _add_options(parser: Parser) -> None:
     parser.add_argument(
-        "file", metavar="FILE", type=Path, help="a backup, what export has written, or the folder of export --follow"
+        "file", metavar="FILE", type=Path, help="a backup, what export has written, or the folder that it has written"
     )
     parser.add_argument(
         "--at",

@@ -62,7 +62,7 @@ def _describe_backup(arguments: argparse.Namespace, _: Output) -> Result:
 
 
 def _add_options(parser: Parser) -> None:
-    parser.add_argument("file", metavar="FILE", type=Path, help="a backup, or the folder of a continuous one")
+    parser.add_argument("file", metavar="FILE", type=Path, help="a backup, or the folder of one")
     parser.add_argument(
         "--at", metavar="TIME", type=moment, help="the newest moment that is not later; the last by default"
     )

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from connect_share.backup.record_file import RecordFile
+from connect_share.backup.backup_file import BackupFiles
 from connect_share.cli.__main__ import main as connect_share
+from connect_share.files import Silent
+from connect_share.model.records import Record, TopicType
 from spark_jobs import export_groups
 from tests.support.kafka import TestBroker
 from tests.support.profiled_topics import write_profiled_topics
@@ -30,18 +34,42 @@ def test_spark_writes_what_the_console_writes(
     capsys.readouterr()
     assert export_groups.main(["-w", worker, "--all-groups", "-o", str(there), "--output", "json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    files = [RecordFile(path) for path in (here, there)]
-    for file in files:
-        file.check()
-    first, second = (sorted(file.read_sections(), key=repr) for file in files)
-    assert first == second != []
+    first, second = read(here), read(there)
+    assert sorted(first, key=repr) == sorted(second, key=repr) != []
     assert told["records"] == len(first)
-    # Records of one partition stay in their order.
-    for file in files:
+    for path in (here, there):
         last: dict[tuple[str, int], int] = {}
-        for _, record in file.read_sections():
+        for _, record in read(path):
             assert last.get((record.topic, record.partition), -1) < record.offset
             last[record.topic, record.partition] = record.offset
     assert connect_share(["restore", str(there), "-w", worker, "--dry-run"]) == 0
-    assert export_groups.main(["-w", worker, "-o", str(there)]) == 1
-    assert "is there already" in capsys.readouterr().err
+    for form in ("-o", "--folder"):
+        assert export_groups.main(["-w", worker, form, str(there)]) == 1
+        assert "is there already" in capsys.readouterr().err
+    # A place that has its name in this process only.
+    alone = f"/proc/self/fd/{os.open(tmp_path, os.O_RDONLY)}/alone"
+    assert export_groups.main(["-w", worker, "--folder", alone]) == 1
+    assert "is not the same to driver and executors" in capsys.readouterr().err
+    assert not (tmp_path / "alone").exists()
+
+    folder = tmp_path / "folder"
+    assert export_groups.main(["-w", worker, "--all-groups", "--folder", str(folder), "--output", "json"]) == 0
+    told, parts = json.loads(capsys.readouterr().out), sorted(folder.iterdir())
+    assert [oct(each.stat().st_mode)[-3:] for each in (folder, *parts)] == ["700", *["600"] * len(parts)]
+    assert (
+        told["sha256"] == sha256("".join(sha256(each.read_bytes()).hexdigest() for each in parts).encode()).hexdigest()
+    )
+    assert read(folder) == second
+    assert connect_share(["restore", str(folder), "-w", worker, "--yes"]) == 0
+    assert connect_share(["describe", "backup", str(folder)]) == 0
+    parts[1].unlink()
+    for path in (folder, parts[0]):
+        assert connect_share(["restore", str(path), "-w", worker, "--dry-run"]) == 1
+        assert "is not whole: an export in parts is a folder" in capsys.readouterr().err
+
+
+def read(path: Path) -> list[tuple[TopicType, Record]]:
+    """Return the records of a backup, in its order, each partition's in theirs."""
+    files = BackupFiles.at(path, None)
+    files.check()
+    return list(files.read(Silent()))
