@@ -203,7 +203,7 @@ class Admin:
     """
 
     def __init__(self, settings: ClientSettings, *, client_id: str, timeout_s: float | None = None) -> None:
-        self.bootstrap_servers = settings.bootstrap_servers
+        self.bootstrap_servers: str = settings.bootstrap_servers
         self.settings = settings
         self._timeout_s = longest_wait_s(ANSWER_S) if timeout_s is None else timeout_s
         self._trouble: KafkaError | None = None

@@ -115,7 +115,7 @@ class RangeReader(AbstractContextManager["RangeReader"]):
     def __init__(
         self, settings: ClientSettings, ranges: Sequence[OffsetRange], *, isolation: Isolation, client_id: str
     ) -> None:
-        self.ranges = list(ranges)
+        self.ranges: list[OffsetRange] = list(ranges)
         wanted = [each for each in ranges if each.end > each.start]
         self._ends = {(each.topic, each.partition): each.end for each in wanted}
         if len(self._ends) < len(wanted):
@@ -268,7 +268,7 @@ class BoundedReader:
     """
 
     def __init__(self, settings: ClientSettings, *, most: int, idle_timeout_s: float) -> None:
-        self.left = most
+        self.left: int = most
         self.refused: dict[str, BrokerError] = {}
         self.unread: set[str] = set()
         self._settings = settings

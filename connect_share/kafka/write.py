@@ -81,10 +81,10 @@ class KeptProducer:
     ) -> None:
         self.once = once
         self.patience = patience
-        self.connection_lost = False
+        self.connection_lost: bool = False
         self.fatal: client.KafkaException | None = None
         overrides = BULK_OVERRIDES if bulk else ONCE_OVERRIDES if once else PRODUCER_OVERRIDES
-        self.client = client.producer(
+        self.client: client.Producer = client.producer(
             settings,
             client_id=client_id,
             overrides=overrides,

@@ -71,7 +71,7 @@ class SharedReader:
         self._found: dict[str, CatchUp] = {}
         self._error: BaseException | None = None
         self._closing = threading.Thread(target=self._close, name="connect-log-reader-close", daemon=True)
-        self.connect_s = time.monotonic() - began
+        self.connect_s: float = time.monotonic() - began
 
     def covers(self, topic: str, isolation: Isolation) -> bool:
         """Return whether the log of a topic takes part."""

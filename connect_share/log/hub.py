@@ -40,7 +40,7 @@ class Routes(Generic[T]):
             own.setdefault(prefix, []).append(owner)
         self._prefixes = sorted(own)
         self._outer: list[int] = []
-        self.shortest = min(map(len, self._prefixes), default=0)
+        self.shortest: int = min(map(len, self._prefixes), default=0)
         self.begins: dict[bytes, int] = {}
         self.owners: list[tuple[T, ...]] = []
         for number, prefix in enumerate(self._prefixes):
@@ -74,7 +74,7 @@ class Router(RecordFeed):
     """
 
     def __init__(self, key_watch: KeyWatch | None = None) -> None:
-        self.nothing = _Nothing()
+        self.nothing: _Nothing = _Nothing()
         super().__init__(self.nothing, key_watch)
         self._lock = threading.Lock()
         self._logs: list[RoutedLog] = []
@@ -157,9 +157,9 @@ class RoutedLog:
         self._stopped = False
         self._failure: ConnectShareError | None = None
         self._unacknowledged: set[Future[RecordMetadata]] = set()
-        self.key_prefix = sink.key_prefix
+        self.key_prefix: bytes = sink.key_prefix
         self.positions, self.check_may_wait = hub.log.positions, hub.log.check_may_wait
-        self.own = 0
+        self.own: int = 0
 
     @property
     def foreign_records(self) -> int:

@@ -36,7 +36,7 @@ class MemoryKafka:
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self.clock = clock
-        self.lock = threading.RLock()
+        self.lock: threading.RLock = threading.RLock()
         self._topics: dict[str, MemoryTopic] = {}
         self._written: dict[str, list[Record]] = {}
         self.owners: dict[str, MemoryProducer] = {}

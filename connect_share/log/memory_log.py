@@ -108,8 +108,8 @@ class MemoryLog:
         self._sink = sink
         self._started = False
         self._stopped = False
-        self.foreign_records = 0
-        self.check_may_wait = topic.check_may_wait
+        self.foreign_records: int = 0
+        self.check_may_wait: Callable[[], None] = topic.check_may_wait
 
     def take(self, record: Record) -> None:
         """Apply a record of this group; count any other."""

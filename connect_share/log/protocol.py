@@ -70,10 +70,10 @@ class RecordFeed:
         self._prefix = sink.key_prefix
         self._key_watch = key_watch
         self._ends_seen: dict[int, int] = {}
-        self.own = 0
-        self.foreign = 0
+        self.own: int = 0
+        self.foreign: int = 0
         self.first_at_s: float | None = None
-        self.apply_s = 0.0
+        self.apply_s: float = 0.0
 
     def deliver(self, messages: list[Message], on_error: Callable[[KafkaError], None]) -> None:
         """Apply the own records of a batch; ``on_error`` is called with each error that came instead of a record."""

@@ -78,10 +78,10 @@ class LogState:
     def __init__(self, topic: str, on_failed: OnFailed | None = None) -> None:
         self._topic = topic
         self._on_failed = on_failed
-        self.process = OwnerProcess(f"the log of topic {topic}")
+        self.process: OwnerProcess = OwnerProcess(f"the log of topic {topic}")
         self._changed = threading.Lock()
         self._positions: dict[int, int] = {}
-        self.stopping = threading.Event()
+        self.stopping: threading.Event = threading.Event()
         self.failure: BaseException | None = None
         self._waiting: dict[Future[None], Mapping[int, int]] = {}
 
@@ -230,7 +230,7 @@ class Tail:
         self._logged_s = -_LOGGED_EVERY_S
         self._tasks: queue.SimpleQueue[Callable[[Mapping[int, int]], None]] = queue.SimpleQueue()
         self.trouble: BrokerError | None = None
-        self.thread = BackgroundThread(f"log-{self.topic}", self._run, self.state.fail)
+        self.thread: BackgroundThread = BackgroundThread(f"log-{self.topic}", self._run, self.state.fail)
 
     def between_batches(
         self, read: Callable[[Mapping[int, int]], T], deadline: Deadline, check: Callable[[], None]

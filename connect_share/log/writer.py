@@ -288,7 +288,7 @@ class TopicIdentity:
         self._topic = topic
         self._asking = threading.RLock()  # which only its owner can release
         self.topic_id: str | None = None
-        self.seen_s = 0.0
+        self.seen_s: float = 0.0
         self.partitions: list[int] = []
 
     def begin(self, topic_id: str | None, at_s: float) -> None:

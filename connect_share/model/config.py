@@ -187,9 +187,9 @@ class ConfigFold:
     """
 
     def __init__(self, cluster_group_id: ClusterGroupId | None = None) -> None:
-        self.places = KeyPlaces()  # of no key: a config topic has one partition
+        self.places: KeyPlaces = KeyPlaces()  # of no key: a config topic has one partition
         self.skipped: Counter[SkipKind] = Counter()
-        self.own_records = 0
+        self.own_records: int = 0
         self._group = cluster_group_id
         self._prefix = prefix_of(cluster_group_id)
         self._tables = ConfigTables()

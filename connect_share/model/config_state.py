@@ -7,7 +7,7 @@ import copy
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from connect_share.errors import TaskCountError
 from connect_share.model.keys import shown
@@ -330,7 +330,7 @@ class ClusterConfigState:
             return NotImplemented
         return self._compared() == other._compared()
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def _transformed(self, connector: str, config: dict[str, Any] | None) -> dict[str, Any] | None:
         if config is None or self._transformer is None:

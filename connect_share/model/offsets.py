@@ -9,7 +9,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from connect_share.errors import ValueFormatError
 from connect_share.model.connect_json import dumps, loads
@@ -160,7 +160,7 @@ class OffsetSnapshot(_SourcePartitions):
             return NotImplemented
         return dict(self.raw) == dict(other.raw)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"<OffsetSnapshot keys={len(self.raw)} connectors={sorted(self.connectors())}>"
@@ -186,9 +186,9 @@ class OffsetFold(_SourcePartitions):
     def __init__(self, cluster_group_id: ClusterGroupId | None = None) -> None:
         super().__init__({}, {})
         self.skipped: Counter[SkipKind] = Counter()
-        self.own_records = 0
+        self.own_records: int = 0
         self.values: dict[bytes, bytes] = {}
-        self.places = KeyPlaces()
+        self.places: KeyPlaces = KeyPlaces()
         self._said = LimitedLog(_log)
         self._group = cluster_group_id
         prefix = prefix_of(cluster_group_id)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import enum
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, cast
+from typing import ClassVar, Final, NamedTuple, cast
 
 from connect_share.errors import UnreadableHeadersError
 
@@ -16,7 +17,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 class TopicType(enum.Enum):
     """Which of Connect's three internal topics a record belongs to."""
 
-    __hash__ = object.__hash__  # as good for members, and five times as fast as that of enum.Enum
+    __hash__: ClassVar[Callable[[object], int]] = object.__hash__  # five times as fast as that of enum.Enum
 
     CONFIG = "config"
     STATUS = "status"

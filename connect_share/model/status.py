@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final, TypeVar, assert_never
+from typing import Any, ClassVar, Final, TypeVar, assert_never
 
 from connect_share.errors import ValueFormatError, command_line
 from connect_share.model.connect_json import dumps, loads
@@ -313,7 +313,7 @@ class StatusSnapshot(_Statuses):
             return NotImplemented
         return self._compared() == other._compared()
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         tasks = sum(len(statuses) for statuses in self._tasks.values())
@@ -338,9 +338,9 @@ class StatusFold(_Statuses):
     def __init__(self, cluster_group_id: ClusterGroupId | None = None) -> None:
         super().__init__({}, {}, {})
         self.skipped: Counter[SkipKind] = Counter()
-        self.own_records = 0
-        self.clusters = PlainClusterWatch()
-        self.places = KeyPlaces()
+        self.own_records: int = 0
+        self.clusters: PlainClusterWatch = PlainClusterWatch()
+        self.places: KeyPlaces = KeyPlaces()
         self._said = LimitedLog(_log)
         self._group = cluster_group_id
         self._prefix = prefix_of(cluster_group_id)

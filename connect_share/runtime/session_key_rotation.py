@@ -31,17 +31,17 @@ class SessionKeyRotation:
 
     def __init__(self, worker_config: WorkerConfig) -> None:
         given = worker_config.originals
-        self.algorithm = given.get("inter.worker.key.generation.algorithm", "").strip() or "HmacSHA256"
+        self.algorithm: str = given.get("inter.worker.key.generation.algorithm", "").strip() or "HmacSHA256"
         if self.algorithm.lower() not in KEY_BYTES:
             raise refusal("inter.worker.key.generation.algorithm", f"{self.algorithm!r} is not known here")
-        self.key_bytes = KEY_BYTES[self.algorithm.lower()]
+        self.key_bytes: int = KEY_BYTES[self.algorithm.lower()]
         bits = given.get("inter.worker.key.size", "").strip()
         if bits:
             self.key_bytes = (whole_number("inter.worker.key.size", bits) + 7) // 8
             if not 0 < self.key_bytes <= _LONGEST_BYTES:
                 raise refusal("inter.worker.key.size", f"has to be 1 to {8 * _LONGEST_BYTES} bits")
         ttl = given.get("inter.worker.key.ttl.ms", "").strip()
-        self.ttl_ms = whole_number("inter.worker.key.ttl.ms", ttl) if ttl else _TTL_MS
+        self.ttl_ms: int = whole_number("inter.worker.key.ttl.ms", ttl) if ttl else _TTL_MS
         if not 0 <= self.ttl_ms <= _INT_MAX:
             raise refusal("inter.worker.key.ttl.ms", f"has to be 0 to {_INT_MAX}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from connect_share.errors import GroupMembershipError
-from connect_share.kafka.connect_protocol import NOTHING
+from connect_share.kafka.connect_protocol import NOTHING, ConnectorsAndTasks
 from connect_share.log.threads import BackgroundThread, where_raised
 from connect_share.runtime.member import STOP_TIMEOUT_S, Generation, GroupListener, OnFailed, configured
 from connect_share.stores.config import ConfigBackingStore
@@ -27,7 +27,8 @@ class SoleMember:
         worker_url: str,
         on_failed: OnFailed | None = None,
     ) -> None:
-        self.generation, self.assignment = Generation(1, "sole", "sole", worker_url, -1), NOTHING
+        self.generation: Generation = Generation(1, "sole", "sole", worker_url, -1)
+        self.assignment: ConnectorsAndTasks = NOTHING
         self._config, self._listener = config, listener
         self._wake, self._stopping = threading.Event(), threading.Event()
 

@@ -83,7 +83,7 @@ class TopicSeals:
         says_sealing: bool = True,
     ) -> None:
         self.refused: Counter[Refusal] = Counter()
-        self.repeated = 0
+        self.repeated: int = 0
         self.overtaken: list[tuple[bytes, bytes | None]] = []
         self._topic_type = topic_type
         self._group, self._prefix = cluster_group_id, cluster_group_id.prefix
@@ -95,7 +95,7 @@ class TopicSeals:
         self._numbers = count(1)
         self._freshness = Freshness()
         self._unknown = ""  # where a value lies whose key is not here
-        self.opens = False
+        self.opens: bool = False
         # On the config topic: keys with a value under another key than the first one, and the ids that were announced.
         self._under_others: set[bytes] = set()
         self._announced: dict[bytes, tuple[int, str]] = {}

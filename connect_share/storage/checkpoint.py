@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -82,7 +82,7 @@ class TopicCheckpoint(BaseModel):
         state: what the store's fold gives as saved; never shown, it holds secrets.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
 
     topic: str
     topic_id: str
@@ -101,7 +101,7 @@ class Checkpoint(BaseModel):
         taken_at_ms: by the local clock, not later than the time at which all positions were the ends; for people.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
 
     cluster_group_id: str | None
     taken_at_ms: int

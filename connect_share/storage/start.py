@@ -70,7 +70,7 @@ class StorageLife:
 
     def __init__(self, on_failed: OnFailed | None) -> None:
         self._on_failed = on_failed
-        self.process = OwnerProcess("this ConnectStorage")
+        self.process: OwnerProcess = OwnerProcess("this ConnectStorage")
         self._lock = threading.Lock()
         self._starter: int | None = None
         self._start_ended = threading.Event()
@@ -356,8 +356,8 @@ class TopicsStart:
         self._began_s = began_s
         self._context = StartContext()
         self._policies: Future[None] = Future()
-        self.guard = LiveMembersGuard(admin, group_id, self._policies)
-        self.connect_s = 0.0
+        self.guard: LiveMembersGuard = LiveMembersGuard(admin, group_id, self._policies)
+        self.connect_s: float = 0.0
         stack.callback(self.guard.stop)
 
     def find(self, *, allow_lost: bool, checkpoint: Path | None = None) -> None:

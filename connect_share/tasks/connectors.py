@@ -81,7 +81,7 @@ class SourceTask(_ConnectorTask):
     Methods may be coroutines in a runner that is entered by ``async with``; a ``poll`` is cancelled when the task is to end.
     """
 
-    kind = "source"
+    kind: ClassVar[Literal["source"]] = "source"
 
     def poll(self) -> Perhaps[Sequence[SourceRecord] | None]:
         """Return what is new; nothing: it is asked again soon. It may wait, but not longer than for ``context.stopping``."""
@@ -97,7 +97,7 @@ class SourceTask(_ConnectorTask):
 class SinkTask(_ConnectorTask):
     """Writes records somewhere, each at least once. Methods are called one after the other, and may be coroutines."""
 
-    kind = "sink"
+    kind: ClassVar[Literal["sink"]] = "sink"
 
     def open(self, partitions: Sequence[TopicPartitionId]) -> Perhaps[None]:
         """This task has these from now on."""

@@ -68,11 +68,13 @@ class TaskRunner(EventReceiver):
         member: Callable[..., Any] = ConnectGroupMember,
         on_failed: Callable[[ConnectShareError], None] | None = None,
     ) -> None:
-        self.config, self.url, self.worker_id = worker_config, worker_url, worker_url.partition("://")[2].strip("/")
+        self.config: WorkerConfig = worker_config
+        self.url: str = worker_url
+        self.worker_id: str = worker_url.partition("://")[2].strip("/")
         self._connectors_by_class = dict(connectors)
         self._on_failed = on_failed
         self._transformer = WorkerConfigTransformer(worker_config)
-        self.storage = storage(
+        self.storage: ConnectStorage = storage(
             worker_config,
             allow_live_members=ConnectGroupMember.is_own_member,
             update_listener=self,

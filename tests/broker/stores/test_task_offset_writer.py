@@ -16,10 +16,9 @@ from connect_share.errors import (
     WriteError,
 )
 from connect_share.storage import ConnectStorage
-from connect_share.worker_config import WorkerConfig
+from tests.broker.stores.test_exactly_once import exactly_once
 from tests.contract.test_exactly_once import FILE, send_and_commit, write
 from tests.support.connect_member import ConnectMember
-from tests.support.waiting import await_that
 
 
 @pytest.fixture
@@ -27,11 +26,6 @@ def data(shared: Any) -> str:
     topic = f"{shared.unique}-data"
     shared.create(topic)
     return topic
-
-
-def exactly_once(shared: Any, **more: str) -> WorkerConfig:
-    config: WorkerConfig = shared.sharing(shared.group, **{"exactly_once_source_support": "enabled", **more})
-    return config
 
 
 def values(shared: Any, topic: str) -> list[bytes]:
@@ -109,17 +103,3 @@ def test_the_topic_that_failed_is_named(shared: Any, data: str, caplog: pytest.L
         with pytest.raises(WriteError, match=rf"task 'foo-0': writing to {data} failed: MSG_SIZE_TOO_LARGE"):
             writer.commit()
         assert f"Write privileges of {worker.group_id}-foo-0 are lost: writing to {data} failed" in caplog.text
-
-
-def test_a_transaction_that_took_too_long_is_not_called_fenced(shared: Any, data: str) -> None:
-    """The broker ends it in the end, and answers what it answers to one that was fenced."""
-    worker = exactly_once(shared, transaction_timeout_ms="1000")
-    with ConnectStorage(worker) as storage, storage.task_offset_writer("foo", 0) as writer:
-        write(writer, data, 1)
-        await_that(lambda: writer._producer.took_too_long, what="open for more than a second")
-        storage.fence_tasks("foo", 1)  # as the coordinator does, which looks every ten seconds only
-        with pytest.raises(
-            WriteError, match=r"took longer than transaction\.timeout\.ms.*go on from the stored offsets"
-        ):
-            send_and_commit(writer, data)
-    assert values(shared, data) == []

@@ -285,19 +285,9 @@ def test_coroutines_without_a_loop_are_refused(make: Make) -> None:
         assert "enter the runner with async with" in (status.trace or "")
 
 
-def test_a_leader_that_was_fenced_claims_again(make: Make, kafka: MemoryKafka) -> None:
-    with make() as runner:
-        await_that(lambda: runner.storage.config.snapshot().session_key, what="leads")
-        with MemoryConnectStorage(runner.config, kafka=kafka) as other:
-            other.config.claim_write_privileges()
-            other.config.put_connector_config("c", {"connector.class": "Words", "words": "a", "topic": "words"})
-            await_values(kafka, "words", b"a")
-        await_states(runner, "c", "RUNNING", "RUNNING")
-
-
 @pytest.mark.parametrize("make", ["enabled"], indirect=True)
-def test_a_leader_that_was_fenced_between_two_transactions_goes_on(
-    make: Make, kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+def test_a_leader_that_was_fenced_between_transactions_goes_on(
+    make: Make, kafka: MemoryKafka, monkeypatch: Any
 ) -> None:
     write = TransactionalWriter.write
     with make() as runner, MemoryConnectStorage(runner.config, kafka=kafka) as other:
