@@ -30,8 +30,8 @@ from tests.support.migration_site import PARTITIONS, SHARED_PARTITIONS, Site
 from tests.support.topics import ONE_SEGMENT
 from tests.support.waiting import await_that
 
-CONFIG_RECORDS = 20_000
-OTHER_RECORDS = 2_000
+CONFIG_RECORDS = 6_000
+OTHER_RECORDS = 600
 GROUP = "g.h"
 Found = dict[bytes, list[tuple[bytes | None, int]]]
 
@@ -198,7 +198,7 @@ def set_topic_config(site: Site, topic: str, name: str, value: str) -> None:
         await_that(lambda: ours.topic_configs(topic)[name], lambda now: now == value, what=f"{name} of {topic} known")
 
 
-QUARTER = 5_000
+QUARTER = 1_500
 """Records of a copy of :class:`tests.support.migration_faults.Busy`; more than half of its config topic is left."""
 ALL = 1_000_000_000
 
