@@ -17,6 +17,7 @@ from tests.lab.embedded.rest import RestError
 from tests.lab.embedded.worker import QUICK_MEMBERS, ConnectWorker, worker_properties, write_properties
 from tests.support.java_groups import JAR, SharedTopics, delete, put
 from tests.support.kafka import TestBroker
+from tests.support.long_forms import LONG
 from tests.support.migration_site import run
 from tests.support.waiting import await_that
 
@@ -138,7 +139,7 @@ def test_onto_shared_topics_and_out_again(
         assert files.values(name) == [f"{name} first".encode()] * 3
 
 
-@pytest.mark.slow
+@pytest.mark.skipif(not LONG, reason="five starts of workers: make soak")
 def test_two_clusters_that_share_topics_by_accident_are_taken_apart(
     broker: TestBroker, unique: str, worker_factory: Callable[..., ConnectWorker], tmp_path: Path
 ) -> None:
