@@ -232,7 +232,7 @@ def offsets_at(file: Path, partitions: Sequence[dict[str, int]]) -> list[Any]:
 
 
 @pytest.mark.timeout(7_200 if LONG else 120)
-@pytest.mark.parametrize("name", ["rollback", "cutover", "cutover in place"])
+@pytest.mark.parametrize("name", ["rollback", "cutover", "cutover in place", "seal"])
 def test_nothing_acknowledged_is_lost_in_a_move(
     site: Site, printed: Printed, name: str, while_it_writes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,6 +248,8 @@ def test_nothing_acknowledged_is_lost_in_a_move(
     for number in range(1 if "place" in name else RUNS):
         new = site.shared(f"new-{number}")
         apply_plan(plan := site.plan(source, new, f"plan-{number}.json"))
+        if name == "seal":
+            assert run("cutover", plan, "--yes", "--seal", "none")[0] == 0
         partitions = [{"n": each} for each in chosen.sample(range(KEYS), AT_ONCE)]
         with ConnectStorage(WorkerConfig.from_file(new if name == "rollback" else source)) as storage:
             writer = storage.offset_writer("a.b")
@@ -263,7 +265,7 @@ def test_nothing_acknowledged_is_lost_in_a_move(
         put_back(printed, errors)
         assert run(command, plan, "--yes", *(["--although-used"] if name == "rollback" else []))[0] == 0
         assert offsets_at(new, partitions) == [put] * AT_ONCE
-        if name == "cutover" and LONG:
+        if name in {"cutover", "seal"} and LONG:
             assert run("unseal", plan, "--yes", "--although-used")[0] == 0
     print(name, dict(seen))
 
@@ -387,6 +389,7 @@ def test_nothing_acknowledged_is_lost_at_the_destination_of_a_copy(
     assert {*seen} == {"overtaken", "last"}
 
 
+@pytest.mark.timeout(7_200 if LONG else 120)
 @pytest.mark.parametrize(("command", "when"), every_pair(("unseal", "rollback"), ("before", "behind")))
 def test_a_target_state_that_is_put_while_a_source_is_unsealed(
     site: Site, printed: Printed, command: str, when: str, monkeypatch: pytest.MonkeyPatch
@@ -405,7 +408,7 @@ def test_a_target_state_that_is_put_while_a_source_is_unsealed(
                 put()
             return done
 
-        for number in range(RUNS):
+        for number in range(100 if LONG else 1):
             storage.config.put_target_state("a.b", TargetState.STARTED)
             apply_plan(plan := site.plan(source, new, f"plan-{number}.json"))
             assert run("cutover", plan, "--yes")[0] == 0
