@@ -107,8 +107,9 @@ class SealCount:
             if number is not None:
                 self.refused_ids.add(number, self.known)
         before = self.newest.get(key)
-        if value is None and not accepted and before is not None and before.partition != record.partition:
-            return  # a tombstone that covers nothing
+        other = None if accepted or before is None or before.partition == record.partition else before
+        if other is not None and (value is None or other.kind is SealKind.SEALED):
+            return  # in another partition it covers nothing
         self.newest[key] = Newest(kind, record.partition, record.offset, record.timestamp_ms, len(value or b""))
 
     def further(self, record: Record, key: bytes) -> int:

@@ -105,6 +105,19 @@ def test_every_record_is_counted_once(values: list[bytes | None]) -> None:
         assert (count.short() is None) == (not any((value or b"").startswith(b"\1") for value in values))
 
 
+@given(
+    st.lists(st.none() | st.just(b"{}") | st.just(claims(7)) | st.just(claims(9)), min_size=1, max_size=4), st.data()
+)
+def test_what_is_refused_in_another_partition_covers_nothing(refused: list[bytes | None], data: st.DataObject) -> None:
+    """Whichever partition is read first: a reader gets batches of several in turn."""
+    key = prefix_key(GROUP, PARTITION)
+    good = Record("t", 1, 0, 1_000, key, Cipher(KEYS, OFFSET).seal(key, b"{}", 1_000))
+    read = [Record("t", 0, at, 2_000 + at, key, value) for at, value in enumerate(refused)]
+    read.insert(data.draw(st.integers(0, len(refused))), good)
+    count = counted(read, owner=sharing_worker(keys=key_text(7)))
+    assert (count.newest[PARTITION].kind, count.records) == (SealKind.SEALED, len(read))
+
+
 def test_a_group_whose_name_is_none_is_no_group() -> None:
     """However its values look."""
     keys = (b"te\x1b[2Jam." + PARTITION, b"connector-x." + PARTITION, b"\xff." + PARTITION, b"a b." + PARTITION)
