@@ -14,7 +14,7 @@ BENCH_START := --scenarios kip,groups-1,groups-1000,records-10k,records-300k,rec
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -e
 EXTRAS := spark,zookeeper,dev
 
-.PHONY: setup near check docs man jar format test test-quick test-slow demo bench bench-start compat compat-releases peers soak mutate drill-topic-ids clean
+.PHONY: setup near check docs man jar format test test-quick test-slow demo bench bench-start compat compat-releases compat-spark peers soak mutate drill-topic-ids clean
 
 setup: $(STAMP)
 
@@ -97,10 +97,21 @@ compat: $(STAMP)
 	$(BIN)/python -m tests.lab.compatibility --result build/compat/result.json \
 	  --report build/compat/compatibility.md $(COMPAT_ARGS)
 	@# Arguments are for the matrix: then it is alone.
-	$(if $(COMPAT_ARGS),,$(MAKE) --no-print-directory compat-releases)
+	$(if $(COMPAT_ARGS),,$(MAKE) --no-print-directory compat-releases compat-spark)
 
 compat-releases: $(STAMP)
 	$(BIN)/python -m tests.lab.compatibility.mixed_releases --result build/compat/mixed_releases.json
+
+# Every job on each version of PySpark (the last is the newest), in an environment of its own; 3.5 needs Java 17.
+SPARK_VERSIONS ?= 3.5 4.0 4.1 4
+SPARK_JOBS := $(addprefix tests/spark/,test_workload.py test_profile_topics.py test_export_groups.py test_decoded.py test_plan_jobs.py::test_apply_and_verify)
+compat-spark:
+	@for version in $(SPARK_VERSIONS); do \
+	  at=build/compat/spark-$$version; said="all jobs ran"; \
+	  $(PYTHON) -m venv $$at && $$at/bin/python -m pip install --quiet --disable-pip-version-check '.[spark,dev]' "pyspark==$$version.*" \
+	    && $$at/bin/python -m pytest -q -W default -p no:cacheprovider $(SPARK_JOBS) || { said=failed; failed=1; }; \
+	  $$at/bin/python -c 'import pyspark, sys; print("PySpark", pyspark.__version__, sys.argv[1])' "$$said"; \
+	done; exit $${failed:-0}
 
 peers: $(STAMP)
 	$(BIN)/python -m tests.lab.peers --result build/peers/result.json --report build/peers/kafka-tests.md $(PEERS_ARGS)
