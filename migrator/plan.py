@@ -286,6 +286,11 @@ class MigrationPlan(PlanPart):
         """Whether any originals lie beside their copies."""
         return any(self.in_place(source, topic_type) for source in self.sources for topic_type in TopicType)
 
+    @property
+    def leaves_topics(self) -> bool:
+        """Whether it leaves old topics behind on which nothing stays that is used."""
+        return not self.is_in_place and any(not each.sharing and each.only_connectors is None for each in self.sources)
+
     def wanted(self) -> Wanted:
         """Return the key spaces that are written to, and which of their connectors."""
         return key_spaces((source.cluster_group_id, source.only_connectors) for source in self.sources)

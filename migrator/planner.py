@@ -18,7 +18,7 @@ from connect_share.files import Progress, Silent, counted
 from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import to_whole_record
-from connect_share.kafka.create import FENCE, check_partition_count, topic_spec
+from connect_share.kafka.create import FENCE, OLD_TOPICS, check_partition_count, topic_spec
 from connect_share.kafka.facts import (
     TopicFacts,
     admin_of,
@@ -279,7 +279,7 @@ def steps_of(moves: Sequence[PlannedMove], plan: MigrationPlan) -> tuple[PlanSte
     steps.append(_tool(f"cutover: copy what is left, verify, {_end_of(moves, plan)}"))
     sharing = "with sharing enabled" if moves[0].group is not None else "with sharing disabled"
     steps.append(_you(f"start the workers of {', '.join(groups)} on the destination's topics, {sharing}"))
-    return tuple(steps)
+    return (*steps, _you(OLD_TOPICS)) if plan.leaves_topics else tuple(steps)
 
 
 def _end_of(moves: Sequence[PlannedMove], plan: MigrationPlan) -> str:
@@ -344,8 +344,8 @@ def _plan_destination(
         )
     missing = [topic_spec(worker, topic_type) for topic_type, topic in topics.items() if topic.create]
     with suppress(AuthorizationError):  # apply says it, before it writes
-        planned = plan_topics(admin, missing)
-        warnings += [f"{each.spec.topic}: {setting.given_up}" for each in planned for setting in each.given_up]
+        for each in plan_topics(admin, missing):
+            warnings += [f"{each.spec.topic}: {setting.given_up}" for setting in each.given_up]
     return Destination(kafka_cluster_id=kafka_cluster_id, topics=topics), existing, warnings
 
 

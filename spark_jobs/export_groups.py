@@ -34,6 +34,7 @@ from connect_share.backup.export import Export
 from connect_share.console import DEFAULT_TIMEOUT_S, Output, ProgressLine, groups_of, plural
 from connect_share.errors import RecordFileError
 from connect_share.files import Progress, Silent, sync_folder
+from connect_share.kafka.waits import longest_wait
 from connect_share.worker_config import TopicSet
 from spark_jobs import command_line
 from spark_jobs.session import spark_session, task_slots
@@ -154,7 +155,7 @@ def _body(options: argparse.Namespace) -> int:
     groups = groups_of(options.groups) or (None if options.all_groups else topic_set.worker_group)
     asked = Export(topic_set, None if groups is None else frozenset(groups))
     path: Path = options.file or options.folder.absolute()
-    with ProgressLine(sys.stderr) as progress, ExitStack() as stack:
+    with ProgressLine(sys.stderr) as progress, ExitStack() as stack, longest_wait(options.timeout):
         # Spark is started when there is something to read.
         spark = cache(lambda: stack.enter_context(spark_session("connect-share export_groups")))
 
@@ -163,7 +164,7 @@ def _body(options: argparse.Namespace) -> int:
                 return write_folder(spark(), path, layout, run_id, reported)
             return write_backup(path, layout, run_id, reported, lambda *reads: read_with(spark(), *reads))
 
-        done = asked.write(path, progress, out.note, timeout_s=options.timeout, by=write)
+        done = asked.write(path, progress, out.note, by=write)
     file = done.file
     if out.is_json:
         out.json({**file.model_dump(mode="json"), "file": str(path), "groups": list(done.groups)})

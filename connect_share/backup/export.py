@@ -123,13 +123,7 @@ class Export:
         return (parts[0], name) if name in self.connectors else None
 
     def write(
-        self,
-        path: Path,
-        progress: Progress,
-        note: Callable[[str], None],
-        *,
-        timeout_s: float,
-        by: BackupWriter = write_backup,
+        self, path: Path, progress: Progress, note: Callable[[str], None], *, by: BackupWriter = write_backup
     ) -> Exported:
         """Write what there is now to a file, with bounded memory; ``note`` gets notes for people, ``by`` writes it.
 
@@ -139,7 +133,7 @@ class Export:
         """
         if path.exists():
             raise ConnectShareError(f"{path} is there already: give another name, or move it away")
-        with Admin(self.topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=timeout_s) as admin:
+        with Admin(self.topic_set.settings, client_id=CONSOLE_CLIENT_ID) as admin:
             ranges, notes = self.look(admin)
             cluster = admin.cluster_id()
         for each in notes:

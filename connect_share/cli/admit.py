@@ -16,7 +16,6 @@ from connect_share.checks.finding import Finding, Severity, counted, exit_code, 
 from connect_share.checks.sealing import sealed_groups
 from connect_share.checks.sources import CheckSources, GroupState
 from connect_share.console import (
-    DEFAULT_TIMEOUT_S,
     Command,
     Output,
     Parser,
@@ -177,6 +176,5 @@ COMMANDS: Final = [
             "connect-share admit -w new-group.properties --from old-cluster.properties --limit 10 --output json",
         ],
         options=_add_options,
-        timeout_s=DEFAULT_TIMEOUT_S,
     )
 ]

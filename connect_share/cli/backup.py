@@ -13,7 +13,6 @@ from connect_share.backup.backup_file import shown_moment
 from connect_share.backup.export import Export, Exported, Follower, Limits, Written, locked_folder
 from connect_share.backup.restore import restore_command
 from connect_share.console import (
-    DEFAULT_TIMEOUT_S,
     Command,
     Output,
     Parser,
@@ -92,7 +91,7 @@ def _export(arguments: argparse.Namespace, out: Output) -> Result | int:
     if arguments.follow is not None:
         return _follow(arguments, asked, out)
     with ProgressLine(sys.stderr) as progress:
-        done = asked.write(arguments.file, progress, out.note, timeout_s=arguments.timeout)
+        done = asked.write(arguments.file, progress, out.note)
     return _result(arguments.file, done, encrypted=arguments.encrypt)
 
 
@@ -194,7 +193,6 @@ COMMANDS: Final = [
             "connect-share restore /backups/orders -w orders.properties --at 2026-01-31T12:00:00Z",
         ],
         options=_add_options,
-        timeout_s=DEFAULT_TIMEOUT_S,
     ),
     restore_command("connect-share"),
 ]

@@ -10,7 +10,7 @@ from connect_share.checks.check import add_check_options, all_checks
 from connect_share.checks.finding import Finding, counted, exit_code, finding_lines, wanted
 from connect_share.checks.orphans import find_lost
 from connect_share.checks.sources import CheckSources
-from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Parser, ProgressLine, Result, plural
+from connect_share.console import Command, Output, Parser, ProgressLine, Result, plural
 from connect_share.console.options import add_runtime
 from connect_share.errors import AuthorizationError, command_line
 from connect_share.kafka.lost import LOST
@@ -84,7 +84,6 @@ COMMANDS: Final = [
             "connect-share check all -w worker.properties --output json --ignore secrets-clear-text",
         ],
         options=_add_options,
-        timeout_s=DEFAULT_TIMEOUT_S,
     ),
     *(check.command() for check in all_checks()),
 ]

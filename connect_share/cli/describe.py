@@ -21,7 +21,6 @@ from connect_share.cli.get import (
     task_statuses,
 )
 from connect_share.console import (
-    DEFAULT_TIMEOUT_S,
     PLAIN,
     Command,
     Group,
@@ -306,7 +305,6 @@ COMMANDS: Final = [
         "records, keys and connectors of a group",
         examples=["connect-share describe group com.acme.orders -w worker.properties"],
         options=_add_group,
-        timeout_s=DEFAULT_TIMEOUT_S,
     ),
     Command(
         "describe connector",
@@ -317,6 +315,5 @@ COMMANDS: Final = [
             "connect-share describe connector orders.sink -w worker.properties --show-traces",
         ],
         options=_add_connector,
-        timeout_s=DEFAULT_TIMEOUT_S,
     ),
 ]

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from connect_share.checks.finding import Severity
 from connect_share.console import (
-    DEFAULT_TIMEOUT_S,
     Command,
     Output,
     Parser,
@@ -23,6 +22,7 @@ from connect_share.console.options import topic_set_of
 from connect_share.discover.survey import Discovered, members_of, survey
 from connect_share.errors import BrokerError
 from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import OLD_TOPICS
 from connect_share.kafka.read import CONSOLE_CLIENT_ID, BoundedReader
 
 _MOST_RECORDS: Final = 1_000_000
@@ -140,6 +140,9 @@ def _cluster_lines(row: dict[str, Any]) -> list[str]:
         lines.append(f"  {problem['severity']}: {problem['where']}: {problem['what']}")
         shown = ("why", "remedy", "command") if problem["severity"] != Severity.NOTE.value else ()
         lines += [f"      {problem[each]}" for each in shown if problem[each]]
+    if moved := row["moved"]:
+        to = moved["to"] and f"group {shown_group(moved['to']['group'])} on {moved['to']['config']}"
+        lines.append(f"  moved away by {moved['plan']}, to {to or 'where is not found here'}: {OLD_TOPICS}")
     lines += [f"  before it can share: {each['what']}; {each['remedy']}" for each in row["in_the_way"]]
     name = next(topic for topic in row["topics"].values() if topic is not None)
     return ["", f"{name}:", *lines] if lines else []
@@ -187,6 +190,5 @@ COMMANDS: Final = [
             "connect-share discover -w worker.properties --output json",
         ],
         options=_add_options,
-        timeout_s=DEFAULT_TIMEOUT_S,
     )
 ]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Final
 
-from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Parser, stopped_by
+from connect_share.console import Command, Output, Parser, stopped_by
 from connect_share.console.options import add_topics, topic_set_of
 from connect_share.contents.group_room import GroupRoom
 from connect_share.errors import BrokerError, ConfigError
@@ -110,6 +110,5 @@ COMMANDS: Final = [
             "curl http://127.0.0.1:9404/metrics",
         ],
         options=_add_options,
-        timeout_s=DEFAULT_TIMEOUT_S,
     )
 ]

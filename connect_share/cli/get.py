@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from connect_share.console import (
-    DEFAULT_TIMEOUT_S,
     Command,
     Group,
     InterruptionError,
@@ -680,7 +679,6 @@ COMMANDS: Final = [
             f"connect-share get {name} -w worker.properties {noun.example}",
         ],
         options=partial(add_contents_options, noun=name),
-        timeout_s=DEFAULT_TIMEOUT_S,
         forms=("text", "json", "tsv"),
     )
     for name, noun in _NOUNS.items()

@@ -8,7 +8,7 @@ import io
 from collections.abc import Iterator
 from typing import Final
 
-from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Parser, Result, Table, seconds, shown_group
+from connect_share.console import Command, Output, Parser, Result, Table, seconds, shown_group
 from connect_share.console.options import add_topics, topic_set_of
 from connect_share.contents.cost_model import load_model
 from connect_share.contents.startup import CountPlan, count_topics
@@ -147,7 +147,6 @@ COMMANDS: Final = [
             "connect-share usage -w worker.properties --start-limit 5 --egress-limit 20",
         ],
         options=_add_options,
-        timeout_s=DEFAULT_TIMEOUT_S,
         forms=("text", "json", "csv"),
     )
 ]

@@ -6,7 +6,7 @@ import argparse
 from typing import Final
 
 from connect_share.cli.get import Columns, Row, status_connectors, status_rows, table_of
-from connect_share.console import DEFAULT_TIMEOUT_S, Command, Output, Parser, Result, plural
+from connect_share.console import Command, Output, Parser, Result, plural
 from connect_share.console.options import add_topics, topic_set_of
 from connect_share.contents.groups import Contents, read_topics
 from connect_share.contents.workers import LOOK_S, WatchedGroup, watch
@@ -108,7 +108,6 @@ COMMANDS: Final = [
             "connect-share get workers -B broker:9092 --group-id connect-cluster --output json",
         ],
         options=_add_options,
-        timeout_s=DEFAULT_TIMEOUT_S,
         forms=("text", "json", "tsv"),
     )
 ]

@@ -19,6 +19,7 @@ from types import FrameType
 from typing import Any, ClassVar, Final, NamedTuple
 
 from connect_share.console.options import (
+    DEFAULT_TIMEOUT_S,
     EXIT_CODES,
     SHELLS,
     HelpFormatter,
@@ -77,7 +78,7 @@ class Command:
         options: adds the options that only this command has.
         changes: help of ``--dry-run``, for a command that writes: it has ``--yes``, too.
         last: adds options that stand behind those that all commands have.
-        timeout_s: the default of ``--timeout``, which all have that ask a cluster.
+        timeout_s: the default of ``--timeout``; ``None``: longer for a command that writes.
         asks_cluster: it takes ``--timeout`` and ``--profile``.
         after_interruption: says after Ctrl-C what was done and how to continue.
     """
@@ -90,7 +91,7 @@ class Command:
     options: Callable[[Parser], object] | None = None
     changes: str | None = None
     last: Callable[[Parser], object] | None = None
-    timeout_s: float = ANSWER_S
+    timeout_s: float | None = None
     forms: Sequence[str] = ("text", "json")
     asks_cluster: bool = True
     after_interruption: Callable[[argparse.Namespace], str] | None = None
@@ -107,12 +108,13 @@ class Command:
             parser.add_argument("--dry-run", action="store_true", help=self.changes)
         parser.add_argument("--output", choices=self.forms, default="text", help="form of the result")
         if self.asks_cluster:
+            limit_s = self.timeout_s or (DEFAULT_TIMEOUT_S if self.changes is None else ANSWER_S)
             parser.add_argument(
                 "--timeout",
                 metavar="SECONDS",
                 type=seconds,
-                default=self.timeout_s,
-                help=f"longest wait for the cluster, {self.timeout_s:g} by default",
+                default=limit_s,
+                help=f"longest wait for the cluster, {limit_s:g} by default",
             )
             add_profile(parser)
         parser.add_argument("-v", "--verbose", action="store_true", help="show what the libraries log")
@@ -268,7 +270,7 @@ def _signs_of_life(out: Output) -> Iterator[None]:
 
 def run_command(command: Command, arguments: argparse.Namespace, out: Output) -> int:
     """Run a command, ask where it shows what it would do, and print its result; return the exit code."""
-    with longest_wait(getattr(arguments, "timeout", None)), _signs_of_life(out):
+    with longest_wait(getattr(arguments, "timeout", ANSWER_S)), _signs_of_life(out):
         return _run(command, arguments, out)
 
 

@@ -52,6 +52,11 @@ class Cluster:
         return sorted(found, key=group_order)
 
     @property
+    def configs(self) -> Mapping[Group, GroupEvidence]:
+        """Return what each group has on the config topic."""
+        return self.topics[TopicType.CONFIG].groups if TopicType.CONFIG in self.topics else {}
+
+    @property
     def is_shared(self) -> bool:
         """Return whether a group has its id in keys."""
         return any(group is not None for group in self.groups)
@@ -233,7 +238,7 @@ def _of_settings(cluster: Cluster, kafka: KafkaFacts) -> Iterator[Finding]:
             topic,
             place.settings,
             kafka.client,
-            _moved_by(cluster) if config else None,
+            moved_by(cluster) if config else None,
         )
         if fault is not None:
             yield policy_finding("discover", topic, fault)
@@ -257,20 +262,16 @@ def _of_settings(cluster: Cluster, kafka: KafkaFacts) -> Iterator[Finding]:
             )
 
 
-def _moved_by(cluster: Cluster) -> str | None:
+def moved_by(cluster: Cluster) -> str | None:
     """Return the plan that has closed the config topic, if every group of it was moved away."""
-    role = cluster.topics.get(TopicType.CONFIG)
-    return (
-        None if role is None else closed_by(role.groups[each].moved for each in cluster.groups if each in role.groups)
-    )
+    return closed_by(cluster.configs[each].moved for each in cluster.groups if each in cluster.configs)
 
 
 def _on_two_sets(
     cluster: Cluster, kafka: KafkaFacts, group_ids: Mapping[Group, str | None], others: Mapping[str, Cluster]
 ) -> Iterator[Finding]:
-    role = cluster.topics.get(TopicType.CONFIG)
     for group, group_id in group_ids.items():
-        config = None if role is None else role.groups.get(group)
+        config = cluster.configs.get(group)
         if group_id is None or group_id not in others or (config is not None and config.moved is not None):
             continue
         live, here, there = {*kafka.members.get(group_id, ())}, cluster.workers(None), others[group_id].workers(None)

@@ -143,7 +143,7 @@ class GroupEvidence:
 
     Attributes:
         is_real: a value has the form of Connect's; whoever may write here can invent keys.
-        connectors: hashes of those that are configured now, of a config topic.
+        connectors: hashes of the names of those that are configured now, of a config topic.
         workers: ids of plain statuses; those of other groups say nothing that their keys do not say.
         moved: what fences it on a config topic that it has left.
     """
@@ -240,9 +240,9 @@ class TypeEvidence:
             self._remember(hash((group, subject.connector, subject.part)), record)
         if subject.kind is ConfigKey.CONNECTOR:
             if is_removal(TopicType.CONFIG, record.value):
-                own.connectors.discard(connector)
+                own.connectors.discard(hash(subject.connector))
             elif len(own.connectors) < MOST_ITEMS:
-                own.connectors.add(connector)
+                own.connectors.add(hash(subject.connector))
 
     def _note_worker(self, own: GroupEvidence, record: Record, group: Group, members: Members) -> None:
         worker, generation = members.get("worker_id"), members.get("generation")

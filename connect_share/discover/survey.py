@@ -10,7 +10,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from connect_share.console import Group
-from connect_share.discover.clusters import Cluster, JoinedTopics, KafkaFacts, Place, join, obstacles, problems_of
+from connect_share.discover.clusters import (
+    Cluster,
+    JoinedTopics,
+    KafkaFacts,
+    Place,
+    join,
+    moved_by,
+    obstacles,
+    problems_of,
+)
 from connect_share.discover.evidence import TopicEvidence
 from connect_share.errors import AuthorizationError, BrokerError
 from connect_share.kafka.admin import Admin
@@ -223,6 +232,7 @@ def members_of(discovered: Discovered) -> Row:
             last = next((each for each in reversed(holders[group_id].values()) if each is not cluster), None)
             if last is not None:
                 others[group_id] = last
+        plan = moved_by(cluster)
         unsure = any(discovered.found[topic].confidence != "certain" for topic in _names(cluster))
         rows.append(
             {
@@ -237,7 +247,8 @@ def members_of(discovered: Discovered) -> Row:
                 "complete": not set(_names(cluster)) & set(discovered.not_whole),
                 **_sizes(cluster, kafka),
                 "problems": [finding.to_dict() for finding in problems_of(cluster, kafka, ids, others)],
-                "in_the_way": [finding.to_dict() for finding in obstacles(cluster, ids)],
+                "moved": plan and {"plan": plan, "to": _now_at(cluster, clusters)},
+                "in_the_way": [] if plan else [finding.to_dict() for finding in obstacles(cluster, ids)],
             }
         )
     for row in rows:
@@ -254,6 +265,18 @@ def members_of(discovered: Discovered) -> Row:
         "topics_looked_at": discovered.candidates,
         "notes": discovered.notes,
     }
+
+
+def _now_at(cluster: Cluster, clusters: Sequence[Cluster]) -> Row | None:
+    """Return the one place that has all connectors of a cluster that was moved away."""
+    connectors = {connector for each in cluster.configs.values() for connector in each.connectors}
+    places = [
+        {"config": there.topics[TopicType.CONFIG].topic, "group": group}
+        for there in clusters
+        for group, each in there.configs.items()
+        if each.moved is None and connectors and connectors <= each.connectors
+    ]
+    return places[0] if len(places) == 1 else None
 
 
 def _names(cluster: Cluster) -> list[str]:

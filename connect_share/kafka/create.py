@@ -235,6 +235,10 @@ ONE_PARTITION: Final = (
 LIFTS_FENCE: Final = (
     f"{command_line('connect-share-migrate', 'unseal', 'PLAN')} or rollback, with the plan of the move, lifts the fence"
 )
+OLD_TOPICS: Final = (
+    "keep the old topics as long as rollback is to be possible, and as long as an old worker file is left: rollback and "
+    "unseal need them, and an old worker that finds none makes empty ones; then delete them"
+)
 
 
 def is_fenced(configs: Mapping[str, str]) -> bool:
@@ -385,9 +389,9 @@ def ensure_topic(
     description = known or admin.describe_topics([spec.topic]).get(spec.topic)
     created = False
     if description is None:
-        limit_s = longest_wait_s(CREATE_TIMEOUT_S) if timeout_s is None else timeout_s
+        attempt = _Attempt(admin, spec, timeout_s or longest_wait_s(CREATE_TIMEOUT_S), stopping or threading.Event())
         with Awaited(f"topic {spec.topic} to be created"):
-            created = _Attempt(admin, spec, limit_s, stopping or threading.Event()).create()
+            created = attempt.create()
     if not created:
         description = description or admin.describe_topics([spec.topic]).get(spec.topic)
         check_cleanup_policy(admin, spec, may_be_fenced=may_be_fenced)
@@ -426,8 +430,7 @@ def accepted(admin: Admin, spec: TopicSpec, must_hold: Collection[str] = MUST_HO
     others = [(name, value) for name, value in spec.configs.items() if name not in must_hold]
     for more in ({}, *({name: value} for name, value in others)):
         try:
-            tried = replace(spec, configs={**kept, **more})
-            admin.create_topic(creation_request(tried), validate_only=True)
+            admin.create_topic(creation_request(replace(spec, configs={**kept, **more})), validate_only=True)
         except BrokerError as error:
             refused = refused_setting(spec, error)
             if refused is None or not more:
@@ -466,7 +469,7 @@ def await_in_sync(
     deadline: Deadline,
     stopping: threading.Event | None = None,
 ) -> None:
-    """Awaited for every replica of a new topic: on KRaft a broker that is registered but dead is granted as one, too.
+    """Wait for every replica of a new topic: on KRaft a broker that is registered but dead is granted as one, too.
 
     ``replicas`` and ``partitions`` are what it was asked to have; ``None`` and -1: whatever it was given.
 
@@ -606,7 +609,7 @@ class _Attempt:
         )
 
     def _await_visible(self) -> None:
-        """Awaited until the brokers describe a topic which the controller says exists, or the deadline is over."""
+        """Wait until the brokers describe a topic which the controller says exists, or the deadline is over."""
         pause_s = 0.01
         while self._describe() is None and not self._deadline.is_within(pause_s):
             time.sleep(pause_s)

@@ -289,12 +289,18 @@ def require_no_open_transaction(admin: Admin, facts: TopicFacts, *, wait_s: floa
         OpenTransactionError: a transaction is open in front of an end. A reader of committed records would stop
             there; another reader would take records that may be aborted.
     """
-    longest_s = min(BUSY_TOPIC_WAIT_S, longest_wait_s(BUSY_TOPIC_WAIT_S))
-    deadline = Deadline.after(longest_s if wait_s is None else wait_s)
+    longest_s = min(BUSY_TOPIC_WAIT_S, longest_wait_s(BUSY_TOPIC_WAIT_S)) if wait_s is None else wait_s
+    deadline = Deadline.after(longest_s)
     with Awaited(f"open transactions of topic {facts.topic} to end"):
-        behind = _behind(admin, facts, deadline)
-    if not behind:
-        return
+        while True:
+            # The ends were read before: what is appended meanwhile can only raise the last stable offset.
+            stable = admin.end_offsets([(facts.topic, number) for number in facts.ends], Isolation.READ_COMMITTED)
+            behind = [(number, at) for (_, number), at in stable.items() if at < facts.ends[number]]
+            if not behind:
+                return
+            if not deadline.remaining_s():
+                break
+            time.sleep(_ASK_AGAIN_S)
     number, last_stable_offset = behind[0]
     end = facts.ends[number]
     whose = owners_of_open(admin, admin.settings, (facts.topic, number), client_id=MIGRATE_CLIENT_ID)
@@ -306,17 +312,6 @@ def require_no_open_transaction(admin: Admin, facts: TopicFacts, *, wait_s: floa
         last_stable_offset=last_stable_offset,
         end_offset=end,
     )
-
-
-def _behind(admin: Admin, facts: TopicFacts, deadline: Deadline) -> list[tuple[int, int]]:
-    """Return the partitions, and their last stable offsets, that have a transaction open when time is up."""
-    while True:
-        # The ends were read before: what is appended meanwhile can only raise the last stable offset.
-        stable = admin.end_offsets([(facts.topic, number) for number in facts.ends], Isolation.READ_COMMITTED)
-        behind = [(number, at) for (_, number), at in stable.items() if at < facts.ends[number]]
-        if not behind or not deadline.remaining_s():
-            return behind
-        time.sleep(_ASK_AGAIN_S)
 
 
 def require_no_open_for(worker: WorkerConfig, admin: Admin, types: Iterable[TopicType] = TopicType) -> None:

@@ -87,20 +87,10 @@ class PlannedTopic:
             "exists": self.exists,
             "partitions": None if self.spec.partitions < 0 else self.spec.partitions,
             "replication_factor": self.replicas,
-            "settings": [_members(setting) for setting in self.settings],
-            "given_up": [_members(setting) for setting in self.given_up],
+            "settings": [asdict(replace(each, value=each.shown_value)) for each in self.settings],
+            "given_up": [asdict(replace(each, value=each.shown_value)) for each in self.given_up],
             "differences": [asdict(difference) for difference in self.differences],
         }
-
-
-def _members(setting: VettedSetting) -> dict[str, Any]:
-    """Return the members of a setting for JSON."""
-    return {
-        "name": setting.name,
-        "value": setting.shown_value,
-        "why": setting.why,
-        "from_worker_file": setting.from_worker_file,
-    }
 
 
 def plan_topics(admin: Admin, specs: Sequence[TopicSpec]) -> tuple[PlannedTopic, ...]:

@@ -18,11 +18,8 @@ _waits: Final[dict[int, Awaited]] = {}
 
 
 @contextmanager
-def longest_wait(limit_s: float | None) -> Iterator[None]:
-    """Let each wait of this process end after ``limit_s`` without an answer; ``None``: as before."""
-    if limit_s is None:
-        yield
-        return
+def longest_wait(limit_s: float) -> Iterator[None]:
+    """Let each wait of this process end after ``limit_s`` without an answer."""
     _limits.append(limit_s)
     try:
         yield

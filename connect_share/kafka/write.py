@@ -99,7 +99,7 @@ class KeptProducer:
             self.connection_lost = True
 
     def flush(self, timeout_s: float) -> None:
-        """Awaited for acknowledgements. A fatal error of the client fails all records, and only here it says why."""
+        """Wait for acknowledgements. A fatal error of the client fails all records, and only here it says why."""
         try:
             client.flush(self.client, timeout_s)
         except client.KafkaException as error:
@@ -254,7 +254,7 @@ class CheckedWriter:
                     return
 
     def finish(self) -> None:
-        """Awaited for all acknowledgements; on an error :meth:`abandon` the producer.
+        """Wait for all acknowledgements; on an error :meth:`abandon` the producer.
 
         Raises:
             BrokerError: a record was refused or not acknowledged in time.

@@ -11,6 +11,7 @@ from typing import Final
 
 from connect_share.console import Command, Output, Parser, Preview, ProgressLine, Result, Steps, stopped_by
 from connect_share.errors import ConnectShareError
+from connect_share.kafka.waits import ANSWER_S
 from migrator.apply import Lag, apply_plan, follow_plan, require_made_to_follow, resume_plan
 from migrator.checks import check_all
 from migrator.cli.options import ENGINES, NOTHING_WRITTEN, add_evidence, add_plan, plan_lines
@@ -154,6 +155,7 @@ RESUME: Final = Command(
     _resume,
     examples=["connect-share-migrate resume move.json", "connect-share-migrate resume move.json --engine spark"],
     options=_add_resume,
+    timeout_s=ANSWER_S,
     after_interruption=_interrupted,
 )
 COMMANDS: Final = [APPLY, RESUME]

@@ -9,7 +9,8 @@ from functools import partial
 from typing import Final
 
 from connect_share.console import Command, Output, Parser, Preview, ProgressLine, Result, Steps
-from connect_share.kafka.create import FENCE
+from connect_share.kafka.create import FENCE, OLD_TOPICS
+from connect_share.kafka.waits import ANSWER_S
 from connect_share.model.records import TopicType
 from migrator.bystanders import BystanderGroup, BystanderReport, BystanderVerdict, check_bystanders
 from migrator.cli.options import ENGINES, NOTHING_WRITTEN, add_evidence, add_plan, continues
@@ -123,6 +124,7 @@ VERIFY: Final = Command(
         "connect-share-migrate verify move.json --isolation --output json",
     ],
     options=_add_options,
+    timeout_s=ANSWER_S,
     after_interruption=lambda _: NOTHING_WRITTEN,
 )
 
@@ -134,12 +136,7 @@ def _cutover(arguments: argparse.Namespace, _: Output) -> Steps:
         shown = preview_cutover(run, arguments.seal, progress)
     yield Preview(_cutover_lines(shown), _preview_json(shown), "cut over?")
     with evidence_of(run, arguments.evidence, "cutover") as evidence, ProgressLine(sys.stderr) as progress:
-        result = cut_over(
-            run,
-            how=arguments.seal,
-            timeout_s=arguments.timeout,
-            progress=progress,
-        )
+        result = cut_over(run, how=arguments.seal, timeout_s=arguments.timeout, progress=progress)
         evidence.verification = result.verification
     sealed = result.manifest.sealed
     done = "the source was not sealed" if sealed is None else f"sealed with {sealed.records} records"
@@ -205,7 +202,7 @@ def _result(run: MigrationRun, result: CutoverResult, done: str, then: str) -> R
         "manifest": result.manifest.model_dump(mode="json"),
         "fenced": result.fenced,
     }
-    return Result(members, [done, *closed, *_fence_lines(opened), then])
+    return Result(members, [done, *closed, *_fence_lines(opened), then, *([OLD_TOPICS] * run.plan.leaves_topics)])
 
 
 def _preview_json(shown: CutoverPreview) -> dict[str, object]:

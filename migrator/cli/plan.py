@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from connect_share.console import Command, Output, Parser, ProgressLine, Result, Table
 from connect_share.errors import AlreadyAppliedError, ConfigError, UsageError, command_line
 from connect_share.kafka.create import is_fenced
+from connect_share.kafka.waits import ANSWER_S
 from connect_share.model.records import TopicType
 from connect_share.transform.rules import PLAIN_KEYS
 from connect_share.worker_config.worker import files_in_folders
@@ -226,6 +227,7 @@ SURVEY: Final = Command(
         "connect-share-migrate survey -w orders.properties --to-worker-config orders-shared.properties --output json",
     ],
     options=partial(add_files, destination_required=False),
+    timeout_s=ANSWER_S,
     after_interruption=lambda _: NOTHING_WRITTEN,
 )
 
@@ -305,6 +307,7 @@ COMMANDS: Final = [
             "connect-share-migrate plan -w /etc/connect --to-worker-config /etc/connect-shared -o all.json --dry-run",
         ],
         options=_add_options,
+        timeout_s=ANSWER_S,
         after_interruption=lambda _: NOTHING_WRITTEN,
     ),
 ]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from connect_share.errors import GroupMovedError, TopicNotCompactedError
-from connect_share.kafka.create import FENCE, is_fenced
+from connect_share.kafka.create import FENCE, OLD_TOPICS, is_fenced
 from connect_share.model.records import TopicType
 from connect_share.replay import replay_config
 from connect_share.storage import ConnectStorage
@@ -22,7 +22,7 @@ from connect_share.worker_config import WorkerConfig
 from migrator.run import Manifest, manifest_path
 from tests.support.console import Ran, console
 from tests.support.migration_runs import apply_plan, cut_over, roll_back, seal_plan, unseal_plan, verify_plan
-from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, run
+from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, pair, run
 from tests.support.printed import in_bash
 from tests.support.sealed_sites import life, worker
 from tests.support.waiting import await_that
@@ -99,6 +99,46 @@ def test_an_old_config_topic_is_closed_and_opened_again(site: Site, how: Any, ba
 def cut_over_settings(plan: Path) -> dict[str, str | None]:
     (fence,) = Manifest.load(manifest_path(plan)).fences
     return fence.settings
+
+
+def discovered(site: Site, ask: Callable[..., Ran]) -> dict[str, Any]:
+    rows = ask("discover", "-B", site.bootstrap_servers, "--output", "json").json["clusters"]
+    (row,) = (row for row in rows if row["topics"]["config"] == site.topic("own", TopicType.CONFIG))
+    return dict(row)
+
+
+def test_old_topics_stay_as_long_as_is_said(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    ask, plan, name = console(capsys), site.folder / "plan.json", site.name  # a connector that no other test has
+    site.create("own")
+    site.create("shared", SHARED_PARTITIONS)
+    proof = json.dumps({"properties": {"connector.class": "org.acme.Source", "name": name}})
+    site.lay_down("own", TopicType.CONFIG, [pair(f"connector-{name}", proof)])
+    site.lay_group("own", name=name)
+    source = site.worker_file("own", "orders", sharing=False)
+    assert OLD_TOPICS in run("plan", "-w", source, "--to-worker-config", site.shared(), "-o", plan)[1]
+    assert f"{OLD_TOPICS}. `plan`, `cutover` and `discover` print this." in Path("docs/cutting-over.md").read_text(
+        "utf-8"
+    )
+    apply_plan(plan)
+    before = discovered(site, ask)
+    assert (before["moved"], [each["id"] for each in before["in_the_way"]]) == (None, ["sharing-group-unknown"])
+    code, said, _ = run("cutover", plan, "--yes")
+    assert (code, OLD_TOPICS in said) == (0, True)
+    after = discovered(site, ask)
+    to = {"config": site.topic("shared", TopicType.CONFIG), "group": GROUP}
+    assert (after["moved"], after["in_the_way"]) == ({"plan": "plan.json", "to": to}, [])
+    said = ask("discover", "-B", site.bootstrap_servers).out
+    assert f"moved away by plan.json, to group {GROUP} on {to['config']}: {OLD_TOPICS}" in said
+    with site.admin() as admin:
+        admin.delete_topics([site.topic("own", topic_type) for topic_type in TopicType])
+        await_that(
+            admin.topic_names, lambda names: not any("-own-" in each and name in each for each in names), what="gone"
+        )
+    for command in ("rollback", "unseal"):
+        assert run(command, plan, "--yes")[0] == 1
+    for file, connectors in ((site.shared(), {name}), (source, set())):
+        with ConnectStorage(WorkerConfig.from_file(file), allow_empty=True) as storage:
+            assert storage.config.snapshot().connectors() == connectors
 
 
 _KILLED = """

@@ -18,7 +18,6 @@ REFUSED = {
     "managed-ibm": {"delete.retention.ms", "min.cleanable.dirty.ratio", "min.insync.replicas"},
     "managed-confluent": {"min.cleanable.dirty.ratio", "segment.bytes", "segment.ms"},
 }
-ALWAYS = {"unclean.leader.election.enable"}
 STAYS = {"managed-ibm": {"segment.bytes": "16777216"}, "managed-confluent": {"delete.retention.ms": "86400000"}}
 
 
@@ -31,7 +30,7 @@ def policy(site: Site) -> None:
 
 @pytest.mark.parametrize("cluster", REFUSED)
 def test_moves(site: Site, cluster: str, call: Callable[..., Ran], caplog: pytest.LogCaptureFixture) -> None:
-    refused = REFUSED[cluster] | ALWAYS
+    refused = REFUSED[cluster] | {"unclean.leader.election.enable"}
     made = call("create", "topics", "-w", site.worker_file("made", "made", sharing=True), "--yes", "--output", "json")
     assert made.code == 0, made.err
     with site.admin() as admin:
