@@ -16,7 +16,7 @@ from spark_jobs.session import require_single_attempts, spark_session, task_slot
 from spark_jobs.tasks import bundles, copy_in_task, run_as_tasks, slice_offsets
 
 SPARK_ENGINE: Final = "spark"
-_BUNDLES: Final = 4
+_BUNDLES: Final = 2
 """Tasks of a wave for each core: a resume reads the destination behind the last wave, and a wave waits for its last task."""
 
 
