@@ -16,7 +16,8 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
@@ -27,7 +28,7 @@ from connect_share.backup.backup_file import BackupContents, BackupFiles, Origin
 from connect_share.backup.changes import ConnectorChanges, NewestValues, changes, hash_of
 from connect_share.backup.rewrite import Facts, StoppedGroup
 from connect_share.console import Command, Output, Parser, Preview, ProgressLine, Result, Steps, add_worker_file
-from connect_share.errors import CopyError, RestoreRejectedError, listed
+from connect_share.errors import CopyError, RestoreRejectedError, UsageError, also_saying, listed
 from connect_share.files import Progress, Silent
 from connect_share.kafka.create import ensure_topic, topic_spec
 from connect_share.kafka.facts import admin_of, check_destination, require_no_live_workers
@@ -503,27 +504,55 @@ def moment(text: str) -> int:
 
 
 def _restore(arguments: argparse.Namespace, _: Output) -> Steps:
-    """Show what would change, ask, put the records back, compare."""
+    """Show what would change, of all groups that are named, ask, put the records back, compare."""
     names = None if arguments.connectors is None else frozenset(arguments.connectors)
     only = None if arguments.only is None else TopicType(arguments.only)
     request = RestoreRequest(names, arguments.from_group, arguments.from_plain, arguments.at, only)
+    given: Path | list[Path] = arguments.destination
+    files = [given] if isinstance(given, Path) else given
+    members, lines, aborted = list[dict[str, object]](), list[str](), Counter[TopicType]()
     with ProgressLine(sys.stderr) as progress:
-        restore = prepare_restore(arguments.file, arguments.destination, request, progress)
-        preview = restore.preview(progress, beside_workers=arguments.dry_run)
-    lines = [*_lines(restore, preview), *(("", "dry run: nothing was written") if arguments.dry_run else ())]
-    members = _members(restore, preview)
-    yield Preview(lines, members, "put these back?", aborted=restore.stopped.aborted())
-    with ProgressLine(sys.stderr) as progress:
-        done = restore.write(progress)
-        restore.verify(progress)
+        restores = [prepare_restore(arguments.file, file, request, progress) for file in files]
+        _require_named(arguments.groups, restores)
+        for restore in restores:
+            preview = restore.preview(progress, beside_workers=arguments.dry_run)
+            members.append(_members(restore, preview))
+            lines += [*([""] if lines else []), *_lines(restore, preview)]
+            aborted.update(restore.stopped.aborted())
+    lines += ["", "dry run: nothing was written"] if arguments.dry_run else []
+    shown = members[0] if isinstance(given, Path) else {"restores": members}
+    yield Preview(lines, shown, "put these back?", aborted=aborted)
+    done = list[Restored]()
+    shown_groups = [restore.stopped.shown for restore in restores]
+    for number, restore in enumerate(restores):
+        parts = [listed(some, _SHOWN_ORIGINS) or "none" for some in (shown_groups[:number], shown_groups[number:])]
+        said = "Put back and compared: {}; not yet: {}".format(*parts)
+        saying = also_saying(said) if len(restores) > 1 else nullcontext()
+        with saying, ProgressLine(sys.stderr) as progress:
+            done.append(restore.write(progress))
+            restore.verify(progress)
+    records, removals = (sum(each.written.total() for each in done), sum(each.removals for each in done))
+    seconds = round(sum(each.seconds for each in done), 3)
     yield Result(
-        {"dry_run": False, **members, "seconds": done.seconds, "verified": True},
+        {"dry_run": False, **shown, "seconds": seconds, "verified": True},
         [
-            f"{sum(done.written.values()):,} records put back, {done.removals:,} of them removals, in {done.seconds} s",
+            f"{records:,} records put back, {removals:,} of them removals, in {seconds} s",
             "read back: the destination has the newest value of each key of the backup",
             "the workers may be started",
         ],
     )
+
+
+def _require_named(groups: Collection[str] | None, restores: Sequence[Restore]) -> None:
+    """Check that each group that was named is one of these, and each once."""
+    files = {restore.worker.group_id for restore in restores}
+    if groups is not None and files != set(groups):
+        raise UsageError(
+            f"--group names {listed(sorted(groups), _SHOWN_ORIGINS)}, and -w is the worker file of "
+            f"{listed(sorted(files), _SHOWN_ORIGINS)}: give the folder that has the worker files of all"
+        )
+    if len(restores) > 1 and len({restore.origin.group_id for restore in restores}) < len(restores):
+        raise UsageError("the same records of the backup would go to several groups: restore these one by one")
 
 
 def _members(restore: Restore, preview: RestorePreview) -> dict[str, object]:
@@ -566,13 +595,19 @@ def _lines(restore: Restore, preview: RestorePreview) -> list[str]:
         topic = restore.worker.topic(topic_type)
         new = " (to be created)" if topic in preview.create else ""
         lines.append(f"  {topic_type.value:6}  {topic}{new}: {preview.records[topic_type]:,} records")
-        for change in preview.changes:
-            if change.topic_type is not topic_type:
-                continue
-            name = "no connector" if change.connector is None else repr(change.connector)
+        found = [change for change in preview.changes if change.topic_type is topic_type]
+        for change in found:
+            if change.added or change.changed or change.removed:
+                name = "no connector" if change.connector is None else repr(change.connector)
+                lines.append(
+                    f"          {name}: {change.added:,} added, {change.changed:,} changed, {change.same:,} same, "
+                    f"{change.removed:,} removed, {change.remaining:,} only at the destination: kept"
+                )
+        equal = [change for change in found if not (change.added or change.changed or change.removed)]
+        if equal:
+            same, kept = (sum(getattr(change, name) for change in equal) for name in ("same", "remaining"))
             lines.append(
-                f"          {name}: {change.added:,} added, {change.changed:,} changed, {change.same:,} same, "
-                f"{change.removed:,} removed, {change.remaining:,} only at the destination: kept"
+                f"          unchanged in {len(equal):,} more: {same:,} same, {kept:,} only at the destination: kept"
             )
     lines += [f"  not restored: {count:,} {reason.value}" for reason, count in preview.skipped.items()]
     return lines + _lines_on_values(restore, preview)
@@ -633,6 +668,14 @@ def _add_options(parser: Parser) -> None:
         choices=[each.value for each in TopicType],
         help="this topic's records only, such as of one that is lost",
     )
+    parser.add_argument(
+        "--group",
+        dest="groups",
+        metavar="ID",
+        action="append",
+        help="with a folder of worker files: this group, may be repeated; one preview and one question for all",
+    )
+    parser.set_defaults(of_each_group=True)
     parser.add_argument("--from-group", metavar="GROUP", help="restore the records of this group of the backup")
     parser.add_argument("--from-plain", action="store_true", help="restore the records with plain keys")
 
@@ -648,6 +691,7 @@ def restore_command(program: str, after_interruption: Callable[[argparse.Namespa
             f"{program} restore orders.avro -w orders.properties --dry-run",
             f"{program} restore orders.avro -w orders.properties --connector jdbc-sink",
             f"{program} restore all.avro -w orders-2.properties --from-group orders",
+            f"{program} restore all.avro -w /etc/connect --group orders --group billing",
             f"{program} restore /backups/orders -w orders.properties --at 2026-01-31T12:00:00Z",
         ],
         options=_add_options,

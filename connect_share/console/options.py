@@ -120,7 +120,10 @@ def choose_worker_files(parser: Parser, arguments: argparse.Namespace) -> None:
         if action.type is not worker_file:
             continue
         given: Path | Sequence[Path] | None = getattr(arguments, action.dest)
-        if isinstance(given, Path) and given.is_dir():
+        if isinstance(given, Path) and given.is_dir() and len(named) > 1 and hasattr(arguments, "of_each_group"):
+            files = [choose_worker_file(given, each, any_of_one_set=False) for each in named]
+            setattr(arguments, action.dest, files)
+        elif isinstance(given, Path) and given.is_dir():
             setattr(arguments, action.dest, choose_worker_file(given, group, any_of_one_set=any_of_one_set))
             arguments.own_groups = groups_in(given)
         elif given is not None and not isinstance(given, Path):

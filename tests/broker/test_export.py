@@ -101,6 +101,42 @@ def test_all_groups_lie_in_one_file_and_go_where_they_are_wanted(shared: Site, c
     assert found == [b"three" + key for key in expected] + [b"four" + key for key in expected]
 
 
+def test_several_groups_come_back_behind_one_question(shared: Site, call: Any) -> None:
+    file, folder = shared.folder / "all.avro", shared.folder / "files"
+    assert call("export", "-w", shared.worker_file("shared", "one", sharing=True), "--all-groups", "-o", file).code == 0
+    folder.mkdir()
+    files = {group: shared.worker_file("elsewhere", group, sharing=True) for group in ("one", "two", "three")}
+    files = {group: path.rename(folder / path.name) for group, path in files.items()}
+    both = ("restore", file, "-w", folder, "--group", "one", "--group", "two")
+    for words, message in (
+        ((*both, "--group", "three", "--yes"), "choose with --from-group"),
+        ((*both, "--from-group", "two", "--yes"), "would go to several groups"),
+        (
+            ("restore", file, "-w", files["one"], "--group", "one", "--group", "two", "--yes"),
+            "-w is the worker file of one",
+        ),
+        ((*both, "--group", "four", "--yes"), "has 3 worker files"),
+    ):
+        refused = call(*words)
+        assert refused.code in (1, 2)
+        assert message in refused.err
+    shown = call(*both)
+    assert (shown.code, shown.out) == (1, "")
+    assert all(f"become keys under the prefix {group}." in shown.err for group in ("one", "two"))
+    with shared.admin() as admin:
+        assert shared.topic("elsewhere", TopicType.CONFIG) not in admin.topic_names()  # nothing was written so far
+    done = call(*both, "--yes", "--output", "json")
+    assert (done.code, done.json["verified"], len(done.json["restores"])) == (0, True, 2)
+    for topic_type in TopicType:
+        for group in ("one", "two"):
+            assert of_group(shared, "elsewhere", topic_type, group) == of_group(shared, "shared", topic_type, group)
+    shared.produce([Record(shared.topic("elsewhere", TopicType.CONFIG), 0, 0, 1, b"two.commit-a.b", b"{}")])
+    shown = call(*both, "--dry-run").out
+    (changed,) = [line for line in shown.splitlines() if "'" in line]
+    assert changed == "          'a.b': 0 added, 1 changed, 3 same, 0 removed, 0 only at the destination: kept"
+    assert re.findall(r"unchanged in (\d) more", shown) == ["2", "1", "1", "1", "1"], shown
+
+
 def test_connectors_are_exported_and_restored_by_their_exact_names(shared: Site, call: Any) -> None:
     worker = shared.worker_file("shared", "one", sharing=True)
     file = shared.folder / "two.avro"
