@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from connect_share.errors import AuthorizationError, BrokerError, listed
+from connect_share.errors import AuthorizationError, BrokerError, also_saying, listed
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import FENCE, is_fenced
 from connect_share.kafka.facts import admin_of, read_facts, read_records
@@ -129,10 +129,11 @@ def change_fence(
         seals = seals_after(workers[index], TopicType.CONFIG) if sealed else None
         value = record.value if seals is None else seals.seal(record.key or b"", record.value)
         records.append((index, replace(record, value=value)))
-    write_records(workers, records)
-    if moved.settings and records:
-        with admin_of(workers[records[0][0]]) as admin:
-            admin.alter_topic_configs(topic, FENCE if up else moved.settings)
+    with also_saying("What comes before the fence is done, and the same command completes it"):
+        write_records(workers, records, nothing="The record of the fence was not written")
+        if moved.settings and records:
+            with admin_of(workers[records[0][0]]) as admin:
+                admin.alter_topic_configs(topic, FENCE if up else moved.settings)
 
 
 def fence_sources(run: MigrationRun, *, up: bool) -> None:

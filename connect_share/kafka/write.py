@@ -336,6 +336,7 @@ def write_records(
     records: Iterable[tuple[int, Record] | tuple[int, Record, int]],
     *,
     remedy: str = "the same command completes it",
+    nothing: str = "Nothing was written",
     note: Callable[[Written], object] = lambda _: None,
 ) -> Written:
     """Write records, each to its topic in the cluster of the worker with that index. Returns where they are.
@@ -373,7 +374,7 @@ def write_records(
             writer.abandon(drained=isinstance(error, ConnectShareError))
         note(_written(writers))
         if isinstance(error, ConnectShareError):
-            error.args = (f"{error}. {half_done(writers.values(), remedy)}",)
+            error.args = (f"{error}. {half_done(writers.values(), remedy, nothing)}",)
         raise
     return _written(writers)
 
@@ -382,12 +383,12 @@ def _written(writers: Mapping[tuple[int, str], CheckedWriter]) -> Written:
     return Written({key: writer.runs for key, writer in writers.items()})
 
 
-def half_done(writers: Collection[CheckedWriter], remedy: str) -> str:
+def half_done(writers: Collection[CheckedWriter], remedy: str, nothing: str = "Nothing was written") -> str:
     """Return what was written when a record was refused, and what was not; the one wording of all commands."""
     counts = {writer.topic: (writer.acknowledged, writer.sent) for writer in writers}
     maybe = sum(failure.name() in _MAY_BE_WRITTEN for writer in writers for failure in writer.failures)
     if not maybe and not any(done for done, _ in counts.values()):
-        return "Nothing was written"
+        return nothing
     topics = ", ".join(f"{topic} {done:,} of {sent:,}" for topic, (done, sent) in counts.items())
     topics += f", and {maybe:,} more may have been written" if maybe else ""
     return f"Half done: of the records sent so far were acknowledged: {topics}. When that is mended, {remedy}"

@@ -14,8 +14,10 @@ from confluent_kafka.admin import AclOperation, ResourcePatternType, ResourceTyp
 
 from connect_share.errors import TopicError
 from connect_share.model.records import TopicType
+from migrator import cutover, moved_source
 from migrator.moves import Intent
 from migrator.run import manifest_path
+from migrator.topic_fence import fence_sources
 from tests.lab.secure_broker import SecureBroker
 from tests.support.console import Ran
 from tests.support.long_forms import LONG
@@ -133,8 +135,9 @@ COMMANDS: dict[str, tuple[Callable[[Scene], list[Any]], set[Need], bool]] = {
 @pytest.mark.xdist_group("secure-broker")
 @pytest.mark.parametrize("name", COMMANDS)
 def test_without_a_right_nothing_is_written(
-    name: str, secure: SecureBroker, unique: str, tmp_path: Path, call: Call
+    name: str, secure: SecureBroker, unique: str, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """One that is taken away behind what seals a source, and given again: the same command completes."""
     with closing(secure.admin()) as admin:
         scene = Scene(Site(admin.bootstrap_servers, unique, tmp_path), call)
     words, wanted = COMMANDS[name][0](scene), COMMANDS[name][1]
@@ -152,6 +155,13 @@ def test_without_a_right_nothing_is_written(
         allow(secure, "user", [*acls, (ResourceType.GROUP, "*", literal, AclOperation.DESCRIBE)])
         return scene.run(words)
 
+    def without_fence(*arguments: Any, **more: Any) -> Any:
+        monkeypatch.undo()
+        with monkeypatch.context() as kept:
+            kept.setattr(scene, "run", lambda _: None)
+            run_without({("WRITE", "own", CONFIG)})
+        return fence_sources(*arguments, **more)
+
     singles = [{each} for each in sorted(wanted, key=str) if LONG or each[0] != "READ" or each[2] is STATUS]
     for missing in [*singles, {each for each in wanted if each[0] != "READ"}]:
         code, errors = run_without(missing)
@@ -159,6 +169,13 @@ def test_without_a_right_nothing_is_written(
         named = re.findall(r"([A-Z_, ]+) on topic (\S+)", errors)
         lacking = {(right, topic) for rights, topic in named for right in re.findall("[A-Z_]+", rights)}
         assert lacking & on_topics(wanted) == on_topics(missing), errors
+    if name in {"cutover", "seal", "unseal"}:
+        monkeypatch.setattr(cutover if name == "unseal" else moved_source, "fence_sources", without_fence)
+        code, errors = run_without(set())
+        assert (code, "Nothing was written" in errors) == (1, False), errors
+        assert (
+            "needs the right WRITE on the topic. The record of the fence was not written. What comes before" in errors
+        )
     code, errors = run_without(set())
     assert code == 0, errors
 
