@@ -66,6 +66,7 @@ _POLICY_EFFECTS: Final = {
     "cleanup-policy": "what Connect needs is deleted by age or size, and workers refuse to start on such a topic",
     "fenced": "its group runs elsewhere, and old workers that start by mistake end here",
     "fence-lifted": "an old worker runs everything twice, or joins the new ones' Kafka group",
+    "fence-deletes": "a way back, and what compares both sides, need the records that lie here",
 }
 
 

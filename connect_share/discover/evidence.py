@@ -16,7 +16,7 @@ from typing import Any, Final, assert_never
 from connect_share.console import Group, plural
 from connect_share.contents.group_room import MOST_GROUPS
 from connect_share.errors import ValueFormatError
-from connect_share.model.config import moved_in
+from connect_share.model.config import MOVED, moved_in
 from connect_share.model.config_state import Moved, TargetState
 from connect_share.model.connect_json import JSON_NULL, loads
 from connect_share.model.keys import MARKER, ConfigKey, Key, KeyKind, OffsetKey, StatusKey, Subject, parse, split_key
@@ -81,6 +81,8 @@ def _of_members(kind: KeyKind, found: Members) -> Fit:
         case ConfigKey.SESSION_KEY:
             types = {"key": str, "algorithm": str, "creation-timestamp": int}
             return Fit.PROVES if _has(found, types) else Fit.OTHER
+        case ConfigKey.TARGET_STATE if Moved.read(found.get(MOVED)) is not None:
+            return Fit.PROVES
         case ConfigKey.TARGET_STATE:
             return Fit.FITS if _is_one_of(found.get("state"), _TARGETS) else Fit.OTHER
         case ConfigKey.COMMIT:

@@ -5,7 +5,7 @@ What was found as members for JSON; the text is made of the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -34,6 +34,8 @@ _TOPICS_AT_ONCE: Final = 250
 _PARTITIONS_AT_ONCE: Final = 2_000
 _MOST_LOOK_ALIKES: Final = 1_000
 _SMALL: Final = 10_000
+_LAST: Final = 20
+"""Offsets before the end that are looked at of topics that are not compacted; a closed one ends with what closed it."""
 _KAFKAS_OWN: Final = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata", "__remote_log_metadata"}
 )
@@ -75,6 +77,7 @@ class _Look:
     bounds: Bounds = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    uncompacted: set[str] = field(default_factory=set)
 
     def find_candidates(self) -> int:
         """Describe all compacted topics, and those whose settings may not be read; return how many topics there are."""
@@ -85,10 +88,12 @@ class _Look:
             for topic, found in self.admin.settings_of_topics(some).items():
                 settings = {} if isinstance(found, BrokerError) else found
                 hidden += isinstance(found, AuthorizationError)
-                if not settings or "compact" in cleanup_policy(settings):
-                    candidates[topic] = settings
+                candidates[topic] = settings
+                if settings and "compact" not in cleanup_policy(settings):
+                    self.uncompacted.add(topic)
             for topic, description in self.admin.describe_topics(candidates).items():
-                self.places[topic] = Place(description, candidates[topic])
+                if topic not in self.uncompacted or len(description.partitions) == 1:  # it may be a config topic
+                    self.places[topic] = Place(description, candidates[topic])
         if hidden:
             self.notes.append(
                 f"the settings of {hidden:,} topics may not be read, so these were all looked at: "
@@ -140,6 +145,10 @@ def survey(
     filled = look.filled(look.places)
     sampled = _sampled(look, filled, reader)
     found = [topic for topic, evidence in sampled.items() if evidence.roles]
+    for topic in look.uncompacted.difference(found):
+        known: MutableMapping[str, Any]
+        for known in (look.places, look.unreadable, filled, sampled):
+            known.pop(topic, None)
     whole, not_whole = _whole(look, found, filled, reader(most))
     if not_whole:
         look.notes.append(
@@ -173,6 +182,7 @@ def _sampled(
     """Read the beginning and the end of some partitions of each topic."""
     sampled = {topic: TopicEvidence(topic) for topic, partitions in filled.items() if partitions}
     heads = {at: look.bounds[at] for topic in sampled for at in _spread(filled[topic])}
+    heads |= {at: (max(start, end - _LAST), end) for at, (start, end) in heads.items() if at[0] in look.uncompacted}
     tails = {at: (end - SAMPLE, end) for at, (start, end) in heads.items() if end - start > 2 * SAMPLE}
     source = reader(2 * SAMPLE * len(heads) + 1)
 

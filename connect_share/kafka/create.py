@@ -249,7 +249,7 @@ def is_fenced(configs: Mapping[str, str]) -> bool:
 class PolicyFault(NamedTuple):
     """Why no worker starts on a topic, or one does that should not, and what to do; ``kind`` is public."""
 
-    kind: Literal["cleanup-policy", "fenced", "fence-lifted"]
+    kind: Literal["cleanup-policy", "fenced", "fence-lifted", "fence-deletes"]
     what: str
     remedy: str
     command: str | None
@@ -264,29 +264,32 @@ def policy_fault(
 ) -> PolicyFault | None:
     """Return what is wrong with the policy of a topic, as far as it can be seen; ``None``: it is compacted only.
 
-    ``moved_by`` is the plan that has closed it. No command lifts a fence by mistake: where the policy is that of one,
-    nothing but the retention is changed.
+    ``moved_by`` is the plan that has closed it. No command lifts a fence by mistake: what may be one is made whole.
     """
 
     def alter(changes: Mapping[str, str]) -> str:
         return alter_command(settings, topic, changes)
 
-    policy = cleanup_policy(configs)
+    policy, keeps_all, close = cleanup_policy(configs), KEEPS_ALL.items() <= configs.items(), alter(FENCE)
     if policy and moved_by is not None and not is_fenced(configs):
-        what = f"was closed to old workers by {moved_by}, and its settings were changed since: old workers start on it"
-        return PolicyFault("fence-lifted", what, f"close it again: {alter(FENCE)}", alter(FENCE))
+        what = f"was closed to old workers by {moved_by}, and its settings were changed since"
+        remedy = f"close it again: {close}"
+        if policy == {"compact"}:
+            return PolicyFault("fence-lifted", f"{what}: old workers start on it", remedy, close)
+        happens = "it is compacted no more" if keeps_all else "its records are deleted by age or size"
+        return PolicyFault("fence-deletes", f"{what}: no worker starts on it, but {happens}", remedy, close)
     if policy in ({"compact"}, set()):
         return None
-    what, loses = f"has cleanup.policy={','.join(sorted(policy))}", "which loses records sooner or later"
-    if topic_type is not TopicType.CONFIG or policy != _FENCED_POLICY:
+    loses = "which compacts nothing" if keeps_all else "which loses records sooner or later"
+    what = f"has cleanup.policy={','.join(sorted(policy))}"
+    if topic_type is not TopicType.CONFIG or not (keeps_all or policy == _FENCED_POLICY):
         compact = alter({"cleanup.policy": "compact"})
         return PolicyFault("cleanup-policy", f"{what}, {loses}", compact, compact)
     remedy = f"if its group was moved away, start nothing here: {LIFTS_FENCE}"
     remedy += "; only if no move has fenced it, set cleanup.policy to compact"
     if is_fenced(configs):
         return PolicyFault("fenced", f"{what}, as the old side of a move: no worker starts on it", remedy, None)
-    keep = alter(KEEPS_ALL)
-    return PolicyFault("cleanup-policy", f"{what}, {loses}", f"let nothing be deleted: {keep}; then, {remedy}", keep)
+    return PolicyFault("cleanup-policy", f"{what}, {loses}", f"let nothing be deleted: {close}; then, {remedy}", close)
 
 
 def check_partition_count(spec: TopicSpec, partitions: int) -> None:

@@ -61,7 +61,7 @@ def target_state_record(connector: str, state: TargetState) -> tuple[bytes, byte
     return ConfigKey.TARGET_STATE.key(connector), dumps({"state": legacy.value, "state.v2": state.value})
 
 
-_MOVED: Final = "moved"
+MOVED: Final = "moved"
 
 
 def moved_record(moved: Moved) -> tuple[bytes, bytes]:
@@ -70,7 +70,7 @@ def moved_record(moved: Moved) -> tuple[bytes, bytes]:
     Workers without the jar, and readers of before, take it for the target state of a connector that there never is.
     """
     state = {"state": TargetState.PAUSED.value, "state.v2": TargetState.STOPPED.value}
-    return MARKER[0], dumps({**state, _MOVED: asdict(moved)})
+    return MARKER[0], dumps({**state, MOVED: asdict(moved)})
 
 
 def moved_in(value: bytes | None) -> Moved | None:
@@ -79,7 +79,7 @@ def moved_in(value: bytes | None) -> Moved | None:
         parsed = loads(value)
     except ValueFormatError:
         return None
-    return Moved.read(parsed.get(_MOVED)) if isinstance(parsed, dict) else None
+    return Moved.read(parsed.get(MOVED)) if isinstance(parsed, dict) else None
 
 
 def task_count_record(connector: str, tasks: int) -> tuple[bytes, bytes]:
@@ -360,7 +360,7 @@ class ConfigFold:
 
     def _target_state(self, connector: str, value: Any, events: list[ConfigEvent]) -> None:
         if not connector:
-            self._tables.moved = Moved.read(value.get(_MOVED)) if isinstance(value, dict) else None
+            self._tables.moved = Moved.read(value.get(MOVED)) if isinstance(value, dict) else None
             if self._tables.moved is not None:
                 return
         if value is None:

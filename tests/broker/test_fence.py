@@ -21,6 +21,7 @@ from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from migrator.run import Manifest, manifest_path
 from tests.support.console import Ran, console
+from tests.support.long_forms import LONG
 from tests.support.migration_runs import apply_plan, cut_over, roll_back, seal_plan, unseal_plan, verify_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, pair, run
 from tests.support.printed import in_bash
@@ -336,19 +337,22 @@ def test_checks_know_a_closed_topic_and_find_one_that_was_opened(
     assert "lifts the fence" in ask("create", "topics", "-w", source).out
     assert ask("check", "startup", "-w", source).out.count("cleanup.policy") == 0
     # What somebody has changed is found, and each command that is printed closes the topic again.
-    changes = ({"cleanup.policy": "compact"}, {"retention.ms": "604800000"})
-    for change, finding in zip(changes, lifted := ("topics-fence-lifted", "discover-fence-lifted"), strict=True):
+    deletes, a_week = {"cleanup.policy": "delete"}, {"retention.ms": "604800000"}
+    changes = [({"cleanup.policy": "compact"}, "lifted"), ({**deletes, **a_week}, "deletes")]
+    for change, kind in [*changes, *([(deletes, "deletes"), (a_week, "deletes")] if LONG else [])]:
         with site.admin() as admin:
             admin.alter_topic_configs(topic, change)
         found = found_when({**FENCE, **change})
-        assert {name: severity for name, (severity, _) in found.items()} == dict.fromkeys(lifted, "error")
-        carry_out(site, found[finding][1])
+        names = (f"topics-fence-{kind}", f"discover-fence-{kind}")
+        assert {name: severity for name, (severity, _) in found.items()} == dict.fromkeys(names, "error")
+        (command,) = {command for _, command in found.values()}
+        carry_out(site, command)
         await_settings(site, FENCE)
     assert findings(site, source, ask) == closed
     roll_back(plan)
     assert found_when(BEFORE) == {}
     # Of a topic that no record speaks of, nothing is said that would open it or let something be deleted.
-    for retention in ("-1", "604800000"):
+    for retention in ("-1", a_week["retention.ms"]):
         with site.admin() as admin:
             admin.alter_topic_configs(topic, {**FENCE, "retention.ms": retention})
         found = found_when({**FENCE, "retention.ms": retention})

@@ -9,7 +9,8 @@ import pytest
 from connect_share.checks.finding import Severity
 from connect_share.discover.clusters import JoinedTopics, KafkaFacts, _on_two_sets, join
 from connect_share.discover.evidence import Fit, TopicEvidence
-from connect_share.model.config import connector_config_record
+from connect_share.model.config import connector_config_record, moved_record
+from connect_share.model.config_state import Moved
 from connect_share.model.connect_json import dumps
 from connect_share.model.offsets import offset_key
 from connect_share.model.records import Record, TopicType
@@ -46,6 +47,13 @@ def test_an_idle_cluster_is_known_by_its_session_key() -> None:
     value = dumps({"key": "c2VjcmV0", "algorithm": "HmacSHA256", "creation-timestamp": 1})
     (role,) = evidence_of((b"session-key", value)).roles
     assert role.topic_type is TopicType.CONFIG
+
+
+def test_a_closed_config_topic_is_known_by_the_record_that_closed_it() -> None:
+    stopped = (b"target-state-a", b'{"state":"PAUSED","state.v2":"STOPPED"}')
+    (role,) = evidence_of(stopped, moved_record(Moved("plan.json", "id", {"cleanup.policy": None}))).roles
+    assert role.topic_type is TopicType.CONFIG
+    assert role.groups[None].moved is not None
 
 
 def test_forms_without_proof_are_no_cluster_and_the_reason_is_said() -> None:
