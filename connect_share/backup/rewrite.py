@@ -30,7 +30,7 @@ from connect_share.console import Group
 from connect_share.errors import CopyError, also_saying, command_line, listed
 from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.due_look import DueTopic, due_path, load_due, save_due
+from connect_share.kafka.due_look import DueTopic, due_path, load_due, mark_of, save_due
 from connect_share.kafka.facts import (
     TopicFacts,
     admin_of,
@@ -272,24 +272,27 @@ class StoppedGroup:
         return now, {topic_type: since.others for topic_type, since in found.items()}
 
     @cached_property
-    def _due(self) -> Path:
+    def due(self) -> Path:
+        """Where the note is of what was written, until what others wrote was looked for."""
         return due_path(self.worker.file or Path(self.group_id), self.group_id)
 
     def note_due(self, before: Facts, written: Written, index: int = 0) -> None:
         """Note what is written, until :meth:`look_again` has looked: a command may be killed in between."""
         topics = {
-            kind: DueTopic(each.topic, each.topic_id, {**each.ends}, {**written.runs.get((index, each.topic), {})})
+            kind: DueTopic(
+                each.topic, each.topic_id, {**each.ends}, {**written.runs.get((index, each.topic), {})}, written.marks
+            )
             for kind, each in before.items()
         }
         with suppress(OSError):  # the look itself is worth more than its note
-            save_due(self._due, topics)
+            save_due(self.due, topics)
 
     def end_due_look(self) -> None:
         """Look for what others wrote, in the place of an earlier command that was killed before it could.
 
         ``CopyError`` names what its records hide. Nothing else has to be said: workers may have been started since.
         """
-        due = load_due(self._due) or {}
+        due = load_due(self.due) or {}
         if due:
             with admin_of(self.worker) as admin:
                 now = read_facts(admin, [each.topic for each in due.values()])
@@ -297,13 +300,13 @@ class StoppedGroup:
                 kind: each for kind, each in due.items() if each[:2] in {(t.topic, t.topic_id) for t in now.values()}
             }
         found, starts = dict[TopicType, Since](), dict[TopicType, TopicFacts]()
-        for kind, (topic, _, ends, runs) in due.items():
-            since = self._since(kind, ends, now[topic], Written({(0, topic): runs}))
+        for kind, (topic, _, ends, runs, marks) in due.items():
+            since = self._since(kind, ends, now[topic], Written({(0, topic): runs}, marks))
             lost = [*self.lost_of(since)]
             counting = {record.key for record in since.theirs} - {record.key for record in lost}
             found[kind] = since._replace(theirs=[record for record in lost if record.key not in counting])
             starts[kind] = now[topic].since(ends)
-        self._end_look(found, starts, self._due, "an earlier command wrote, which was ended before it looked")
+        self._end_look(found, starts, self.due, "an earlier command wrote, which was ended before it looked")
 
     def _end_look(
         self, found: Mapping[TopicType, Since], facts: Facts, beside: Path, when: str = "this command wrote"
@@ -311,7 +314,7 @@ class StoppedGroup:
         file = new_backup_path(beside, f"{self.group_id}.overtaken")
         theirs = any(since.theirs for since in found.values())
         error = self.overtaken(found, facts, file, when) if theirs else None
-        self._due.unlink(missing_ok=True)
+        self.due.unlink(missing_ok=True)
         if error is not None:
             raise error
 
@@ -328,10 +331,14 @@ class StoppedGroup:
         for record in read_records(self.worker, ranges_since(now.topic, ends, now.ends), isolation):
             if not self.is_own(topic_type, record.key):
                 since.others.add(key_hash(record.partition, record.key))
-            elif written is None or not written.has(index, record):
-                since.theirs.append(replace(record, value=None, sealed_ms=self._sealed_ms(topic_type, record)))
+                continue
+            sealed_ms, value = self._opened(topic_type, record)
+            if written is not None and (
+                written.has(index, record) or mark_of(record.key or b"", value) in written.marks
+            ):
+                since.add_own(record, sealed_ms)
             else:
-                since.add_own(record, self._sealed_ms(topic_type, record))
+                since.theirs.append(replace(record, value=None, sealed_ms=sealed_ms))
         return since
 
     def lost_of(self, since: Since) -> Iterator[Record]:
@@ -345,13 +352,13 @@ class StoppedGroup:
             if is_hidden:
                 yield record
 
-    def _sealed_ms(self, topic_type: TopicType, record: Record) -> int:
-        """Return when a value of the worker's own group was sealed, -1: it is plain, or does not open."""
+    def _opened(self, topic_type: TopicType, record: Record) -> tuple[int, bytes | None]:
+        """Return when a value of the worker's own group was sealed, -1: it is plain, or does not open; and the value."""
         keys = self.worker.keys_in_use if self.group == self.worker.cluster_group_id else None
         if keys is None or not is_sealed(record.value):
-            return -1
+            return -1, record.value
         opened = Cipher(keys, topic_type).open(record.key or b"", record.value)
-        return opened.written_ms if isinstance(opened, Opened) else -1
+        return (opened.written_ms, opened.value) if isinstance(opened, Opened) else (-1, record.value)
 
     def overtaken(
         self, found: Mapping[TopicType, Since], facts: Facts, file: Path, when: str = "this command wrote"

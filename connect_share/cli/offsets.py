@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from connect_share.backup.rewrite import StoppedGroup
 from connect_share.cli.get import json_text_of
 from connect_share.console import (
     Command,
@@ -40,6 +41,7 @@ from connect_share.errors import (
 )
 from connect_share.files import write_private_file
 from connect_share.kafka.admin import Admin
+from connect_share.kafka.due_look import mark_of
 from connect_share.kafka.facts import (
     TopicFacts,
     gather_facts,
@@ -52,6 +54,7 @@ from connect_share.kafka.limits import Extent
 from connect_share.kafka.lost import require_topics
 from connect_share.kafka.rights import RightsAdmin
 from connect_share.kafka.waits import Awaited
+from connect_share.kafka.write import Written
 from connect_share.kafka.write_access import READ, WRITE, TopicNeed, require_access
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.connect_json import dumps
@@ -101,6 +104,7 @@ class Worker:
     def __init__(self, path: Path, stack: ExitStack) -> None:
         self.path = path
         self.config = config = WorkerConfig.from_file(path)
+        self.stopped = StoppedGroup(config, config.cluster_group_id, config.group_id, "changed")
         self._admin = stack.enter_context(Admin(config.admin_settings(), client_id=config.client_id("console")))
         needs = {TopicType.CONFIG: (READ,), TopicType.STATUS: (READ,), TopicType.OFFSET: (READ, WRITE)}
         require_access((TopicNeed(config, config.topic(each), need) for each, need in needs.items()), to_write=False)
@@ -143,8 +147,7 @@ class Worker:
 
     def is_sink(self, connector: str) -> bool:
         """Return whether a connector seems to be a sink: by its configuration, and it has no source offsets."""
-        found = is_sink(self.state.connector_config(connector) or {})
-        return found and not self.storage.stored_offsets(connector)
+        return is_sink(self.state.connector_config(connector) or {}) and not self.storage.stored_offsets(connector)
 
     @contextmanager
     def sink(self, connector: str) -> Iterator[tuple[ConsumerGroupsAdmin, str]]:
@@ -231,6 +234,7 @@ class ConnectorPlan:
 
     def check_unchanged(self) -> None:
         """Refuse, before anything is written, if what is there is no longer what was shown."""
+        self.worker.stopped.end_due_look()
         self._facts = self.places()
         if self.look() != self._stored:
             raise ConnectShareError(
@@ -268,10 +272,19 @@ class ConnectorPlan:
 
         ``ConnectShareError``: not allowed, not written, or somebody else has written meanwhile.
         """
+        group, keys = self.worker.stopped, self.worker.storage.offsets.wire_keys
+        marks = frozenset(
+            mark_of(key, offset_value(new))
+            for at, new in self.wanted
+            for key in {wire_key(offset_key(self.connector, at), group.group), *keys(self.connector, at)}
+        )
+        for _, facts in self._facts[:1]:  # a kill may leave no time to look
+            group.note_due({TopicType.OFFSET: facts}, Written(marks=marks))
         written = self.apply(force=force)
         with also_saying("The offsets were written; look at them again (get offsets)"):
             theirs = self._theirs({partition_identity(partition): new for partition, new in self.wanted})
             self.compare()
+        group.due.unlink(missing_ok=True)
         counting = {partition_identity(each.partition) for each in self.needed}
         overtaken = [pair for at, pair in theirs.items() if at not in counting]
         texts, of = [], f"of connector {shown(self.connector)}"

@@ -18,16 +18,22 @@ from connect_share.model.records import TopicType
 
 
 class DueTopic(NamedTuple):
-    """One topic: its ends before the first write, and the offsets acknowledged since, by partition in runs."""
+    """One topic: its ends before the first write, and the offsets acknowledged since, by partition in runs, or marks."""
 
     topic: str
     topic_id: str | None
     ends: dict[int, NonNegativeInt]
     runs: dict[int, list[list[NonNegativeInt]]]
+    marks: frozenset[str] = frozenset()
 
 
 DueLook = dict[TopicType, DueTopic]
 _FORM: Final = TypeAdapter(DueLook)
+
+
+def mark_of(key: bytes, value: bytes | None) -> str:
+    """Return by what a record is known whose offset is not told."""
+    return blake2b(repr((key, value)).encode(), digest_size=16).hexdigest()
 
 
 def due_path(worker_file: Path, group_id: str) -> Path:

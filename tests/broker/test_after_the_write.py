@@ -40,6 +40,11 @@ from tests.support.waiting import await_that
 
 KEYS = 30
 AT_ONCE = 5
+REWRITE, CHANGE = f"{rewrite.__name__}:write_records", f"{ConnectStorage.__module__}:ConnectStorage:"
+LOOKS = dict.fromkeys(("delete group", "restore", "repair orphans"), ("connect_share", REWRITE))
+LOOKS |= {"reseal": ("migrator", REWRITE), "reset offsets": ("connect_share", f"{CHANGE}reset_offsets")}
+LOOKS |= {f"{verb} offsets": ("connect_share", f"{CHANGE}alter_offsets") for verb in ("alter", "copy")}
+"""The program of each command, and where it writes."""
 RUNS = 40 if LONG else 1
 OFFSETS = [(name, number) for number in range(KEYS) for name in ("c", "gone")]
 Call = Callable[..., Ran]
@@ -72,6 +77,9 @@ class _Scene:
         self.site, self.call, self.storage, self.file = site, call, storage, file
         self.backup, self.position = site.folder / "all.avro", 918_273_000
         self.committed: dict[tuple[str, int], Any] = {}
+        self.new = site.folder / "offsets.json"
+        pairs = [{"partition": {"n": n}, "offset": {"position": -1}} for n in range(9)]
+        self.new.write_text(json.dumps({"offsets": pairs}))
         self.fill()
         worker_config = WorkerConfig.from_file(file)
         stopped = rewrite.StoppedGroup(worker_config, worker_config.cluster_group_id, worker_config.group_id, "test")
@@ -98,8 +106,16 @@ class _Scene:
         _limit(self.site, topic, most, SHARED_PARTITIONS[TopicType.OFFSET])
 
     def words(self, name: str) -> list[str]:
-        more = {"restore": str(self.backup), "delete group": "one", "repair orphans": "--offsets"}
-        return [*name.split(), more.get(name, "--plain"), "-w", str(self.file)]
+        more = {
+            "restore": [str(self.backup)],
+            "delete group": ["one"],
+            "repair orphans": ["--offsets"],
+            "reseal": ["--plain"],
+        }
+        changed = ["c", "--force", "--backup-dir", str(self.site.folder)]
+        more |= {"alter offsets": [*changed, "--file", str(self.new)], "reset offsets": changed}
+        more["copy offsets"] = ["gone", "--to", *changed]
+        return [*name.split(), *more[name], "-w", str(self.file)]
 
     def command(self, name: str) -> Ran:
         words = [*self.words(name), "--yes"]
@@ -192,12 +208,12 @@ def test_nothing_acknowledged_is_lost_in_silence(
     assert {*seen} == {"overtaken", "last"}
 
 
-@pytest.mark.parametrize("name", ["reseal", "delete group", *(["restore", "repair orphans"] if LONG else [])])
+@pytest.mark.parametrize("name", [*LOOKS] if LONG else ["reseal", "alter offsets"])
 def test_a_command_that_is_killed_before_it_looks(scene: _Scene, name: str, printed: Printed) -> None:
     """Checks say so, and the command that they print looks."""
     whose, file = "gone" if name == "repair orphans" else "c", scene.file
-    program = "migrator" if name == "reseal" else "connect_share"
-    kill_before_the_look(program, rewrite.__name__, file, whose, *scene.words(name))
+    scene.commit("gone", 3)  # else there is nothing to copy
+    kill_before_the_look(*LOOKS[name], file, whose, *scene.words(name))
     [found] = scene.call("check", "order", "-w", file, "--output", "json").json["findings"]
     assert (found["id"], found["severity"], found["where"]) == ("look-due", "error", str(file))
     ran = printed(found["command"])
@@ -218,7 +234,7 @@ def test_a_move_that_is_killed_before_it_looks(site: Site, printed: Printed, com
     site.lay_down("own", TopicType.OFFSET, [pair('["a.b",{"n":3}]')])
     apply_plan(plan := site.plan(source, new))
     at = new if command == "rollback" else source
-    kill_before_the_look("migrator", moved_source.__name__, at, "a.b", command, plan)
+    kill_before_the_look("migrator", f"{moved_source.__name__}:write_records", at, "a.b", command, plan)
     code, _, errors = run(command, plan, "--yes")
     assert (code, "an earlier command wrote" in errors) == (1, True), errors
     put_back(printed, errors)
@@ -446,9 +462,7 @@ def test_nothing_acknowledged_is_lost_in_a_change_of_offsets(
     scene: _Scene, verb: str, when: str, monkeypatch: pytest.MonkeyPatch, printed: Printed
 ) -> None:
     """Between the last look at what is there, and the look at what was written."""
-    offsets, folder = scene.site.folder / "offsets.json", ("--backup-dir", scene.site.folder)
-    offsets.write_text(json.dumps({"offsets": [{"partition": {"n": n}, "offset": {"position": -1}} for n in range(9)]}))
-    words = {"alter": ("c", "--file", offsets), "reset": ("c",), "copy": ("gone", "--to", "c")}[verb]
+    folder = ("--backup-dir", scene.site.folder)
     scene.commit("gone", 3)  # else there is nothing to copy
     name = "reset_offsets" if verb == "reset" else "alter_offsets"
     change = getattr(ConnectStorage, name)
@@ -462,7 +476,7 @@ def test_nothing_acknowledged_is_lost_in_a_change_of_offsets(
         return done
 
     monkeypatch.setattr(ConnectStorage, name, changing)
-    ran = scene.call(verb, "offsets", *words, "-w", scene.file, "--force", "--yes", *folder)
+    ran = scene.command(f"{verb} offsets")
     monkeypatch.undo()
     assert ran.code == 1, ran
     assert str(scene.position) not in ran.err

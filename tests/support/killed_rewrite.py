@@ -26,34 +26,38 @@ def kill_in_the_rewrite(program: str, *arguments: object) -> None:
 
 
 _OVERTAKING = """
-import importlib, os, signal, sys, time
+import importlib, os, signal, sys
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
-program, module, file, connector, *words = sys.argv[1:]
-module = importlib.import_module(module)
-write = module.write_records
-def some(workers, records, **more):
-    def sending():
-        with ConnectStorage(WorkerConfig.from_file(file)) as storage:
-            writer = storage.offset_writer(connector, transactional=False)
-            writer.offset({"n": 3}, {"position": 7})
-            assert writer.flush(60)
-        yield from records
-    write(workers, sending(), **more)
+program, where, file, connector, *words = sys.argv[1:]
+module, *names, last = where.split(":")
+owner = importlib.import_module(module)
+for name in names:
+    owner = getattr(owner, name)
+write = getattr(owner, last)
+def some(*arguments, **more):
+    with ConnectStorage(WorkerConfig.from_file(file)) as storage:
+        writer = storage.offset_writer(connector, transactional=False)
+        writer.offset({"n": 3}, {"position": 7})
+        assert writer.flush(60)
+    write(*arguments, **more)
     os.kill(os.getpid(), signal.SIGKILL)
-module.write_records = some
+setattr(owner, last, some)
 importlib.import_module(program).main([*words, "--yes"])
 """
 
 
-def kill_before_the_look(program: str, module: str, file: object, connector: str, *arguments: object) -> None:
-    """Run a command whose records hide the offset that a store of this file commits meanwhile; kill it before it looks."""
+def kill_before_the_look(program: str, where: str, file: object, connector: str, *arguments: object) -> None:
+    """Run a command whose records hide the offset that a store of this file commits meanwhile; kill it before it looks.
+
+    ``where`` it writes: the function, behind its module and class, with colons between.
+    """
     command = [
         sys.executable,
         "-c",
         _OVERTAKING,
         f"{program}.cli.__main__",
-        module,
+        where,
         *map(str, (file, connector, *arguments)),
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
