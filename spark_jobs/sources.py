@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -119,7 +120,7 @@ def read_kafka(
         ConnectShareError: the file or its topics cannot be read.
     """
     given = worker_config if isinstance(worker_config, WorkerConfig) else WorkerConfig.from_file(worker_config)
-    topic_set = TopicSet.of(given)
+    topic_set = replace(TopicSet.of(given), others=given.isolation(TopicType.CONFIG))
     if records_per_task is not None and records_per_task < 1:
         raise ConfigError("records_per_task has to be at least 1")
     if ranges is None:
@@ -129,7 +130,7 @@ def read_kafka(
             for note in each.notes:
                 _log.warning("%s", note)
         ranges = [part for each in found.values() for part in each.ranges]
-    levels = {topic: topic_set.isolation[kind] for kind, topic in topic_set.topics.items()}
+    levels = {topic: topic_set.isolation(kind) for kind, topic in topic_set.topics.items()}
     read = partial(Reader, topic_set.settings, CONSOLE_CLIENT_ID)
     items = [
         (

@@ -55,7 +55,7 @@ from connect_share.kafka.read import CONSOLE_CLIENT_ID, Reader, topic_ranges
 from connect_share.model.keys import ClusterGroupId, connector_of, own_key, split_key
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.sealing import KeyRing
-from connect_share.worker_config import TopicSet, common_isolation
+from connect_share.worker_config import TopicSet
 
 _SHOWN: Final = 20
 
@@ -97,13 +97,12 @@ class Export:
 
     def look(self, admin: Admin) -> tuple[dict[TopicType, list[OffsetRange]], list[str]]:
         """Return what there is to read now, and notes for people; raises as :func:`topic_ranges`."""
-        isolation = {topic_type: common_isolation(topic_type) for topic_type in self.topic_set.topics}
-        found = topic_ranges(admin, replace(self.topic_set, isolation=isolation), self.topic_set.topics)
+        found = topic_ranges(admin, replace(self.topic_set, worker_group=None), self.topic_set.topics)
         ranges = {topic_type: each.ranges for topic_type, each in found.items()}
         return ranges, [note for each in found.values() for note in each.notes]
 
     def _reader(self, topic_type: TopicType) -> Reader:
-        return Reader(self.topic_set.settings, CONSOLE_CLIENT_ID, common_isolation(topic_type))
+        return Reader(self.topic_set.settings, CONSOLE_CLIENT_ID, self.topic_set.isolation(topic_type))
 
     def takes(self, topic_type: TopicType) -> KeyTest:
         """Return the test for the keys that are exported."""

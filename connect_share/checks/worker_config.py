@@ -6,7 +6,7 @@ import argparse
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -206,12 +206,7 @@ def _two_plain_clusters(config: WorkerConfig, timeout_s: float) -> list[Finding]
 
 
 def _read(config: WorkerConfig, topic_type: TopicType, groups: Sequence[Group], timeout_s: float) -> TopicContents:
-    topic_set = TopicSet(
-        {topic_type: config.topic(topic_type)},
-        config.client_settings(),
-        {topic_type: config.isolation(topic_type)},
-        worker=config,
-    )
+    topic_set = replace(TopicSet.of(config), topics={topic_type: config.topic(topic_type)})
     return read_topics(topic_set, [topic_type], groups=groups, timeout_s=timeout_s).topics[topic_type]
 
 

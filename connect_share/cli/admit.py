@@ -92,8 +92,8 @@ def _effect(sources: CheckSources, source: CheckSources | None, added: int) -> S
 
 
 def _open_transactions(sources: CheckSources) -> Iterator[Finding]:
-    committed = any(sources.topic_set.isolation[each] is Isolation.READ_COMMITTED for each in TopicType)
-    if committed:  # else its workers wait for none
+    worker = sources.topic_set.worker
+    if worker and worker.isolation(TopicType.CONFIG) is Isolation.READ_COMMITTED:  # else its workers wait for none
         yield from transactions.find(sources.open_transactions(), sources.topic_set.settings, sources.now_ms)
 
 

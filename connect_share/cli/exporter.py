@@ -59,7 +59,7 @@ def _export_metrics(arguments: argparse.Namespace, out: Output) -> int:
         require_topics(admin, topic_set.topics)
         topics, room = [], GroupRoom(topic_set.own, MOST_BYTES, MOST_GROUPS)
         for spec in topic_specs(topic_set):
-            isolation = topic_set.isolation[spec.topic_type]
+            isolation = topic_set.isolation(spec.topic_type)
             topic = FollowedTopic(spec, topic_set.settings, isolation, admin, topic_set.worker, room)
             stack.callback(topic.stop)
             topic.start()

@@ -158,7 +158,8 @@ def add_topics(parser: Parser) -> None:
     add_client_settings(
         where,
         "client setting, may be repeated; Java's names (sasl.jaas.config, ssl.truststore.location) are translated, "
-        "others go to librdkafka as they are; others can see it while the command runs, so keep passwords in a worker file",
+        "others go to librdkafka as they are; others can see it while the command runs, so keep passwords in a worker file. "
+        "isolation.level: of groups whose worker file is not given, read_committed by default",
     )
 
 

@@ -15,7 +15,7 @@ from connect_share.contents.seals import Newest, SealCount
 from connect_share.errors import TopicRecreatedError, listed
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import to_record
-from connect_share.kafka.read import CONSOLE_CLIENT_ID, RangeReader, topic_ranges
+from connect_share.kafka.read import CONSOLE_CLIENT_ID, topic_ranges
 from connect_share.model.config import ConfigFold
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.keys import KeyKind, parse, split_key
@@ -190,7 +190,7 @@ class TopicReading:
         self._topic_set = topic_set
         room = GroupRoom(topic_set.own | {*(groups or ())}, limit=limit)
         self._partitions = Counter[TopicType]()
-        self._wanted = wanted
+        self._wanted, self._groups = wanted, groups
         self._timeout_s = timeout_s
         self._folds = {
             topic_type: TopicFold(
@@ -207,13 +207,14 @@ class TopicReading:
             for topic_type in wanted
         }
         self._ids: dict[TopicType, str | None] = {}
+        self._starts: dict[tuple[str, int], int] = {}
         self._ends: dict[tuple[str, int], int] = {}
         self._notes: dict[TopicType, list[str]] = {}
         self._is_first = True
 
     def read_on(self, admin: Admin) -> Contents | None:
         """Read what was not read before; return the contents if there was anything, and the first time."""
-        found = topic_ranges(admin, self._topic_set, self._wanted)
+        found = topic_ranges(admin, self._topic_set, self._wanted, self._groups, self._ends)
         for topic_type, topic in found.items():
             if self._ids.setdefault(topic_type, topic.topic_id) != topic.topic_id:
                 name = self._topic_set.topics[topic_type]
@@ -221,28 +222,17 @@ class TopicReading:
         self._notes = {topic_type: topic.notes for topic_type, topic in found.items()}
         self._partitions |= {topic_type: len(topic.ranges) for topic_type, topic in found.items()}
         new = {
-            topic_type: [
-                each._replace(start=max(each.start, self._ends.get((each.topic, each.partition), 0)))
-                for each in topic.ranges
-            ]
+            topic_type: [each._replace(start=max(each.start, self._starts.get(each[:2], 0))) for each in topic.ranges]
             for topic_type, topic in found.items()
         }
         with ExitStack() as stack:
-            readers = {
-                topic_type: stack.enter_context(
-                    RangeReader(
-                        self._topic_set.settings,
-                        ranges,
-                        isolation=self._topic_set.isolation[topic_type],
-                        client_id=CONSOLE_CLIENT_ID,
-                    )
-                )
-                for topic_type, ranges in new.items()
-            }
+            readers = {kind: stack.enter_context(topic.reader.open(new[kind])) for kind, topic in found.items()}
             for topic_type, reader in readers.items():
                 batches = reader.batches(self._timeout_s)
                 self._folds[topic_type].apply(to_record(message) for batch in batches for message in batch)
-                self._ends |= {(each.topic, each.partition): max(each.start, each.end) for each in new[topic_type]}
+                self._ends |= {each[:2]: max(each.start, each.end) for each in new[topic_type]}
+                stable = found[topic_type].stable
+                self._starts |= {each[:2]: min(stable[each[:2]], self._ends[each[:2]]) for each in new[topic_type]}
         is_new = self._is_first or any(each.end > each.start for ranges in new.values() for each in ranges)
         self._is_first = False
         return self.contents() if is_new else None

@@ -386,11 +386,13 @@ class CountPlan:
 
     Attributes:
         configs: effective settings by topic type, ``None`` where they may not be read.
+        readers: how each topic is read.
     """
 
     topic_set: TopicSet
     ranges: Mapping[TopicType, Sequence[OffsetRange]]
     configs: Mapping[TopicType, Mapping[str, str] | None]
+    readers: Mapping[TopicType, Reader]
     notes: Sequence[str]
     now_ms: int
     timeout_s: float
@@ -411,11 +413,12 @@ class CountPlan:
                     configs[topic_type] = None
                     notes.append(f"no advice for {topic}: {exc}")
         ranges = {topic_type: each.ranges for topic_type, each in found.items()}
-        return cls(topic_set, ranges, configs, notes, time.time_ns() // 1_000_000, timeout_s)
+        readers = {topic_type: each.reader for topic_type, each in found.items()}
+        return cls(topic_set, ranges, configs, readers, notes, time.time_ns() // 1_000_000, timeout_s)
 
     def jobs(self, topic_type: TopicType, *, one_for_each_partition: bool = False) -> list[CountJob]:
         """Return the reads of one topic: a single one, or one for each partition."""
-        ranges, reader = self.ranges[topic_type], self.reader(topic_type)
+        ranges, reader = self.ranges[topic_type], self.readers[topic_type]
         parts = [[each] for each in ranges] if one_for_each_partition else [ranges]
         return [CountJob(topic_type, reader, part, self.timeout_s, len(ranges) > 1, self.room) for part in parts]
 
@@ -423,10 +426,6 @@ class CountPlan:
     def room(self) -> GroupRoom:
         """Which groups are counted, those of the caller in any case."""
         return GroupRoom(self.topic_set.own)
-
-    def reader(self, topic_type: TopicType) -> Reader:
-        """Return how a topic is read."""
-        return Reader(self.topic_set.settings, CONSOLE_CLIENT_ID, self.topic_set.isolation[topic_type])
 
     def profiled(self, topic_type: TopicType, partitions: Sequence[PartitionProfile]) -> ProfiledTopic:
         """Return the profile of a topic whose partitions were counted."""

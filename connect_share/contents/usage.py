@@ -321,7 +321,7 @@ def _recent(admin: Admin, plan: CountPlan, topic_type: TopicType, since_ms: int)
     late = [each._replace(start=max(each.start, begins.get(each[:2], each.end))) for each in ranges]
     records: Counter[Group] = Counter()
     size: Counter[Group] = Counter()
-    for batch in plan.reader(topic_type).batches(late, plan.timeout_s):
+    for batch in plan.readers[topic_type].batches(late, plan.timeout_s):
         for message in batch:
             key, value = message.key(), message.value()
             owner = None if key is None else split_key(topic_type, key)

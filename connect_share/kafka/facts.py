@@ -229,7 +229,8 @@ def require_keys_of(
     own, opened = worker.cluster_group_id, worker.seals(TopicType.CONFIG)
     if own in seals and opened is not None and worker.keys_in_use is not None:
         seals[own] = opened
-    for record in read_records(worker, config.ranges(), worker.isolation(TopicType.CONFIG)):
+    isolation = worker.isolation_of(own if own in seals else next(iter(seals)), TopicType.CONFIG)
+    for record in read_records(worker, config.ranges(), isolation):
         owner = None if record.key is None else split_key(TopicType.CONFIG, record.key)
         if owner is not None and owner[0] in seals:
             seals[owner[0]].open(record)

@@ -8,9 +8,13 @@ from __future__ import annotations
 import logging
 import math
 import time
+from array import array
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from connect_share.errors import BrokerError, ConnectShareError, ReadToEndTimeoutError, command_line
@@ -66,16 +70,29 @@ _BULK_SETTINGS: Final[Mapping[str, str]] = {
 }
 
 
+class Apart(NamedTuple):
+    """A group whose workers read a topic with the other isolation than all others.
+
+    ``stable`` are the ends of what is committed; whoever sees more was read up to ``known`` before.
+    """
+
+    topic_type: TopicType
+    group: ClusterGroupId | None
+    stable: Mapping[tuple[str, int], int]
+    known: Mapping[tuple[str, int], int]
+
+
 class Reader(NamedTuple):
     """How ranges of topics are read, by a client of its own each time; the settings are secret.
 
-    ``only``: these records, by topic, partition and offset.
+    ``only``: these records, by topic, partition and offset. ``apart``: the group that is not read with this isolation.
     """
 
     settings: ClientSettings
     client_id: str
     isolation: Isolation
     only: Collection[tuple[str, int, int]] | None = None
+    apart: Apart | None = None
 
     @classmethod
     def of(cls, worker: WorkerConfig, isolation: Isolation) -> Reader:
@@ -91,9 +108,15 @@ class Reader(NamedTuple):
             ReadToEndTimeoutError: no progress for so long: a range goes past the log's end, or a transaction is open.
             BrokerError: a partition cannot be read, or an offset is not there any more.
         """
-        with RangeReader(self.settings, ranges, isolation=self.isolation, client_id=self.client_id) as reader:
+        with self.open(ranges) as reader:
             for batch in reader.batches(idle_timeout_s):
                 yield batch if self.only is None else [each for each in batch if place_of(each) in self.only]
+
+    def open(self, ranges: Sequence[OffsetRange]) -> RangeReader:
+        """Return a client that fetches from now on."""
+        if self.apart is not None:
+            return _GroupsReader(self, self.apart, ranges)
+        return RangeReader(self.settings, ranges, isolation=self.isolation, client_id=self.client_id)
 
     def records(self, ranges: Sequence[OffsetRange], idle_timeout_s: float | None = None) -> Iterator[Record]:
         """Yield the same as records."""
@@ -202,6 +225,34 @@ class RangeReader(AbstractContextManager["RangeReader"]):
             if position >= self._ends[at]:
                 self._waiting.pop(at, None)
         return moved
+
+
+class _GroupsReader(RangeReader):
+    """Reads a topic of which groups see different records: first what is committed, then all, without the rest."""
+
+    def __init__(self, reader: Reader, apart: Apart, ranges: Sequence[OffsetRange]) -> None:
+        super().__init__(reader.settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id=reader.client_id)
+        self._reader, self._apart = reader, apart
+
+    def batches(self, idle_timeout_s: float | None = None) -> Iterator[list[Message]]:
+        """Yield what the workers of each group see, once, in offset order within each partition."""
+        committed: defaultdict[int, array[int]] = defaultdict(partial(array, "q"))
+        ends = [each._replace(end=min(each.end, self._apart.stable[each[:2]])) for each in self.ranges]
+        first = self._reader._replace(isolation=Isolation.READ_COMMITTED, apart=None)
+        for batch in first.batches(ends, idle_timeout_s):
+            for message in batch:
+                committed[message.partition() or 0].append(message.offset() or 0)
+        for batch in super().batches(idle_timeout_s):
+            yield [each for each in batch if self._is_seen(each, committed[each.partition() or 0])]
+
+    def _is_seen(self, message: Message, committed: array[int]) -> bool:
+        topic, partition, offset = place_of(message)
+        owner = split_key(self._apart.topic_type, message.key() or b"")
+        is_apart = owner is not None and owner[0] == self._apart.group
+        if is_apart is (self._reader.isolation is Isolation.READ_COMMITTED):
+            return offset >= self._apart.known.get((topic, partition), 0)
+        at = bisect_left(committed, offset)
+        return at < len(committed) and committed[at] == offset
 
 
 def _stuck(
@@ -517,15 +568,25 @@ class OpenTransactions:
 
 
 class TopicRanges(NamedTuple):
-    """All partitions of a topic up to an end, the id of that topic, and notes for stderr."""
+    """All partitions of a topic up to an end, its id, notes for stderr, how it is read, and up to where it is stable."""
 
     topic_id: str | None
     ranges: list[OffsetRange]
     notes: list[str]
+    reader: Reader
+    stable: Mapping[tuple[str, int], int]
 
 
-def topic_ranges(admin: Admin, topic_set: TopicSet, wanted: Collection[TopicType]) -> dict[TopicType, TopicRanges]:
-    """Return all partitions of topics up to their present end.
+def topic_ranges(
+    admin: Admin,
+    topic_set: TopicSet,
+    wanted: Collection[TopicType],
+    groups: Collection[ClusterGroupId | None] | None = None,
+    known: Mapping[tuple[str, int], int] | None = None,
+) -> dict[TopicType, TopicRanges]:
+    """Return all partitions of topics up to their present end, and how groups are read there, all by default.
+
+    ``known``: up to where those are read already who do not wait for transactions.
 
     Raises:
         TopicMissingError: names the topic and the property; ``LostTopicError`` where others have records.
@@ -537,18 +598,23 @@ def topic_ranges(admin: Admin, topic_set: TopicSet, wanted: Collection[TopicType
     for topic_type, topic in names.items():
         partitions = [(topic, partition.id) for partition in described[topic].partitions]
         starts = admin.start_offsets(partitions)
-        isolation = topic_set.isolation[topic_type]
+        own: tuple[ClusterGroupId | None, ...] = topic_set.worker_group or ()
+        asked = (*own, "") if groups is None else groups
+        levels = {topic_set.isolation_of(group, topic_type) for group in asked}
         # First the ends of all records: what is written in between can only raise those of the committed ones.
-        written = admin.end_offsets(partitions) if isolation is Isolation.READ_COMMITTED else {}
-        ends = admin.end_offsets(partitions, isolation)
+        ends = admin.end_offsets(partitions)
+        stable = admin.end_offsets(partitions, Isolation.READ_COMMITTED) if Isolation.READ_COMMITTED in levels else ends
+        apart = Apart(topic_type, own[0], stable, known or {}) if own and len(levels) > 1 else None
+        isolation = topic_set.isolation(topic_type) if apart else levels.pop()
+        beside = f", but all of {own[0] or 'plain keys'}" if apart and isolation is Isolation.READ_COMMITTED else ""
         notes = []
-        for place, end in sorted(written.items()):
-            if ends[place] < end:
+        for place, end in sorted(ends.items()):
+            if stable[place] < end:
                 where = ("-B", admin.bootstrap_servers, f"--{topic_type.value}-storage-topic", topic)
-                shows = command_line("connect-share", "get", "groups", *where)
+                shows = command_line("connect-share", "get", "groups", *where, "-X", "isolation.level=read_uncommitted")
                 notes.append(
-                    f"an open transaction holds back the end of {topic}[{place[1]}]: read up to offset {ends[place]} of "
-                    f"{end}; {shows} shows all"
+                    f"an open transaction holds back the end of {topic}[{place[1]}]: read up to offset {stable[place]} of "
+                    f"{end}{beside}; {shows} shows all"
                 )
                 notes += owners_of_open(admin, topic_set.settings, place, client_id=CONSOLE_CLIENT_ID)
         if topic_type is TopicType.CONFIG and len(partitions) != 1:
@@ -556,8 +622,10 @@ def topic_ranges(admin: Admin, topic_set: TopicSet, wanted: Collection[TopicType
                 f"config topic {topic} has {len(partitions)} partitions, so its records have no order: "
                 f"no worker starts on it, and what is shown may be wrong"
             )
-        ranges = [OffsetRange(*place, starts[place], ends[place]) for place in partitions]
-        found[topic_type] = TopicRanges(described[topic].topic_id, ranges, notes)
+        reader = Reader(topic_set.settings, CONSOLE_CLIENT_ID, isolation, apart=apart)
+        last = ends if apart else stable
+        ranges = [OffsetRange(*place, starts[place], last[place]) for place in partitions]
+        found[topic_type] = TopicRanges(described[topic].topic_id, ranges, notes, reader, stable)
     return found
 
 

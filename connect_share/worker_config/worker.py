@@ -8,7 +8,7 @@ import stat
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
@@ -75,11 +75,18 @@ def _required(given: Mapping[str, str], name: str, remedy: str | None = None) ->
     return value
 
 
+_ISOLATION_PROPERTY: Final = "isolation.level"
+
+
 def _word(given: Mapping[str, str], name: str, default: str, allowed: tuple[str, ...]) -> str:
     value = given.get(name, "").strip().lower() or default
     if value not in allowed:
         raise refusal(name, f"has to be one of {', '.join(allowed)}")
     return value
+
+
+def _level(given: Mapping[str, str], default: Isolation) -> Isolation:
+    return Isolation(_word(given, _ISOLATION_PROPERTY, default.value, ("read_uncommitted", "read_committed")))
 
 
 def _remedy(properties: Mapping[str, str]) -> str:
@@ -352,12 +359,12 @@ class WorkerConfig(BaseModel):
         Raises:
             ConfigError: ``isolation.level`` is neither of the two words.
         """
-        given = _word(self.originals, "isolation.level", "read_uncommitted", ("read_uncommitted", "read_committed"))
+        given = _level(self.originals, Isolation.READ_UNCOMMITTED)
         if topic_type is TopicType.STATUS:
             return Isolation.READ_UNCOMMITTED
         if self.exactly_once_source_support == "enabled":
             return Isolation.READ_COMMITTED
-        return Isolation(given)
+        return given
 
     def isolation_of(self, group: str | None, topic_type: TopicType) -> Isolation:
         """Return the isolation of a group's workers; what every group agrees with, if this is not its worker file."""
@@ -575,9 +582,6 @@ def _flat(table: Mapping[str, Any], before: str = "", depth: int = 0) -> Iterato
             raise refusal(name, "has to be a text, a whole number, true or false")
 
 
-_ISOLATION_PROPERTY: Final = "isolation.level"
-
-
 def split_client_settings(pairs: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Part settings into Java's, which have to be translated, and librdkafka's own; a name both know is Java's."""
     java = {
@@ -595,7 +599,7 @@ class TopicSet:
     Attributes:
         topics: names; those not known are absent.
         settings: how to reach the cluster.
-        isolation: of each topic in ``topics``.
+        others: how groups are read whose worker file is not given; statuses are always read uncommitted.
         worker_group: the worker's own group when a worker file was given: ``(group id or None for plain keys,)``.
         worker: what the worker file says, where one was given.
         own: the groups that were named, and those of the worker files, which are served whatever others write.
@@ -603,10 +607,21 @@ class TopicSet:
 
     topics: Mapping[TopicType, str]
     settings: ClientSettings
-    isolation: Mapping[TopicType, Isolation] = field(default_factory=dict)
+    others: Isolation = Isolation.READ_COMMITTED
     worker_group: tuple[ClusterGroupId | None] | None = None
     worker: WorkerConfig | None = None
     own: frozenset[str | None] = frozenset()
+
+    def isolation_of(self, group: str | None, topic_type: TopicType) -> Isolation:
+        """Return the isolation with which a group is read: that of its workers, where its worker file is given."""
+        worker = self.worker if self.worker_group == (group,) else None
+        if worker is not None:
+            return worker.isolation(topic_type)
+        return Isolation.READ_UNCOMMITTED if topic_type is TopicType.STATUS else self.others
+
+    def isolation(self, topic_type: TopicType) -> Isolation:
+        """Return that of groups whose worker file is not given."""
+        return self.isolation_of("", topic_type)  # no group has the empty id
 
     @classmethod
     def from_flags(
@@ -622,17 +637,9 @@ class TopicSet:
         java = connection_settings() | java
         if bootstrap_servers is not None:
             java["bootstrap.servers"] = bootstrap_servers
-        level = java.pop(_ISOLATION_PROPERTY, Isolation.READ_UNCOMMITTED.value).strip().lower()
-        if level not in {isolation.value for isolation in Isolation}:
-            raise refusal(_ISOLATION_PROPERTY, "has to be read_uncommitted or read_committed")
-        return cls(
-            dict(topics),
-            common_settings(java, own),
-            {
-                topic_type: Isolation.READ_UNCOMMITTED if topic_type is TopicType.STATUS else Isolation(level)
-                for topic_type in topics
-            },
-        )
+        level = _level(java, Isolation.READ_COMMITTED)
+        java.pop(_ISOLATION_PROPERTY, None)
+        return cls(dict(topics), common_settings(java, own), level)
 
     @classmethod
     def from_worker_file(
@@ -650,7 +657,8 @@ class TopicSet:
             properties["bootstrap.servers"] = bootstrap_servers
         for topic_type, topic in (topics or {}).items():
             properties[TOPIC_PROPERTIES[topic_type]] = topic
-        return cls.of(WorkerConfig.from_file_properties(path, properties), own)
+        found = cls.of(WorkerConfig.from_file_properties(path, properties), own)
+        return replace(found, others=_level(connection_settings() | java, Isolation.READ_COMMITTED))
 
     @classmethod
     def of(cls, config: WorkerConfig, own: Mapping[str, str] | None = None) -> TopicSet:
@@ -658,8 +666,7 @@ class TopicSet:
         return cls(
             {topic_type: config.topic(topic_type) for topic_type in TopicType},
             config.client_settings().overlaid(own or {}),
-            {topic_type: config.isolation(topic_type) for topic_type in TopicType},
-            (config.cluster_group_id,),
-            config,
-            frozenset({config.cluster_group_id}),
+            worker_group=(config.cluster_group_id,),
+            worker=config,
+            own=frozenset({config.cluster_group_id}),
         )

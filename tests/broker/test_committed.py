@@ -14,16 +14,20 @@ import pytest
 
 from connect_share.backup.rewrite import StoppedGroup
 from connect_share.cli.offsets import ConnectorPlan
+from connect_share.contents.groups import TopicReading
+from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import TopicType
-from connect_share.worker_config import Isolation
+from connect_share.worker_config import Isolation, TopicSet
 from migrator.planner import make_plan
 from tests.support.console import Ran
 from tests.support.long_forms import LONG
 from tests.support.migration_runs import apply_plan, check_bystanders
 from tests.support.migration_site import Site, run
-from tests.support.topics import pairs_of, read_topic, transaction
+from tests.support.topics import in_transaction, pairs_of, read_topic, transaction
+from tests.support.waiting import await_that
 
 CONFIG, OFFSET = TopicType.CONFIG, TopicType.OFFSET
+ONE = ClusterGroupId("one")
 ENDS, SUPPORTS, WHOSE = ("commit", "abort", "open"), ("enabled", "disabled"), ("own", "stranger")
 CASES = [("enabled", "commit", "stranger"), ("disabled", "abort", "own")]
 CASES += [("enabled", end, "own") for end in ("abort", "open")] + [("enabled", "open", "stranger")]
@@ -62,6 +66,11 @@ class Model:
     def waits(self) -> bool:
         return self.is_open and self.support == "enabled"
 
+    @property
+    def of_others(self) -> Model:
+        """What is shown of these records to whoever does not have their worker file: what is committed."""
+        return Model("enabled", self.end, "own")
+
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,15 +99,48 @@ def opened_by_a_stranger(site: Site, topic: str) -> Any:
     return transaction(site.settings, site.name, pairs_of(topic, [(b"two.connector-x", b"{}")], 0), "open")
 
 
-def offsets_in(got: Ran) -> dict[str, int]:
-    found = [each for each in got.json["offsets"] if each["group"] == "one" and "at" in each["partition"]]
+def offsets_in(got: Ran, group: str = "one") -> dict[str, int]:
+    found = [each for each in got.json["offsets"] if each["group"] == group and "at" in each["partition"]]
     return {each["partition"]["at"]: each["offset"]["n"] for each in found}
+
+
+def living_by_group(call: Any, file: Path) -> dict[str, int]:
+    return {each["group"]: each["live_keys"] for each in call("usage", "-w", file, "--output", "json").json["groups"]}
+
+
+def everybody_sees(call: Any, site: Site, model: Model, file: Path, before: dict[str, int]) -> None:
+    """The own group is shown as its workers read it, others as all agree, by every command that shows or counts groups."""
+    other, others = site.worker_file("shared", "three", sharing=True), model.of_others
+    flags = ("-B", site.bootstrap_servers, "--offset-storage-topic", site.topic("shared", OFFSET))
+    group = "one" if model.whose == "own" else "two"
+    for where, seen, waits in (
+        (("-w", file), model.seen if group == "one" else others.seen, model.waits),
+        (("-w", other), others.seen, others.waits),
+        (flags, others.seen, others.waits),
+    ):
+        shown = call("get", "offsets", *where, "--all-groups", "--output", "json")
+        assert ("x" in offsets_in(shown, group)) == seen, where
+        assert ("z" in offsets_in(shown)) == (not waits), where
+        assert (
+            "two" in {each["group"] for each in call("get", "groups", *where, "--output", "json").json["groups"]}
+        ) == (group == "two" and seen)
+        if where is flags:
+            continue
+        counted = living_by_group(call, Path(where[1]))
+        assert counted["one"] - before["one"] == (0 if waits else 2 + 2 * (seen and group == "one"))
+        assert ("two" in counted) == (group == "two" and seen)
+        found = call("check", "orphans", *where, "--output", "json").json["findings"]
+        assert ("two" in {each["group"] for each in found}) == (group == "two" and seen)
+        assert (("one", "orphan-offsets") in {(each["group"], each["id"]) for each in found}) == (
+            seen and group == "one"
+        )
 
 
 @in_every_case
 def test_what_a_group_has(site: Site, call: Any, support: str, end: str, whose: str) -> None:
     model, topic = Model(support, end, whose), site.topic("shared", OFFSET)
     file = group_one(site, support)
+    before = living_by_group(call, file)
     backup, altered = site.folder / "one.avro", site.folder / "altered.json"
     assert call("export", "-w", file, "-o", backup).code == 0
     altered.write_text(json.dumps({"offsets": [{"partition": {"at": place}, "offset": {"n": 9}} for place in "xyz"]}))
@@ -109,6 +151,8 @@ def test_what_a_group_has(site: Site, call: Any, support: str, end: str, whose: 
         behind = pairs_of(topic, [(b'one.["a.b",{"at":"y"}]', b'{"n":2}'), (b'one.["a.b",{"at":"z"}]', b'{"n":2}')], 0)
         site.produce(behind)  # y was written again, in front of the end; x was not
         new = {"y": 2, "z": 2, **({"x": 1} if model.seen else {})}
+        if LONG or not model.is_open or whose == "own":
+            everybody_sees(call, site, model, file, before)
         got = call("get", "offsets", "-w", file, "--output", "json")
         assert offsets_in(got) == ({} if model.waits else new)
         if model.waits:
@@ -151,6 +195,25 @@ def test_what_a_group_has(site: Site, call: Any, support: str, end: str, whose: 
             (source,) = migrate(*plan).json["plan"]["sources"]
             counts = source["topics"]["offset"]["counts"]
             assert (counts["to_write"], counts["skipped"].get("aborted", 0)) == (3 + 3 * model.seen, 3 * model.aborted)
+
+
+def test_what_is_read_on_behind_an_open_transaction(site: Site) -> None:
+    """The own group does not wait, another is shown when it has committed, and nothing is taken twice."""
+    topic, topic_set = site.topic("shared", OFFSET), TopicSet.from_worker_file(group_one(site, "disabled"))
+    reading = TopicReading(topic_set, [OFFSET], groups=None, timeout_s=30)
+    pairs = [(b'%s.["a.b",{"at":"new"}]' % group, b'{"n":1}') for group in (b"two", b"one")]
+    with site.admin() as admin:
+        writer = in_transaction(site.settings, site.name, pairs_of(topic, pairs[:1], 0))
+        site.produce(pairs_of(topic, pairs[1:], 0))
+
+        def counts() -> tuple[int, int]:
+            found = reading.read_on(admin)
+            assert found is not None
+            return found.topics[OFFSET].records_of(ONE), len(found.groups())
+
+        assert [counts(), counts()] == [(2, 1), (2, 1)]
+        writer.commit_transaction(30)
+        await_that(counts, (2, 2).__eq__, what="the other group")
 
 
 def living(site: Site, topic_type: TopicType, isolation: Isolation) -> set[bytes]:

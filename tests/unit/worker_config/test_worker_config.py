@@ -229,7 +229,8 @@ def test_a_topic_set_of_flags() -> None:
     topics = {TopicType.OFFSET: "o", TopicType.STATUS: "s"}
     found = TopicSet.from_flags("x:1", topics, {"bootstrap.servers": "y:2", "isolation.level": "read_committed"})
     assert found.settings.bootstrap_servers == "x:1"
-    assert found.isolation == {TopicType.OFFSET: Isolation.READ_COMMITTED, TopicType.STATUS: Isolation.READ_UNCOMMITTED}
+    assert found.others is Isolation.READ_COMMITTED
+    assert found.isolation(TopicType.STATUS) is Isolation.READ_UNCOMMITTED
     assert found.worker_group is None
     assert TopicSet.from_flags(None, topics, {"bootstrap.servers": "y:2"}).settings.bootstrap_servers == "y:2"
     with pytest.raises(ConfigError, match=r"bootstrap\.servers is missing"):
