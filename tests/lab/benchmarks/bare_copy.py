@@ -1,7 +1,7 @@
 """Reads the topics of one worker file and writes each record again, as it is, to those of another: no move can be sooner.
 
 The clients have the settings of a large move, but the producer retries: a move reads the destination instead, this copy
-does not, and new topics may have no leader yet. Nothing is checked, no key is changed. The destination's topics are there.
+does not, and new topics may have no leader yet. Nothing is checked, no key is changed. As a move does, it creates the topics.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from connect_share.kafka.write import BULK_OVERRIDES, PRODUCER_OVERRIDES
 from connect_share.model.records import TopicType
 from connect_share.worker_config import WorkerConfig
 from spark_jobs import command_line
+from tests.lab.benchmarks.frame import create_topics
 from tests.lab.benchmarks.migration_audit import whole_topics
 
 _ACKNOWLEDGED_S = 120.0
@@ -57,6 +58,7 @@ def _copy(source: WorkerConfig, destination: WorkerConfig) -> int:
 def main(argv: Sequence[str]) -> int:
     """Copy once, from one worker file to another; one JSON line. 0 done, 1 failed."""
     source, destination = (WorkerConfig.from_file(Path(name)) for name in argv)
+    create_topics(destination)
     began_s = time.perf_counter()
     records = _copy(source, destination)
     print(json.dumps({"copy_s": time.perf_counter() - began_s, "records": records}))

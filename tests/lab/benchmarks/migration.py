@@ -27,7 +27,7 @@ from migrator.copy.copy_job import LOCAL_ENGINE
 from migrator.run import Manifest, manifest_path
 from spark_jobs import command_line
 from spark_jobs.workload import WorkloadSize
-from tests.lab.benchmarks.frame import Site, create_topics, delete_topics, parser, run, topics_of, write_groups
+from tests.lab.benchmarks.frame import Site, delete_topics, parser, run, topics_of, write_groups
 from tests.lab.benchmarks.migration_audit import records_of, wrong_in
 from tests.lab.benchmarks.migration_report import KIP, migration_report, migration_table, size_report
 from tests.lab.benchmarks.mirror_maker import mirror, partitions_of, programs, remove
@@ -169,7 +169,6 @@ class Rounds:
 
     def _bare(self) -> None:
         with self._new_topics() as file:
-            create_topics(WorkerConfig.from_file(file))
             copy = ("-m", "tests.lab.benchmarks.bare_copy", str(self._own_file), str(file))
             cost, printed = measured([sys.executable, *copy])
             self.found["bare"].append({**_parts(cost), "copy_s": json.loads(printed)["copy_s"]})

@@ -73,6 +73,11 @@ def test_moves_are_compared_by_medians_and_sums_by_round_and_goals_are_those_of_
     slow = {"local_verify": [{"wall_s": 5.0, "cpu_s": 4.0, "copy_s": 1.0, "peak_bytes": 2e6}] * 3}
     goals = migration_report({"kip": a_size(local_apply=slow["local_verify"])}, 3)["goals"]
     assert [goal["met"] for goal in goals] == [False]
+    for bare_s, kept in ((1.6, True), (1.5, False)):
+        goals = migration_report({"kip": a_size(bare=[{"wall_s": bare_s, "cpu_s": 1.0, "peak_bytes": 2e6}])}, 3)[
+            "goals"
+        ]
+        assert [goal["met"] for goal in goals if goal["ratio"] == "apply_to_bare_wall"] == [kept]
     nothing = migration_report({"kip": size_report(10, 100, {"local_verify": slow["local_verify"]}, {})}, 1)
     assert (nothing["goals"], nothing["met"]) == ([], True)  # what was not measured is not missed
 
