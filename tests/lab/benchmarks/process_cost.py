@@ -101,8 +101,10 @@ def watched(pid: int) -> Iterator[Family]:
         thread.join()
 
 
-def measured(command: Sequence[str], *, env: Mapping[str, str] | None = None) -> tuple[Cost, str]:
-    """Run a program to its end; return its cost and what it printed."""
+def measured(
+    command: Sequence[str], *, env: Mapping[str, str] | None = None, codes: Sequence[int] = (0,)
+) -> tuple[Cost, str]:
+    """Run a program to its end; return its cost and what it printed. Other exit codes than these are an error."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         began_s = time.perf_counter()
         process = subprocess.Popen(
@@ -120,7 +122,7 @@ def measured(command: Sequence[str], *, env: Mapping[str, str] | None = None) ->
             raise
         out.seek(0)
         errors.seek(0)
-        if process.returncode:
+        if process.returncode not in codes:
             detail = (out.read() + errors.read()).decode("utf-8", "replace")[-4_000:]
             raise EmbeddedError(f"{' '.join(command[:4])} ended with {process.returncode}: {detail}")
         # The kernel's own sum knows the children that were waited for, the looks those that were not.
