@@ -24,6 +24,7 @@ from tests.lab.benchmarks.migration_audit import _without
 from tests.lab.benchmarks.migration_report import migration_report, size_report
 from tests.lab.benchmarks.sealing import sealing_report
 from tests.lab.benchmarks.startup import comparison
+from tests.lab.benchmarks.startup.__main__ import _changed
 from tests.lab.benchmarks.startup.comparison import compare, comparison_lines
 from tests.lab.benchmarks.startup.pairs import CLOCK, CLOCK_HEADS, MAINS, PAIRS, compared
 from tests.lab.benchmarks.startup.statistics import by_process, chance, interval
@@ -195,6 +196,7 @@ def test_the_stores_part_of_a_worker_is_the_time_of_its_three_logs() -> None:
     ]
     assert _seconds_of_logs("\n".join(lines)) == 3.0
     assert [worker_plan(*each).scenario.name for each in ((20,), (20, "5-ms"))] == ["workers-20", "workers-20-5-ms"]
+    assert _changed("three brokers, acks=all").scenario.name == "workers-20-three-brokers"  # and of topics
 
 
 def test_what_is_delayed_comes_whole_and_in_order() -> None:

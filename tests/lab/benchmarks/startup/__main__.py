@@ -23,7 +23,7 @@ from spark_jobs import command_line
 from spark_jobs.benchmark.results import Start
 from spark_jobs.benchmark.starts import RUNS, SLOWER, Run
 from spark_jobs.benchmark.suite import Suite
-from spark_jobs.benchmark.topics import Connection, Files, announcement, connection_from
+from spark_jobs.benchmark.topics import Connection, Files, Plan, announcement, connection_from
 from spark_jobs.benchmark_startup import add_options, measure, numbers, startup_table, terminated_as_interrupted
 from tests.lab.benchmarks.startup.contenders import ALL_RUNS
 from tests.lab.benchmarks.startup.delay import DelayedBroker
@@ -69,6 +69,11 @@ def _groups(options: argparse.Namespace) -> tuple[int, ...]:
     return options.workers or (_WORKERS if options.suite == "full" else ())
 
 
+def _changed(title: str) -> Plan:
+    """Return the workers beside the KIP's groups with one thing changed; its first two words begin names of topics."""
+    return worker_plan(KIP_GROUPS, "-".join(title.replace(",", "").split()[:2]), f", {title}")
+
+
 def _workers(options: argparse.Namespace, suite: Suite) -> None:
     """Measure whole workers: of more groups, and with one setting changed where the KIP's 20 are."""
     if groups := _groups(options):
@@ -84,8 +89,7 @@ def _workers(options: argparse.Namespace, suite: Suite) -> None:
             def connection(stack: ExitStack = stack, cluster: Callable[[], Any] = cluster) -> Connection:
                 return connection_from(None, stack.enter_context(cluster()).bootstrap_servers, None)
 
-            plan = worker_plan(KIP_GROUPS, "-".join(title.split()[:2]), f", {title}")
-            measure_workers(suite, [plan], cache(connection))
+            measure_workers(suite, [_changed(title)], cache(connection))
     if not options.workers:
         measure_workers(suite, [worker_plan(_MOST_GROUPS)], suite.connection)
 
