@@ -32,7 +32,7 @@ _FORM: Final = TypeAdapter(DueLook)
 
 
 def mark_of(key: bytes, value: bytes | None) -> str:
-    """Return by what a record is known whose offset is not told."""
+    """Return a hash of key and value, which stands for a record whose offset is not known."""
     return blake2b(repr((key, value)).encode(), digest_size=16).hexdigest()
 
 

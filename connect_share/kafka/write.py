@@ -319,7 +319,7 @@ class Written:
     """What brokers have acknowledged: by the place of the worker and the topic, the offsets of each partition in runs."""
 
     runs: Mapping[tuple[int, str], Mapping[int, list[list[int]]]] = field(default_factory=dict, repr=False)
-    marks: frozenset[str] = frozenset()  # of records whose offsets are not told
+    marks: frozenset[str] = frozenset()  # of records whose offsets are not known
 
     def __len__(self) -> int:
         """Return how many records."""

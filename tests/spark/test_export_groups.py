@@ -33,10 +33,10 @@ def test_spark_writes_what_the_console_writes(
     monkeypatch.setattr(export_groups, "_SLICE", 40)
     capsys.readouterr()
     assert export_groups.main(["-w", worker, "--all-groups", "-o", str(there), "--output", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    printed = json.loads(capsys.readouterr().out)
     first, second = read(here), read(there)
     assert sorted(first, key=repr) == sorted(second, key=repr) != []
-    assert told["records"] == len(first)
+    assert printed["records"] == len(first)
     for path in (here, there):
         last: dict[tuple[str, int], int] = {}
         for _, record in read(path):
@@ -54,10 +54,11 @@ def test_spark_writes_what_the_console_writes(
 
     folder = tmp_path / "folder"
     assert export_groups.main(["-w", worker, "--all-groups", "--folder", str(folder), "--output", "json"]) == 0
-    told, parts = json.loads(capsys.readouterr().out), sorted(folder.iterdir())
+    printed, parts = json.loads(capsys.readouterr().out), sorted(folder.iterdir())
     assert [oct(each.stat().st_mode)[-3:] for each in (folder, *parts)] == ["700", *["600"] * len(parts)]
     assert (
-        told["sha256"] == sha256("".join(sha256(each.read_bytes()).hexdigest() for each in parts).encode()).hexdigest()
+        printed["sha256"]
+        == sha256("".join(sha256(each.read_bytes()).hexdigest() for each in parts).encode()).hexdigest()
     )
     assert read(folder) == second
     assert connect_share(["restore", str(folder), "-w", worker, "--yes"]) == 0
