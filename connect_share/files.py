@@ -8,6 +8,7 @@ import io
 import os
 import stat
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Final, Protocol, TypeVar
@@ -101,6 +102,24 @@ class Silent:
 
     def advance(self, records: int) -> None:
         """Ignore the records."""
+
+
+@contextlib.contextmanager
+def repeated(every_s: float, step: Callable[[], object]) -> Iterator[None]:
+    """Call ``step`` every so many seconds while the block runs, in a thread whose last call is awaited."""
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.wait(every_s):
+            step()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def counted(items: Iterable[T], advance: Callable[[int], None] | None) -> Iterator[T]:

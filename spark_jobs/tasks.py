@@ -13,7 +13,6 @@ from __future__ import annotations
 import gc
 import itertools
 import pickle
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,7 +20,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from connect_share.errors import ConnectShareError
-from connect_share.files import Progress, Silent
+from connect_share.files import Progress, Silent, repeated
 from connect_share.kafka.write import PROCESS_PRODUCERS
 from migrator.copy.copy_job import TOGETHER, CopyJob, SliceEvidence, copy_all
 from spark_jobs.session import failures_explained, is_connect, require_on_executors, warn_of_missing_protection
@@ -153,21 +152,16 @@ def _reported_by_server(spark: Any, _what: str, report: Callable[[int], None]) -
 def _reported_by_context(spark: SparkSession, what: str, report: Callable[[int], None]) -> Iterator[None]:
     context: Any = spark.sparkContext
     tracker, group = context.statusTracker(), f"connect-share-{what.replace(' ', '-')}-{next(_numbers)}"
-    ended = threading.Event()
 
     def tick() -> None:
-        while not ended.wait(_TICK_S):
-            jobs = filter(None, map(tracker.getJobInfo, tracker.getJobIdsForGroup(group)))
-            stages = filter(None, (tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds))
-            report(sum(stage.numCompletedTasks for stage in stages))
+        jobs = filter(None, map(tracker.getJobInfo, tracker.getJobIdsForGroup(group)))
+        stages = filter(None, (tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds))
+        report(sum(stage.numCompletedTasks for stage in stages))
 
     context.setJobGroup(group, what)
-    thread = threading.Thread(target=tick, daemon=True)
-    thread.start()
     try:
-        yield
+        with repeated(_TICK_S, tick):
+            yield
     finally:
-        ended.set()
-        thread.join()
         for name in ("spark.jobGroup.id", "spark.job.description"):
             context.setLocalProperty(name, None)

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
@@ -31,6 +32,7 @@ from connect_share.console.options import (
 )
 from connect_share.console.output import Output, Result, printable, unwritable
 from connect_share.errors import ConnectShareError
+from connect_share.files import repeated
 from connect_share.kafka.callbacks import is_in_callback
 from connect_share.kafka.kept import admins_kept
 from connect_share.kafka.waits import ANSWER_S, longest_wait, newest_wait
@@ -249,28 +251,15 @@ class Program:
 SIGN_EVERY_S: Final = 3.0
 
 
-@contextmanager
-def _signs_of_life(out: Output) -> Iterator[None]:
-    """Say every few seconds what is waited for, while the block runs."""
-    ended = threading.Event()
-
-    def tell() -> None:
-        while not ended.wait(SIGN_EVERY_S):
-            if (late := newest_wait(SIGN_EVERY_S)) is not None:
-                out.sign_of_life(f"waiting for {late[0]}, {late[1]:.0f} s so far")
-
-    thread = threading.Thread(target=tell, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join(SIGN_EVERY_S)
+def _sign_of_life(out: Output) -> None:
+    """Say what has been waited for so long, if anything."""
+    if (late := newest_wait(SIGN_EVERY_S)) is not None:
+        out.sign_of_life(f"waiting for {late[0]}, {late[1]:.0f} s so far")
 
 
 def run_command(command: Command, arguments: argparse.Namespace, out: Output) -> int:
     """Run a command, ask where it shows what it would do, and print its result; return the exit code."""
-    with longest_wait(getattr(arguments, "timeout", ANSWER_S)), _signs_of_life(out):
+    with longest_wait(getattr(arguments, "timeout", ANSWER_S)), repeated(SIGN_EVERY_S, partial(_sign_of_life, out)):
         return _run(command, arguments, out)
 
 
