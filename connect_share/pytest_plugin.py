@@ -14,7 +14,7 @@ from functools import partial
 import pytest
 
 from connect_share.kafka.admin import Admin
-from connect_share.log.memory_kafka import MemoryKafka
+from connect_share.log.memory import MemoryKafka
 from connect_share.model.records import TopicType
 from connect_share.storage import AsyncConnectStorage, ConnectStorage
 from connect_share.storage.memory import AsyncMemoryConnectStorage, MemoryConnectStorage

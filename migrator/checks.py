@@ -17,7 +17,7 @@ from connect_share.errors import (
 )
 from connect_share.files import Progress, counted
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.create import check_known_policy, check_partition_count, topic_spec
+from connect_share.kafka.create import check_known_policy, check_partition_count, lost_topic, topic_spec
 from connect_share.kafka.facts import (
     TopicFacts,
     admin_of,
@@ -30,7 +30,6 @@ from connect_share.kafka.facts import (
     require_own_keys,
 )
 from connect_share.kafka.limits import Extent, TopicLimits
-from connect_share.kafka.lost import lost_topic
 from connect_share.kafka.shared_set import create_planned, plan_topics
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.kafka.write_access import ALTER_CONFIGS, CREATE, READ, WRITE, TopicNeed, require_access

@@ -18,7 +18,7 @@ from connect_share.files import Progress, Silent, counted
 from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import to_whole_record
-from connect_share.kafka.create import FENCE, OLD_TOPICS, check_partition_count, topic_spec
+from connect_share.kafka.create import FENCE, OLD_TOPICS, check_partition_count, require_none_lost, topic_spec
 from connect_share.kafka.facts import (
     TopicFacts,
     admin_of,
@@ -33,7 +33,6 @@ from connect_share.kafka.facts import (
     require_some_plain,
     require_topic,
 )
-from connect_share.kafka.lost import require_none_lost
 from connect_share.kafka.shared_set import plan_topics
 from connect_share.kafka.write_access import READ, TopicNeed, require_access
 from connect_share.model.keys import split_key

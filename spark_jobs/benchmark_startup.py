@@ -23,7 +23,7 @@ from typing import Final
 from connect_share.console import NEEDS_YES, Output, ProgressLine, confirmed, printable
 from connect_share.console.options import add_profile
 from connect_share.errors import ConfigError
-from connect_share.jar.cache import run_folder
+from connect_share.files import run_folder
 from spark_jobs import command_line
 from spark_jobs.benchmark.results import StartupResult, describe_machine, load, median, versions
 from spark_jobs.benchmark.starts import RUNS, Run

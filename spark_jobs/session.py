@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from connect_share.errors import ConfigError, ConnectShareError, UsageError
-from connect_share.jar.cache import run_folder
+from connect_share.files import run_folder
 from connect_share.jar.java_runtime import MINIMUM, java_home_for_spark
 
 if TYPE_CHECKING:

@@ -30,6 +30,7 @@ from connect_share.console import Group
 from connect_share.errors import CopyError, also_saying, command_line, listed
 from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import require_topics
 from connect_share.kafka.due_look import DueTopic, due_path, load_due, mark_of, save_due
 from connect_share.kafka.facts import (
     TopicFacts,
@@ -42,7 +43,6 @@ from connect_share.kafka.facts import (
     require_no_live_workers,
     require_no_open_transaction,
 )
-from connect_share.kafka.lost import require_topics
 from connect_share.kafka.read import Reader
 from connect_share.kafka.write import Written, write_records
 from connect_share.kafka.write_access import READ, WRITE, TopicNeed, require_access, require_writable

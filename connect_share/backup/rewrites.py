@@ -24,8 +24,8 @@ from connect_share.console import PLAIN, Group
 from connect_share.contents.groups import GroupFold
 from connect_share.errors import AlreadyAppliedError, ConfigError, ConnectShareError, CopyError
 from connect_share.files import Progress, lock
+from connect_share.kafka.create import lost_topic
 from connect_share.kafka.facts import TopicFacts
-from connect_share.kafka.lost import lost_topic
 from connect_share.model.config import (
     connector_config_record,
     target_state_record,

@@ -11,7 +11,7 @@ from connect_share.checks.finding import Finding, Severity, named, of_group, pla
 from connect_share.checks.sources import CheckSources, GroupState
 from connect_share.console import plural, shown_group
 from connect_share.errors import LostTopicError, command_line, operand
-from connect_share.kafka.lost import GONE, LOST, way_back
+from connect_share.kafka.create import GONE, LOST, way_back
 from connect_share.model.keys import MARKER, ConfigKey, StatusKey, connector_of, parse
 from connect_share.model.records import TopicType
 from connect_share.model.removal import is_removal

@@ -17,7 +17,7 @@ from connect_share.console import Output, Parser, Result, Table
 from connect_share.console.options import add_topics, topic_set_of
 from connect_share.kafka.descriptions import HeldRights
 from connect_share.kafka.read import CONSOLE_CLIENT_ID
-from connect_share.kafka.rights import RightsAdmin
+from connect_share.kafka.write_access import RightsAdmin
 from connect_share.worker_config import ClientSettings, TopicSet
 
 _DATA: Final = "configurations, statuses, offsets"

@@ -13,7 +13,7 @@ from connect_share.checks.sources import CheckSources
 from connect_share.console import Command, Output, Parser, ProgressLine, Result, plural
 from connect_share.console.options import add_runtime
 from connect_share.errors import AuthorizationError, command_line
-from connect_share.kafka.lost import LOST
+from connect_share.kafka.create import LOST
 
 _ON_A_SCREEN: Final = 10
 """Findings that are shown: each takes up to four lines."""

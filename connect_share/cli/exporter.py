@@ -15,8 +15,7 @@ from connect_share.console.options import add_topics, topic_set_of
 from connect_share.contents.group_room import GroupRoom
 from connect_share.errors import BrokerError, ConfigError
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.create import topic_specs
-from connect_share.kafka.lost import require_topics
+from connect_share.kafka.create import require_topics, topic_specs
 
 _log = logging.getLogger(__name__)
 

@@ -41,6 +41,7 @@ from connect_share.errors import (
 )
 from connect_share.files import write_private_file
 from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import require_topics
 from connect_share.kafka.due_look import mark_of
 from connect_share.kafka.facts import (
     TopicFacts,
@@ -51,11 +52,9 @@ from connect_share.kafka.facts import (
     require_topic,
 )
 from connect_share.kafka.limits import Extent
-from connect_share.kafka.lost import require_topics
-from connect_share.kafka.rights import RightsAdmin
 from connect_share.kafka.waits import Awaited
 from connect_share.kafka.write import Written
-from connect_share.kafka.write_access import READ, WRITE, TopicNeed, require_access
+from connect_share.kafka.write_access import READ, WRITE, RightsAdmin, TopicNeed, require_access
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.connect_json import dumps
 from connect_share.model.keys import connector_of, own_key, shown

@@ -9,8 +9,7 @@ from typing import Any, Final
 from connect_share.console import Command, Output, Parser, Result, confirmed
 from connect_share.console.options import add_replication_factor, add_topics, topic_set_of
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.create import topic_specs
-from connect_share.kafka.lost import ALTHOUGH_LOST, require_none_lost
+from connect_share.kafka.create import ALTHOUGH_LOST, require_none_lost, topic_specs
 from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.kafka.shared_set import PlannedTopic, create_planned, missing_brokers, plan_topics, too_few_brokers
 from connect_share.model.records import TopicType

@@ -34,8 +34,7 @@ from connect_share.console.output import Output, Result, printable, unwritable
 from connect_share.errors import ConnectShareError
 from connect_share.files import repeated
 from connect_share.kafka.callbacks import is_in_callback
-from connect_share.kafka.kept import admins_kept
-from connect_share.kafka.waits import ANSWER_S, longest_wait, newest_wait
+from connect_share.kafka.waits import ANSWER_S, admins_kept, longest_wait, newest_wait
 from connect_share.model.records import TopicType
 from connect_share.worker_config.worker import profile_in_use
 

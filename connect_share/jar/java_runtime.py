@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.errors import ConnectShareError
-from connect_share.files import write_private_file
-from connect_share.jar.cache import cache_folder
+from connect_share.files import cache_folder, write_private_file
 
 MINIMUM: Final = 17
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')

@@ -21,9 +21,8 @@ from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline, Message, is_unknown_topic, to_record, to_whole_record
 from connect_share.kafka.create import TopicSpec, check_cleanup_policy, check_partition_count, ensure_topic, topic_spec
 from connect_share.kafka.descriptions import TopicDescription
-from connect_share.kafka.kept import kept_admin
 from connect_share.kafka.read import Reader, owners_of_open
-from connect_share.kafka.waits import Awaited, longest_wait_s
+from connect_share.kafka.waits import Awaited, kept_admin, longest_wait_s
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model.keys import ClusterGroupId, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType

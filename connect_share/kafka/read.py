@@ -32,7 +32,7 @@ from connect_share.kafka.client import (
     to_whole_record,
     translate,
 )
-from connect_share.kafka.lost import require_topics
+from connect_share.kafka.create import require_topics
 from connect_share.kafka.waits import Awaited, longest_wait_s
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model.keys import ClusterGroupId, connector_of, shown, split_key

@@ -1,4 +1,4 @@
-"""What a command waits for, and for how long at most: one bound for what it asks and reads.
+"""What a command waits for, and for how long at most: one bound for what it asks and reads; the clients that it asks with.
 
 Without a program that has set one, each wait has a limit of its own.
 """
@@ -6,9 +6,13 @@ Without a program that has set one, each wait has a limit of its own.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import Final, Self
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:
+    from connect_share.kafka.admin import Admin
 
 ANSWER_S: Final = 30.0
 """The longest wait for an answer, without another bound."""
@@ -56,3 +60,31 @@ def newest_wait(least_s: float) -> tuple[str, float] | None:
     late = [wait for wait in [*_waits.values()] if now_s - wait.since_s >= least_s]
     newest = max(late, key=lambda wait: wait.since_s, default=None)
     return None if newest is None else (newest.what, now_s - newest.since_s)
+
+
+_kept: ContextVar[tuple[dict[object, Admin], ExitStack] | None] = ContextVar("_kept", default=None)
+
+
+@contextmanager
+def admins_kept() -> Iterator[None]:
+    """Keep what this thread makes with :func:`kept_admin` until the block ends.
+
+    Each new client logs in again, which takes longer than most questions.
+    """
+    with ExitStack() as stack:
+        token = _kept.set(({}, stack))
+        try:
+            yield
+        finally:
+            _kept.reset(token)
+
+
+def kept_admin(key: object, make: Callable[[], Admin]) -> AbstractContextManager[Admin]:
+    """Return the client that was made for a key, or a new one, which is closed behind the block if none are kept."""
+    kept = _kept.get()
+    if kept is None:
+        return closing(make())
+    admins, stack = kept
+    if key not in admins:
+        admins[key] = stack.enter_context(closing(make()))
+    return nullcontext(admins[key])

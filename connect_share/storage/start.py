@@ -25,12 +25,11 @@ from connect_share.errors import (
 )
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline
-from connect_share.kafka.create import check_known_policy, topic_spec
+from connect_share.kafka.create import GONE, check_known_policy, lost_topic, topic_spec
 from connect_share.kafka.facts import TopicFacts, gather_facts, read_facts, read_records, with_ends
-from connect_share.kafka.lost import GONE, lost_topic
 from connect_share.log.first_read import OffsetsMissing, SharedReader, StartContext
 from connect_share.log.kafka_based_log import KafkaBasedLog
-from connect_share.log.memory_kafka import MemoryKafka
+from connect_share.log.memory import MemoryKafka
 from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, KeyWatch, RecordFeed, RecordSink
 from connect_share.log.tail import OnFailed, OwnerProcess
 from connect_share.log.threads import BackgroundThread
@@ -51,8 +50,8 @@ from connect_share.stores.base import KafkaTopicBasedBackingStore, StoreOptions,
 from connect_share.stores.config import ConfigUpdateListener, KafkaConfigBackingStore
 from connect_share.stores.connector_offsets import ConnectorOffsetStores
 from connect_share.stores.offsets import KafkaOffsetBackingStore
-from connect_share.stores.source_tasks import SourceTasks
 from connect_share.stores.status import KafkaStatusBackingStore
+from connect_share.stores.task_offset_writer import SourceTasks
 from connect_share.worker_config import Isolation, WorkerConfig, WorkerConfigTransformer
 
 _logger = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from connect_share.kafka.client import Deadline
 from connect_share.kafka.create import topic_spec
 from connect_share.log.first_read import StartContext
 from connect_share.log.kafka_based_log import KafkaBasedLog
-from connect_share.log.memory_kafka import MemoryKafka
+from connect_share.log.memory import MemoryKafka
 from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, KeyWatch, RecordFeed, RecordMetadata, RecordSink
 from connect_share.log.tail import OnFailed
 from connect_share.log.threads import SafeFuture

@@ -29,8 +29,7 @@ from connect_share.errors import (
     WriteError,
     safe_text,
 )
-from connect_share.log.memory_kafka import MemoryKafka
-from connect_share.log.memory_log import MemoryLog
+from connect_share.log.memory import MemoryKafka, MemoryLog
 from connect_share.log.threads import BackgroundThread
 from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.keys import ClusterGroupId, shown

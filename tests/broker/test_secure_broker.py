@@ -36,7 +36,7 @@ from connect_share.model.records import quick_record
 from connect_share.model.status import ConnectorStatus, State
 from connect_share.runtime import ConnectGroupMember
 from connect_share.storage import ConnectStorage
-from connect_share.stores.memory import MemoryConfigBackingStore
+from connect_share.storage.memory import MemoryConfigBackingStore
 from connect_share.worker_config import WorkerConfig
 from migrator.survey import survey
 from tests.lab.secure_broker import SecureBroker

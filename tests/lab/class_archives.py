@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.errors import ConnectShareError
-from connect_share.jar.cache import cache_folder
+from connect_share.files import cache_folder
 from connect_share.jar.java_runtime import java_command
 from tests.lab.embedded.artifacts import class_path, ensure_artifacts, locked
 from tests.lab.embedded.broker import DEFAULT_VERSION, LocalBroker

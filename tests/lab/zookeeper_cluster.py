@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, Self
 
-from connect_share.jar.cache import run_folder
+from connect_share.files import run_folder
 from connect_share.kafka.admin import Admin
 from connect_share.topic_ids.authority.zookeeper import open_zookeeper
 from connect_share.worker_config import ClientSettings

@@ -38,8 +38,8 @@ from connect_share.model.status import ConnectorStatus, State, TaskStatus
 from connect_share.storage import ConnectStorage, live_members
 from connect_share.storage import start as storage_start
 from connect_share.storage.checkpoint import read_checkpoint
+from connect_share.storage.memory import MemoryConfigBackingStore
 from connect_share.storage.start import PlainTopicsCheck
-from connect_share.stores.memory import MemoryConfigBackingStore
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.worker_config import WorkerConfig
 from tests.broker.stores.test_storage import fill

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connect_share.console import ProgressLine
-from connect_share.files import Progress
-from connect_share.jar.cache import run_folder
+from connect_share.files import Progress, run_folder
 from connect_share.kafka import client
 from connect_share.kafka.create import ensure_topic, topic_spec
 from connect_share.kafka.facts import admin_of

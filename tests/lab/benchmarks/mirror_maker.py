@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.errors import BrokerError
-from connect_share.jar.cache import run_folder
+from connect_share.files import run_folder
 from connect_share.kafka.admin import Admin
 from connect_share.worker_config import ClientSettings
 from tests.lab.benchmarks.process_cost import Cost, watched

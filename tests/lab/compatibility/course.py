@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from connect_share.errors import BrokerError, ConnectShareError
-from connect_share.jar.cache import run_folder
+from connect_share.files import run_folder
 from connect_share.model.records import TopicType
 from spark_jobs.benchmark.results import describe_machine
 from tests.lab.compatibility.cells import Cell, Plugin

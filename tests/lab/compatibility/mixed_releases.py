@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from connect_share.errors import ConnectShareError
-from connect_share.jar.cache import run_folder
+from connect_share.files import run_folder
 from spark_jobs import command_line
 from tests.lab.compatibility.cells import Plugin
 from tests.lab.compatibility.releases import BUILT, COMMITS, ROOT, Code, released

@@ -26,7 +26,7 @@ from typing import Final, TypeAlias
 from xml.sax.saxutils import escape, quoteattr
 
 from connect_share.errors import ConnectShareError
-from connect_share.jar.cache import cache_folder
+from connect_share.files import cache_folder
 from connect_share.jar.java_runtime import java_command
 from tests.lab.embedded.errors import EmbeddedError
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from connect_share.errors import BrokerError
-from connect_share.jar.cache import cache_folder, run_folder
+from connect_share.files import cache_folder, run_folder
 from connect_share.kafka.admin import Admin
 from connect_share.worker_config import ClientSettings
 from tests.lab.embedded.artifacts import ensure_artifacts, locked

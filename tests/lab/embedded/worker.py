@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from connect_share.jar.cache import run_folder
+from connect_share.files import run_folder
 from tests.lab.embedded.artifacts import ensure_artifacts
 from tests.lab.embedded.broker import DEFAULT_VERSION
 from tests.lab.embedded.jvm import QUICK, java_arguments, write_log_settings

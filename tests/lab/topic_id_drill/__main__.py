@@ -14,7 +14,7 @@ import signal
 import time
 from collections.abc import Sequence
 
-from connect_share.jar.cache import run_folder
+from connect_share.files import run_folder
 from spark_jobs import command_line
 from tests.lab.topic_id_drill.kraft import drill_kraft
 from tests.lab.topic_id_drill.traffic import log

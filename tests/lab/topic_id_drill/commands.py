@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from connect_share.jar.cache import cache_folder
+from connect_share.files import cache_folder
 from connect_share.topic_ids.scan import scanner
 from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.topic_id_drill.traffic import log

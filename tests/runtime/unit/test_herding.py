@@ -31,7 +31,7 @@ from connect_share.runtime import (
     refused_overrides,
     signature_headers,
 )
-from connect_share.stores.memory import MemoryConfigBackingStore
+from connect_share.storage.memory import MemoryConfigBackingStore
 from connect_share.worker_config.override_policy import OverridePolicy
 from tests.support.worker_files import WORKER
 

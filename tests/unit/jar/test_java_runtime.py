@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from connect_share.files import cache_folder, run_folder
 from connect_share.jar import java_runtime
-from connect_share.jar.cache import cache_folder, run_folder
 
 
 @pytest.fixture(autouse=True)
@@ -95,7 +95,7 @@ def test_spark_keeps_the_machines_java(tmp_path: Path, monkeypatch: pytest.Monke
 
 _OTHER = """
 import time
-from connect_share.jar.cache import run_folder
+from connect_share.files import run_folder
 folder = run_folder("other")
 (folder / "data").write_text("x")
 print(folder, flush=True)
