@@ -18,15 +18,7 @@ from connect_share.model.config_state import TargetState
 from connect_share.model.keys import ClusterGroupId, prefix_key
 from connect_share.model.offsets import offset_key, offset_value
 from connect_share.model.records import ConnectorTaskId, TopicType
-from connect_share.model.status import (
-    ConnectorStatus,
-    State,
-    TaskStatus,
-    TopicStatus,
-    connector_status_record,
-    task_status_record,
-    topic_status_record,
-)
+from connect_share.model.status import ConnectorStatus, State, TaskStatus, TopicStatus, status_record
 
 Written = tuple[bytes, bytes | None]
 
@@ -126,10 +118,10 @@ def _status(size: WorkloadSize, group: int, chance: random.Random) -> Iterator[W
             name = size.connector(group, job)
             task = ConnectorTaskId(name, 0)
             trace = _padding(chance, length) if length > 0 else None
-            yield connector_status_record(ConnectorStatus(name, State.RUNNING, worker, generation, None, "4.3.1"))
-            yield task_status_record(TaskStatus(task, State.FAILED, worker, generation, trace, "4.3.1"))
-            yield task_status_record(TaskStatus(task, State.RUNNING, worker, generation, None, "4.3.1"))
-            yield topic_status_record(TopicStatus(f"orders.{job}", name, 0, 1_700_000_000_000 + generation))
+            yield status_record(ConnectorStatus(name, State.RUNNING, worker, generation, None, "4.3.1"))
+            yield status_record(TaskStatus(task, State.FAILED, worker, generation, trace, "4.3.1"))
+            yield status_record(TaskStatus(task, State.RUNNING, worker, generation, None, "4.3.1"))
+            yield status_record(TopicStatus(f"orders.{job}", name, 0, 1_700_000_000_000 + generation))
 
 
 def _offsets(size: WorkloadSize, group: int, chance: random.Random) -> Iterator[Written]:

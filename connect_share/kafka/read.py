@@ -541,21 +541,14 @@ class OpenTransactions:
         for found in self._find(self._topic, partitions):
             _log.warning("Reading topic %s waits: %s", self._topic, found.text(self._settings))
 
-    def explained(self, error: ReadToEndTimeoutError) -> ReadToEndTimeoutError:
+    def explain(self, error: ReadToEndTimeoutError) -> None:
         """Add whose transaction it is, if one is open where a read to the end got stuck."""
         if error.topic is None or error.partition is None or not self._committed_only:
-            return error
+            return
         for found in self._find(error.topic, [error.partition]):
-            return ReadToEndTimeoutError(
-                f"{str(error).split(';', 1)[0]}; {found.text(self._settings)}",
-                topic=error.topic,
-                partition=error.partition,
-                position=error.position,
-                end_offset=error.end_offset,
-                blocked_by=None if found.cluster_group_id is None else str(found.cluster_group_id),
-                transactional_id=found.transactional_id,
-            )
-        return error
+            error.args = (f"{str(error).split(';', 1)[0]}; {found.text(self._settings)}",)
+            error.blocked_by = None if found.cluster_group_id is None else str(found.cluster_group_id)
+            error.transactional_id = found.transactional_id
 
     def _find(self, topic: str, partitions: Collection[int]) -> list[OpenTransaction]:
         try:

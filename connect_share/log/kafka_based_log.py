@@ -194,7 +194,8 @@ class KafkaBasedLog:
         try:
             return reader.read(read, max(0.0, timeout_s))
         except ReadToEndTimeoutError as exc:
-            raise self._open_transactions.explained(exc) from exc
+            self._open_transactions.explain(exc)
+            raise
 
     def _require_gapless(self, found: CatchUp, starts: Mapping[int, int]) -> None:
         passed, came = sum(found.positions.values()) - sum(starts.values()), found.own + found.foreign
@@ -311,15 +312,16 @@ class KafkaBasedLog:
         trouble = None if self._tail is None else self._tail.trouble
         positions, timeout_s = self._state.positions(), deadline.timeout_s
         late = not_at_end(self.topic, behind, positions, timeout_s, self.isolation, trouble=trouble)
-        raise (yield Call(lambda: self._explained_in_time(late)))
+        yield Call(lambda: self._explain_in_time(late))
+        raise late
 
-    def _explained_in_time(self, late: ReadToEndTimeoutError) -> ReadToEndTimeoutError:
+    def _explain_in_time(self, late: ReadToEndTimeoutError) -> None:
         """Add whose transaction is in the way, if there is a broker that would know: the deadline has passed."""
         try:
             self._confirm_identity(_PROBE_S, at_once=True)
         except BrokerError:
-            return late
-        return self._open_transactions.explained(late)
+            return
+        self._open_transactions.explain(late)
 
     def _ends_now(self, deadline: Deadline) -> dict[int, int]:
         """Ask for the ends once all that was sent is acknowledged, again while the brokers may come back in time."""

@@ -12,13 +12,14 @@ import traceback
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from connect_share.errors import safe_text
 
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
+_JOIN_S: Final = 10.0
 
 
 def where_raised(error: BaseException) -> str:
@@ -77,3 +78,54 @@ class SafeFuture(Future[T]):
     def __init__(self) -> None:
         super().__init__()
         self._condition = SafeCondition()
+
+
+class JobThread:
+    """Runs jobs one after the other on a thread of its own, which is made for the first; ``failed`` hears if it ends.
+
+    A job under a key that waits already takes the place of that one. Before each turn ``pause_s`` pass, once for all that
+    wait then.
+    """
+
+    def __init__(self, name: str, failed: Callable[[BaseException], object], pause_s: float = 0.0) -> None:
+        self.pause_s = pause_s
+        self._name, self._failed = name, failed
+        self._changed = SafeCondition()
+        self._waiting: dict[object, Callable[[], object]] = {}
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+
+    def add(self, key: object, job: Callable[[], object]) -> None:
+        """Add a job to those that wait, unless this was stopped."""
+        with self._changed:
+            if self._stopping:
+                return
+            if self._thread is None:
+                thread = BackgroundThread(self._name, self._run, self._failed)
+                thread.start()  # there may be no more threads, and stop() can only wait for one that has begun
+                self._thread = thread
+            self._waiting[key] = job
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Run no more jobs, once the one that runs has returned."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(_JOIN_S)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._stopping)
+                self._changed.wait_for(lambda: self._stopping, self.pause_s)
+                turn = list(self._waiting)
+            for key in turn:
+                with self._changed:
+                    if self._stopping:
+                        return
+                    job = self._waiting.pop(key)
+                job()
+            if self._stopping:
+                return

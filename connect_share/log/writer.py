@@ -465,7 +465,8 @@ class IdentityWatch:
             try:
                 self._identity.confirm(_ASK_S, at_once=True)
             except TopicRecreatedError as error:
-                raise _with_names(error, passed) from None
+                _add_names(error, passed)
+                raise
             except BrokerError as error:
                 if not write_waits:
                     return
@@ -481,14 +482,8 @@ class IdentityWatch:
                     return
 
 
-def _with_names(error: TopicRecreatedError, passed: list[RecordMetadata]) -> TopicRecreatedError:
+def _add_names(error: TopicRecreatedError, passed: list[RecordMetadata]) -> None:
     """Add what was acknowledged since the topic was seen last: it may lie in the new one."""
-    if not passed:
-        return error
-    named = listed((f"[{record.partition}]@{record.offset}" for record in passed), _NAMED)
-    return TopicRecreatedError(
-        f"{error}. Acknowledged after it was last seen, so perhaps written to the new one: {named}",
-        topic=error.topic,
-        old_id=error.old_id,
-        new_id=error.new_id,
-    )
+    if passed:
+        named = listed((f"[{record.partition}]@{record.offset}" for record in passed), _NAMED)
+        error.args = (f"{error}. Acknowledged after it was last seen, so perhaps written to the new one: {named}",)

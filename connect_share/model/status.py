@@ -108,27 +108,21 @@ def _status_value(status: ConnectorStatus | TaskStatus) -> bytes | None:
     return dumps(value)
 
 
-def connector_status_record(status: ConnectorStatus) -> tuple[bytes, bytes | None]:
-    """Return key and value, five members as Kafka 4.1 and later write them; ``DESTROYED`` gives a tombstone."""
-    return StatusKey.CONNECTOR.key(status.connector), _status_value(status)
-
-
-def task_status_record(status: TaskStatus) -> tuple[bytes, bytes | None]:
-    """Return key and value, five members as Kafka 4.1 and later write them; ``DESTROYED`` gives a tombstone."""
-    return StatusKey.TASK.key(status.task_id), _status_value(status)
-
-
-def topic_status_record(status: TopicStatus) -> tuple[bytes, bytes]:
-    """Return key and value of an active topic."""
-    value = {
-        "topic": {
-            "name": status.topic,
-            "connector": status.connector,
-            "task": status.task,
-            "discoverTimestamp": status.discover_timestamp_ms,
+def status_record(status: ConnectorStatus | TaskStatus | TopicStatus) -> tuple[bytes, bytes | None]:
+    """Return key and value, as Kafka 4.1 and later write them; ``DESTROYED`` gives a tombstone."""
+    if isinstance(status, TopicStatus):
+        value = {
+            "topic": {
+                "name": status.topic,
+                "connector": status.connector,
+                "task": status.task,
+                "discoverTimestamp": status.discover_timestamp_ms,
+            }
         }
-    }
-    return StatusKey.topic_key(status.topic, status.connector), dumps(value)
+        return StatusKey.topic_key(status.topic, status.connector), dumps(value)
+    if isinstance(status, TaskStatus):
+        return StatusKey.TASK.key(status.task_id), _status_value(status)
+    return StatusKey.CONNECTOR.key(status.connector), _status_value(status)
 
 
 _MOST_TURNS: Final = 64
@@ -472,15 +466,15 @@ class StatusFold(_Statuses):
         if key is None or key.subject is None:
             return None
         connector, kind, member = key.subject
+        status: ConnectorStatus | TaskStatus | TopicStatus | None
         if kind is StatusKey.TOPIC:
-            topic = self.topic_status(connector, str(member))
-            return None if topic is None else topic_status_record(topic)[1]
-        if kind is StatusKey.CONNECTOR:
+            status = self.topic_status(connector, str(member))
+        elif kind is StatusKey.CONNECTOR:
             status = self.connector_status(connector)
-            return None if status is None else _status_value(status)
-        task = ConnectorTaskId(connector, int(member or 0))
-        newest = self._stale[task][1] if task in self._stale else self.task_status(task)
-        return None if newest is None else _status_value(newest)
+        else:
+            task = ConnectorTaskId(connector, int(member or 0))
+            status = self._stale[task][1] if task in self._stale else self.task_status(task)
+        return None if status is None else status_record(status)[1]
 
     def _take(self, timestamp_ms: int, status: TaskStatus) -> bool:
         """Store a task's status and return ``True``, unless it is stale."""

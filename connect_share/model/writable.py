@@ -128,7 +128,7 @@ def status_record(status: ConnectorStatus | TaskStatus | TopicStatus) -> tuple[b
         what = f"of topic {shown(status.topic)} of connector {shown(status.connector)}"
         _require_count(status.task, f"'task' {what}")
         _require_time(status.discover_timestamp_ms, f"'discover_timestamp_ms' {what}")
-        return status_records.topic_status_record(status)
+        return status_records.status_record(status)
     if not isinstance(status, (ConnectorStatus, TaskStatus)):
         raise ValueFormatError(f"a status cannot be {_kind(status)}")
     if isinstance(status, TaskStatus):
@@ -148,9 +148,7 @@ def status_record(status: ConnectorStatus | TaskStatus | TopicStatus) -> tuple[b
         text = getattr(status, name)
         if text is not None:
             _require_kind(text, str, f"{name!r} {what}")
-    if isinstance(status, TaskStatus):
-        return status_records.task_status_record(status)
-    return status_records.connector_status_record(status)
+    return status_records.status_record(status)
 
 
 def topic_key(connector: str, topic: str) -> bytes:

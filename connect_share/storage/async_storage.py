@@ -165,26 +165,17 @@ def _awaitable(
     return awaitable
 
 
-def _read(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[_Asynchronous[S], P], Coroutine[Any, Any, T]]:
-    """Return the awaitable form of a method that blocks and only reads."""
-
-    @wraps(method)
-    async def read(self: _Asynchronous[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._driver.read(partial(method, self._sync, *args, **kwargs))
-
-    return read
-
-
-def _called(
-    method: Callable[Concatenate[S, P], T],
+def _blocking(
+    method: Callable[Concatenate[S, P], T], *, reads: bool
 ) -> Callable[Concatenate[_Asynchronous[S], P], Coroutine[Any, Any, T]]:
-    """Return the awaitable form of a method that blocks and changes something; such calls follow each other."""
+    """Return the awaitable form of a method that blocks; those that change something follow each other."""
 
     @wraps(method)
-    async def called(self: _Asynchronous[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._driver.call(partial(method, self._sync, *args, **kwargs))
+    async def blocking(self: _Asynchronous[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        run = self._driver.read if reads else self._driver.call
+        return await run(partial(method, self._sync, *args, **kwargs))
 
-    return called
+    return blocking
 
 
 def _performed(
@@ -220,7 +211,7 @@ class _AsyncStore(_Asynchronous[B_co]):
 
     positions = _same(KafkaTopicBasedBackingStore.positions)
     skipped = _same(KafkaTopicBasedBackingStore.skipped)
-    refresh = _read(KafkaTopicBasedBackingStore.refresh)
+    refresh = _blocking(KafkaTopicBasedBackingStore.refresh, reads=True)
 
 
 class AsyncConfigStore(_AsyncStore[KafkaConfigBackingStore]):
@@ -280,7 +271,7 @@ class AsyncStatusStore(_AsyncStore[KafkaStatusBackingStore]):
     get_all_topics = _same(KafkaStatusBackingStore.get_all_topics)
     connectors = _same(KafkaStatusBackingStore.connectors)
     snapshot = _same(KafkaStatusBackingStore.snapshot)
-    flush = _read(KafkaStatusBackingStore.flush)
+    flush = _blocking(KafkaStatusBackingStore.flush, reads=True)
 
 
 class AsyncOffsetStore(_AsyncStore[KafkaOffsetBackingStore]):
@@ -301,8 +292,8 @@ class AsyncOffsetStore(_AsyncStore[KafkaOffsetBackingStore]):
 class AsyncOffsetReader(_Asynchronous[OffsetStorageReader]):
     """Reads the offsets of one connector; methods as of ``OffsetStorageReader``."""
 
-    offsets = _read(OffsetStorageReader.offsets)
-    offset = _read(OffsetStorageReader.offset)
+    offsets = _blocking(OffsetStorageReader.offsets, reads=True)
+    offset = _blocking(OffsetStorageReader.offset, reads=True)
     close = _same(OffsetStorageReader.close)
 
 
@@ -456,13 +447,13 @@ class AsyncConnectStorage(_Asynchronous[ConnectStorage]):
         writer = await self._driver.read(lambda: storage.offset_writer(connector, transactional=transactional))
         return AsyncOffsetWriter(writer, self._driver)
 
-    save_checkpoint = _read(ConnectStorage.save_checkpoint)
-    task_offset_writer = _read(ConnectStorage.task_offset_writer)
-    stored_offsets = _read(ConnectStorage.stored_offsets)
-    fence_tasks = _called(ConnectStorage.fence_tasks)
-    fence_zombie_source_tasks = _called(ConnectStorage.fence_zombie_source_tasks)
-    alter_offsets = _called(ConnectStorage.alter_offsets)
-    reset_offsets = _called(ConnectStorage.reset_offsets)
+    save_checkpoint = _blocking(ConnectStorage.save_checkpoint, reads=True)
+    task_offset_writer = _blocking(ConnectStorage.task_offset_writer, reads=True)
+    stored_offsets = _blocking(ConnectStorage.stored_offsets, reads=True)
+    fence_tasks = _blocking(ConnectStorage.fence_tasks, reads=False)
+    fence_zombie_source_tasks = _blocking(ConnectStorage.fence_zombie_source_tasks, reads=False)
+    alter_offsets = _blocking(ConnectStorage.alter_offsets, reads=False)
+    reset_offsets = _blocking(ConnectStorage.reset_offsets, reads=False)
 
 
 # Of all groups together: calls of one group follow each other.

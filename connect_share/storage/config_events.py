@@ -1,4 +1,4 @@
-"""Who gets the changes on the config topic: iterations of an event loop, and the listener of one of many groups."""
+"""Iterations of an event loop over the changes on the config topic."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from collections.abc import Callable
 from typing import Final, Self
 
 from connect_share.errors import ConnectShareError, StoreError
-from connect_share.log.threads import BackgroundThread
 from connect_share.model.config import ConfigEvent
 from connect_share.stores.config import ConfigUpdateListener, EventReceiver
 
 MOST_PENDING: Final = 10_000
-_JOIN_S: Final = 10.0
 
 
 class ConfigEvents:
@@ -122,52 +120,3 @@ class FanOut(EventReceiver):
         with self._lock:
             if events in self._listening:
                 self._listening.remove(events)
-
-
-class ListenerThread:
-    """Calls the listener of one group on a thread of its own: the reader of many groups waits for none of their listeners.
-
-    An event that waits already is not added again: who hears that a connector has changed reads the snapshot. So as few
-    wait as there are connectors. The thread is made for the first event; ``name`` is part of its name, ``tell`` calls a
-    listener, and ``failed`` hears if the thread ends.
-    """
-
-    def __init__(
-        self,
-        tell: Callable[[ConfigEvent, ConfigUpdateListener], object],
-        failed: Callable[[BaseException], object],
-        name: str,
-    ) -> None:
-        self._tell = tell
-        self._changed = threading.Condition()
-        self._pending: dict[tuple[ConfigEvent, int], ConfigUpdateListener] = {}
-        self._stopping = False
-        self._thread = BackgroundThread(f"listener-{name}", self._run, failed)
-
-    def add(self, event: ConfigEvent, listener: ConfigUpdateListener) -> None:
-        """Add an event to those that wait, for who listened when it came."""
-        with self._changed:
-            if self._stopping:
-                return
-            self._pending[event, id(listener)] = listener
-            if self._thread.ident is None:
-                self._thread.start()
-            self._changed.notify_all()
-
-    def stop(self) -> None:
-        """Call it no more, once it has returned."""
-        with self._changed:
-            self._stopping = True
-            self._changed.notify_all()
-        if self._thread.ident is not None and self._thread is not threading.current_thread():
-            self._thread.join(_JOIN_S)
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._pending or self._stopping)
-                if self._stopping:
-                    return
-                waiting = next(iter(self._pending))
-                listener = self._pending.pop(waiting)
-            self._tell(waiting[0], listener)

@@ -16,9 +16,10 @@ from connect_share.kafka.client import Deadline
 from connect_share.log.hub import RoutedLog, Router, TopicHub
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordSink
 from connect_share.log.tail import OnFailed
+from connect_share.log.threads import JobThread
+from connect_share.model.config import ConfigEvent
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import TopicType
-from connect_share.storage.config_events import ListenerThread
 from connect_share.storage.connect_storage import ConnectStorage, StorageArguments, spelled_out
 from connect_share.storage.live_members import LiveMembersGuard
 from connect_share.storage.start import (
@@ -31,6 +32,7 @@ from connect_share.storage.start import (
     TopicsStart,
 )
 from connect_share.stores.base import WriteGuard, group_of_worker
+from connect_share.stores.config import ConfigUpdateListener, KafkaConfigBackingStore
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 
 
@@ -84,9 +86,7 @@ class GroupStorage(ConnectStorage):
         stores = self.prepare(topics)
         for store in stores.by_topic().values():
             stack.callback(lambda store: store.stop(life.left_s()), store)
-        listeners = ListenerThread(stores.config.tell, stores.config.fail, self._worker_config.group_id)
-        stores.config.dispatch = listeners.add
-        stack.callback(listeners.stop)
+        stack.callback(self._with_own_listener_thread(stores.config).stop)
         for store in stores.by_topic().values():
             store.start()
         if not self._options.allow_empty:
@@ -112,6 +112,20 @@ class GroupStorage(ConnectStorage):
             stack=stack,
             startup=startup,
         )
+
+    def _with_own_listener_thread(self, config: KafkaConfigBackingStore) -> JobThread:
+        """Let the reader of all groups wait for no listener.
+
+        An event that waits already is not added again: who hears that a connector has changed reads the snapshot. So as few
+        wait as there are connectors.
+        """
+        thread = JobThread(f"listener-{self._worker_config.group_id}", config.fail)
+
+        def dispatch(event: ConfigEvent, listener: ConfigUpdateListener) -> None:
+            thread.add((event, id(listener)), partial(config.tell, event, listener))
+
+        config.dispatch = dispatch
+        return thread
 
     def let_go(self) -> None:
         """Take no more records; a start after this makes other stores."""

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import logging
-import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol, Unpack, overload
 
 from connect_share.errors import AuthorizationError, BrokerError, ConnectShareError
 from connect_share.kafka.client import Deadline, is_unknown_topic
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata
-from connect_share.log.threads import BackgroundThread, SafeCondition
+from connect_share.log.threads import JobThread, SafeCondition
 from connect_share.model import writable as wire
 from connect_share.model.keys import Key, StatusKey, own_key, parse
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
@@ -120,7 +118,7 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
         self._last_generation_sent: int | None = None
         self._logged_two_clusters = False
         self._logged_clocks = False
-        self._retries = _RetryThread(self.fail)
+        self._retries = JobThread("status-retries", self.fail, RETRY_BACKOFF_S)  # not the producer's own thread
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Send what was put, again where that failed, within ``timeout_s``; then end log and retries. May be called twice."""
@@ -241,7 +239,7 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
                 self._ended(key, mine)
             elif _may_pass(error):
                 self._note_retry(error)
-                self._retries.submit(retry)
+                self._retries.add(retry, retry)
             else:
                 _logger.error("Failed to write a status to %s: %s", self.topic, error)
                 self._ended(key, mine)
@@ -350,45 +348,3 @@ class _Entry:
     connector: str
     is_connector: bool
     deleted: bool = False
-
-
-class _RetryThread:
-    """Runs resends one after the other, apart from the producer's own thread."""
-
-    def __init__(self, failed: Callable[[BaseException], object]) -> None:
-        self._failed = failed
-        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def submit(self, job: Callable[[], None]) -> None:
-        with self._lock:
-            if self._stopping.is_set():
-                return
-            if self._thread is None:
-                thread = BackgroundThread("status-retries", self._run, self._failed)
-                thread.start()  # there may be no more threads, and stop() can only wait for one that has begun
-                self._thread = thread
-        self._jobs.put(job)
-
-    def stop(self) -> None:
-        with self._lock:
-            self._stopping.set()
-            thread = self._thread
-        self._jobs.put(None)
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
-
-    def _run(self) -> None:
-        while True:
-            jobs = [self._jobs.get()]
-            if self._stopping.wait(RETRY_BACKOFF_S):
-                return
-            with suppress(queue.Empty):  # one wait for all that failed meanwhile
-                while True:
-                    jobs.append(self._jobs.get_nowait())
-            for job in jobs:
-                if job is None:
-                    return
-                job()

@@ -24,7 +24,7 @@ from connect_share.kafka.facts import gather_facts
 from connect_share.kafka.read import Reader
 from connect_share.model.keys import ClusterGroupId, prefix_key
 from connect_share.model.records import OffsetRange, Record, TopicType
-from connect_share.model.status import TopicStatus, topic_status_record
+from connect_share.model.status import TopicStatus, status_record
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from connect_share.worker_config.worker import connection_settings, profile_in_use
@@ -428,7 +428,7 @@ def _await_cleaner(worker: WorkerConfig, written: int, settle_s: float, progress
 
 def _write_everywhere(worker: WorkerConfig) -> None:
     """Write a record of no real group to every partition: a record behind a segment's age begins a new segment."""
-    key, value = topic_status_record(TopicStatus("none", "none", 0, 0))
+    key, value = status_record(TopicStatus("none", "none", 0, 0))
     sender = producer(worker.producer_settings(), client_id="benchmark-roller")
     for topic_type in TopicType:
         for partition in range(PARTITIONS[topic_type.value]):

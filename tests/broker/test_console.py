@@ -26,7 +26,7 @@ from connect_share.model.config_state import TargetState
 from connect_share.model.keys import ClusterGroupId, ConfigKey, StatusKey, prefix_key
 from connect_share.model.offsets import offset_key
 from connect_share.model.records import TopicType
-from connect_share.model.status import ConnectorStatus, State, connector_status_record
+from connect_share.model.status import ConnectorStatus, State, status_record
 from connect_share.worker_config import TopicSet
 from tests.support.captures import FLAGS, TOPICS, captured, captured_state, fill
 from tests.support.kafka import TOPIC_PREFIX, TestBroker
@@ -408,7 +408,7 @@ def changing(broker: TestBroker, unique: str) -> Filled:
 def write_connector(broker: TestBroker, filled: Filled, group: str, state: State) -> None:
     prefix = ClusterGroupId(group)
     config = [connector_config_record("c", {"name": "c"})]
-    status = [connector_status_record(ConnectorStatus("c", state, "w:1", 1))]
+    status = [status_record(ConnectorStatus("c", state, "w:1", 1))]
     client = ordered_producer(broker.client_settings)
     for name, pairs in (("configs", config), ("status", status)):
         send(client, pairs_of(filled.topic(name), [(prefix_key(prefix, key), value) for key, value in pairs]))

@@ -20,15 +20,7 @@ from connect_share.model.config_state import SessionKey, TargetState
 from connect_share.model.keys import KINDS, ClusterGroupId
 from connect_share.model.offsets import offset_key, offset_value
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
-from connect_share.model.status import (
-    ConnectorStatus,
-    State,
-    TaskStatus,
-    TopicStatus,
-    connector_status_record,
-    task_status_record,
-    topic_status_record,
-)
+from connect_share.model.status import ConnectorStatus, State, TaskStatus, TopicStatus, status_record
 from connect_share.model.writable import session_key_record
 from connect_share.replay import replay_status
 from connect_share.sealing import TopicSeals
@@ -66,10 +58,10 @@ def _pairs(topic_type: TopicType) -> list[Pair]:
         session_key_record(SessionKey(SECRET.encode(), "HmacSHA256", 1)),
     ]
     status: list[Pair] = [
-        connector_status_record(ConnectorStatus("orders", State.RUNNING, "w:8083", 7)),
-        task_status_record(TaskStatus(task, State.FAILED, "w:8083", 7, SECRET)),
-        task_status_record(TaskStatus(task, State.RUNNING, "w:8083", 8)),
-        topic_status_record(TopicStatus("orders-in", "orders", 0, 1)),
+        status_record(ConnectorStatus("orders", State.RUNNING, "w:8083", 7)),
+        status_record(TaskStatus(task, State.FAILED, "w:8083", 7, SECRET)),
+        status_record(TaskStatus(task, State.RUNNING, "w:8083", 8)),
+        status_record(TopicStatus("orders-in", "orders", 0, 1)),
     ]
     offsets: list[Pair] = [
         (offset_key("orders", {"file": SECRET}), offset_value({"at": number})) for number in range(5)
@@ -80,9 +72,9 @@ def _pairs(topic_type: TopicType) -> list[Pair]:
         *{
             TopicType.CONFIG: [target_state_record("orders", TargetState.PAUSED), (b"connector-gone", None)],
             TopicType.STATUS: [
-                task_status_record(TaskStatus(task, State.FAILED, "w2:8083", 9, SECRET)),
-                connector_status_record(ConnectorStatus("gone", State.RUNNING, "w:8083", 7)),
-                connector_status_record(ConnectorStatus("removed", State.DESTROYED, "w:8083", 7)),
+                status_record(TaskStatus(task, State.FAILED, "w2:8083", 9, SECRET)),
+                status_record(ConnectorStatus("gone", State.RUNNING, "w:8083", 7)),
+                status_record(ConnectorStatus("removed", State.DESTROYED, "w:8083", 7)),
                 (b"status-task-odd-0", b"{}"),
             ],
             TopicType.OFFSET: [(offset_key("gone", None), offset_value({"at": 1}))],

@@ -11,7 +11,7 @@ from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.config import connector_config_record
 from connect_share.model.connect_json import dumps
 from connect_share.model.records import Record, TopicType
-from connect_share.model.status import ConnectorStatus, State, connector_status_record
+from connect_share.model.status import ConnectorStatus, State, status_record
 from connect_share.worker_config import ClientSettings
 from tests.support.captures import captured, prefixed
 from tests.support.checked import CAPTURED, CONFIG, OFFSET, STATUS
@@ -66,7 +66,7 @@ def sinks(names: tuple[str, str, str], tag: str, *, policy: str = "compact", con
     """A set of a cluster with sinks only: nothing is in its offset topic."""
     connectors = [f"{tag}-sink-{number}" for number in range(3)]
     configs = [connector_config_record(name, {"connector.class": "S", "topics": "t"}) for name in connectors]
-    statuses = [connector_status_record(ConnectorStatus(name, State.RUNNING, f"{tag}:8083", 4)) for name in connectors]
+    statuses = [status_record(ConnectorStatus(name, State.RUNNING, f"{tag}:8083", 4)) for name in connectors]
     records = {CONFIG: of_pairs(configs), STATUS: of_pairs(statuses), OFFSET: []}
     topics = dict(zip((CONFIG, STATUS, OFFSET), names, strict=True))
     return ConnectSet(topics, [None], records, {CONFIG: config_partitions, STATUS: 1, OFFSET: 1}, policy)

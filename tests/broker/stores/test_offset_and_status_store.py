@@ -11,10 +11,10 @@ from connect_share.errors import (
     ConnectShareError,
     StoreClosedError,
 )
+from connect_share.log.threads import JobThread
 from connect_share.model.records import ConnectorTaskId
 from connect_share.model.status import ConnectorStatus, State, TaskStatus, TopicStatus
 from connect_share.stores.offsets import OffsetStorageReader, OffsetStorageWriter
-from connect_share.stores.status import _RetryThread
 from tests.support.flushes import HeldBack, done
 from tests.support.waiting import await_that
 
@@ -164,9 +164,9 @@ def test_the_records_of_each_call(shared: Any, group: Any) -> None:  # cases 34 
     assert sorted(tombstones) == [prefix + key for key, _ in written]
 
 
-def test_no_thread_for_the_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_thread_for_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where a machine allows no more threads."""
-    retries, resent = _RetryThread(print), threading.Event()
+    jobs, done = JobThread("jobs", print), threading.Event()
 
     def refused(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -174,10 +174,10 @@ def test_no_thread_for_the_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr(threading.Thread, "start", refused)
         with pytest.raises(RuntimeError, match="new thread"):
-            retries.submit(resent.set)
-    retries.submit(resent.set)
-    assert resent.wait(30)
-    retries.stop()
+            jobs.add(1, done.set)
+    jobs.add(1, done.set)
+    assert done.wait(30)
+    jobs.stop()
 
 
 def test_status_the_topic_does_not_take_is_logged_not_raised(shared: Any, caplog: Any) -> None:

@@ -218,7 +218,7 @@ def test_statuses_of_the_last_moment_are_sent(shared: Any) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(store_module, "_may_pass", lambda _error: True)
         # One wait for each would not end before the limit: statuses would be missing.
-        patched.setattr(store_module, "RETRY_BACKOFF_S", 1.0)
+        patched.setattr(store._retries, "pause_s", 1.0)
         for task in tasks:
             store.put(TaskStatus(task, State.UNASSIGNED, "w:1", 1))
         store.stop(60.0)

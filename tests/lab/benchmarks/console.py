@@ -11,7 +11,7 @@ from typing import Any, Final
 from connect_share.kafka import client
 from connect_share.model.keys import prefix_key
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
-from connect_share.model.status import State, TaskStatus, task_status_record
+from connect_share.model.status import State, TaskStatus, status_record
 from connect_share.worker_config import WorkerConfig
 from spark_jobs import command_line
 from spark_jobs.workload import WorkloadSize
@@ -49,7 +49,7 @@ def _failed(worker: WorkerConfig, size: WorkloadSize) -> Iterator[Record]:
     """Yield a failed task of every tenth group."""
     for group in range(0, size.groups, _FAILED_EVERY):
         task = ConnectorTaskId(size.connector(group, size.jobs - 1), 0)
-        key, value = task_status_record(TaskStatus(task, State.FAILED, "10.0.0.1:8083", 1_000, "trace"))
+        key, value = status_record(TaskStatus(task, State.FAILED, "10.0.0.1:8083", 1_000, "trace"))
         yield Record(worker.topic(TopicType.STATUS), ANYWHERE, 0, 0, prefix_key(size.group_id(group), key), value)
 
 

@@ -17,7 +17,7 @@ from connect_share.errors import ConfigError
 from connect_share.model.config import connector_config_record, task_commit_record, task_config_record
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.records import Record
-from connect_share.model.status import StatusFold, StatusSnapshot, connector_status_record, task_status_record
+from connect_share.model.status import StatusFold, StatusSnapshot, status_record
 from connect_share.replay import replay_config
 from connect_share.runtime import (
     SIGNATURE_ALGORITHM_HEADER,
@@ -41,8 +41,7 @@ DAY_MS = 86_400_000
 def statuses(*found: ConnectorStatus | TaskStatus) -> StatusSnapshot:
     fold = StatusFold()
     for number, each in enumerate(found):
-        pair = connector_status_record(each) if isinstance(each, ConnectorStatus) else task_status_record(each)
-        fold.apply(Record("statuses", 0, number, number, *pair))
+        fold.apply(Record("statuses", 0, number, number, *status_record(each)))
     return fold.snapshot()
 
 

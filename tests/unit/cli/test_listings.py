@@ -18,7 +18,7 @@ from connect_share.model.config import connector_config_record, task_commit_reco
 from connect_share.model.keys import ClusterGroupId, StatusKey, prefix_key
 from connect_share.model.offsets import offset_key
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
-from connect_share.model.status import ConnectorStatus, State, TaskStatus, connector_status_record, task_status_record
+from connect_share.model.status import ConnectorStatus, State, TaskStatus, status_record
 from connect_share.sealing import KeyRing
 from connect_share.sealing.cipher import Cipher
 from connect_share.worker_config import WorkerConfig
@@ -58,11 +58,8 @@ def configs(name: str, tasks: int, written: int | None = None, **config: str) ->
 
 def status(name: str, state: State, *tasks: State) -> list[Pair]:
     return [
-        connector_status_record(ConnectorStatus(name, state, "w:1", 1)),
-        *(
-            task_status_record(TaskStatus(ConnectorTaskId(name, task), each, "w:1", 1))
-            for task, each in enumerate(tasks)
-        ),
+        status_record(ConnectorStatus(name, state, "w:1", 1)),
+        *(status_record(TaskStatus(ConnectorTaskId(name, task), each, "w:1", 1)) for task, each in enumerate(tasks)),
     ]
 
 

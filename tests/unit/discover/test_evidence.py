@@ -14,7 +14,7 @@ from connect_share.model.config_state import Moved
 from connect_share.model.connect_json import dumps
 from connect_share.model.offsets import offset_key
 from connect_share.model.records import Record, TopicType
-from connect_share.model.status import ConnectorStatus, State, connector_status_record
+from connect_share.model.status import ConnectorStatus, State, status_record
 from connect_share.worker_config import ClientSettings
 from tests.support.captures import VERSIONS, captured_as_seen, prefixed
 from tests.support.hostile_records import SECRET, SEED, HostileRecords
@@ -110,7 +110,7 @@ def config_topic(
 
 def status_topic(topic: str, connectors: Sequence[str], *, prefix: bytes = b"", worker: str = "w:1") -> TopicEvidence:
     statuses = [ConnectorStatus(name, State.RUNNING, worker, 1) for name in connectors]
-    return filled(TopicEvidence(topic), [connector_status_record(each) for each in statuses], prefix)
+    return filled(TopicEvidence(topic), [status_record(each) for each in statuses], prefix)
 
 
 def offset_topic(topic: str, connectors: Sequence[str], *, prefix: bytes = b"") -> TopicEvidence:

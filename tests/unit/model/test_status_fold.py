@@ -21,9 +21,7 @@ from connect_share.model.status import (
     TaskStatus,
     TopicStatus,
     TwoClusters,
-    connector_status_record,
-    task_status_record,
-    topic_status_record,
+    status_record,
 )
 from connect_share.replay import replay_status
 from tests.support.records import logged, value_of
@@ -147,16 +145,16 @@ def test_foreign_keys_are_counted_and_their_values_not_looked_at(caplog: pytest.
 
 
 def test_written_statuses_have_five_members_in_order() -> None:
-    assert connector_status_record(ConnectorStatus("foo", State.FAILED, "w:1", 9, "t\n", "4.3.1")) == (
+    assert status_record(ConnectorStatus("foo", State.FAILED, "w:1", 9, "t\n", "4.3.1")) == (
         b"status-connector-foo",
         b'{"state":"FAILED","trace":"t\\n","worker_id":"w:1","generation":9,"version":"4.3.1"}',
     )
-    assert task_status_record(TaskStatus(TASK, State.RUNNING, "w:1", 9)) == (
+    assert status_record(TaskStatus(TASK, State.RUNNING, "w:1", 9)) == (
         b"status-task-foo-0",
         b'{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":9,"version":null}',
     )
-    assert task_status_record(TaskStatus(TASK, State.DESTROYED, "w:1", 9)) == (b"status-task-foo-0", None)
-    assert topic_status_record(TopicStatus("tp", "foo", 0, 1_729_798_381_000)) == (
+    assert status_record(TaskStatus(TASK, State.DESTROYED, "w:1", 9)) == (b"status-task-foo-0", None)
+    assert status_record(TopicStatus("tp", "foo", 0, 1_729_798_381_000)) == (
         b"status-topic-tp:connector-foo",
         b'{"topic":{"name":"tp","connector":"foo","task":0,"discoverTimestamp":1729798381000}}',
     )
