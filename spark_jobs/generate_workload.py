@@ -183,7 +183,6 @@ def generate(
 
 
 def _ends(admin: Admin, topics: Collection[str]) -> dict[tuple[str, int], int]:
-    """Return where the partitions of those topics end that exist."""
     described = admin.describe_topics(topics)
     return admin.end_offsets([(name, each.id) for name, topic in described.items() for each in topic.partitions])
 

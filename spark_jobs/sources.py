@@ -54,7 +54,6 @@ def frame_of(spark: SparkSession, items: Sequence[Any], read: Callable[[Any], It
 
 
 def _arrow(rows: list[Row]) -> Any:
-    """Return rows as an Arrow record batch of :data:`KAFKA_SOURCE`."""
     import pyarrow as pa
 
     header = pa.struct([("key", pa.string()), ("value", pa.binary())])

@@ -372,7 +372,6 @@ class BackupFiles:
                     yield topic_type, record if cipher is None else cipher.opened(topic_type, record)
 
     def _cipher_of(self, contents: BackupContents) -> FileCipher | None:
-        """Return what opens the values of a file; ``None``: they are not encrypted."""
         if contents.encrypted_with is None:
             return None
         if self.keys is None:

@@ -222,7 +222,6 @@ def _add_options(parser: Parser) -> None:
 
 
 def _check_rights(arguments: argparse.Namespace, out: Output) -> Result:
-    """Check rights; 1 if one is missing for what is asked for."""
     topic_set = topic_set_of(arguments)
     if topic_set.worker is None:
         out.note("without -w FILE no group is known: only rights on the topics were checked")

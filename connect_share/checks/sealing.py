@@ -172,7 +172,6 @@ def _add_options(parser: Parser) -> None:
 
 
 def _check_sealing(arguments: argparse.Namespace, out: Output) -> Result:
-    """Check what is sealed; 1 if a finding is an error."""
     topic_set = topic_set_of(arguments)
     worker, group = topic_set.worker, None if topic_set.worker is None else topic_set.worker.cluster_group_id
     only = None if group is None or arguments.all_groups_sealed else (group,)

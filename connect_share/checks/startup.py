@@ -146,7 +146,6 @@ def _differences(topic_set: TopicSet, plan: CountPlan) -> Iterator[str]:
 
 
 def _apply(arguments: argparse.Namespace, found: StartupProfile, admin: Admin, out: Output) -> int:
-    """Preview the advised changes, ask, and make them."""
     changes: dict[str, list[SettingChange]] = {}
     for change in found.advice.changes:
         changes.setdefault(change.topic, []).append(change)

@@ -427,7 +427,6 @@ def _add_options(parser: Parser) -> None:
 
 
 def _check_topics(arguments: argparse.Namespace, out: Output) -> Result:
-    """Check the topics; 1 if something is found."""
     topic_set, lost, moved_by = topic_set_of(arguments), list[Finding](), None
     sources = CheckSources(topic_set, out, timeout_s=arguments.timeout, worker_file=arguments.worker_config)
     try:

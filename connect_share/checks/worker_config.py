@@ -64,7 +64,6 @@ class _Checked:
         return not any(finding.severity is Severity.ERROR for finding in self.findings)
 
     def members(self) -> dict[str, Any]:
-        """Return the result for JSON."""
         checked, search = self.checked, self.search
         config = None if checked is None else checked.config
         return {
@@ -84,7 +83,6 @@ class _Checked:
 
 
 def _check_worker_config(arguments: argparse.Namespace, out: Output) -> Result:
-    """Check worker files; 1 if a finding is an error."""
     for folder in arguments.libs:
         if not folder.is_dir():
             raise UsageError(f"--libs: {folder} is not a folder")

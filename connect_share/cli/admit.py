@@ -34,7 +34,6 @@ from connect_share.worker_config import SHARING_PROPERTY, Isolation
 
 
 def _admit(arguments: argparse.Namespace, out: Output) -> Result:
-    """Check a new group; 1 if a finding is an error."""
     try:
         sources = CheckSources.of_file(arguments.worker_config, arguments.timeout, out)
     except InvalidClusterGroupIdError as error:

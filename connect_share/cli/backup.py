@@ -86,7 +86,6 @@ def _add_follow(parser: Parser) -> None:
 
 
 def _export(arguments: argparse.Namespace, out: Output) -> Result | int:
-    """Write one file, or follow."""
     asked = _asked(arguments)
     if arguments.follow is not None:
         return _follow(arguments, asked, out)

@@ -21,7 +21,6 @@ _SCANS: Final = f"needs scans of the brokers' disks: {command_line('connect-shar
 
 
 def _check_all(arguments: argparse.Namespace, out: Output) -> Result:
-    """Run all checks; 1 if a finding is an error."""
     sources = CheckSources.asked(arguments, out)
     every: list[Finding] = []
     checks: dict[str, Any] = {}

@@ -52,7 +52,6 @@ def _add_group(parser: Parser) -> None:
 
 
 def _describe_group(arguments: argparse.Namespace, out: Output) -> Result:
-    """Describe a group."""
     arguments.groups = [arguments.group]
     contents = Reading(arguments, also=tuple(TopicType)).once(out)
     (group,) = groups_of(arguments.groups) or ()

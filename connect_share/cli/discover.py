@@ -60,7 +60,6 @@ def _count(text: str) -> int:
 
 
 def _discover(arguments: argparse.Namespace, out: Output) -> Result:
-    """Find and show the clusters."""
     settings = topic_set_of(arguments, or_none=True).settings
 
     def reader(most: int) -> BoundedReader:

@@ -458,7 +458,6 @@ def _unless_sealed(row: Row, member: str) -> object:
 
 
 def _group_cell(row: Row) -> str:
-    """Return the cell of the column ``GROUP``."""
     return shown_group(row["group"])
 
 

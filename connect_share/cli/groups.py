@@ -69,13 +69,11 @@ _Topics = Mapping[TopicType, TopicContent]
 
 
 def _delete_group(arguments: argparse.Namespace, _: Output) -> Steps:
-    """Remove one group."""
     deletion = GroupDeletion.of(arguments.worker_config, arguments.group)
     yield from _remove(deletion, arguments, f"{deletion.group or 'plain-keys'}.deleted")
 
 
 def _repair_refused(arguments: argparse.Namespace, _: Output) -> Steps:
-    """Remove what strangers wrote where nothing of the group opens."""
     worker = WorkerConfig.from_file(arguments.worker_config)
     refused = RefusedKeys(worker, worker.cluster_group_id, worker.group_id)
     yield from _remove(refused, arguments, f"{arguments.worker_config.stem}.repair")

@@ -14,7 +14,6 @@ from connect_share.jar.jar_file import HandedOut, JarFile, find_jars, folder_jar
 
 
 def _worker_jar(arguments: argparse.Namespace, out: Output) -> Result:
-    """Return the path of the jar, or copy it into a folder."""
     if arguments.to is None:
         jar = own_jar()
         return Result(_members(jar), [str(jar.path)])

@@ -10,7 +10,6 @@ from connect_share.sealing.key_ring import new_key
 
 
 def _new_key(_: argparse.Namespace, __: Output) -> Result:
-    """Return one new key and nothing else."""
     key = new_key()
     return Result({"key": key}, [key])
 

@@ -53,7 +53,6 @@ def _add_options(parser: Parser) -> None:
 
 
 def _usage(arguments: argparse.Namespace, out: Output) -> Result:
-    """Return the usage of all groups."""
     topic_set = topic_set_of(arguments, tuple(TopicType))
     plan = CountPlan.of(topic_set, timeout_s=arguments.timeout)
     out.note(*plan.notes)

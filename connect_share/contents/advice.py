@@ -386,7 +386,6 @@ class _Gains:
         self._before = remains(profile, settings, now_ms)
 
     def together(self, changes: Mapping[str, Any]) -> Amount:
-        """Return the gain of all these changes together."""
         if not changes:
             return Amount()
         return (self._before - remains(self.profile, self.settings.changed(changes), self.now_ms)).at_least_nothing()

@@ -23,7 +23,6 @@ _REPORT_EVERY_ON_TERMINAL_S: Final = 0.2
 
 
 def _apply(arguments: argparse.Namespace, _: Output) -> Steps:
-    """Show the plan, ask, and apply the very plan that was shown."""
     with locked_run(arguments.plan) as run:
         if arguments.follow:
             require_made_to_follow(run)
@@ -52,7 +51,6 @@ def _apply(arguments: argparse.Namespace, _: Output) -> Steps:
 
 
 def _resume(arguments: argparse.Namespace, _: Output) -> Result:
-    """Continue an apply that did not end."""
     with locked_run(arguments.plan) as run, evidence_of(run, arguments.evidence, "resume"):
         with ProgressLine(sys.stderr) as progress:
             resume_plan(

@@ -44,7 +44,6 @@ _VERDICTS: Final = {
 
 
 def _verify(arguments: argparse.Namespace, _: Output) -> Result:
-    """Compare both sides; 1 when they differ."""
     run = MigrationRun.load(arguments.plan)
     if arguments.isolation:
         return _isolation(run)
@@ -145,7 +144,6 @@ def _cutover(arguments: argparse.Namespace, _: Output) -> Steps:
 
 
 def _seal(arguments: argparse.Namespace, _: Output) -> Steps:
-    """Fence what is not fenced, seal."""
     with locked_run(arguments.plan) as run:
         with ProgressLine(sys.stderr) as progress:
             shown = preview_seal(run, arguments.seal, progress)
@@ -158,7 +156,6 @@ def _seal(arguments: argparse.Namespace, _: Output) -> Steps:
 
 
 def _cutover_lines(shown: CutoverPreview) -> list[str]:
-    """Return what a cut-over is about to do."""
     lines = [
         f"{group}: {_alive(count, same=group in shown.same_members)}" for group, count in shown.live_workers.items()
     ]
@@ -206,7 +203,6 @@ def _result(run: MigrationRun, result: CutoverResult, done: str, then: str) -> R
 
 
 def _preview_json(shown: CutoverPreview) -> dict[str, object]:
-    """Return what a cut-over or a seal would do, as JSON."""
     return {
         "live_workers": shown.live_workers,
         "seal": shown.how,
@@ -218,7 +214,6 @@ def _preview_json(shown: CutoverPreview) -> dict[str, object]:
 
 
 def _unseal(arguments: argparse.Namespace, _: Output) -> Steps:
-    """Put the target states back."""
     with locked_run(arguments.plan) as run:
         with ProgressLine(sys.stderr) as progress:
             found = unseal_plan(run, dry_run=True, progress=progress)
@@ -234,7 +229,6 @@ def _unseal(arguments: argparse.Namespace, _: Output) -> Steps:
 
 
 def _rollback(arguments: argparse.Namespace, _: Output) -> Steps:
-    """Remove what the plan wrote."""
     with locked_run(arguments.plan) as run:
         with ProgressLine(sys.stderr) as progress:
             found = roll_back(run, dry_run=True, progress=progress)
@@ -252,7 +246,6 @@ def _rollback(arguments: argparse.Namespace, _: Output) -> Steps:
 
 
 def _rollback_lines(found: Rollback) -> list[str]:
-    """Return what a rollback removes and what it leaves, by connector."""
     lines = [f"{found.records:,} key(s) whose newest record this plan wrote are removed:"]
     lines += _connector_lines(found.by_connector)
     if found.newer:

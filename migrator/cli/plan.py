@@ -236,7 +236,6 @@ _ASSIGNMENT = TypeAdapter(dict[str, tuple[str, ...]])
 
 
 def _plan(arguments: argparse.Namespace, _: Output) -> Result:
-    """Plan, write the file, return the plan."""
     if arguments.plan is None and not arguments.dry_run:
         raise UsageError("plan needs -o PLAN, the file to write, or --dry-run")
     if arguments.plan is not None and manifest_path(arguments.plan).exists():

@@ -171,7 +171,6 @@ class Suite:
             results.save(self.file, self.result)
 
     def _measure(self, plan: Plan, starts_at_once: Sequence[int], spark: Callable[[], SparkSession]) -> None:
-        """Measure the starts and the storms of a scenario."""
         scenario, rounds = plan.scenario, plan.rounds if self.rounds is None else self.rounds
         runs = {contender: self.runs[contender] for contender in plan.contenders if contender in self.runs}
         has_starts = results.has_starts(self.result, scenario, list(runs), rounds)
