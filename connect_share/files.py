@@ -105,6 +105,9 @@ class Silent:
         """Ignore the records."""
 
 
+SILENT: Final = Silent()
+
+
 @contextlib.contextmanager
 def repeated(every_s: float, step: Callable[[], object]) -> Iterator[None]:
     """Call ``step`` every so many seconds while the block runs, in a thread whose last call is awaited."""

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.errors import AlreadyAppliedError, CopyError, PlanRejectedError
-from connect_share.files import Progress, Silent, counted
+from connect_share.files import SILENT, Progress, counted
 from connect_share.kafka.facts import read_records, require_own_keys
 from connect_share.kafka.write_access import require_writable
 from connect_share.model.places import KeyPlaces
@@ -63,7 +63,7 @@ def apply_plan(
     *,
     engine: Engine | None = None,
     engine_name: str = LOCAL_ENGINE,
-    progress: Progress | None = None,
+    progress: Progress = SILENT,
     isolation_proof: bool = False,
     backup: bool = True,
 ) -> Manifest:
@@ -81,7 +81,6 @@ def apply_plan(
         LiveMembersError: workers are alive.
         CopyError: the copy is not whole; the manifest stays ``planned``.
     """
-    progress = progress or Silent()
     with ExitStack() as stack:
         if engine is None:
             none_written: dict[TopicType, dict[int, int]] = {topic_type: {} for topic_type in TopicType}
@@ -121,7 +120,7 @@ def resume_plan(
     *,
     engine: Engine | None = None,
     engine_name: str = LOCAL_ENGINE,
-    progress: Progress | None = None,
+    progress: Progress = SILENT,
 ) -> Manifest:
     """Continue an ``apply`` that did not end. The destination itself is asked for what it has.
 
@@ -130,7 +129,7 @@ def resume_plan(
         AlreadyAppliedError: it had ended.
         CopyError: what the manifest says was written is not there any more.
     """
-    progress, manifest = progress or Silent(), run.applied()
+    manifest = run.applied()
     if manifest.status is not MigrationStatus.PLANNED:
         then = {MigrationStatus.COPIED: run.command("verify"), MigrationStatus.VERIFIED: run.command("cutover")}
         following = then.get(manifest.status)
@@ -296,7 +295,7 @@ class Follower:
             for index, worker in enumerate(self._run.destinations):
                 of = (job.outgoing() for job in behind if job.slice_.source_index == index)
                 require_writable(worker, chain.from_iterable(of))
-            evidence = list(local_engine(Silent())(behind))
+            evidence = list(local_engine(SILENT)(behind))
             for index in {each.source_index for each in evidence if SkipReason.REFUSED in each.skipped}:
                 require_own_keys(self._run.workers[index])
             self._times |= noted
@@ -327,8 +326,7 @@ def follow_plan(
     *,
     stopped: Callable[[], bool],
     report: Callable[[Lag], None],
-    progress: Progress | None = None,
-    round_s: float = ROUND_S,
+    progress: Progress = SILENT,
 ) -> Manifest:
     """Mirror what the source's workers write until ``stopped`` or until a cut-over asks.
 
@@ -342,7 +340,7 @@ def follow_plan(
     manifest = run.applied()
     require_made_to_follow(run)
     require_may_follow(manifest)
-    check_all(run, progress or Silent())
+    check_all(run, progress)
     require_unused(run)
     follower = Follower(run)
     request = request_path(run.plan_path)
@@ -353,7 +351,7 @@ def follow_plan(
         if stopped() or request.exists():
             return run.applied()
         if not lag.offsets:
-            time.sleep(round_s)
+            time.sleep(ROUND_S)
 
 
 def require_made_to_follow(run: MigrationRun) -> None:

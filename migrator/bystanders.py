@@ -14,17 +14,17 @@ import hashlib
 import struct
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from connect_share.backup.backup_file import BackupFile, BackupLayout, KeyTest, Origin, write_backup
 from connect_share.backup.rewrite import key_hash
 from connect_share.errors import PlanFileError
-from connect_share.files import Progress, Silent
+from connect_share.files import SILENT, Progress
 from connect_share.kafka.client import Message, headers_of
 from connect_share.kafka.facts import TopicFacts, admin_of, read_messages
 from connect_share.kafka.read import Reader
@@ -43,6 +43,7 @@ AT_ONCE: Final = 200_000
 """Offsets read together. Memory grows with them, or with the largest partition: about 40 bytes for each key."""
 _MODULUS: Final = 2**64
 _PLACE: Final = struct.Struct(">iqqI")
+Item = TypeVar("Item")
 
 
 class KeyOwners:
@@ -88,18 +89,22 @@ def _digest(message: Message) -> int | None:
     return int.from_bytes(hashed.digest(), "big")
 
 
-def portions(ranges: Sequence[OffsetRange], at_once: int = AT_ONCE) -> Iterator[list[OffsetRange]]:
-    """Yield the partitions that one client reads together; a partition is never split."""
-    portion: list[OffsetRange] = []
-    room = at_once
-    for part in ranges:
-        size = part.end - part.start
-        if portion and size > room:
-            yield portion
-            portion, room = [], at_once
-        portion.append(part)
-        room -= size
-    yield portion
+def bundles(items: Sequence[Item], offsets: Callable[[Item], int], at_once: int) -> list[list[Item]]:
+    """Return what is read together, in order: items of at most so many offsets, a larger one alone."""
+    together: list[list[Item]] = []
+    room = -1
+    for item in items:
+        room -= offsets(item)
+        if room < 0:
+            together.append([])
+            room = at_once - offsets(item)
+        together[-1].append(item)
+    return together
+
+
+def size_of(part: OffsetRange) -> int:
+    """Return the number of offsets of a range."""
+    return part.end - part.start
 
 
 def digests_of(
@@ -115,7 +120,7 @@ def digests_of(
     """
     keys, digests = Counter[str](), Counter[str]()
     newest: dict[int, int] = {}
-    for portion in portions([part for part in ranges if part.end > part.start]):
+    for portion in bundles([part for part in ranges if part.end > part.start], size_of, AT_ONCE):
         for batch in read_messages(worker, portion, common_isolation(owners.topic_type)):
             for message in batch:
                 owner = owners.owner(message.key())
@@ -226,14 +231,14 @@ class BystanderReport(BaseModel):
     groups: tuple[BystanderGroup, ...]
 
 
-def check_bystanders(run: MigrationRun, *, progress: Progress | None = None) -> BystanderReport:
+def check_bystanders(run: MigrationRun, *, progress: Progress = SILENT) -> BystanderReport:
     """Check at the destination that no key of another group was touched; writes nothing.
 
     Raises:
         PlanFileError: the plan was not applied from here, or without ``--isolation-proof``.
         TopicError: a topic is missing or was recreated.
     """
-    progress, manifest = progress or Silent(), run.applied()
+    manifest = run.applied()
     if manifest.isolation is None:
         raise PlanFileError(
             f"{run.manifest_path} does not say what others had before: apply with --isolation-proof notes it"

@@ -18,7 +18,7 @@ from typing import Final
 from connect_share.backup.record_file import RecordFile
 from connect_share.backup.rewrite import StoppedGroup
 from connect_share.errors import AlreadyAppliedError, CutoverError, PlanRejectedError
-from connect_share.files import Progress, Silent
+from connect_share.files import SILENT, Progress
 from connect_share.kafka.client import Deadline
 from connect_share.kafka.facts import (
     TopicFacts,
@@ -59,7 +59,7 @@ from migrator.moved_source import (
     watch,
     write_watched,
 )
-from migrator.run import Manifest, MigrationRun, MigrationStatus, SourceFence, only_one
+from migrator.run import IS_COPIED, Manifest, MigrationRun, MigrationStatus, SourceFence, only_one
 from migrator.topic_fence import fence_destination, fence_sources, fences_of
 from migrator.verify.equality import Verification
 from migrator.verify.verification import VerifyEngine, compare_sides, describe_written, require_unused, written_since
@@ -100,12 +100,12 @@ class CutoverResult:
     fenced: int
 
 
-def preview_cutover(run: MigrationRun, how: How | None = None, progress: Progress | None = None) -> CutoverPreview:
+def preview_cutover(run: MigrationRun, how: How | None = None, progress: Progress = SILENT) -> CutoverPreview:
     """Return what a cut-over would do; writes nothing, and does not disturb a run that follows."""
     require_may_follow(run.applied())
     require_unused(run)
     how = how or default_how(run.plan)
-    _check(run, how, progress or Silent())
+    _check(run, how, progress)
     return _previewed(run, how, moved_sources(run))
 
 
@@ -124,7 +124,7 @@ def cut_over(
     how: How | None = None,
     timeout_s: float = TIMEOUT_S,
     engine: VerifyEngine | None = None,
-    progress: Progress | None = None,
+    progress: Progress = SILENT,
 ) -> CutoverResult:
     """Cut over a plan that was applied; all workers of the sources have to be stopped. May be repeated.
 
@@ -140,7 +140,6 @@ def cut_over(
         DestinationUsedError: new workers have written since the copy; nothing was copied.
         CutoverError: it did not catch up in time, or both sides differ; nothing was fenced or sealed.
     """
-    progress = progress or Silent()
     deadline = Deadline.after(timeout_s)
     _require_possible(run, how)
     with _taken_over(run.plan_path, deadline):
@@ -229,17 +228,14 @@ def _catch_up(run: MigrationRun, follower: Follower, deadline: Deadline) -> int:
     return follower.round().written  # with what those transactions have committed
 
 
-_MAY_BE_SEALED = (MigrationStatus.COPIED, MigrationStatus.VERIFIED, MigrationStatus.CUT_OVER)
-
-
-def preview_seal(run: MigrationRun, how: Way | None = None, progress: Progress | None = None) -> CutoverPreview:
+def preview_seal(run: MigrationRun, how: Way | None = None, progress: Progress = SILENT) -> CutoverPreview:
     """Return what :func:`seal_plan` would do; writes nothing."""
-    how = _check_seal(run, how, progress or Silent())
+    how = _check_seal(run, how, progress)
     same = [source.plan.group_id for source in moved_sources(run) if source.has_members_of_destination]
     return _previewed(run, how, _unfenced(run), same)
 
 
-def seal_plan(run: MigrationRun, how: Way | None = None, progress: Progress | None = None) -> CutoverResult:
+def seal_plan(run: MigrationRun, how: Way | None = None, progress: Progress = SILENT) -> CutoverResult:
     """Seal the source of a plan after its cut-over, even a forgotten one; new workers may run. May be repeated.
 
     After a cut-over that was forgotten the old producers are fenced too, unless the new ones have their transactional ids
@@ -250,7 +246,6 @@ def seal_plan(run: MigrationRun, how: Way | None = None, progress: Progress | No
         AlreadyAppliedError: the originals were removed before, or the plan was not copied or was rolled back.
         PlanRejectedError: the cut-over has to be first, or there is no backup of what would be removed.
     """
-    progress = progress or Silent()
     how = _check_seal(run, how, progress)
     watched = watch(source for source in moved_sources(run) if not source.has_members_of_destination)
     fenced = fence(_unfenced(run), progress)
@@ -259,7 +254,7 @@ def seal_plan(run: MigrationRun, how: Way | None = None, progress: Progress | No
 
 def _check_seal(run: MigrationRun, how: Way | None, progress: Progress) -> Way:
     manifest = run.applied()
-    if manifest.status not in _MAY_BE_SEALED:
+    if manifest.status not in IS_COPIED:
         raise AlreadyAppliedError(f"run {manifest.run_id} is {manifest.status.value}: there is nothing to seal")
     if manifest.sealed is not None and manifest.sealed.how == "remove" and how == "stop":
         raise AlreadyAppliedError("the originals were removed: no connector is left to stop")
@@ -297,7 +292,7 @@ class UnsealResult:
 
 
 def unseal_plan(
-    run: MigrationRun, *, dry_run: bool = False, although_used: bool = False, progress: Progress | None = None
+    run: MigrationRun, *, dry_run: bool = False, although_used: bool = False, progress: Progress = SILENT
 ) -> UnsealResult:
     """Put the target states back that a seal by ``stop`` has replaced; the copies stay. May be repeated.
 
@@ -311,7 +306,7 @@ def unseal_plan(
     manifest = run.applied()
     if manifest.sealed is None:
         raise AlreadyAppliedError(f"the source of {run.plan_path} is not sealed: there is nothing to put back")
-    check_all(run, progress or Silent(), source_may_change=True, writes=None, seals=SEALED["stop"])
+    check_all(run, progress, source_may_change=True, writes=None, seals=SEALED["stop"])
     if manifest.sealed.how == "remove":
         raise PlanRejectedError(f"the originals were removed; {how_to_restore(run)}")
     for source in moved_sources(run):
@@ -364,7 +359,7 @@ def roll_back(
     *,
     dry_run: bool = False,
     although_used: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = SILENT,
 ) -> Rollback:
     """Remove what a plan has written, whether its apply ended or not; may be repeated.
 
@@ -376,7 +371,7 @@ def roll_back(
         LiveMembersError: workers of the destination are alive.
         ConfigError: a value at the destination is sealed with a key that is not in its worker file.
     """
-    progress, manifest = progress or Silent(), run.applied()
+    manifest = run.applied()
     if any(
         source.sealed_as_is and nothing_is_plain(worker, source.space)
         for source, worker in zip(run.plan.sources, run.destinations, strict=True)

@@ -131,8 +131,11 @@ class MovedSource:
 
     def read(self, topic_type: TopicType, ranges: Sequence[OffsetRange]) -> Iterator[Record]:
         """Yield records of a topic as the workers accept them; of a sealed group read partitions from their beginning."""
-        records = read_records(self.worker, ranges, self.plan.topics[topic_type].isolation)
-        return _accepted(records, self.worker.seals(topic_type))
+        seals = self.worker.seals(topic_type)
+        for record in read_records(self.worker, ranges, self.plan.topics[topic_type].isolation):
+            taken = record if seals is None else seals.accepted(record)
+            if taken is not None:
+                yield taken
 
     @property
     def leaves_tombstones(self) -> bool:
@@ -144,24 +147,18 @@ class MovedSource:
 
         Before each is the index of the source, behind it the partition.
         """
-        steps: dict[str, TopicSeals | None] = {}
+        topic_types = {planned.topic: kind for kind, planned in self.plan.topics.items()}
+        seals: dict[str, TopicSeals | None] = {}
         for record in records:
-            if record.topic not in steps:
-                steps[record.topic] = self._step(record.topic)
-            step = steps[record.topic]
+            if record.topic not in seals and self.plan.sealing is not None:
+                seals[record.topic] = seals_after(self.worker, topic_types[record.topic])
+            step = seals.get(record.topic)
             if step is None:
                 yield self.index, record, record.partition
                 continue
             yield self.index, replace(record, value=step.seal(record.key or b"", record.value)), record.partition
             if record.value is None and self.leaves_tombstones:
                 yield self.index, record, record.partition
-
-    def _step(self, topic: str) -> TopicSeals | None:
-        """Return what seals for a topic, after what it holds now; ``None``: nothing is sealed."""
-        if self.plan.sealing is None:
-            return None
-        topic_type = next(kind for kind, planned in self.plan.topics.items() if planned.topic == topic)
-        return seals_after(self.worker, topic_type)
 
     def config_now(self) -> ClusterConfigState:
         """Return what a worker would have now."""
@@ -192,13 +189,6 @@ class MovedSource:
         leader = [f"connect-cluster-{group}"] if self.plan.only_connectors is None else []
         tasks = [task for name in self.target_states() for task in self.copied_config.tasks_to_fence(name)]
         return leader + [f"{group}-{task}" for task in tasks]
-
-
-def _accepted(records: Iterable[Record], step: TopicSeals | None) -> Iterator[Record]:
-    for record in records:
-        taken = record if step is None else step.accepted(record)
-        if taken is not None:
-            yield taken
 
 
 def moved_sources(run: MigrationRun) -> list[MovedSource]:

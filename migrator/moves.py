@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from connect_share.errors import ConfigError, InvalidClusterGroupIdError
 from connect_share.model.config_state import ClusterConfigState
@@ -36,6 +36,9 @@ class Intent:
     merge: bool = False
     mode: Literal["mirror", "state"] = "mirror"
     follow: bool = False
+
+
+NO_INTENT: Final = Intent()
 
 
 @dataclass
@@ -111,13 +114,12 @@ def _group_for(text: str, path: Path) -> ClusterGroupId:
 
 
 def pair(
-    source_files: Sequence[Path], destination_files: Sequence[Path], intent: Intent | None = None
+    source_files: Sequence[Path], destination_files: Sequence[Path], intent: Intent = NO_INTENT
 ) -> list[PlannedMove]:
     """Decide which group each source becomes; ``docs/decisions/0004-several-sources.md``.
 
     Files and an intent that contradict each other are a ``ConfigError``.
     """
-    intent = intent or Intent()
     if not source_files or not destination_files:
         raise ConfigError("a plan needs at least one source and one destination worker file")
     if len(destination_files) not in {1, len(source_files)}:

@@ -14,7 +14,7 @@ from typing import Final
 from connect_share.checks.finding import Finding, Severity
 from connect_share.checks.worker_file import CLIENT_KINDS, INTERCEPTORS, check_properties, class_names, with_remedy
 from connect_share.errors import AuthorizationError, ConfigError, PlanRejectedError, listed
-from connect_share.files import Progress, Silent, counted
+from connect_share.files import SILENT, Progress, counted
 from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import to_whole_record
@@ -45,7 +45,7 @@ from connect_share.transform.sealed import Opener, Sealing
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig, common_isolation, load_worker_file
 from connect_share.worker_config.override_policy import is_sink, sink_group_id
 from migrator.checks import extent_of, refuse_present, require_same_cluster
-from migrator.moves import Intent, PlannedMove, pair, refuse_same_topics
+from migrator.moves import NO_INTENT, Intent, PlannedMove, pair, refuse_same_topics
 from migrator.plan import (
     Destination,
     DestinationTopic,
@@ -417,8 +417,8 @@ def make_plan(
     destination_files: Sequence[Path],
     *,
     now_ms: int,
-    intent: Intent | None = None,
-    progress: Progress | None = None,
+    intent: Intent = NO_INTENT,
+    progress: Progress = SILENT,
 ) -> MigrationPlan:
     """Plan a move; writes nothing to Kafka. Sharing in the worker files says the direction.
 
@@ -435,7 +435,6 @@ def make_plan(
         LiveMembersError: workers of a group are alive.
         PlanRejectedError: a record would no longer fit, or the destination already holds the group.
     """
-    progress, intent = progress or Silent(), intent or Intent()
     sources, destinations = ([Path(path).resolve() for path in files] for files in (source_files, destination_files))
     moves = pair(sources, destinations, intent)
     warnings = check_sharing_lines([*sources, *destinations])

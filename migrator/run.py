@@ -51,6 +51,9 @@ class MigrationStatus(enum.Enum):
     ROLLED_BACK = "rolled_back"
 
 
+IS_COPIED: Final = (MigrationStatus.COPIED, MigrationStatus.VERIFIED, MigrationStatus.CUT_OVER)
+
+
 class WrittenTopic(PlanPart):
     """A destination topic as it was when writing began.
 

@@ -9,15 +9,20 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.files import Progress
+from migrator.bystanders import bundles, size_of
 from migrator.cli.apply import APPLY, RESUME
-from migrator.copy.copy_job import CopyJob, Engine, SliceEvidence, Wave, local_engine
+from migrator.copy.copy_job import TOGETHER, CopyJob, Engine, SliceEvidence, Wave, local_engine
 from spark_jobs import command_line
 from spark_jobs.session import require_single_attempts, spark_session, task_slots
-from spark_jobs.tasks import bundles, copy_in_task, run_as_tasks, slice_offsets
+from spark_jobs.tasks import copy_in_task, run_as_tasks
 
 SPARK_ENGINE: Final = "spark"
 _BUNDLES: Final = 2
 """Tasks of a wave for each core: a resume reads the destination behind the last wave, and a wave waits for its last task."""
+
+
+def _offsets(job: CopyJob) -> int:
+    return size_of(job.slice_.offset_range)
 
 
 def copy_engine(progress: Progress) -> Engine:
@@ -31,7 +36,7 @@ def copy_engine(progress: Progress) -> Engine:
         with session:
             # This process reads what an interrupted wave has left, once; each task would have to read all of it.
             yield from local_engine(progress)([job for job in jobs if job.resumed])
-            together = bundles([job for job in jobs if not job.resumed], slice_offsets)
+            together = bundles([job for job in jobs if not job.resumed], _offsets, TOGETHER)
             width = _BUNDLES * task_slots(spark)
             for first in range(0, len(together), width):
                 some = together[first : first + width]

@@ -35,8 +35,6 @@ _STORMS: Final = {"full": (20, 100, 200), "quick": (20,), "kip": (20, 100)}
 _SETTLE_S: Final = 20.0
 """Longer than the brokers' own 15 seconds between two looks of the log cleaner."""
 
-_MOVED: Final = ("--embedded", "--report", "--puts", "--no-latency")
-
 
 def measure(
     options: argparse.Namespace,
@@ -185,20 +183,10 @@ def add_options(arguments: argparse.ArgumentParser, contenders: Collection[str])
     return where
 
 
-class _Elsewhere(argparse.Action):
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        parser.error(
-            f"{self.option_strings[0]} is an option of the benchmark beside Java's stores, which is in the repository: in a "
-            "checkout, make bench or python -m tests.lab.benchmarks.startup"
-        )
-
-
 def main(argv: Sequence[str]) -> int:
     """Measure starts. 0 done (whatever the figures), 1 failed, 2 usage."""
     arguments = command_line.parser("benchmark_startup", __doc__ or "")
     add_options(arguments, RUNS)
-    for option in _MOVED:
-        arguments.add_argument(option, action=_Elsewhere, nargs="?", help=argparse.SUPPRESS)
     options = arguments.parse_args(argv)
     with terminated_as_interrupted():
         return command_line.run(options, _body)

@@ -36,9 +36,10 @@ from connect_share.errors import RecordFileError
 from connect_share.files import Progress, Silent, sync_folder
 from connect_share.kafka.waits import longest_wait
 from connect_share.worker_config import TopicSet
+from migrator.bystanders import bundles, size_of
 from spark_jobs import command_line
 from spark_jobs.session import spark_session, task_slots
-from spark_jobs.tasks import bundles, run_as_tasks
+from spark_jobs.tasks import run_as_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,7 +77,7 @@ def read_with(spark: SparkSession, reads: Sequence[SectionRead], progress: Progr
 
 
 def _offsets(read: SectionRead) -> int:
-    return sum(part.end - part.start for part in read.ranges)
+    return sum(map(size_of, read.ranges))
 
 
 Part = tuple[Path, BackupContents, list[list[SectionRead]]]

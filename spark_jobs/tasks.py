@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from connect_share.errors import ConnectShareError
 from connect_share.files import Progress, Silent, repeated
 from connect_share.kafka.write import PROCESS_PRODUCERS
-from migrator.copy.copy_job import TOGETHER, CopyJob, SliceEvidence, copy_all
+from migrator.copy.copy_job import CopyJob, SliceEvidence, copy_all
 from spark_jobs.session import failures_explained, is_connect, require_on_executors, warn_of_missing_protection
 
 if TYPE_CHECKING:
@@ -89,24 +89,6 @@ def _keep_modules() -> None:
     """Keep what is imported out of the collection that Spark makes after each task: it takes longer than small tasks."""
     gc.collect()
     gc.freeze()
-
-
-def bundles(items: Sequence[J], offsets: Callable[[J], int], at_once: int = TOGETHER) -> list[list[J]]:
-    """Return what each task reads, in order: items of at most so many offsets together, a larger one alone."""
-    together: list[list[J]] = []
-    room = -1
-    for item in items:
-        room -= offsets(item)
-        if room < 0:
-            together.append([])
-            room = at_once - offsets(item)
-        together[-1].append(item)
-    return together
-
-
-def slice_offsets(job: CopyJob) -> int:
-    """Return how many offsets the slice of a job has."""
-    return job.slice_.offset_range.end - job.slice_.offset_range.start
 
 
 def copy_in_task(jobs: Sequence[CopyJob]) -> list[SliceEvidence]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connect_share.files import Progress
+from migrator.bystanders import bundles
 from migrator.cli.cutover import VERIFY
 from migrator.copy.copy_job import TOGETHER
 from migrator.verify.equality import StateDifference, hash_anywhere
@@ -17,7 +18,7 @@ from migrator.verify.verification import AT_ONCE, Digests, Reading, VerifyEngine
 from spark_jobs import command_line
 from spark_jobs.apply_plan import SPARK_ENGINE
 from spark_jobs.session import spark_session, task_slots
-from spark_jobs.tasks import bundles, run_as_tasks
+from spark_jobs.tasks import run_as_tasks
 
 _TASKS: Final = 4
 """Tasks for each core, if there is enough to read."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from connect_share.checks.check import Check
@@ -21,52 +20,32 @@ _AT_A_WORKER: Final = (*_RUNS, State.PAUSED, State.FAILED)
 _STARTED: Final = TargetState.STARTED
 
 
-@dataclass(frozen=True)
-class LiveWorkers:
-    """The live members of a Connect group.
-
-    Attributes:
-        ids: as in statuses, ``host:port``; ``None`` if a member does not say.
-    """
-
-    count: int
-    ids: frozenset[str] | None
-
-    @classmethod
-    def of(cls, ids: Iterable[str | None]) -> LiveWorkers:
-        """Return the workers with these ids."""
-        ids = list(ids)
-        known = frozenset(each for each in ids if each is not None)
-        return cls(len(ids), known if None not in ids else None)
+WorkerIds = Collection[str | None]
+"""Of the live members of a Connect group, as in statuses, ``host:port``; ``None`` for one that does not say."""
 
 
 def live_workers(
-    state: GroupState,
-    members: Mapping[str, Iterable[str | None]],
-    *,
-    others: Iterable[str],
-    plain_group_id: str | None,
-) -> LiveWorkers:
-    """Return the live workers of a group; ``members`` are worker ids by Connect group, ``None`` for unreadable ones.
+    state: GroupState, members: Mapping[str, WorkerIds], *, others: Iterable[str], plain_group_id: str | None
+) -> WorkerIds:
+    """Return the live workers of a group; ``members`` are those of each Connect group.
 
     The records of the cluster with plain keys do not say its ``plain_group_id``. Without it, that is the group that is none
     of the ``others`` on the topics, and to which a worker in the statuses belongs.
     """
     group_id = plain_group_id if state.group is None else str(state.group)
     if group_id is not None:
-        return LiveWorkers.of(members.get(group_id, ()))
+        return members.get(group_id, ())
     there = {status.worker_id for _, _, status in _statuses(state)}
     for candidate in sorted(set(members).difference(others)):
-        found = LiveWorkers.of(members[candidate])
-        if found.ids is not None and found.ids & there:
-            return found
-    return LiveWorkers(0, frozenset())
+        if None not in members[candidate] and not there.isdisjoint(members[candidate]):
+            return members[candidate]
+    return ()
 
 
-def find(topics: Mapping[TopicType, str], state: GroupState, workers: LiveWorkers, now_ms: int) -> Iterator[Finding]:
+def find(topics: Mapping[TopicType, str], state: GroupState, workers: WorkerIds, now_ms: int) -> Iterator[Finding]:
     """Yield what is found of a group whose statuses can be read."""
     where = place(topics[TopicType.STATUS], state.group)
-    if workers.count:
+    if workers:
         yield from limited(_of_dead_workers(where, state, workers))
         if TopicType.CONFIG in topics and TopicType.CONFIG not in state.sealed:
             yield from _of_configured(where, state, now_ms)
@@ -94,12 +73,12 @@ def _statuses(state: GroupState) -> Iterator[tuple[str, bytes, ConnectorStatus |
             yield str(status.task_id), StatusKey.TASK.key(status.task_id), status
 
 
-def _of_dead_workers(where: str, state: GroupState, workers: LiveWorkers) -> Iterator[Finding]:
-    if workers.ids is None:
+def _of_dead_workers(where: str, state: GroupState, workers: WorkerIds) -> Iterator[Finding]:
+    if None in workers:
         return
     found: dict[str, list[str]] = {}
     for name, _, status in _statuses(state):
-        if status.worker_id is not None and status.worker_id not in workers.ids and status.state in _AT_A_WORKER:
+        if status.worker_id is not None and status.worker_id not in workers and status.state in _AT_A_WORKER:
             found.setdefault(status.worker_id, []).append(name)
     for worker, names in sorted(found.items()):
         yield Finding(

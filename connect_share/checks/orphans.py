@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -17,33 +18,19 @@ from connect_share.model.records import TopicType
 from connect_share.model.removal import is_removal
 
 _CONFIG, _STATUS, _OFFSET = TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET
+_STATUSES, _TASK_STATUSES, _TOPICS = "orphan-statuses", "orphan-task-statuses", "orphan-topics"
+_TARGET_STATES, _TASK_CONFIGS, _OFFSETS = "orphan-target-states", "orphan-task-configs", "orphan-offsets"
 
 
 @dataclass
 class Orphans:
-    """Original keys of a group that belong to no connector, or to no task, by what they are.
+    """Original keys of a group that belong to no connector, or to no task, and whose they were, by the finding's id."""
 
-    Attributes:
-        statuses: of connectors and their tasks.
-        tasks: statuses of tasks above the number of tasks.
-        topics: which topics a connector uses.
-        configs: task configurations, commits, task counts.
-    """
-
-    statuses: dict[bytes, str] = field(default_factory=dict, repr=False)
-    tasks: dict[bytes, str] = field(default_factory=dict, repr=False)
-    topics: dict[bytes, str] = field(default_factory=dict, repr=False)
-    configs: dict[bytes, str] = field(default_factory=dict, repr=False)
-    targets: dict[bytes, str] = field(default_factory=dict, repr=False)
-    offsets: dict[bytes, str] = field(default_factory=dict, repr=False)
+    by_id: defaultdict[str, dict[bytes, str]] = field(default_factory=lambda: defaultdict(dict), repr=False)
 
     def keys(self, topic_type: TopicType) -> list[bytes]:
         """Return the original keys on a topic."""
-        return {
-            _CONFIG: [*self.configs, *self.targets],
-            _STATUS: [*self.statuses, *self.tasks, *self.topics],
-            _OFFSET: [*self.offsets],
-        }[topic_type]
+        return [key for kind, on, *_ in _KINDS if on is topic_type for key in self.by_id[kind]]
 
 
 def is_lost(state: GroupState) -> bool:
@@ -98,9 +85,9 @@ def orphans_of(state: GroupState, read: Collection[TopicType]) -> Orphans:
         ):
             continue
         if key.kind in (ConfigKey.TASK, ConfigKey.COMMIT, ConfigKey.TASK_COUNT):
-            found.configs[original] = subject.connector
+            found.by_id[_TASK_CONFIGS][original] = subject.connector
         elif key.kind is ConfigKey.TARGET_STATE:
-            found.targets[original] = subject.connector
+            found.by_id[_TARGET_STATES][original] = subject.connector
     if _STATUS in read and _STATUS not in state.sealed:
         for original in state.kept.status_ms:
             _sort_status(state, original, found)
@@ -108,7 +95,7 @@ def orphans_of(state: GroupState, read: Collection[TopicType]) -> Orphans:
         for original in state.offsets.raw:
             connector = connector_of(_OFFSET, original)
             if connector is not None and not state.config.contains(connector):
-                found.offsets[original] = connector
+                found.by_id[_OFFSETS][original] = connector
     return found
 
 
@@ -117,47 +104,43 @@ def _sort_status(state: GroupState, original: bytes, found: Orphans) -> None:
     if key is None or (subject := key.subject) is None:
         return
     if not state.config.contains(subject.connector):
-        (found.topics if key.kind is StatusKey.TOPIC else found.statuses)[original] = subject.connector
+        found.by_id[_TOPICS if key.kind is StatusKey.TOPIC else _STATUSES][original] = subject.connector
     elif key.kind is StatusKey.TASK and isinstance(subject.part, int):
         # Only where a commit is known to say how many there are.
         known = subject.connector not in state.config.inconsistent_connectors()
         if known and subject.part >= state.config.task_count(subject.connector):
-            found.tasks[original] = f"{subject.connector}-{subject.part}"
+            found.by_id[_TASK_STATUSES][original] = f"{subject.connector}-{subject.part}"
 
 
 _STALE: Final = "tools show them as if it were there; a leader removes them at its next rebalance, if it still runs"
 _GONE: Final = "connectors without a configuration"
 _KINDS: Final = (
-    ("statuses", _STATUS, "orphan-statuses", Severity.WARNING, f"statuses of {_GONE}", _STALE),
-    ("tasks", _STATUS, "orphan-task-statuses", Severity.WARNING, "statuses of tasks above the number of tasks", _STALE),
+    (_STATUSES, _STATUS, Severity.WARNING, f"statuses of {_GONE}", _STALE),
+    (_TASK_STATUSES, _STATUS, Severity.WARNING, "statuses of tasks above the number of tasks", _STALE),
     (
-        "topics",
+        _TOPICS,
         _STATUS,
-        "orphan-topics",
         Severity.NOTE,
         f"topics in use by {_GONE}",
         "a connector of that name that is made again seems to use them",
     ),
     (
-        "targets",
+        _TASK_CONFIGS,
         _CONFIG,
-        "orphan-target-states",
-        Severity.WARNING,
-        f"target states of {_GONE}",
-        "a connector of that name that is made again begins in that state",
-    ),
-    (
-        "configs",
-        _CONFIG,
-        "orphan-task-configs",
         Severity.NOTE,
         f"task configurations, commits and task counts of {_GONE}",
         "Connect never removes them; every start of every group reads them, and they may hold secrets",
     ),
     (
-        "offsets",
+        _TARGET_STATES,
+        _CONFIG,
+        Severity.WARNING,
+        f"target states of {_GONE}",
+        "a connector of that name that is made again begins in that state",
+    ),
+    (
+        _OFFSETS,
         _OFFSET,
-        "orphan-offsets",
         Severity.NOTE,
         f"source offsets of {_GONE}",
         "Connect keeps them: a connector of that name that is made again continues there instead of at the beginning",
@@ -168,8 +151,8 @@ _KINDS: Final = (
 def find(topics: Mapping[TopicType, str], state: GroupState, members: int | None) -> Iterator[Finding]:
     """Yield what is found of a group; ``members`` is the number of its live workers, ``None`` if that is not known."""
     orphans = orphans_of(state, topics)
-    for attribute, topic_type, kind, severity, what, why in _KINDS:
-        keys: Mapping[bytes, str] = getattr(orphans, attribute)
+    for kind, topic_type, severity, what, why in _KINDS:
+        keys = orphans.by_id[kind]
         offsets = ["--offsets"] if topic_type is _OFFSET else []
         if keys and not is_lost(state):
             yield Finding(

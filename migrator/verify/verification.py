@@ -16,7 +16,7 @@ from typing import Final
 from connect_share.backup.backup_file import new_backup_path
 from connect_share.backup.rewrite import Since, StoppedGroup
 from connect_share.errors import AlreadyAppliedError, CopyError, DestinationUsedError, PlanRejectedError, listed
-from connect_share.files import Progress, Silent
+from connect_share.files import SILENT, Progress
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Message, to_record
 from connect_share.kafka.facts import (
@@ -36,7 +36,7 @@ from connect_share.replay import replay_config
 from connect_share.transform.canonical import canonical_config
 from connect_share.transform.rules import PLAIN_KEYS, KeyTransform
 from connect_share.transform.sealed import NO_SEALING, Opener, Resealer, Sealing, SealTimes
-from migrator.bystanders import KeyOwners, portions
+from migrator.bystanders import KeyOwners, bundles, size_of
 from migrator.checks import (
     Spaces,
     openers_of,
@@ -50,7 +50,7 @@ from migrator.checks import (
 from migrator.copy.copy_job import LOCAL_ENGINE, SliceEvidence, Tally, rewritten
 from migrator.copy.existing_records import identity
 from migrator.plan import CopySlice
-from migrator.run import Manifest, MigrationRun, MigrationStatus, only_one
+from migrator.run import IS_COPIED, Manifest, MigrationRun, MigrationStatus, only_one
 from migrator.verify.equality import (
     HashOf,
     KeySpaceDigest,
@@ -279,7 +279,7 @@ class Side:
     @property
     def offsets(self) -> int:
         """Offsets to be read; fewer records may come."""
-        return sum(part.end - part.start for part in self.ranges)
+        return sum(map(size_of, self.ranges))
 
     @property
     def content(self) -> object:
@@ -417,7 +417,7 @@ class Reading:
 
     def parts(self, at_once: int) -> Iterator[Reading]:
         """Yield what reads at most so many offsets, or one partition."""
-        for ranges in portions(self.side.ranges, at_once):
+        for ranges in bundles(self.side.ranges, size_of, at_once) or [[]]:
             yield replace(self, side=replace(self.side, ranges=tuple(ranges)))
 
     def digests(self, on_progress: Callable[[int], None] | None = None) -> Digests:
@@ -499,9 +499,6 @@ def local_verify_engine(progress: Progress) -> VerifyEngine:
     return partial(verify_with, digest=digest, compare=compare)
 
 
-_COPIED: Final = (MigrationStatus.COPIED, MigrationStatus.VERIFIED, MigrationStatus.CUT_OVER)
-
-
 def _jobs(run: MigrationRun, warnings: list[str]) -> list[VerifyJob]:
     plan, jobs = run.plan, []
     for index, source in enumerate(plan.sources):
@@ -566,7 +563,7 @@ def verify_plan(
     run: MigrationRun,
     *,
     engine: VerifyEngine | None = None,
-    progress: Progress | None = None,
+    progress: Progress = SILENT,
 ) -> Verification:
     """Compare both sides as :func:`compare_sides`; when they are equal, a copied plan's manifest becomes ``verified``.
 
@@ -585,7 +582,7 @@ def compare_sides(
     run: MigrationRun,
     *,
     engine: VerifyEngine | None = None,
-    progress: Progress | None = None,
+    progress: Progress = SILENT,
 ) -> Verification:
     """Compare the source ranges that were copied with the shared topics as they are now; writes nothing.
 
@@ -595,7 +592,7 @@ def compare_sides(
         TopicError: a topic is missing, was recreated, or has an open transaction in front of its end.
         ConfigError: a key that a group uses is not there.
     """
-    engine = engine or local_verify_engine(progress or Silent())
+    engine = engine or local_verify_engine(progress)
     manifest, path = run.manifest, run.manifest_path
     warnings: list[str] = []
     if manifest is None:
@@ -610,7 +607,7 @@ def compare_sides(
         if not source.sealed_as_is:
             require_own_keys(run.workers[index])
             require_own_keys(run.destinations[index])
-    if manifest is not None and manifest.status in _COPIED and (differences or manifest.may_go_on):
+    if manifest is not None and manifest.status in IS_COPIED and (differences or manifest.may_go_on):
         written, late = _written_since(run)
         if late:
             warnings.append(

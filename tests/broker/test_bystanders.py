@@ -11,8 +11,8 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry
 
 from connect_share.errors import PlanFileError
 from connect_share.kafka import client
-from connect_share.model.records import OffsetRange, Record, TopicType
-from migrator.bystanders import AT_ONCE, BystanderGroup, BystanderReport, BystanderVerdict, portions
+from connect_share.model.records import Record, TopicType
+from migrator.bystanders import BystanderGroup, BystanderReport, BystanderVerdict
 from migrator.moves import Intent
 from migrator.run import Manifest, backup_path, manifest_path
 from tests.support.migration_runs import apply_plan, check_bystanders
@@ -183,8 +183,3 @@ def test_without_the_notes_there_is_no_proof_and_no_backup_on_request(site: Site
     code, out, err = run("verify", path, "--isolation")
     assert (code, out) == (1, "")
     assert "--isolation-proof" in err
-
-
-def test_partitions_are_read_together_up_to_a_limit() -> None:
-    ranges = [OffsetRange("t", number, 0, size) for number, size in enumerate((1, AT_ONCE, 3, 4, AT_ONCE * 9, 1))]
-    assert [[part.partition for part in portion] for portion in portions(ranges)] == [[0], [1], [2, 3], [4], [5]]

@@ -165,15 +165,6 @@ def test_the_benchmark_wants_a_broker_and_scenarios_it_knows(capsys: pytest.Capt
     assert "no scenario 'nonsense'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "words", [["--embedded", "--suite", "quick"], ["--report", "folder"], ["-B", "a:1", "--puts", "4"]]
-)
-def test_what_only_the_lab_does_is_refused_and_named(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        benchmark_startup.main(words)
-    assert "make bench or python -m tests.lab.benchmarks.startup" in capsys.readouterr().err
-
-
 @pytest.mark.skipif(not LONG, reason="starts spark-submit: make soak")
 def test_spark_submit_of_another_master_is_told_that_it_cannot_run_a_storm() -> None:
     root, programs = Path(benchmark_startup.__file__).parents[1], Path(sys.executable).parent

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,7 +26,7 @@ from migrator.run import Manifest, MigrationStatus, manifest_path
 from migrator.verify import verification
 from spark_jobs import apply_plan, verify_plan
 from spark_jobs.generate_workload import generate
-from spark_jobs.tasks import bundles, copy_in_task, run_as_tasks, slice_offsets
+from spark_jobs.tasks import copy_in_task, run_as_tasks
 from spark_jobs.workload import WorkloadSize
 from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.captures import captured
@@ -161,7 +160,7 @@ def test_a_resume_reads_behind_the_last_wave_and_leaves_one_barrier_in_each_part
     scene: Scene, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """And checks know it."""
-    monkeypatch.setattr(apply_plan, "bundles", partial(bundles, at_once=0))
+    monkeypatch.setattr(apply_plan, "TOGETHER", 0)
     monkeypatch.setattr(apply_plan, "_BUNDLES", 1)
 
     def engine(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence | Wave]:
@@ -194,7 +193,7 @@ def test_a_resume_reads_behind_the_last_wave_and_leaves_one_barrier_in_each_part
 @pytest.mark.slow
 def test_a_repeated_task_writes_nothing_twice(scene: Scene, spark: SparkSession) -> None:
     def engine(jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
-        together = bundles(jobs, slice_offsets)
+        together = [jobs[:2], jobs[2:]]
         assert len(together) < len(jobs)
         copied = run_as_tasks(spark, together, fail_once_half_way, progress=Silent(), what="copying with failures")
         return [evidence for each in copied for evidence in each]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,11 +15,9 @@ from pyspark.sql import SparkSession
 from connect_share.errors import BrokerError, ConfigError, ConnectShareError, TopicMissingError, UsageError
 from connect_share.files import Silent
 from connect_share.worker_config import ClientSettings
-from migrator.copy.copy_job import TOGETHER, CopyJob
 from spark_jobs import session, tasks
 from spark_jobs.session import failures_explained, require_on_executors, require_single_attempts
-from spark_jobs.tasks import RESULTS, bundles, run_as_tasks, slice_offsets
-from tests.support.plans import a_plan
+from spark_jobs.tasks import RESULTS, run_as_tasks
 
 
 @dataclass(frozen=True)
@@ -137,19 +135,6 @@ def test_what_jobs_carry_is_in_no_column_plan_or_option(spark: SparkSession, mon
     stages = [tracker.getStageInfo(stage) for stage in info.stageIds]
     assert [stage and stage.numTasks for stage in stages] == [3]
     assert context.getLocalProperty("spark.jobGroup.id") is None
-
-
-def test_small_slices_go_together_and_large_ones_alone(tmp_path: Path) -> None:
-    none, offsets = ClientSettings({}), (10, TOGETHER, 20, 30, TOGETHER - 50, 1, 5 * TOGETHER, 0, 1)
-    slices = [
-        replace(slice_, offset_range=slice_.offset_range._replace(end=end))
-        for slice_, end in zip(a_plan(tmp_path / "plan", sources=3).slices(), offsets, strict=True)
-    ]
-    jobs = [CopyJob(slice_, none, none, none, (), "tests") for slice_ in slices]
-    together = bundles(jobs, slice_offsets)
-    assert [job for bundle in together for job in bundle] == jobs
-    assert [len(bundle) for bundle in together] == [1, 1, 3, 1, 1, 2]
-    assert bundles([], slice_offsets) == []
 
 
 def test_a_copy_on_spark_connect_is_refused_with_the_reason() -> None:

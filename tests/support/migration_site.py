@@ -15,7 +15,7 @@ from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import Record, TopicType
 from connect_share.worker_config import ClientSettings
 from migrator.cli.__main__ import main
-from migrator.moves import Intent
+from migrator.moves import NO_INTENT, Intent
 from migrator.planner import make_plan
 from tests.support.topics import create_known, ordered_producer, read_topic, send
 
@@ -80,7 +80,7 @@ class Site:
         with self.admin() as admin:
             return read_topic(admin, self.settings, topic)
 
-    def plan(self, source: Path, destination: Path, name: str = "plan.json", intent: Intent | None = None) -> Path:
+    def plan(self, source: Path, destination: Path, name: str = "plan.json", intent: Intent = NO_INTENT) -> Path:
         path = self.folder / name
         make_plan([source], [destination], now_ms=1, intent=intent).save(path)
         return path

@@ -15,7 +15,7 @@ from connect_share.checks import transactions
 from connect_share.checks.admission import NewGroup, StartupEffect, find_slow
 from connect_share.checks.admission import find as find_admission
 from connect_share.checks.finding import Severity
-from connect_share.checks.liveness import LONG_MS, LiveWorkers, find, live_workers
+from connect_share.checks.liveness import LONG_MS, WorkerIds, find, live_workers
 from connect_share.checks.rights import NEEDS, Resource, When, missing
 from connect_share.checks.rights import find as find_missing
 from connect_share.kafka.descriptions import HeldRights, worker_id_of
@@ -40,11 +40,11 @@ HEALTHY = {
     CONFIG: [("connector-a", CONNECTOR), ("task-a-0", TASK), ("commit-a", '{"tasks":1}')],
     STATUS: [("status-connector-a", status("RUNNING")), ("status-task-a-0", status("FAILED"))],
 }
-ALIVE = LiveWorkers.of(["w:1", "w:2"])
+ALIVE = ("w:1", "w:2")
 
 
 def found(
-    workers: LiveWorkers,
+    workers: WorkerIds,
     *,
     config: Sequence[tuple[str, str | None]] = (),
     statuses: Sequence[tuple[str, str | None]] | None = None,
@@ -65,18 +65,18 @@ UNASSIGNED = [("status-connector-a", status("RUNNING")), ("status-task-a-0", sta
 
 def test_a_group_whose_workers_live_and_do_what_they_should() -> None:
     assert found(ALIVE) == []
-    assert found(LiveWorkers(1, None)) == []  # a member does not say who it is
+    assert found([None]) == []  # a member does not say who it is
 
 
 def test_running_without_any_worker() -> None:
-    ((kind, what),) = found(LiveWorkers.of([]))
+    ((kind, what),) = found([])
     assert kind == "liveness-no-workers"
     assert what == "no worker is alive, and 1 of its statuses say RUNNING: a"
-    assert found(LiveWorkers.of([]), statuses=[("status-connector-a", status("UNASSIGNED"))]) == []
+    assert found([], statuses=[("status-connector-a", status("UNASSIGNED"))]) == []
 
 
 def test_a_worker_that_is_no_member() -> None:
-    ((kind, what),) = found(LiveWorkers.of(["w:2"]))
+    ((kind, what),) = found(["w:2"])
     assert kind == "liveness-unknown-worker"
     assert what == "statuses of worker w:1, which is no live member of the group: a, a-0"
 
@@ -114,14 +114,14 @@ def test_the_group_of_plain_keys_is_known_by_its_workers() -> None:
     (plain,) = state.groups
     members: dict[str, list[str | None]] = {"g": ["w:1"], "old": ["w:1", "w:3"], "unreadable": [None]}
 
-    def workers(plain_group_id: str | None) -> LiveWorkers:
+    def workers(plain_group_id: str | None) -> WorkerIds:
         return live_workers(plain, members, others=["g"], plain_group_id=plain_group_id)
 
-    assert workers(None) == LiveWorkers(2, frozenset({"w:1", "w:3"}))
-    assert workers("unreadable") == LiveWorkers(1, None)
-    assert workers("nobody") == LiveWorkers(0, frozenset())
+    assert workers(None) == ["w:1", "w:3"]
+    assert workers("unreadable") == [None]
+    assert workers("nobody") == ()
     del members["old"]
-    assert workers(None) == LiveWorkers(0, frozenset())
+    assert workers(None) == ()
 
 
 def metadata(url: bytes) -> bytes:

@@ -16,7 +16,7 @@ from connect_share.model.keys import ClusterGroupId, connector_of, own_key
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.transform.rules import KeyTransform
 from migrator import KafkaConnectTopicMigrator
-from migrator.bystanders import portions
+from migrator.bystanders import bundles, size_of
 from migrator.verify.equality import (
     KeySpaceDigest,
     KeySpaces,
@@ -78,10 +78,10 @@ def test_the_same_differences(
 @pytest.mark.parametrize(("most", "sizes"), [(1, [1, 1, 1]), (10, [1, 2]), (11, [2, 1]), (14, [3])])
 def test_parts_are_whole_partitions(most: int, sizes: list[int]) -> None:
     ranges = tuple(OffsetRange("t", partition, 5, end) for partition, end in enumerate((15, 6, 8)))
-    parts = [tuple(part) for part in portions(ranges, most)]
+    parts = [tuple(part) for part in bundles(ranges, size_of, most)]
     assert [len(part) for part in parts] == sizes
     assert sum(parts, ()) == ranges
-    assert list(portions((), most)) == [[]]
+    assert bundles((), size_of, most) == []
 
 
 def test_what_is_kept_of_many_keys() -> None:
