@@ -23,16 +23,7 @@ def find(state: TopicsState, plain_group_id: str | None = None) -> Iterator[Find
     """Yield what is found between the groups of the topics."""
     where = ", ".join(state.topics.values())
     if state.two_clusters is not None:
-        yield Finding(
-            "collision-two-plain-clusters",
-            Severity.ERROR,
-            state.topics[TopicType.STATUS],
-            state.two_clusters,
-            "each runs the connectors of both: every record is read twice, and what is paused or removed in one is so in the "
-            "other",
-            "stop one of them, and take them apart: OWNERS is a file that says whose each connector is",
-            TAKE_APART,
-        )
+        yield two_plain_clusters(state.topics[TopicType.STATUS], state.two_clusters)
     yield from limited(_odd_keys(state, where))
     yield from limited(_nested(state.groups, where))
     yield from limited(_transactional_ids(state, where))
@@ -40,6 +31,20 @@ def find(state: TopicsState, plain_group_id: str | None = None) -> Iterator[Find
     ids = {each.group or plain_group_id for each in state.groups}
     yield from limited(group_of_sinks(sorted(filter(None, ids)), state, where))
     yield from limited(_same_sources(state, where))
+
+
+def two_plain_clusters(status_topic: str, what: str) -> Finding:
+    """Return the finding of two clusters with plain keys on one set of topics."""
+    return Finding(
+        "collision-two-plain-clusters",
+        Severity.ERROR,
+        status_topic,
+        what,
+        "each runs the connectors of both: every record is read twice, and what is paused or removed in one is so in the "
+        "other",
+        "stop one of them, and take them apart: OWNERS is a file that says whose each connector is",
+        TAKE_APART,
+    )
 
 
 def _odd_keys(state: TopicsState, where: str) -> Iterator[Finding]:

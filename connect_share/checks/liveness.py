@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from connect_share.checks.check import Check
+from connect_share.checks.collisions import two_plain_clusters
 from connect_share.checks.finding import Finding, Severity, limited, named, of_group, place
 from connect_share.checks.sources import CheckSources, GroupState
 from connect_share.model.config_state import TargetState
@@ -18,6 +20,8 @@ LONG_MS: Final = 600_000
 _RUNS: Final = (State.RUNNING, State.RESTARTING)
 _AT_A_WORKER: Final = (*_RUNS, State.PAUSED, State.FAILED)
 _STARTED: Final = TargetState.STARTED
+Elsewhere = Mapping[str, str]
+"""Live Connect groups, by the ids of their workers."""
 
 
 WorkerIds = Collection[str | None]
@@ -42,11 +46,17 @@ def live_workers(
     return ()
 
 
-def find(topics: Mapping[TopicType, str], state: GroupState, workers: WorkerIds, now_ms: int) -> Iterator[Finding]:
+def find(
+    topics: Mapping[TopicType, str],
+    state: GroupState,
+    workers: WorkerIds,
+    now_ms: int,
+    elsewhere: Elsewhere = MappingProxyType({}),
+) -> Iterator[Finding]:
     """Yield what is found of a group whose statuses can be read."""
     where = place(topics[TopicType.STATUS], state.group)
     if workers:
-        yield from limited(_of_dead_workers(where, state, workers))
+        yield from limited(_of_others(where, state, workers, now_ms, elsewhere))
         if TopicType.CONFIG in topics and TopicType.CONFIG not in state.sealed:
             yield from _of_configured(where, state, now_ms)
         return
@@ -73,37 +83,55 @@ def _statuses(state: GroupState) -> Iterator[tuple[str, bytes, ConnectorStatus |
             yield str(status.task_id), StatusKey.TASK.key(status.task_id), status
 
 
-def _of_dead_workers(where: str, state: GroupState, workers: WorkerIds) -> Iterator[Finding]:
+def _of_others(
+    where: str, state: GroupState, workers: WorkerIds, now_ms: int, elsewhere: Elsewhere
+) -> Iterator[Finding]:
     if None in workers:
         return
     found: dict[str, list[str]] = {}
-    for name, _, status in _statuses(state):
+    settled = set[str]()
+    for name, key, status in _statuses(state):
         if status.worker_id is not None and status.worker_id not in workers and status.state in _AT_A_WORKER:
             found.setdefault(status.worker_id, []).append(name)
+            if _is_long(state.kept.status_ms.get(key), now_ms):
+                settled.add(status.worker_id)
     for worker, names in sorted(found.items()):
+        what = f"statuses of worker {named([worker])}, which is no live member of the group: {named(names)}"
+        why = (
+            "it died, and its work is not at another worker yet: that takes scheduled.rebalance.max.delay.ms, by default "
+            "five minutes"
+        )
+        if other := elsewhere.get(worker) if state.group is None else None:
+            what, why = (
+                f"{what}; it is one of {named([other])}",
+                "two clusters write to these topics, or it has just changed",
+            )
+            if worker in settled:
+                yield two_plain_clusters(where, what)
+                continue
         yield Finding(
             "liveness-unknown-worker",
             Severity.WARNING,
             where,
-            f"statuses of worker {named([worker])}, which is no live member of the group: {named(names)}",
-            "it died, and its work is not at another worker yet: that takes scheduled.rebalance.max.delay.ms, by default "
-            "five minutes",
+            what,
+            why,
             "wait for these minutes; if it stays so, look at the leader's log",
         )
+
+
+def _is_long(ms: int | None, now_ms: int) -> bool:
+    return ms is not None and 0 <= ms <= now_ms - LONG_MS
 
 
 def _of_configured(where: str, state: GroupState, now_ms: int) -> Iterator[Finding]:
     kept, config = state.kept, state.config
     wanted = {name: config.target_state(name) or _STARTED for name in config.connectors()}
 
-    def is_long(ms: int | None) -> bool:
-        return ms is not None and 0 <= ms <= now_ms - LONG_MS
-
     unassigned: list[str] = []
     differs: list[str] = []
     for name, key, status in _statuses(state):
         target = wanted.get(status.connector if isinstance(status, ConnectorStatus) else status.task_id.connector)
-        if target is None or not is_long(kept.status_ms.get(key)):
+        if target is None or not _is_long(kept.status_ms.get(key), now_ms):
             continue
         if target is _STARTED and status.state is State.UNASSIGNED:
             unassigned.append(name)
@@ -127,7 +155,7 @@ def _of_configured(where: str, state: GroupState, now_ms: int) -> Iterator[Findi
             "the workers have not seen the target state, or cannot follow it",
             "look at the log of the worker in the status; restart the connector",
         )
-    silent = [name for name in _without_status(state, wanted) if is_long(_configured_ms(state, name))]
+    silent = [name for name in _without_status(state, wanted) if _is_long(_configured_ms(state, name), now_ms)]
     if silent:
         yield Finding(
             "liveness-no-status",
@@ -157,10 +185,11 @@ def _configured_ms(state: GroupState, name: str) -> int | None:
 
 def _in_groups(sources: CheckSources) -> Iterator[Finding]:
     others = [str(each.group) for each in sources.state.groups if each.group is not None]
+    elsewhere = {worker: group for group, ids in sources.members.items() for worker in ids if worker is not None}
     for state in sources.groups:
         if TopicType.STATUS not in state.sealed:
             workers = live_workers(state, sources.members, others=others, plain_group_id=sources.plain_group_id)
-            yield from of_group(state.group, find(sources.state.topics, state, workers, sources.now_ms))
+            yield from of_group(state.group, find(sources.state.topics, state, workers, sources.now_ms, elsewhere))
 
 
 CHECK: Final = Check(

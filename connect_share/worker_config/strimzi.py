@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from connect_share.errors import ConfigError, refusal
+from connect_share.errors import ConfigError, listed, refusal
 from connect_share.worker_config.properties import read_whole
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _MOST_BYTES: Final = 2 << 20  # etcd takes resources of 1.5 MiB
 _DEEPEST: Final = 40
+_SHOWN: Final = 20
 _API: Final = "kafka.strimzi.io/"
 # Fields of spec in v1, and what v1beta2 says under config, with the operator's defaults.
 _FIELDS: Final = {
@@ -26,7 +27,7 @@ _SASL: Final = {"scram-sha-256": "SCRAM-SHA-256", "scram-sha-512": "SCRAM-SHA-51
 
 
 def load_kafka_connect(path: str | Path) -> dict[str, str]:
-    """Read the ``KafkaConnect`` resource of a YAML file, and return the properties that its workers get.
+    """Read the ``KafkaConnect`` resource of a YAML or JSON file, and return the properties that its workers get.
 
     ``tls`` and ``authentication`` give ``security.protocol`` and ``sasl.mechanism``. Certificates and passwords are in
     Kubernetes secrets, not in the resource; a profile gives them.
@@ -35,17 +36,7 @@ def load_kafka_connect(path: str | Path) -> dict[str, str]:
     """
     data = read_whole(path, "; give a worker's properties file or a KafkaConnect resource", most_bytes=_MOST_BYTES)
     try:
-        found = [each for document in _documents(data) for each in _resources(document)]
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
-    if len(found) != 1:
-        names = ", ".join(sorted({str(_mapping(each.get("metadata")).get("name", "?")) for each in found})[:20])
-        raise ConfigError(
-            f"{path}: has {len(found) or 'no'} KafkaConnect resources{': ' + names if names else ''}; "
-            "give a file with the one that is meant"
-        )
-    try:
-        return _properties(found[0])
+        return _properties(_only_resource([*_documents(data)]))
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}", property_name=error.property_name) from None
 
@@ -75,6 +66,8 @@ def _documents(data: bytes) -> Iterator[Any]:
     try:
         yield from yaml.load_all(data, Loader=Loader)
     except yaml.MarkedYAMLError as error:
+        if b"{{" in data:
+            raise ConfigError("is a template; give what it is rendered to (helm template)") from None
         line = error.problem_mark.line + 1 if error.problem_mark is not None else "?"
         raise ConfigError(f"line {line} is not YAML: {error.problem}") from None
     except (yaml.YAMLError, ValueError) as error:
@@ -90,6 +83,29 @@ def _resources(document: Any) -> Iterator[Mapping[str, Any]]:
         items = document.get("items")
         for item in items if isinstance(items, list) else []:
             yield from _resources(item)
+
+
+def _only_resource(documents: Sequence[Any]) -> Mapping[str, Any]:
+    """Return the one ``KafkaConnect`` resource; raise ``ConfigError`` with what is there in its place, and what to give."""
+    found = [each for document in documents for each in _resources(document)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        named = [_mapping(each.get("metadata")) for each in found]
+        names = listed(sorted(f"{each.get('namespace', 'default')}/{each.get('name', '?')}" for each in named), _SHOWN)
+        raise ConfigError(f"has {len(found)} KafkaConnect resources: {names}; give a file with the one that is meant")
+    there = [_mapping(each) for each in documents]
+    if any("services" in each for each in there):
+        raise ConfigError(
+            "is a compose file; give the properties file that the worker's container has made of its variables"
+        )
+    kinds = listed(sorted({str(each["kind"]) for each in there if "kind" in each}), _SHOWN)
+    if any(str(each.get("apiVersion", "")).startswith("platform.confluent.io/") for each in there):
+        raise ConfigError(
+            f"has a resource of Confluent for Kubernetes ({kinds}); give the properties file that its workers have"
+        )
+    but = f" but {kinds}" if kinds else ""
+    raise ConfigError(f"has no KafkaConnect resources{but}; give a file with the one that is meant")
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -89,17 +89,40 @@ def _level(given: Mapping[str, str], default: Isolation) -> Isolation:
     return Isolation(_word(given, _ISOLATION_PROPERTY, default.value, ("read_uncommitted", "read_committed")))
 
 
+_DISTRIBUTED: Final = "give the properties file of a distributed worker"
+_OTHER_FILES: Final = {
+    r"connector\.class": f"this is the configuration of a connector; {_DISTRIBUTED}",
+    r"offset\.storage\.file\.filename": (
+        "this is the file of a standalone worker, which has no topics to share; give that of a distributed worker"
+    ),
+    "clusters": f"this is the file of a dedicated MirrorMaker 2, whose workers cannot share topics; {_DISTRIBUTED}",
+    r"debezium\..*": f"this is the file of Debezium Server, which is no Connect worker; {_DISTRIBUTED}",
+    r"CONNECT_[A-Z_]+": (
+        "these are environment variables of a container; give the properties file that the container has made of them "
+        "(Confluent's images: /etc/kafka-connect/kafka-connect.properties)"
+    ),
+}
+"""Files of other programs, by a name that only they have."""
+
+
+def _other_file(properties: Mapping[str, str]) -> str | None:
+    """Return which file of another kind this is, and what to give; ``None``: none that is known."""
+    for name, what in _OTHER_FILES.items():
+        if any(re.fullmatch(name, each) for each in properties):
+            return what
+    if "key.converter" in properties and not {"group.id", "bootstrap.servers"} & set(properties):
+        return (
+            "this may be a worker configuration of MSK Connect, to which AWS adds group.id, brokers and topics; write a file "
+            "with these, too"
+        )
+    return None
+
+
 def _remedy(properties: Mapping[str, str]) -> str:
     """Return what to do where a property is missing that every distributed worker has: it may be another file."""
     if not properties:
-        return "the file is empty; give the properties file of a distributed worker"
-    if "connector.class" in properties:
-        return "this is the configuration of a connector; give the properties file of its distributed worker"
-    if "offset.storage.file.filename" in properties:
-        return (
-            "this is the file of a standalone worker, which has no topics to share; give that of a distributed worker"
-        )
-    return "a distributed worker's file has it"
+        return f"the file is empty; {_DISTRIBUTED}"
+    return _other_file(properties) or "a distributed worker's file has it"
 
 
 def _sealing_keys(text: str) -> KeyRing:
@@ -190,7 +213,7 @@ class WorkerConfig(BaseModel):
 
     @classmethod
     def from_file(cls, path: str | Path, *, providers: Mapping[str, ConfigProvider] | None = None) -> WorkerConfig:
-        """Read a Java worker's properties file, or a Strimzi ``KafkaConnect`` resource (``.yaml``, ``.yml``).
+        """Read a Java worker's properties file, or a Strimzi ``KafkaConnect`` resource (``.yaml``, ``.yml``, ``.json``).
 
         ``providers`` as in :meth:`from_properties`.
 
@@ -400,8 +423,8 @@ def common_isolation(topic_type: TopicType) -> Isolation:
     return Isolation.READ_UNCOMMITTED if topic_type is TopicType.STATUS else Isolation.READ_COMMITTED
 
 
-_YAML: Final = (".yaml", ".yml")
-_SUFFIXES: Final = (".properties", *_YAML)
+RESOURCES: Final = (".yaml", ".yml", ".json")
+_SUFFIXES: Final = (".properties", *RESOURCES)
 _MOST_FILES: Final = 1_000
 _SHOWN: Final = 20
 _NEEDED: Final = ("group.id", "config.storage.topic")
@@ -417,8 +440,14 @@ def connection_settings() -> dict[str, str]:
 
 
 def load_worker_file(path: str | Path) -> dict[str, str]:
-    """Return a worker's properties: of a properties file, or of a Strimzi ``KafkaConnect`` resource (``.yaml``, ``.yml``)."""
-    found = load_kafka_connect(path) if Path(path).suffix.lower() in _YAML else load_properties(path)
+    """Return a worker's properties: of a properties file, or of a ``KafkaConnect`` resource (:data:`RESOURCES`).
+
+    Raises:
+        ConfigError: the file cannot be read, or is of another program; names that.
+    """
+    found = load_kafka_connect(path) if Path(path).suffix.lower() in RESOURCES else load_properties(path)
+    if not all(name in found for name in _NEEDED) and (other := _other_file(found)) is not None:
+        raise ConfigError(f"{path}: {other}")
     # Two files of one command may be of two clusters.
     return found | {name: value for name, value in _connection.items() if name != _SERVERS or name not in found}
 
@@ -442,13 +471,13 @@ def worker_files_in(folder: Path) -> dict[Path, dict[str, str]]:
 
 def _worker_properties(path: Path) -> dict[str, str] | None:
     """Return the properties of a worker file, ``None`` of any other file."""
-    if path.suffix.lower() in _YAML:
+    if path.suffix.lower() in RESOURCES:
         try:
             return load_worker_file(path)
         except ConfigError:
             return None  # most resources of a folder are of other kinds
-    properties = load_worker_file(path)
-    return properties if all(name in properties for name in _NEEDED) else None
+    is_a_workers = all(name in load_properties(path) for name in _NEEDED)
+    return load_worker_file(path) if is_a_workers else None
 
 
 def choose_worker_file(folder: Path, group: str | None, *, any_of_one_set: bool) -> Path:

@@ -49,14 +49,15 @@ def found(
     config: Sequence[tuple[str, str | None]] = (),
     statuses: Sequence[tuple[str, str | None]] | None = None,
     now_ms: int = LATER,
+    group: str | None = "g",
 ) -> list[tuple[str, str]]:
     topics = {
-        CONFIG: records(CONFIG, *HEALTHY[CONFIG], *config, group="g"),
-        STATUS: records(STATUS, *(HEALTHY[STATUS] if statuses is None else statuses), group="g"),
+        CONFIG: records(CONFIG, *HEALTHY[CONFIG], *config, group=group),
+        STATUS: records(STATUS, *(HEALTHY[STATUS] if statuses is None else statuses), group=group),
     }
     state = state_of(topics)
-    (group,) = state.groups
-    return [(each.id, each.what) for each in find(state.topics, group, workers, now_ms)]
+    (only,) = state.groups
+    return [(each.id, each.what) for each in find(state.topics, only, workers, now_ms, {"w:1": "other"})]
 
 
 PAUSED = ("target-state-a", '{"state":"PAUSED","state.v2":"PAUSED"}')
@@ -79,6 +80,13 @@ def test_a_worker_that_is_no_member() -> None:
     ((kind, what),) = found(["w:2"])
     assert kind == "liveness-unknown-worker"
     assert what == "statuses of worker w:1, which is no live member of the group: a, a-0"
+
+
+def test_a_worker_that_is_a_member_of_another_group() -> None:
+    what = "statuses of worker w:1, which is no live member of the group: a, a-0; it is one of other"
+    workers = ["w:2"]
+    assert found(workers, group=None, now_ms=WRITTEN_MS) == [("liveness-unknown-worker", what)]
+    assert found(workers, group=None) == [("collision-two-plain-clusters", what)]
 
 
 def test_unassigned_for_long() -> None:

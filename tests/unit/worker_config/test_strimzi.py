@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from connect_share.errors import ConfigError
 from connect_share.worker_config import WorkerConfig, load_worker_file
+from connect_share.worker_config.worker import worker_files_in
 
 DOCS = Path(__file__).parents[3] / "docs" / "strimzi.md"
 SPEC = """
@@ -40,6 +42,15 @@ def test_values_are_what_is_written(tmp_path: Path) -> None:
     found = load_worker_file(written(tmp_path, resource(more=more)))
     assert [found[name] for name in "abcde"] == ["1e3", "on", "007", "${env:X}", "true"]
     assert found["offset.storage.partitions"] == "25"
+
+
+def test_what_kubectl_writes_as_json(tmp_path: Path) -> None:
+    names = {"groupId": "orders", "configStorageTopic": "c", "offsetStorageTopic": "o", "statusStorageTopic": "s"}
+    spec = {**names, "replicas": 1, "bootstrapServers": "k:1", "config": {"a": True, "b": 25, "c": "25"}}
+    resource = {"apiVersion": "kafka.strimzi.io/v1", "kind": "KafkaConnect", "metadata": {"name": "x"}, "spec": spec}
+    found = load_worker_file(written(tmp_path, json.dumps(resource, indent=4), "connect.json"))
+    assert (found["group.id"], found["a"], found["b"], found["c"]) == ("orders", "true", "25", "25")
+    assert list(worker_files_in(tmp_path)) == [tmp_path / "connect.json"]
 
 
 def test_the_older_version_has_names_under_config_and_defaults(tmp_path: Path) -> None:
@@ -88,7 +99,14 @@ def test_other_resources_are_passed_over(tmp_path: Path, text: str) -> None:
     [
         ("", "has no KafkaConnect resources"),
         ("a: [1, 2", "line 1 is not YAML"),
-        (f"{resource()}\n---\n{resource()}", "has 2 KafkaConnect resources: orders; give a file with the one"),
+        (f"{resource()}\n---\n{resource()}", "has 2 KafkaConnect resources: default/orders, default/orders; give"),
+        ("groupId: {{ .Values.id }}\n", "is a template; give what it is rendered to (helm template)"),
+        ("services:\n  connect:\n    image: x\n", "is a compose file; give the properties file"),
+        (
+            "apiVersion: platform.confluent.io/v1beta1\nkind: Connect\n",
+            "has a resource of Confluent for Kubernetes (Connect)",
+        ),
+        ("kind: KafkaMirrorMaker2\n", "has no KafkaConnect resources but KafkaMirrorMaker2; give a file with the one"),
         (
             resource(SPEC.replace("  groupId: com.acme.orders\n", "")),
             "group.id is missing; spec.groupId gives it",

@@ -273,14 +273,18 @@ def test_flags_win_over_a_worker_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "the file is empty; give the properties file of a distributed worker"),
+        ("", "storage.topic is missing; the file is empty; give the properties file of a distributed worker"),
         ("name=c\nconnector.class=X\n", "this is the configuration of a connector"),
         ("offset.storage.file.filename=/tmp/offsets\n", "this is the file of a standalone worker"),
-        ("group.id=x\n", "a distributed worker's file has it"),
+        ("clusters = A, B\nA->B.enabled = true\n", "this is the file of a dedicated MirrorMaker 2"),
+        ("debezium.source.offset.storage.topic=dbz-offsets\n", "this is the file of Debezium Server"),
+        ("CONNECT_GROUP_ID=pay\nCONNECT_BOOTSTRAP_SERVERS=b:1\n", "these are environment variables of a container"),
+        ("key.converter=X\noffset.storage.topic=__my\n", "this may be a worker configuration of MSK Connect"),
+        ("group.id=x\n", "storage.topic is missing; a distributed worker's file has it"),
     ],
 )
 def test_another_file_is_named_as_what_it_is(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "other.properties"
     path.write_text(text, "ascii")
-    with pytest.raises(ConfigError, match=f"storage.topic is missing; {said}"):
+    with pytest.raises(ConfigError, match=said):
         WorkerConfig.from_file(path)

@@ -1,0 +1,483 @@
+"""States of a real worker's group: what ``check all`` says of each, and that it says nothing of healthy ones."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.model.records import Record, TopicType
+from tests.lab.embedded.worker import QUICK_MEMBERS, ConnectWorker, worker_properties, write_properties
+from tests.support.console import Ran, console
+from tests.support.java_groups import put
+from tests.support.kafka import TestBroker
+from tests.support.long_forms import LONG
+from tests.support.topics import alter_known, create_known, in_transaction, write_records
+from tests.support.waiting import await_that
+
+pytestmark = pytest.mark.skipif(not LONG, reason="a Java worker for each state, five minutes: make soak")
+CONFIG, STATUS, OFFSET = TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET
+HOUR_MS: Final = 3_600_000
+
+
+@dataclass
+class Cluster:
+    """A plain cluster of one worker on topics of its own, with source ``c`` that runs and has read a line."""
+
+    admin: Admin
+    broker: TestBroker
+    name: str
+    folder: Path
+    start: Callable[..., ConnectWorker]
+    run: Callable[..., Ran]
+    worker: ConnectWorker
+
+    @cached_property
+    def properties(self) -> dict[str, str]:
+        return {**worker_properties(self.broker.bootstrap_servers, self.name), **QUICK_MEMBERS}
+
+    @cached_property
+    def file(self) -> Path:
+        return write_properties(self.folder / "worker.properties", self.properties)
+
+    @cached_property
+    def lines(self) -> Path:
+        return self.folder / "lines.txt"
+
+    def topic(self, kind: TopicType) -> str:
+        return self.properties[f"{kind.value}.storage.topic"]
+
+    def source(self, name: str = "c", **more: str) -> dict[str, str]:
+        file, topic = str(self.lines), f"{self.name}-lines"
+        return {
+            "connector.class": "FileStreamSource",
+            "tasks.max": "1",
+            "file": file,
+            "topic": topic,
+            "name": name,
+            **more,
+        }
+
+    def sink(self, name: str = "s", **more: str) -> dict[str, str]:
+        config = {"connector.class": "FileStreamSink", "tasks.max": "1", "file": str(self.folder / "out"), "name": name}
+        return {**config, "topics": f"{self.name}-lines", **more}
+
+    def put(self, config: Mapping[str, str], state: str = "RUNNING", tasks: int = 1) -> None:
+        put(self.worker, config["name"], config)
+        states = [state] * tasks
+        self.worker.rest.await_status(
+            config["name"], lambda seen: [t["state"] for t in seen["tasks"]] == states, what=state
+        )
+
+    def write(self, kind: TopicType, key: str, value: Any, *, age_ms: int = 0, partition: int = -1) -> None:
+        """Write a record as another program would; text as it is."""
+        written = value if value is None or isinstance(value, str) else json.dumps(value)
+        data = None if written is None else written.encode()
+        at_ms = time.time_ns() // 1_000_000 - age_ms
+        record = Record(self.topic(kind), partition, 0, at_ms, key.encode(), data)
+        write_records(self.broker.client_settings, self.topic(kind), [record])
+
+    def config(self, name: str, properties: object) -> None:
+        self.write(CONFIG, f"connector-{name}", {"properties": properties})
+
+    def alter(self, kind: TopicType, **settings: str) -> None:
+        alter_known(self.admin, self.topic(kind), {name.replace("_", "."): value for name, value in settings.items()})
+
+    def alone(self) -> None:
+        """Wait until no worker of the group lives."""
+        await_that(lambda: not self.admin.connect_groups().get(self.name, 0), what="left", timeout_s=60)
+
+    def stopped(self) -> None:
+        self.worker.stop()
+        self.alone()
+
+    def without(self, kind: TopicType) -> None:
+        self.stopped()
+        self.admin.delete_topics([self.topic(kind)])
+        await_that(lambda: self.topic(kind) not in self.admin.topic_names(), what="the topic gone")
+
+    def partitions(self, kind: TopicType, count: int) -> None:
+        client, topic = AdminClient({"bootstrap.servers": self.broker.bootstrap_servers}), self.topic(kind)
+        client.create_partitions([NewPartitions(topic, count)])[topic].result()
+        await_that(lambda: len(self.admin.describe_topics([topic])[topic].partitions) == count, what="partitions")
+
+    def findings(self) -> list[str]:
+        ran = self.run("check", "all", "-w", self.file, "--all", "--output", "json")
+        assert ran.code in (0, 1), ran.err
+        # What Kafka does not tell about rights is a note of every group.
+        return [each["id"] for each in ran.json["findings"] if each["id"] != "rights-unknown"]
+
+
+@pytest.fixture
+def cluster(
+    broker: TestBroker,
+    unique: str,
+    tmp_path: Path,
+    worker_factory: Callable[..., ConnectWorker],
+    capsys: pytest.CaptureFixture[str],
+) -> Iterator[Cluster]:
+    properties = {**worker_properties(broker.bootstrap_servers, unique), **QUICK_MEMBERS}
+    with broker.admin() as admin:
+        create_known(admin, NewTopicRequest(f"{unique}-lines", 1, 1))
+        worker = worker_factory(properties)
+        made = Cluster(admin, broker, unique, tmp_path, worker_factory, console(capsys), worker)
+        made.lines.write_text("a line\n")
+        made.put(made.source())
+        await_that(lambda: worker.rest.offsets("c"), bool, what="an offset", timeout_s=60)
+        yield made
+
+
+State = Callable[[Cluster], Any]
+STATES: dict[str, tuple[list[str], State]] = {}
+
+
+def state(*expected: str) -> Callable[[State], State]:
+    """Add a state, with what is found in it, first first."""
+
+    def add(make: State) -> State:
+        STATES[make.__name__] = ([*expected], make)
+        return make
+
+    return add
+
+
+def status(state: str, worker: str = "10.0.0.9:8083", generation: int = 1) -> dict[str, Any]:
+    return {"state": state, "trace": None, "worker_id": worker, "generation": generation, "version": "1"}
+
+
+@state()
+def healthy(cluster: Cluster) -> None:
+    pass
+
+
+@state()
+def a_worker_joins(cluster: Cluster) -> None:
+    cluster.start(cluster.properties, wait=False)
+    await_that(lambda: cluster.admin.connect_groups().get(cluster.name, 0) == 2, what="joined", timeout_s=120)
+
+
+@state()
+def paused(cluster: Cluster) -> None:
+    cluster.worker.rest.pause("c")
+    cluster.worker.rest.await_state("c", "PAUSED", tasks=1)
+
+
+@state()
+def stopped(cluster: Cluster) -> None:
+    cluster.worker.rest.stop("c")
+    cluster.worker.rest.await_state("c", "STOPPED", tasks=0)
+
+
+@state()
+def restarted_with_its_tasks(cluster: Cluster) -> None:
+    cluster.worker.rest.restart("c", tasks=True)
+    cluster.worker.rest.await_state("c", "RUNNING", tasks=1)
+
+
+@state()
+def offsets_altered_by_rest(cluster: Cluster) -> None:
+    stopped(cluster)
+    cluster.worker.rest.alter_offsets("c", [{"partition": {"filename": str(cluster.lines)}, "offset": {"position": 0}}])
+
+
+@state()
+def a_name_with_blanks_and_umlauts(cluster: Cluster) -> None:
+    cluster.put(cluster.source("a b ü"))
+
+
+@state()
+def a_task_that_fails(cluster: Cluster) -> None:
+    cluster.put(cluster.sink(file=str(cluster.folder / "missing" / "out")), "FAILED")
+
+
+@state()
+def a_sink_that_runs(cluster: Cluster) -> None:
+    cluster.put(cluster.sink())
+
+
+@state("orphan-task-configs", "orphan-offsets")
+def a_connector_removed_by_rest(cluster: Cluster) -> None:
+    cluster.worker.rest.delete("c")
+    await_that(lambda: not cluster.worker.rest.connectors(), what="removed")
+
+
+@state()
+def a_connector_made_again(cluster: Cluster) -> None:
+    cluster.worker.rest.delete("c")
+    cluster.put(cluster.source())
+
+
+@state()
+def fewer_tasks(cluster: Cluster) -> None:
+    cluster.put(cluster.sink(**{"tasks.max": "3"}), tasks=3)
+    cluster.put(cluster.sink())
+
+
+@state("liveness-no-workers")
+def all_workers_killed(cluster: Cluster) -> None:
+    cluster.worker.kill()
+    cluster.alone()
+
+
+@state("liveness-unknown-worker")
+def statuses_of_a_worker_that_is_gone(cluster: Cluster) -> None:
+    cluster.write(STATUS, "status-connector-c", status("RUNNING", generation=100))
+
+
+@state("liveness-unassigned")
+def unassigned_for_long(cluster: Cluster) -> None:
+    cluster.write(STATUS, "status-task-c-0", status("UNASSIGNED", generation=100), age_ms=HOUR_MS)
+
+
+@state("values-config")
+def a_number_as_tasks_max(cluster: Cluster) -> None:
+    cluster.config("n", {**cluster.source("n"), "tasks.max": 1})
+
+
+@state()
+def null_as_a_property(cluster: Cluster) -> None:
+    cluster.config("n", {**cluster.source("n"), "note": None})
+
+
+@state("values-config")
+def an_object_as_a_property(cluster: Cluster) -> None:
+    cluster.config("n", {**cluster.source("n"), "transforms": {"type": "x"}})
+
+
+@state("values-config")
+def a_config_without_properties(cluster: Cluster) -> None:
+    cluster.write(CONFIG, "connector-n", {"config": cluster.source("n")})
+
+
+@state("values-config")
+def a_config_that_is_no_json(cluster: Cluster) -> None:
+    cluster.write(CONFIG, "connector-n", "name=n\ntasks.max=1\n")
+
+
+@state("values-config")
+def a_config_that_is_a_list(cluster: Cluster) -> None:
+    cluster.write(CONFIG, "connector-n", [cluster.source("n")])
+
+
+@state("values-config")
+def a_target_state_of_another_word(cluster: Cluster) -> None:
+    cluster.write(CONFIG, "target-state-c", {"state": "RUNNING"})
+
+
+@state("values-config")
+def a_target_state_that_is_no_json(cluster: Cluster) -> None:
+    cluster.write(CONFIG, "target-state-c", "PAUSED")
+
+
+@state("values-config")
+def task_configs_that_are_no_json(cluster: Cluster) -> None:
+    cluster.write(CONFIG, "task-c-0", "task.class=x")
+
+
+@state("order-tasks-missing")
+def a_commit_for_more_tasks(cluster: Cluster) -> None:
+    cluster.write(CONFIG, "commit-c", {"tasks": 3})
+
+
+@state("order-tasks-dropped", "liveness-no-workers")
+def tasks_in_front_of_their_connector(cluster: Cluster) -> None:
+    cluster.stopped()
+    cluster.write(CONFIG, "task-n-0", {"properties": {"task.class": "x"}})
+    cluster.write(CONFIG, "commit-n", {"tasks": 1})
+    cluster.config("n", cluster.source("n"))
+
+
+@state("order-compaction", "liveness-no-workers")
+def task_configs_without_a_commit(cluster: Cluster) -> None:
+    cluster.stopped()
+    cluster.write(CONFIG, "task-c-0", {"properties": {"task.class": "x"}})
+
+
+@state(
+    "liveness-no-workers", "orphan-statuses", "orphan-group", "orphan-topics", "orphan-task-configs", "orphan-offsets"
+)
+def a_config_removed_by_hand(cluster: Cluster) -> None:
+    cluster.worker.kill()
+    cluster.alone()
+    cluster.write(CONFIG, "connector-c", None)
+
+
+@state("orphan-target-states")
+def a_target_state_of_no_connector(cluster: Cluster) -> None:
+    cluster.write(CONFIG, "target-state-gone", {"state": "PAUSED", "state.v2": "STOPPED"})
+
+
+@state("orphan-task-configs")
+def a_task_config_of_no_connector(cluster: Cluster) -> None:
+    cluster.write(CONFIG, "task-gone-0", {"properties": {"task.class": "x"}})
+
+
+@state("liveness-unknown-worker", "orphan-statuses")
+def a_status_of_no_connector(cluster: Cluster) -> None:
+    cluster.write(STATUS, "status-connector-gone", status("FAILED"))
+
+
+@state("orphan-task-statuses")
+def a_status_of_a_task_too_many(cluster: Cluster) -> None:
+    cluster.write(STATUS, "status-task-c-7", status("UNASSIGNED"))
+
+
+@state("values-status")
+def a_status_that_is_no_json(cluster: Cluster) -> None:
+    cluster.write(STATUS, "status-connector-c", "RUNNING")
+
+
+@state("values-status")
+def a_status_of_another_word(cluster: Cluster) -> None:
+    cluster.write(STATUS, "status-connector-c", status("HEALTHY", generation=100))
+
+
+@state("values-offset")
+def an_offset_that_is_no_json(cluster: Cluster) -> None:
+    cluster.write(OFFSET, json.dumps(["c", {"filename": "other"}]), "12")
+
+
+@state("values-offset")
+def an_offset_with_a_list_in_it(cluster: Cluster) -> None:
+    cluster.write(OFFSET, json.dumps(["c", {"filename": "other"}]), {"positions": [1, 2]})
+
+
+@state("lost-topic")
+def the_config_topic_lost(cluster: Cluster) -> None:
+    cluster.without(CONFIG)
+
+
+@state("lost-topic")
+def the_config_topic_lost_while_a_worker_runs(cluster: Cluster) -> None:
+    cluster.admin.delete_topics([cluster.topic(CONFIG)])
+    await_that(lambda: cluster.topic(CONFIG) not in cluster.admin.topic_names(), what="the topic gone")
+
+
+@state("lost-topic")
+def the_config_topic_made_anew(cluster: Cluster) -> None:
+    cluster.without(CONFIG)
+    create_known(cluster.admin, NewTopicRequest(cluster.topic(CONFIG), 1, 1, {"cleanup.policy": "compact"}))
+
+
+@state("lost-topic")
+def a_worker_that_made_the_lost_topic_anew(cluster: Cluster) -> None:
+    cluster.without(CONFIG)
+    cluster.start(cluster.properties)
+
+
+@state("lost-topic")
+def the_status_topic_lost(cluster: Cluster) -> None:
+    cluster.without(STATUS)
+
+
+@state("lost-topic")
+def the_offsets_topic_lost(cluster: Cluster) -> None:
+    cluster.without(OFFSET)
+
+
+@state("topics-cleanup-policy", "startup-setting")
+def a_config_topic_that_deletes(cluster: Cluster) -> None:
+    cluster.alter(CONFIG, cleanup_policy="delete")
+
+
+@state("topics-cleanup-policy", "startup-setting")
+def an_offsets_topic_that_deletes_too(cluster: Cluster) -> None:
+    cluster.alter(OFFSET, cleanup_policy="compact,delete", retention_ms="3600000")
+
+
+@state("topics-cleanup-policy", "startup-setting")
+def a_status_topic_that_deletes(cluster: Cluster) -> None:
+    cluster.alter(STATUS, cleanup_policy="delete")
+
+
+@state("topics-partition-count", "liveness-no-workers", "startup-problem")
+def a_config_topic_of_three_partitions(cluster: Cluster) -> None:
+    cluster.stopped()
+    cluster.partitions(CONFIG, 3)
+
+
+@state()
+def more_partitions_of_offsets(cluster: Cluster) -> None:
+    cluster.partitions(OFFSET, 9)
+
+
+@state("topics-unclean-leader-election")
+def unclean_leaders(cluster: Cluster) -> None:
+    cluster.alter(OFFSET, unclean_leader_election_enable="true")
+
+
+@state("topics-old-timestamps")
+def no_old_time_stamps(cluster: Cluster) -> None:
+    cluster.alter(CONFIG, message_timestamp_before_max_ms="3600000")
+
+
+@state("secrets-clear-text")
+def a_password_in_clear(cluster: Cluster) -> None:
+    cluster.put(cluster.source("p", **{"db.password": "canary-of-states"}))
+
+
+@state("sizes-near-limit", "sizes-near-limit")
+def a_config_that_nearly_is_too_large(cluster: Cluster) -> None:
+    cluster.put(cluster.source("l", note="x" * 900_000))
+
+
+@state("sizes-too-large", "sizes-too-large")
+def a_limit_that_was_lowered(cluster: Cluster) -> None:
+    cluster.put(cluster.source("l", note="x" * 60_000))
+    cluster.alter(CONFIG, max_message_bytes="50000")
+
+
+@state("collision-group-of-sink")
+def a_sink_with_the_id_of_its_workers(cluster: Cluster) -> None:
+    cluster.config("s", cluster.sink(**{"consumer.override.group.id": cluster.name}))  # REST refuses it
+
+
+@state("collision-ambiguous-key")
+def a_name_that_looks_like_another_key(cluster: Cluster) -> None:
+    cluster.put(cluster.source("x.connector-y"))
+
+
+@state("liveness-unknown-worker")
+def two_clusters_on_one_set(cluster: Cluster) -> None:
+    other = cluster.start({**cluster.properties, "group.id": f"{cluster.name}-2"})
+    other.rest.await_state("c", "RUNNING", tasks=1)
+
+
+@state("workers-other-topic")
+def one_id_on_two_sets(cluster: Cluster) -> None:
+    cluster.write(CONFIG, "connector-old", {"properties": cluster.source("old")}, age_ms=HOUR_MS)
+    cluster.worker.rest.await_state("old", "RUNNING", tasks=1)
+    topics = worker_properties(cluster.broker.bootstrap_servers, cluster.name, f"{cluster.name}-b")
+    cluster.start({**topics, **QUICK_MEMBERS}, wait=False)
+    await_that(lambda: "workers-other-topic" in cluster.findings(), what="both in the group", timeout_s=120)
+
+
+@state("workers-protocol")
+def an_older_protocol(cluster: Cluster) -> None:
+    cluster.stopped()
+    cluster.start({**cluster.properties, "connect.protocol": "eager"})
+    cluster.start({**cluster.properties, "connect.protocol": "eager"})
+
+
+@state("transactions-open", "orphan-offsets")
+def a_transaction_that_is_open(cluster: Cluster) -> object:
+    topic = cluster.topic(OFFSET)
+    record = Record(topic, 0, 0, 0, b'["other",{"p":1}]', b'{"o":1}')
+    return in_transaction(cluster.broker.client_settings, f"{cluster.name}-t", [record])
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_what_is_found(cluster: Cluster, name: str) -> None:
+    expected, make = STATES[name]
+    kept = make(cluster)  # a transaction ends with its writer
+    await_that(cluster.findings, lambda seen: seen == expected, what=f"{expected}", timeout_s=30 if expected else 0)
+    del kept
