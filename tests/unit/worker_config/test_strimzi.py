@@ -129,3 +129,10 @@ def test_what_is_wrong_is_said(tmp_path: Path, text: str | bytes, words: str) ->
 def test_any_bytes_are_a_worker_file_or_an_error(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(ConfigError):
         load_worker_file(written(tmp_path, data))
+
+
+def test_the_image_of_the_docs_is_in_their_table() -> None:
+    page = DOCS.read_text(encoding="utf-8")
+    ((strimzi, kafka),) = re.findall(r"^FROM \S+:(\S+)-kafka-(\S+)$", page, re.MULTILINE)
+    (row,) = re.findall(rf"^\| {re.escape(strimzi)} \| (.*) \|$", page, re.MULTILINE)
+    assert kafka in row.replace(",", "").split()
