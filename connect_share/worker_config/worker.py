@@ -34,6 +34,7 @@ from connect_share.worker_config.config_providers import (
     has_reference,
     resolve_variables,
 )
+from connect_share.worker_config.other_files import DISTRIBUTED, other_file
 from connect_share.worker_config.properties import load_properties, read_whole
 from connect_share.worker_config.secret_values import clear_text_secrets
 from connect_share.worker_config.strimzi import load_kafka_connect
@@ -89,40 +90,11 @@ def _level(given: Mapping[str, str], default: Isolation) -> Isolation:
     return Isolation(_word(given, _ISOLATION_PROPERTY, default.value, ("read_uncommitted", "read_committed")))
 
 
-_DISTRIBUTED: Final = "give the properties file of a distributed worker"
-_OTHER_FILES: Final = {
-    r"connector\.class": f"this is the configuration of a connector; {_DISTRIBUTED}",
-    r"offset\.storage\.file\.filename": (
-        "this is the file of a standalone worker, which has no topics to share; give that of a distributed worker"
-    ),
-    "clusters": f"this is the file of a dedicated MirrorMaker 2, whose workers cannot share topics; {_DISTRIBUTED}",
-    r"debezium\..*": f"this is the file of Debezium Server, which is no Connect worker; {_DISTRIBUTED}",
-    r"CONNECT_[A-Z_]+": (
-        "these are environment variables of a container; give the properties file that the container has made of them "
-        "(Confluent's images: /etc/kafka-connect/kafka-connect.properties)"
-    ),
-}
-"""Files of other programs, by a name that only they have."""
-
-
-def _other_file(properties: Mapping[str, str]) -> str | None:
-    """Return which file of another kind this is, and what to give; ``None``: none that is known."""
-    for name, what in _OTHER_FILES.items():
-        if any(re.fullmatch(name, each) for each in properties):
-            return what
-    if "key.converter" in properties and not {"group.id", "bootstrap.servers"} & set(properties):
-        return (
-            "this may be a worker configuration of MSK Connect, to which AWS adds group.id, brokers and topics; write a file "
-            "with these, too"
-        )
-    return None
-
-
 def _remedy(properties: Mapping[str, str]) -> str:
     """Return what to do where a property is missing that every distributed worker has: it may be another file."""
     if not properties:
-        return f"the file is empty; {_DISTRIBUTED}"
-    return _other_file(properties) or "a distributed worker's file has it"
+        return f"the file is empty; {DISTRIBUTED}"
+    return other_file(properties) or "a distributed worker's file has it"
 
 
 def _sealing_keys(text: str) -> KeyRing:
@@ -446,7 +418,7 @@ def load_worker_file(path: str | Path) -> dict[str, str]:
         ConfigError: the file cannot be read, or is of another program; names that.
     """
     found = load_kafka_connect(path) if Path(path).suffix.lower() in RESOURCES else load_properties(path)
-    if not all(name in found for name in _NEEDED) and (other := _other_file(found)) is not None:
+    if not all(name in found for name in _NEEDED) and (other := other_file(found)) is not None:
         raise ConfigError(f"{path}: {other}")
     # Two files of one command may be of two clusters.
     return found | {name: value for name, value in _connection.items() if name != _SERVERS or name not in found}
