@@ -7,11 +7,15 @@ from collections.abc import Callable
 
 import pytest
 
+from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.model.records import TopicType
 from connect_share.storage import ConnectStorage
-from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config import WorkerConfig, load_properties
+from tests.lab.embedded.worker import ConnectWorker, worker_properties
 from tests.support.console import Ran
+from tests.support.java_groups import JAR, put
 from tests.support.kafka import POLICY_SETTING
+from tests.support.long_forms import LONG
 from tests.support.migration_site import GROUP, Site, run
 
 REFUSED = {
@@ -62,6 +66,18 @@ def test_moves(site: Site, cluster: str, call: Callable[..., Ran], caplog: pytes
     with ConnectStorage(WorkerConfig.from_file(destination)) as storage:
         assert storage.config.snapshot().connectors() == {"a.b"}
         assert storage.config.cluster_group_id == GROUP
+    if LONG:
+        properties = worker_properties(site.bootstrap_servers, GROUP) | load_properties(destination)
+        with ConnectWorker({**properties, "interceptor.classes": INTERCEPTOR_CLASS}, class_path=JAR) as worker:
+            assert worker.rest.connectors() == ["a.b"]
+            lines = {
+                "connector.class": "FileStreamSource",
+                "tasks.max": "1",
+                "file": str(plan),
+                "topic": f"{GROUP}-lines",
+            }
+            put(worker, "lines", lines)
+            worker.rest.await_state("lines", "RUNNING", tasks=1)
 
 
 @pytest.mark.parametrize("cluster", REFUSED)
