@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -481,3 +482,18 @@ def test_what_is_found(cluster: Cluster, name: str) -> None:
     kept = make(cluster)  # a transaction ends with its writer
     await_that(cluster.findings, lambda seen: seen == expected, what=f"{expected}", timeout_s=30 if expected else 0)
     del kept
+
+
+def test_from_a_number_as_a_property_to_health(cluster: Cluster) -> None:
+    """With the commands that are printed, and what REST says before and after."""
+    a_number_as_tasks_max(cluster)
+    await_that(lambda: not cluster.worker.rest.answers("/connectors?expand=info"), what="REST broken", timeout_s=60)
+    ran = cluster.run("check", "all", "-w", cluster.file, "--output", "json")
+    (command,) = {each["command"] for each in ran.json["findings"] if each["id"] == "values-config"}
+    cluster.stopped()
+    assert cluster.run(*shlex.split(command)[1:], "--yes").code == 0
+    cluster.worker = cluster.start(cluster.properties)
+    for name in ("c", "n"):
+        cluster.worker.rest.await_state(name, "RUNNING", tasks=1)
+    assert set(cluster.worker.rest.call("GET", "/connectors?expand=info")) == {"c", "n"}
+    assert cluster.findings() == []
