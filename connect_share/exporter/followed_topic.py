@@ -15,6 +15,7 @@ from connect_share.kafka.create import TopicSpec
 from connect_share.kafka.facts import gather_facts
 from connect_share.log.first_read import StartContext
 from connect_share.log.kafka_based_log import KafkaBasedLog
+from connect_share.log.protocol import RecordFeed
 from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig
 
 _log = logging.getLogger(__name__)
@@ -83,7 +84,7 @@ class FollowedTopic:
         states = TopicStates(self.spec.topic_type, self.worker, self.room)
         log = self._kafka_based_log = KafkaBasedLog(
             self.spec,
-            sink=states,
+            feed=RecordFeed(apply=states.apply),
             admin=self.admin,
             consumer_settings=self.settings,
             isolation=self.isolation,

@@ -104,8 +104,6 @@ class TopicStates:
         room: shared with the other topics; for all groups by default.
     """
 
-    key_prefix: Final = b""
-
     def __init__(
         self, topic_type: TopicType, worker: WorkerConfig | None = None, room: GroupRoom | None = None
     ) -> None:

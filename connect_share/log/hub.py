@@ -74,8 +74,7 @@ class Router(RecordFeed):
     """
 
     def __init__(self, key_watch: KeyWatch | None = None) -> None:
-        self.nothing: _Nothing = _Nothing()
-        super().__init__(self.nothing, key_watch)
+        super().__init__(key_watch=key_watch)
         self._lock = threading.Lock()
         self._logs: list[RoutedLog] = []
         self._routes: Routes[RoutedLog] | None = None
@@ -115,15 +114,6 @@ class Router(RecordFeed):
                 log.deliver(records)
         self.apply_s += time.monotonic() - began
         return own
-
-
-class _Nothing:
-    """Stands where a feed of one store has its sink."""
-
-    key_prefix = b""
-
-    def apply(self, records: Sequence[Record]) -> None:
-        raise AssertionError(len(records))
 
 
 @dataclass(frozen=True)

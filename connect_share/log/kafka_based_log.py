@@ -28,10 +28,8 @@ from connect_share.log.first_read import CatchUp, OffsetsMissing, SharedReader, 
 from connect_share.log.protocol import (
     STOP_TIMEOUT_S,
     Call,
-    KeyWatch,
     RecordFeed,
     RecordMetadata,
-    RecordSink,
     Steps,
     run_blocking,
     waits_for_itself,
@@ -61,8 +59,7 @@ class KafkaBasedLog:
         admin: shared client, left open.
         producer_settings: how to write, ``None`` for a log that is only read.
         context: what it shares with logs that start together with it.
-        key_watch: sees the keys of all records, own and foreign, until it has seen enough.
-        feed: takes the records in place of ``sink`` and ``key_watch``.
+        feed: takes the records.
         on_failed: called once with what every later call raises, by the thread that noticed.
         start_timeout_s: limit of the first read to the end.
 
@@ -78,15 +75,13 @@ class KafkaBasedLog:
 
     spec: TopicSpec
     _: KW_ONLY
-    sink: RecordSink
+    feed: RecordFeed
     admin: Admin
     consumer_settings: ClientSettings
     producer_settings: ClientSettings | None = None
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     client_id: str = "connect-share"
     context: StartContext = field(default_factory=StartContext)
-    key_watch: KeyWatch | None = None
-    feed: RecordFeed | None = None
     on_failed: OnFailed | None = None
     start_timeout_s: float = START_TIMEOUT_S
     create_timeout_s: float = CREATE_TIMEOUT_S
@@ -95,7 +90,6 @@ class KafkaBasedLog:
         topic = self.topic
         self._state = LogState(topic, self.on_failed)
         self.check_topic, self.positions, self.fail = self._state.check, self._state.positions, self._state.fail
-        self._feed = self.feed or RecordFeed(self.sink, self.key_watch)
         self._identity = TopicIdentity(self.admin, topic)
         self._watch = IdentityWatch(topic, self._identity, fail=self._state.fail)
         self._writer = None
@@ -132,7 +126,7 @@ class KafkaBasedLog:
     @property
     def foreign_records(self) -> int:
         """Number of records read whose key does not have the sink's prefix."""
-        return self._feed.foreign
+        return self.feed.foreign
 
     def start(self) -> None:
         """Make sure of the topic, read it to the end known now, then follow it in a thread."""
@@ -190,7 +184,7 @@ class KafkaBasedLog:
             self._check_not_stopped()
             self._open_transactions.look(facts.ends.keys())
 
-        read = TopicRead(self.topic, facts.ends, self._feed, facts.starts, check)
+        read = TopicRead(self.topic, facts.ends, self.feed, facts.starts, check)
         try:
             return reader.read(read, max(0.0, timeout_s))
         except ReadToEndTimeoutError as exc:
@@ -212,7 +206,7 @@ class KafkaBasedLog:
         tail = Tail(
             self.topic,
             self._state,
-            self._feed,
+            self.feed,
             self.consumer_settings,
             client_id=self.client_id,
             isolation=self.isolation,

@@ -56,18 +56,24 @@ _SEPARATOR: Final = b"\n"
 
 
 class RecordFeed:
-    """Hands a topic's own records to a sink and counts all of them; the only place that tells own from foreign by key.
+    """Hands a topic's own records over and counts all of them; the only place that tells own from foreign by key.
 
-    ``key_watch`` sees all keys, own and foreign, until it has seen enough.
+    ``apply`` gets those whose keys begin with the prefix, as of :class:`RecordSink`. ``key_watch`` sees all keys, own and
+    foreign, until it has seen enough.
 
     Attributes:
         first_at_s: when the first record came, by the monotonic clock.
-        apply_s: seconds in which the sink applied records.
+        apply_s: seconds in which records were applied.
     """
 
-    def __init__(self, sink: RecordSink, key_watch: KeyWatch | None = None) -> None:
-        self._sink = sink
-        self._prefix = sink.key_prefix
+    def __init__(
+        self,
+        key_prefix: bytes = b"",
+        apply: Callable[[Sequence[Record]], object] = lambda _: None,
+        key_watch: KeyWatch | None = None,
+    ) -> None:
+        self._prefix = key_prefix
+        self._apply = apply
         self._key_watch = key_watch
         self._ends_seen: dict[int, int] = {}
         self.own: int = 0
@@ -97,7 +103,7 @@ class RecordFeed:
         self.foreign += len(messages) - own
 
     def _apply_own(self, messages: list[Message], keys: list[Any], joined: bytes) -> int:
-        """Apply the records that are for the sink, and return how many they are; ``joined``: all keys in one text."""
+        """Apply the own records, and return how many they are; ``joined``: all keys in one text."""
         own = messages
         if self._prefix:
             # All keys are searched at once: most batches of a large topic hold nothing of one's own.
@@ -108,7 +114,7 @@ class RecordFeed:
             own = [message for message, key in pairs if key is not None and key.startswith(prefix)]
         if own:
             began = time.monotonic()
-            self._sink.apply([to_record(message) for message in own])
+            self._apply([to_record(message) for message in own])
             self.apply_s += time.monotonic() - began
         return len(own)
 

@@ -294,8 +294,7 @@ class SharedTopics:
 
     def _hub(self, topic_type: TopicType, start: TopicsStart, plain_topics: PlainTopicsCheck) -> TopicHub:
         router = Router(plain_topics.watch(topic_type))
-        log = start.log_of(topic_type, router.nothing, on_failed=self._fail, feed=router)
-        return TopicHub(log, router)
+        return TopicHub(start.log_of(topic_type, router, self._fail), router)
 
     def _fail(self, error: ConnectShareError) -> None:
         for storage in list(self._storages):

@@ -427,25 +427,10 @@ class TopicsStart:
         self._context = StartContext(facts, reader, threading.Event(), gapless)
         self._stack.callback(self._context.all_read.set)
 
-    def log_of(
-        self,
-        topic_type: TopicType,
-        sink: RecordSink,
-        *,
-        on_failed: OnFailed,
-        key_watch: KeyWatch | None = None,
-        feed: RecordFeed | None = None,
-    ) -> KafkaBasedLog:
+    def log_of(self, topic_type: TopicType, feed: RecordFeed, on_failed: OnFailed) -> KafkaBasedLog:
         """Make the log of a topic, of those that are read together."""
         return kafka_based_log(
-            self._worker,
-            topic_type,
-            sink=sink,
-            admin=self._admin,
-            context=self._context,
-            key_watch=key_watch,
-            feed=feed,
-            on_failed=on_failed,
+            self._worker, topic_type, feed, admin=self._admin, context=self._context, on_failed=on_failed
         )
 
     def read(
@@ -619,8 +604,8 @@ class StorageStart(TopicsStart):
 
     def _log_of(self, topic_type: TopicType, sink: RecordSink) -> KafkaBasedLog:
         key_watch = None if self._plain_topics is None else self._plain_topics.watch(topic_type)
-        log = self.log_of(topic_type, sink, on_failed=self._life.fail, key_watch=key_watch)
-        self._logs[topic_type] = log
+        feed = RecordFeed(sink.key_prefix, sink.apply, key_watch)
+        log = self._logs[topic_type] = self.log_of(topic_type, feed, self._life.fail)
         return log
 
     def _store_startup(self, topic_type: TopicType, seconds: Mapping[TopicType, float]) -> StoreStartup:

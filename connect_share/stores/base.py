@@ -22,7 +22,7 @@ from connect_share.kafka.create import topic_spec
 from connect_share.log.first_read import StartContext
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.memory import MemoryKafka
-from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, KeyWatch, RecordFeed, RecordMetadata, RecordSink
+from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, RecordFeed, RecordMetadata, RecordSink
 from connect_share.log.tail import OnFailed
 from connect_share.log.threads import SafeFuture
 from connect_share.model.keys import ClusterGroupId, SkipKind, prefix_of
@@ -125,12 +125,10 @@ _CLIENT_SUFFIXES: Final = {
 def kafka_based_log(
     worker_config: WorkerConfig,
     topic_type: TopicType,
+    feed: RecordFeed,
     *,
-    sink: RecordSink,
     admin: Admin,
     context: StartContext | None = None,
-    key_watch: KeyWatch | None = None,
-    feed: RecordFeed | None = None,
     on_failed: OnFailed | None = None,
 ) -> KafkaBasedLog:
     """Make the log of one of the three topics, with the client settings Connect gives it.
@@ -142,15 +140,13 @@ def kafka_based_log(
     delivery = _NO_RETRIES if topic_type is TopicType.STATUS else _ENDLESS_DELIVERY
     return KafkaBasedLog(
         topic_spec(worker_config, topic_type),
-        sink=sink,
+        feed=feed,
         admin=admin,
         consumer_settings=worker_config.consumer_settings(),
         producer_settings=ClientSettings({**_SMALL_BATCHES, **ordinary, **delivery}),
         isolation=worker_config.isolation(topic_type),
         client_id=worker_config.client_id(_CLIENT_SUFFIXES[topic_type]),
         context=context or StartContext(),
-        key_watch=key_watch,
-        feed=feed,
         on_failed=on_failed,
     )
 
@@ -402,7 +398,8 @@ class KafkaTopicBasedBackingStore(ABC):
         return self._own_admin
 
     def _kafka_based_log(self, sink: RecordSink) -> KafkaBasedLog:
-        return kafka_based_log(self._worker_config, self._topic_type, sink=sink, admin=self._admin())
+        feed = RecordFeed(sink.key_prefix, sink.apply)
+        return kafka_based_log(self._worker_config, self._topic_type, feed, admin=self._admin())
 
     def _check_write_allowed(self, within_s: float = 0.0, *, at_once: bool = False) -> None:
         _ = self._log  # a store that does not run says so itself

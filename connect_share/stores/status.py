@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Final, Protocol, Unpack, overload
 
-from connect_share.errors import AuthorizationError, BrokerError, ConnectShareError
+from connect_share.errors import AuthorizationError, BrokerError
 from connect_share.kafka.client import Deadline, is_unknown_topic
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata
 from connect_share.log.threads import JobThread, SafeCondition
@@ -331,9 +331,7 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
 
 def _may_pass(error: BaseException) -> bool:
     """Return whether it may help to send again: Java's retriable errors, and a right that was taken away for a while."""
-    if not isinstance(error, BrokerError):
-        return isinstance(error, ConnectShareError) and error.retriable
-    return (
+    return isinstance(error, BrokerError) and (
         error.retriable
         or is_unknown_topic(error)
         or error.name == "INVALID_MSG"  # damaged on the way

@@ -13,6 +13,7 @@ from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import TopicSpec
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.log.kafka_based_log import KafkaBasedLog
+from connect_share.log.protocol import RecordFeed
 from connect_share.model.records import Record, TopicType
 from connect_share.worker_config import ClientSettings, Isolation
 from tests.support.topics import ANYWHERE, create_known, in_transaction, ordered_producer, pairs_of, read_topic, send
@@ -76,7 +77,7 @@ class Bench:
     def log(self, sink: Any, **options: Any) -> KafkaBasedLog:
         """Make a log that is stopped when the test ends."""
         defaults: dict[str, Any] = {
-            "sink": sink,
+            "feed": RecordFeed(sink.key_prefix, sink.apply),
             "admin": self.admin,
             "consumer_settings": self.settings,
             "producer_settings": self.settings,

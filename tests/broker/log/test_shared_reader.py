@@ -188,7 +188,7 @@ def test_records_beyond_the_ends_do_not_make_the_rest_come_one_by_one(bench: Any
     quiet, busy = f"{bench.topic}-a", f"{bench.topic}-b"
     facts = facts_before_more(bench, quiet, busy, late=300, known=300)
     sinks = {topic: collected() for topic in (quiet, busy)}
-    reads = [TopicRead(topic, facts[topic].ends, RecordFeed(sinks[topic])) for topic in (quiet, busy)]
+    reads = [TopicRead(topic, facts[topic].ends, RecordFeed(b"", sinks[topic].apply)) for topic in (quiet, busy)]
     isolation = Isolation.READ_UNCOMMITTED
     with closing(catch_up_consumer(bench.settings, client_id=bench.unique, isolation=isolation)) as client:
         client.assign([TopicPartition(quiet, 0, 0), TopicPartition(busy, 0, 0)])

@@ -305,7 +305,7 @@ def test_passing_errors_are_survived(bench: Any, collected: Any, caplog: pytest.
         try:
             CatchUpRead(
                 Interrupted([client.KafkaError(code)], real),  # type: ignore[arg-type]
-                [TopicRead(bench.topic, {0: 1}, RecordFeed(sink))],
+                [TopicRead(bench.topic, {0: 1}, RecordFeed(b"", sink.apply))],
             ).run(30, Isolation.READ_UNCOMMITTED)
         finally:
             real.close()

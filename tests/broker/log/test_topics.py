@@ -28,6 +28,7 @@ from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import TopicSpec, check_cleanup_policy, ensure_topic
 from connect_share.kafka.read import Reader
 from connect_share.log.kafka_based_log import KafkaBasedLog
+from connect_share.log.protocol import RecordFeed
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.worker_config import ClientSettings, Isolation
@@ -183,7 +184,8 @@ def closed_port() -> Iterator[str]:
 def test_not_a_broker(bench: Any, collected: Any, closed_port: str, capfd: pytest.CaptureFixture[str]) -> None:
     settings = ClientSettings({"bootstrap.servers": closed_port})
     with Admin(settings, client_id=bench.unique, timeout_s=0.5) as admin:
-        log = KafkaBasedLog(bench.spec(), sink=collected(), admin=admin, consumer_settings=settings, create_timeout_s=1)
+        feed = RecordFeed()
+        log = KafkaBasedLog(bench.spec(), feed=feed, admin=admin, consumer_settings=settings, create_timeout_s=1)
         for call in (log.start, admin.cluster_id, admin.broker_count, admin.connect_groups, admin.topic_names):
             with pytest.raises((BrokerTimeoutError, BrokerUnavailableError)) as caught:
                 call()
