@@ -40,7 +40,7 @@ from connect_share.model.keys import ConfigKey, KeyKind, OffsetKey, StatusKey
 from connect_share.model.offsets import parse_offset_key
 from connect_share.model.records import TopicType, shown_time
 from connect_share.model.status import ConnectorStatus, State, TaskStatus
-from connect_share.stores.sink_offsets import sink_admin, sink_offsets
+from connect_share.stores.alter_offsets import sink_admin, sink_offsets
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.override_policy import is_sink, sink_group_id
 

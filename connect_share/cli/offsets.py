@@ -64,27 +64,25 @@ from connect_share.storage.connect_storage import ConnectStorage
 from connect_share.stores.alter_offsets import (
     MOST_BYTES,
     UNREADABLE,
+    ConsumerGroupsAdmin,
     OffsetChange,
     OffsetPair,
     StoredOffset,
+    alter_sink_offsets,
     compare,
     is_of_sink,
     is_usable,
     offsets_document,
     parse_offsets,
     parse_partition,
-    usable_pairs,
-)
-from connect_share.stores.connector_offsets import not_stopped, own_offsets_worker_config
-from connect_share.stores.offsets import wire_key
-from connect_share.stores.sink_offsets import (
-    ConsumerGroupsAdmin,
-    alter_sink_offsets,
     parsed_sink_offsets,
     reset_sink_offsets,
     sink_admin,
     sink_pairs,
+    usable_pairs,
 )
+from connect_share.stores.connector_offsets import not_stopped, own_offsets_worker_config
+from connect_share.stores.offsets import wire_key
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.override_policy import is_sink, sink_group_id
 

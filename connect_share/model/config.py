@@ -35,9 +35,8 @@ from connect_share.model.keys import (
     task_id_of,
     to_int32,
 )
-from connect_share.model.limited_log import LimitedLog
 from connect_share.model.places import KeyPlaces
-from connect_share.model.records import ConnectorTaskId, Record, TopicType
+from connect_share.model.records import ConnectorTaskId, LimitedLog, Record, TopicType
 
 
 def connector_config_record(connector: str, config: Mapping[str, str | None]) -> tuple[bytes, bytes]:

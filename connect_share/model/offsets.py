@@ -14,9 +14,8 @@ from typing import Any, ClassVar, Final
 from connect_share.errors import ValueFormatError
 from connect_share.model.connect_json import dumps, loads
 from connect_share.model.keys import ClusterGroupId, OffsetKey, SkipKind, prefix_of, split_key
-from connect_share.model.limited_log import LimitedLog
 from connect_share.model.places import KeyPlaces
-from connect_share.model.records import Record, TopicType
+from connect_share.model.records import LimitedLog, Record, TopicType
 
 
 def validate_offset_map(value: object, what: str = "offset") -> None:

@@ -30,9 +30,8 @@ from connect_share.model.keys import (
     task_id_of,
     to_int32,
 )
-from connect_share.model.limited_log import LimitedLog
 from connect_share.model.places import KeyPlaces, decisive_ms
-from connect_share.model.records import ConnectorTaskId, Record, TopicType
+from connect_share.model.records import ConnectorTaskId, LimitedLog, Record, TopicType
 
 
 class State(enum.Enum):

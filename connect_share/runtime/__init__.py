@@ -23,13 +23,13 @@ from connect_share.runtime.restart_plan import (
     should_restart_task,
 )
 from connect_share.runtime.session_key_rotation import SessionKeyRotation
-from connect_share.stores.connector_offsets import connector_client_settings
-from connect_share.stores.sink_offsets import (
+from connect_share.stores.alter_offsets import (
     ConsumerGroupsAdmin,
     alter_sink_offsets,
     reset_sink_offsets,
     sink_offsets,
 )
+from connect_share.stores.connector_offsets import connector_client_settings
 from connect_share.worker_config.override_policy import client_overrides, refused_overrides, sink_group_id
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from connect_share.model.config import (
     TargetStateChanged,
     TaskConfigsUpdated,
 )
-from connect_share.storage.async_storage import AsyncConnectStorage
-from connect_share.storage.config_events import ConfigEvents
+from connect_share.storage.async_storage import AsyncConnectStorage, ConfigEvents
 from connect_share.storage.connect_storage import ConnectStorage
 from connect_share.storage.shared import SharedTopics
 from connect_share.storage.start import StorageStartup, StoreStartup

@@ -16,7 +16,7 @@ from connect_share import ConnectStorage, TargetState, WorkerConfig
 from connect_share.errors import UsageError, ValueFormatError
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.runtime import alter_sink_offsets, reset_sink_offsets, sink_group_id, sink_offsets
-from connect_share.stores.sink_offsets import ConsumerGroupsAdmin
+from connect_share.stores.alter_offsets import ConsumerGroupsAdmin
 from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.lab.secure_broker import SecureBroker
 from tests.support.console import Ran

@@ -30,7 +30,7 @@ from connect_share.runtime import (
     sink_group_id,
     sink_offsets,
 )
-from connect_share.stores.sink_offsets import ConsumerGroupsAdmin
+from connect_share.stores.alter_offsets import ConsumerGroupsAdmin
 from connect_share.worker_config.override_policy import OverridePolicy
 
 from .leader_client import NOT_AGAIN, RestError, forward

@@ -13,7 +13,7 @@ import pytest
 from connect_share import AsyncConnectStorage, NotStartedError, StoreClosedError, TargetState
 from connect_share.errors import FencedError, StoreError, TopicRecreatedError
 from connect_share.storage import ConfigEvents, ConnectorConfigRemoved, ConnectorConfigUpdated, TargetStateChanged
-from connect_share.storage.config_events import MOST_PENDING
+from connect_share.storage.async_storage import MOST_PENDING
 
 SOURCE = {"connector.class": "X", "tasks.max": "1"}
 PARTITION = {"file": "in.txt"}

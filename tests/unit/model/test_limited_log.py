@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from connect_share.model import limited_log
+from connect_share.model import records as limited_log
 from connect_share.model.config import ConfigFold
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.offsets import OffsetFold
