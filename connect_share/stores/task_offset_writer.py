@@ -400,8 +400,7 @@ class SourceTasks:
 
     def offset_writer(self, connector: str, task: int) -> TaskOffsetWriter:
         """Make the writer of one task; see ``ConnectStorage.task_offset_writer``."""
-        self._check_enabled(connector)
-        _check_connector(connector)
+        self._check(connector)
         if not is_integer(task) or not 0 <= task < MOST_TASKS:
             raise ValueFormatError(
                 f"a task of connector {shown(connector)} has to be a number from 0 to {MOST_TASKS - 1}"
@@ -431,8 +430,7 @@ class SourceTasks:
 
     def fence(self, connector: str, count: int) -> None:
         """Fence tasks 0 to ``count - 1``; see ``ConnectStorage.fence_tasks``."""
-        self._check_enabled(connector)
-        _check_connector(connector)
+        self._check(connector)
         if not is_integer(count) or count < 0:
             raise ValueFormatError(f"the number of tasks of connector {shown(connector)} to fence has to be 0 or more")
         if count > MOST_TASKS:
@@ -452,8 +450,7 @@ class SourceTasks:
 
     def fence_zombies(self, connector: str) -> None:
         """Do what the leader does before new tasks start; see ``ConnectStorage.fence_zombie_source_tasks``."""
-        self._check_enabled(connector)
-        _check_connector(connector)
+        self._check(connector)
         self._config.refresh()
         state = self._config.snapshot()
         if not state.contains(connector):
@@ -481,12 +478,14 @@ class SourceTasks:
             for writer in writers:
                 each.callback(lambda writer: writer.close(self._connector_offsets.left_s()), writer)
 
-    def _check_enabled(self, connector: object) -> None:
+    def _check(self, connector: object) -> None:
         if self._worker_config.exactly_once_source_support != "enabled":
             raise UsageError(
                 f"tasks of connector {shown(str(connector))} have no transactional producers: exactly.once.source.support is "
                 "not enabled in the worker file"
             )
+        if not isinstance(connector, str) or not connector:
+            raise ValueFormatError("the name of a connector has to be a text that is not empty")
 
     def _transactional_id(self, task: ConnectorTaskId) -> str:
         return f"{self._worker_config.group_id}-{task}"
@@ -499,8 +498,3 @@ class SourceTasks:
             properties[OWN_TOPIC_PROPERTY] = self._worker_config.offset_storage_topic
             own = own_offsets_worker_config(self._worker_config, connector, properties)
         return own or self._worker_config
-
-
-def _check_connector(connector: object) -> None:
-    if not isinstance(connector, str) or not connector:
-        raise ValueFormatError("the name of a connector has to be a text that is not empty")

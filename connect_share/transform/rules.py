@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final, assert_never
+from typing import Annotated, Final, Self, assert_never
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -42,39 +42,31 @@ PLAIN_KEYS: Final = "plain keys"
 class SkipReason(enum.Enum):
     """Why a record is not carried over. The value is the name used in plans, manifests and reports."""
 
-    NO_KEY = "no_key"
-    NOT_A_LEGAL_KEY = "not_a_legal_key"
-    ALREADY_PREFIXED = "already_prefixed"
-    PLAIN_KEY = "plain_key"
-    FOREIGN_GROUP = "foreign_group"
-    SESSION_KEY = "session_key"
-    RESTART_REQUEST = "restart_request"
-    OTHER_JOB = "other_job"
-    NO_JOB = "no_job"
-    REFUSED = "refused"
-    REPLACED = "replaced"
-    ABORTED = "aborted"
+    _value_: str
+    explanation: str
+    """One sentence for people."""
 
-    @property
-    def explanation(self) -> str:
-        """One sentence for people."""
-        return _EXPLANATIONS[self]
+    def __new__(cls, name: str, explanation: str) -> Self:
+        """Make a member of its name, which is its value, and the sentence."""
+        reason = object.__new__(cls)
+        reason._value_, reason.explanation = name, explanation
+        return reason
 
-
-_EXPLANATIONS: Final[Mapping[SkipReason, str]] = {
-    SkipReason.NO_KEY: "has no key; Connect never writes such a record",
-    SkipReason.NOT_A_LEGAL_KEY: "has a key that Connect does not write to such a topic",
-    SkipReason.ALREADY_PREFIXED: "carries the prefix of a cluster group where plain keys are taken",
-    SkipReason.PLAIN_KEY: "has a plain key where keys of named cluster groups are taken",
-    SkipReason.FOREIGN_GROUP: "belongs to a cluster group that is not to be moved",
-    SkipReason.SESSION_KEY: "is a session key: a secret of the workers; the new leader makes a new one",
-    SkipReason.RESTART_REQUEST: "is a restart request for the old workers",
-    SkipReason.OTHER_JOB: "belongs to another connector than the one to be moved",
-    SkipReason.NO_JOB: "belongs to no connector, and one connector only is to be moved",
-    SkipReason.REFUSED: "is refused by the group's own workers, too: a sealed group has not sealed it, or it is an old value",
-    SkipReason.REPLACED: "lies in another partition than the newest record of its key, which is copied",
-    SkipReason.ABORTED: "is of an aborted transaction: the source's own workers do not see it",
-}
+    NO_KEY = "no_key", "has no key; Connect never writes such a record"
+    NOT_A_LEGAL_KEY = "not_a_legal_key", "has a key that Connect does not write to such a topic"
+    ALREADY_PREFIXED = "already_prefixed", "carries the prefix of a cluster group where plain keys are taken"
+    PLAIN_KEY = "plain_key", "has a plain key where keys of named cluster groups are taken"
+    FOREIGN_GROUP = "foreign_group", "belongs to a cluster group that is not to be moved"
+    SESSION_KEY = "session_key", "is a session key: a secret of the workers; the new leader makes a new one"
+    RESTART_REQUEST = "restart_request", "is a restart request for the old workers"
+    OTHER_JOB = "other_job", "belongs to another connector than the one to be moved"
+    NO_JOB = "no_job", "belongs to no connector, and one connector only is to be moved"
+    REFUSED = (
+        "refused",
+        "is refused by the group's own workers, too: a sealed group has not sealed it, or it is an old value",
+    )
+    REPLACED = "replaced", "lies in another partition than the newest record of its key, which is copied"
+    ABORTED = "aborted", "is of an aborted transaction: the source's own workers do not see it"
 
 
 @dataclass(frozen=True, slots=True)
