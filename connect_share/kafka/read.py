@@ -552,9 +552,7 @@ class OpenTransactions:
 
     def _find(self, topic: str, partitions: Collection[int]) -> list[OpenTransaction]:
         try:
-            return find_open_transactions(
-                self._admin, self._settings, topic, partitions, client_id=self._client_id, timeout_s=ASK_S
-            )
+            return find_open_transactions(self._admin, self._settings, topic, partitions, client_id=self._client_id)
         except ConnectShareError as error:  # the time-out itself is the news
             _log.debug("Whether a transaction is open in %s could not be learnt: %s", topic, error)
             return []

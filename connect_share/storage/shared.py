@@ -201,11 +201,8 @@ class SharedTopics:
         Args:
             group_id: the group.
             worker_config: of this group, for what it has of its own, such as keys or exactly-once; the topics are the same.
-            allow_empty: as of ``ConnectStorage``.
-            allow_live_members: the same.
-            update_listener: the same, but called on a thread of this group's own.
-            config_transformer: as of ``ConnectStorage``; of this group's worker file.
-            on_failed: called once if a store of this group has failed, or what is read for all groups.
+            arguments: as of ``ConnectStorage``. ``update_listener`` is called on a thread of this group's own, ``on_failed``
+                also if what is read for all groups has failed.
 
         Raises:
             InvalidClusterGroupIdError: ``group_id`` cannot be one.

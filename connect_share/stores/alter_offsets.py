@@ -354,18 +354,16 @@ def reset_offsets(
         return _write(store, connector, changes, transactional_writer, timeout_s)
 
 
-def stored_offsets(
-    store: OffsetBackingStore, connector: str, *, timeout_s: float = ALTER_TIMEOUT_S
-) -> list[StoredOffset]:
+def stored_offsets(store: OffsetBackingStore, connector: str) -> list[StoredOffset]:
     """Return what a connector's tasks would find, one entry for each key that has a value, in the order of keys.
 
     Raises:
         ReadToEndTimeoutError: the end was not reached in time.
         StoreError: the store cannot be read.
     """
-    _read_to_end(store, connector, timeout_s)
+    _read_to_end(store, connector, ALTER_TIMEOUT_S)
     keys = sorted(key for each in _partitions(store, connector) for key in store.wire_keys(connector, each))
-    values = store.get(keys).result(timeout_s)
+    values = store.get(keys).result(ALTER_TIMEOUT_S)
     found: list[StoredOffset] = []
     for key in keys:
         original, value = translated_key(key, store.cluster_group_id, None), values[key]

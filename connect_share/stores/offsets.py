@@ -269,11 +269,7 @@ class OffsetStorageWriter:
 
     Thread-safe.
 
-    Args:
-        backing_store: where offsets go.
-        namespace: the connector's name.
-        cluster_group_id: prefix of the keys, ``None`` for plain keys (KIP-1173). Left out, it is that of ``backing_store``;
-            another one is a ``ConfigError``.
+    Args: as of ``OffsetStorageReader``.
 
     Source: ``OffsetStorageWriter``.
 
@@ -453,11 +449,7 @@ _KEYS_AT_ONCE: Final = 1_000
 class KafkaOffsetBackingStore(KafkaTopicBasedBackingStore):
     """Offsets in a compacted topic. Keys are wire keys (see ``OffsetBackingStore``).
 
-    Args:
-        worker_config: names the topic (``offset.storage.topic``) and how to reach it.
-        cluster_group_id: only keys with this prefix are read and written, ``None``: plain keys, as unmodified workers. Left
-            out, the worker file decides; what contradicts it is a ``ConfigError``.
-        options: see ``StoreOptions``.
+    Args: as of ``KafkaConfigBackingStore``.
 
     Source: ``KafkaOffsetBackingStore``.
 

@@ -85,11 +85,7 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
     What is put becomes visible only when it is read back. ``put`` does not wait: after a failure that may pass, the newest
     status of each key is sent again from a thread of the store's own; other failures are logged. Thread-safe.
 
-    Args:
-        worker_config: names the topic (``status.storage.topic``) and how to reach it.
-        cluster_group_id: only keys with this prefix are read and written, ``None``: plain keys, as unmodified workers. Left
-            out, the worker file decides; what contradicts it is a ``ConfigError``.
-        options: see ``StoreOptions``.
+    Args: as of ``KafkaConfigBackingStore``.
 
     Source: ``KafkaStatusBackingStore``.
 

@@ -449,7 +449,6 @@ def whole_number(name: str, value: str) -> int:
 _JAVA_SECURITY: Final = frozenset(
     {
         "security.protocol",
-        "security.providers",
         "sasl.mechanism",
         "sasl.jaas.config",
         "sasl.oauthbearer.token.endpoint.url",
@@ -457,11 +456,7 @@ _JAVA_SECURITY: Final = frozenset(
         "ssl.key.password",
         "ssl.endpoint.identification.algorithm",
         "ssl.protocol",
-        "ssl.provider",
         "ssl.enabled.protocols",
-        "ssl.cipher.suites",
-        "ssl.engine.factory.class",
-        "ssl.secure.random.implementation",
         "ssl.keymanager.algorithm",
         "ssl.trustmanager.algorithm",
     }
@@ -592,5 +587,5 @@ def common_settings(java: Mapping[str, str], own: Mapping[str, str] | None = Non
 
 def is_java_client_property(name: str) -> bool:
     """Return whether a name is one of Java's client settings that this module knows."""
-    tables = (_COMMON, CONSUMER_SETTINGS, PRODUCER_SETTINGS, IGNORED, _JAVA_SECURITY)
+    tables = (_COMMON, CONSUMER_SETTINGS, PRODUCER_SETTINGS, IGNORED, _REFUSED, _JAVA_SECURITY)
     return any(name in table for table in tables) or name.startswith(_JAVA_SECURITY_PREFIXES)
