@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -163,28 +160,3 @@ def test_the_benchmark_wants_a_broker_and_scenarios_it_knows(capsys: pytest.Capt
     assert "name the cluster: --worker-config, --bootstrap-servers" in capsys.readouterr().err
     assert lab.main(["--embedded", "--scenarios", "nonsense"]) == 2
     assert "no scenario 'nonsense'" in capsys.readouterr().err
-
-
-@pytest.mark.skipif(not LONG, reason="starts spark-submit: make soak")
-def test_spark_submit_of_another_master_is_told_that_it_cannot_run_a_storm() -> None:
-    root, programs = Path(benchmark_startup.__file__).parents[1], Path(sys.executable).parent
-    command = [
-        str(programs / "spark-submit"),
-        "--master",
-        "local[1]",
-        str(root / "spark_jobs" / "benchmark_startup.py"),
-    ]
-    env = {**os.environ, "PYTHONPATH": str(root), "PYSPARK_PYTHON": sys.executable}
-    done = subprocess.run(
-        [*command, "-B", "127.0.0.1:1", "--storm", "3"],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert (
-        "and this one has local[1]: leave --storm out, or start this job without spark-submit"
-        in done.stdout + done.stderr
-    )
-    assert done.returncode == 2

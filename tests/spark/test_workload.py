@@ -48,14 +48,14 @@ def test_counts_are_exact_and_sizes_near() -> None:
     assert len(_topic(SMALL, TopicType.STATUS)) == 101
 
 
-@pytest.mark.parametrize("count", range(1, 40))
-def test_compaction_changes_no_state(count: int) -> None:
+def test_compaction_changes_no_state() -> None:
     """Half a reconfiguration at the end would take the tasks of the one before with it."""
-    size = WorkloadSize(groups=1, jobs=2, config_records=count, config_bytes=count * 300)
-    written = list(group_records(size, 0, TopicType.CONFIG))
-    records = [Record("configs", 0, at, 0, key, value) for at, (key, value) in enumerate(written)]
-    compacted = sorted({record.key: record for record in records}.values(), key=lambda record: record.offset)
-    assert replay_config(compacted, "team-000") == replay_config(records, "team-000")
+    for count in range(1, 40):
+        size = WorkloadSize(groups=1, jobs=2, config_records=count, config_bytes=count * 300)
+        written = list(group_records(size, 0, TopicType.CONFIG))
+        records = [Record("configs", 0, at, 0, key, value) for at, (key, value) in enumerate(written)]
+        compacted = sorted({record.key: record for record in records}.values(), key=lambda record: record.offset)
+        assert replay_config(compacted, "team-000") == replay_config(records, "team-000")
 
 
 def test_each_group_finds_its_own_jobs() -> None:

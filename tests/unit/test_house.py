@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.house.ceilings import CEILINGS, Ceiling, excesses, figures
+from tests.lab.house.ceilings import CEILINGS, Ceiling, excesses
 from tests.lab.house.size import measure
 
 FILES = {
@@ -34,19 +34,6 @@ def tree(tmp_path: Path) -> Path:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     return tmp_path
-
-
-def test_the_product_is_compared_with_each_ceiling(tree: Path) -> None:
-    assert measure(tree).entries == ["cli", "keys", "runtime", "stores"]  # no old names, nor what users import from
-    assert figures(measure(tree)) == {
-        "lines of the core": 12,
-        "lines of the parts": 2,
-        "lines of the lab": 2,
-        "lines of the tests": 8,
-        "entries of connect_share": 4,
-        "lines of a file": 8,
-        "class names used twice": 1,
-    }
 
 
 def test_what_is_above_its_ceiling_is_named_with_a_remedy(tree: Path) -> None:

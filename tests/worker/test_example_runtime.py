@@ -236,9 +236,7 @@ def test_a_killed_worker_loses_nothing_and_repeats_nothing(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "more", [{}, {**EXACTLY_ONCE, KEYS_PROPERTY: key_text(7)}], ids=["plain", "sealed-exactly-once"]
-)
+@pytest.mark.parametrize("more", [{**EXACTLY_ONCE, KEYS_PROPERTY: key_text(7)}, *([{}] if LONG else [])])
 def test_java_goes_on_where_it_ended_and_the_reverse(
     start: Start,
     broker: TestBroker,

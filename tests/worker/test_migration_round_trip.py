@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from connect_share.model.records import TopicType
-from connect_share.replay import replay_config
 from tests.lab.embedded.rest import RestError
 from tests.lab.embedded.worker import QUICK_MEMBERS, ConnectWorker, worker_properties, write_properties
 from tests.support.java_groups import JAR, SharedTopics, delete, put
 from tests.support.kafka import TestBroker
-from tests.support.long_forms import LONG
 from tests.support.migration_site import run
 from tests.support.waiting import await_that
 
@@ -80,11 +73,6 @@ def await_view(worker: ConnectWorker, wanted: View) -> None:
     await_that(look, lambda found: found == wanted, what="as before", timeout_s=_WAIT_S)
 
 
-def stop(workers: list[ConnectWorker]) -> None:
-    with ThreadPoolExecutor(2) as threads:
-        list(threads.map(ConnectWorker.stop, workers))
-
-
 def move(broker: TestBroker, folder: Path, name: str, sources: list[Path], targets: list[Path], *more: str) -> None:
     """Plan, apply and verify on the command line; the workers' groups are empty by then."""
     plan = folder / f"{name}.json"
@@ -137,52 +125,3 @@ def test_onto_shared_topics_and_out_again(
     assert files.values("my.source") == [b"my.source first"] * 3 + [b"my.source appended"] * 2
     for name in ("paused-1", "stopped.task-0", "gone"):
         assert files.values(name) == [f"{name} first".encode()] * 3
-
-
-@pytest.mark.skipif(not LONG, reason="five starts of workers: make soak")
-def test_two_clusters_that_share_topics_by_accident_are_taken_apart(
-    broker: TestBroker, unique: str, worker_factory: Callable[..., ConnectWorker], tmp_path: Path
-) -> None:
-    """Both run everything of both, as unprefixed clusters do; afterwards each has its own."""
-    topics = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
-    topics.create()
-    files = Files(topics, tmp_path)
-    groups = {"one": topics.group("one"), "two": topics.group("two")}
-    own = {"one": ["a", "a-0.b"], "two": ["a-0"]}
-    merged = {
-        name: {**worker_properties(broker.bootstrap_servers, group, f"{unique}-merged"), **QUICK_MEMBERS}
-        for name, group in groups.items()
-    }
-    apart = {name: topics.properties(group) for name, group in groups.items()}
-    sources, targets = (
-        [write_properties(tmp_path / f"{name}-{kind}.properties", each) for name, each in files_of.items()]
-        for kind, files_of in (("merged", merged), ("apart", apart))
-    )
-    # One at a time while connectors are made: two leaders that write the same tasks at once may leave them without any.
-    workers: list[ConnectWorker] = []
-    for name, connectors in own.items():
-        stop(workers)
-        workers.append(worker_factory(merged[name]))
-        for connector in connectors:
-            files.add(workers[-1], connector, 2)
-    workers[0].start()
-    for worker in workers:
-        await_that(worker.rest.connectors, lambda names: len(names) == 3, what="merged")
-    stop(workers)
-
-    assignment = tmp_path / "assignment.json"
-    assignment.write_text(json.dumps({groups[name]: connectors for name, connectors in own.items()}))
-    # Two leaders may have written tasks and commits into each other: the log as it is may be inconsistent for Connect.
-    move(broker, tmp_path, "split", sources, targets, "--assign", str(assignment), "--mode", "state")
-    records = topics.records(topics.topic(TopicType.CONFIG))
-    before = {name: len(files.values(name)) for connectors in own.values() for name in connectors}
-    again = {name: worker_factory(each, class_path=JAR, wait=False) for name, each in apart.items()}
-    with ThreadPoolExecutor(2) as threads:
-        list(threads.map(ConnectWorker.await_healthy, again.values()))
-    for name, worker in again.items():
-        assert replay_config(records, groups[name]).connectors() == set(own[name])
-        assert sorted(worker.rest.connectors()) == sorted(own[name])
-        for connector in own[name]:
-            worker.rest.await_state(connector, "RUNNING", tasks=1)
-            files.append(worker, connector)
-            assert files.values(connector)[before[connector] :] == [f"{connector} appended".encode()]

@@ -138,9 +138,6 @@ def test_a_worker_whose_file_lost_the_keys_line_ends_and_writes_nothing(
     await_that(lost.log, lambda text: f"no line {KEYS_PROPERTY}: put it back" in text, what="said", timeout_s=120)
     await_that(lambda: lost.pid, lambda pid: pid is None, what="ended", timeout_s=120)
     assert [sources.topics.records(sources.topics.topic(topic_type)) for topic_type in TopicType] == before
-    worker = worker_factory(lines, class_path=JAR)
-    worker.rest.await_state("my.conn", "PAUSED")
-    assert LogLines(worker, from_start=True).count(REFUSED) == 0
 
 
 class Member:

@@ -64,7 +64,7 @@ def near(module: str) -> tuple[Path, ...]:
 
 def source(module: str) -> bytes:
     """Return the text of a module in the working tree."""
-    return (ROOT / _graph(ROOT)[0][module]).read_bytes()
+    return ROOT.joinpath(*module.split(".")).with_suffix(".py").read_bytes()
 
 
 def named_mutants() -> list[Mutant]:

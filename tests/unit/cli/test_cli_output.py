@@ -186,35 +186,32 @@ def run(command: list[str], stdout: Any = subprocess.PIPE, **options: Any) -> su
     return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, **options)
 
 
-@pytest.mark.parametrize("program", ["connect_share.cli", "migrator.cli"])
-def test_a_reader_that_has_gone_ends_a_command_without_a_word(program: str) -> None:
+def test_a_reader_that_has_gone_ends_a_command_without_a_word() -> None:
     """As behind ``| head``."""
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "w") as gone:
-        ended = run([sys.executable, "-m", program, "--help"], stdout=gone, env=BUFFERED)
+        ended = run([sys.executable, "-m", "connect_share.cli", "--help"], stdout=gone, env=BUFFERED)
     assert (ended.returncode, ended.stderr) == (1, "")
 
 
-@pytest.mark.parametrize("program", ["connect_share.cli", "migrator.cli"])
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
-def test_what_is_closed_is_not_missed(program: str, closed: str) -> None:
+def test_what_is_closed_is_not_missed(closed: str) -> None:
     """As some schedulers start their jobs."""
-    command = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", program]
+    command = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "connect_share.cli"]
     helped = run([*command, "--help"])
     assert (helped.returncode, helped.stderr) == (0, "")
     wrong = run([*command, "no-such"])
     assert (wrong.returncode, "Traceback" in wrong.stderr) == (2, False)
 
 
-@pytest.mark.parametrize("program", ["connect_share", "migrator"])
-def test_a_full_disk_is_a_sentence(program: str) -> None:
+def test_a_full_disk_is_a_sentence() -> None:
     with Path("/dev/full").open("w", encoding="utf-8") as full:
-        command = [sys.executable, "-m", program, "--version"]
+        command = [sys.executable, "-m", "migrator", "--version"]
         ended = run(command, stdout=full, env=BUFFERED)
         assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
         assert ended.stderr.endswith("error: the result cannot be written: No space left on device\n")
-        missing = [sys.executable, "-m", program, "no-such"]
+        missing = [sys.executable, "-m", "migrator", "no-such"]
         assert subprocess.run(missing, stderr=full, check=False).returncode == 2
 
 

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import socket
-from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +14,6 @@ from connect_share.errors import ConfigError
 from spark_jobs.benchmark.results import Scenario, Starts, StartupResult, read
 from spark_jobs.benchmark.topics import PLANS
 from tests.lab.benchmarks.figures import ROOT
-from tests.lab.benchmarks.frame import running
-from tests.lab.benchmarks.migration_audit import _without
 from tests.lab.benchmarks.migration_report import migration_report, size_report
 from tests.lab.benchmarks.sealing import sealing_report
 from tests.lab.benchmarks.startup import comparison
@@ -28,10 +21,9 @@ from tests.lab.benchmarks.startup.__main__ import _changed
 from tests.lab.benchmarks.startup.comparison import compare, comparison_lines
 from tests.lab.benchmarks.startup.pairs import CLOCK, CLOCK_HEADS, MAINS, PAIRS, compared
 from tests.lab.benchmarks.startup.statistics import by_process, chance, interval
-from tests.lab.benchmarks.startup.view import _UNEQUAL, measured_scenarios, spread
+from tests.lab.benchmarks.startup.view import _UNEQUAL
 from tests.lab.benchmarks.startup.workers import _seconds_of_logs, worker_plan
 from tests.lab.benchmarks.steady_state import Reading, steady_report
-from tests.lab.embedded.ports import free_ports
 
 
 def test_sealed_starts_are_compared_by_medians() -> None:
@@ -114,11 +106,6 @@ def result(ours: list[float], bare: list[float] | None = None, **changed: Any) -
     return StartupResult(**{"scenarios": [scenario()], "starts": starts, "machine": HERE, **changed})
 
 
-def test_starts_that_cannot_have_been_measured_are_left_out() -> None:
-    ours, _ = measured_scenarios(result([0.1, 0.3, -1.0, 0.0]))["kip"].starts
-    assert ours.total.values == (0.1, 0.3)
-
-
 def test_a_dozen_pairs_decide_and_do_the_same_work() -> None:
     assert sum(pair.decides for pair in PAIRS) == 12
     assert len({pair.title for pair in PAIRS}) == len(PAIRS)
@@ -139,13 +126,6 @@ def test_a_pair_is_the_median_of_its_rounds_and_a_process_is_the_unit() -> None:
     assert interval([5.0]) == (5.0, 5.0)
     low, high = interval([float(value) for value in range(1, 102)])
     assert 35 < low < 51 < high < 67
-
-
-def test_a_tail_is_told_by_a_thousand_values_only() -> None:
-    few, many = (spread([float(value) for value in range(1, count)]) for count in (1_000, 1_001))
-    assert few is not None
-    assert many is not None
-    assert (few.tail, many.tail) == (None, 990.0)
 
 
 @given(*[st.lists(st.floats(1e-6, 1e6), min_size=8, max_size=9)] * 2)
@@ -199,27 +179,6 @@ def test_the_stores_part_of_a_worker_is_the_time_of_its_three_logs() -> None:
     assert _changed("three brokers, acks=all").scenario.name == "workers-20-three-brokers"  # and of topics
 
 
-def test_what_is_delayed_comes_whole_and_in_order() -> None:
-    sent = random.Random(1).randbytes(1_000_000)
-
-    def send(client: socket.socket) -> None:
-        client.sendall(sent)
-        client.shutdown(socket.SHUT_WR)
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        (port,) = free_ports(1)
-        with (
-            running("tests.lab.benchmarks.startup.delay", port, server.getsockname()[1], 1),
-            socket.create_connection(("127.0.0.1", port)) as client,
-            ThreadPoolExecutor(1) as thread,
-        ):
-            upstream, _ = server.accept()
-            with upstream:
-                thread.submit(send, client)
-                found = b"".join(iter(partial(upstream.recv, 1 << 16), b""))
-    assert found == sent
-
-
 RUNS = 300
 
 
@@ -261,11 +220,3 @@ def test_equal_runs_seldom_differ_and_a_fifth_slower_is_found() -> None:
             for _ in range(RUNS // 5)
         )
         assert found >= RUNS // 5 * 0.9, contender
-
-
-def test_only_what_a_later_record_of_its_key_supersedes_may_be_gone() -> None:
-    expected = [(1, 10), (2, 20), (1, 11), (1, 10), (3, 30)]
-    found = Counter({10: 1, 30: 1, 99: 1})
-    assert _without(found, expected) == 1  # of key 2; the cleaner may take the first two of key 1
-    assert +found == Counter({99: 1})  # was not expected
-    assert _without(Counter({11: 1, 20: 1, 30: 1}), expected) == 1  # the newest of key 1

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.embedded import processes, supervisor
+from tests.lab.embedded import processes
 from tests.lab.embedded.ports import free_ports
 from tests.lab.embedded.processes import ChildProcess
 from tests.lab.embedded.rest import ConnectRest, RestError
@@ -53,38 +53,6 @@ def test_a_child_ends_with_its_parent(tmp_path: Path, how: signal.Signals | str)
         parent.communicate(timeout=_DEADLINE_S)
     await_that(lambda: _is_gone(child), what="gone")
     assert parent.returncode == (-how if isinstance(how, signal.Signals) else 1)
-
-
-def test_a_child_ends_with_a_parent_killed_while_it_was_started(tmp_path: Path) -> None:
-    """Nobody is left to be told the pid; the program must not be left either."""
-    with _supervised(f"echo $$ > {tmp_path}/pid; exec sleep 300") as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdout.close()
-        process.stdin.close()
-        process.wait(_DEADLINE_S)
-    # Ended before it could write its pid, or gone now.
-    assert all(_is_gone(int(pid)) for pid in _lines(tmp_path / "pid"))
-
-
-def test_a_supervisor_that_is_asked_to_end_while_it_starts_its_program_ends_it(tmp_path: Path) -> None:
-    """The program asks by itself: sooner than the supervisor can know that it runs."""
-    with _supervised(f"kill -TERM $PPID; echo $$ > {tmp_path}/pid; exec sleep 300") as process:
-        process.wait(_DEADLINE_S)
-        assert process.returncode == 128 + signal.SIGTERM
-    assert all(_is_gone(int(pid)) for pid in _lines(tmp_path / "pid"))
-
-
-def _supervised(script: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-I", "-S", supervisor.__file__, "5", "sh", "-c", script],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-
-
-def _lines(path: Path) -> list[str]:
-    return path.read_text().split() if path.exists() else []
 
 
 def test_stop_kills_what_does_not_listen_and_what_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
