@@ -104,11 +104,11 @@ compat-releases: $(STAMP)
 
 # Every job on each version of PySpark (the last is the newest), in an environment of its own; 3.5 needs Java 17.
 SPARK_VERSIONS ?= 3.5 4.0 4.1 4
-SPARK_JOBS := $(addprefix tests/spark/,test_workload.py test_profile_topics.py test_export_groups.py test_decoded.py test_plan_jobs.py::test_apply_and_verify)
+SPARK_JOBS := $(addprefix tests/spark/,test_workload.py test_profile_topics.py test_export_groups.py test_decoded.py test_connect.py test_plan_jobs.py::test_apply_and_verify)
 compat-spark:
 	@for version in $(SPARK_VERSIONS); do \
 	  at=build/compat/spark-$$version; said="all jobs ran"; \
-	  $(PYTHON) -m venv $$at && $$at/bin/python -m pip install --quiet --disable-pip-version-check '.[spark,dev]' "pyspark==$$version.*" \
+	  $(PYTHON) -m venv $$at && $$at/bin/python -m pip install --quiet --disable-pip-version-check '.[spark,dev]' "pyspark[connect]==$$version.*" \
 	    && $$at/bin/python -m pytest -q -W default -p no:cacheprovider $(SPARK_JOBS) || { said=failed; failed=1; }; \
 	  $$at/bin/python -c 'import pyspark, sys; print("PySpark", pyspark.__version__, sys.argv[1])' "$$said"; \
 	done; exit $${failed:-0}
