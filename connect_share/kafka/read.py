@@ -374,8 +374,8 @@ class BoundedReader:
                 at = (message.topic() or "", message.partition() or 0)
                 if at not in open_:
                     continue
-                if message.error() is not None:
-                    done |= self._ended(message, open_)
+                if (error := message.error()) is not None:
+                    done |= self._ended(error, at, open_)
                     continue
                 offset, end = message.offset() or 0, ranges[at][1]
                 if offset < end and self.left > 0:
@@ -393,21 +393,17 @@ class BoundedReader:
                 break
         self.unread.update(topic for topic, _ in open_)
 
-    def _ended(self, message: Message, open_: dict[Partition, int]) -> set[Partition]:
+    def _ended(self, error: KafkaError, at: Partition, open_: dict[Partition, int]) -> set[Partition]:
         """Take out the partitions that an error ends, and return them."""
-        error, topic = message.error(), message.topic() or ""
-        if error is None:
-            return set()
-        if is_end_of_partition(error):
-            ended = {(topic, message.partition() or 0)}
-        else:
+        ended, topic = {at}, at[0]
+        if not is_end_of_partition(error):
             reason = translate(error, f"reading topic {topic}", TopicRight.READ)
             if reason.retriable or is_about_groups(reason):
                 return set()
             self.refused[topic] = reason
-            ended = {at for at in open_ if at[0] == topic}
-        for at in ended:
-            del open_[at]
+            ended = {each for each in open_ if each[0] == topic}
+        for each in ended:
+            del open_[each]
         return ended
 
 

@@ -28,11 +28,10 @@ from connect_share.errors import (
     StoreClosedError,
     StoreError,
     TopicRecreatedError,
-    WriteError,
     listed,
 )
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.client import Deadline, KafkaException, Producer, TopicRight, give_up, producer, translate
+from connect_share.kafka.client import Deadline, Producer, TopicRight, give_up, producer, translate
 from connect_share.log.protocol import RecordMetadata
 from connect_share.log.threads import BackgroundThread, SafeCondition, SafeFuture, fail_all
 from connect_share.worker_config import ClientSettings
@@ -125,10 +124,7 @@ class LogWriter:
         if self._refusal is not None:
             raise self._refusal
         if self.thread is None:
-            try:
-                sender = producer(self.settings, client_id=self.client_id)
-            except KafkaException as exc:
-                raise WriteError(f"no producer for topic {self.topic}: {translate(exc, 'creating it')}") from exc
+            sender = producer(self.settings, client_id=self.client_id)
             thread = BackgroundThread(f"log-writer-{self.topic}", partial(self._serve, sender), self._fail)
             thread.start()  # there may be no more threads
             self.thread = thread
