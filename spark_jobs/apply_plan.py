@@ -56,7 +56,6 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--isolation-proof", action="store_true", help="note first what others have there")
     parser.add_argument("--no-backup", action="store_true", help="write no backup first")
     parser.add_argument("--evidence", type=Path, help="folder for the evidence; default: beside the plan")
-    parser.add_argument("--output", choices=("text", "json"), default="text")
     parser.set_defaults(engine=SPARK_ENGINE, yes=True, dry_run=False, follow=False)
     options = parser.parse_args(argv)
     return command_line.run_command(RESUME if options.resume else APPLY, options)

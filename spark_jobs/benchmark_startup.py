@@ -9,7 +9,6 @@ was stopped continues where it was, a whole one has nothing left to measure.
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import signal
 import sys
@@ -20,7 +19,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
-from connect_share.console import NEEDS_YES, Output, ProgressLine, confirmed, printable
+from connect_share.console import NEEDS_YES, Output, ProgressLine, add_worker_file, confirmed, printable
 from connect_share.console.options import add_profile
 from connect_share.errors import ConfigError
 from connect_share.files import run_folder
@@ -126,7 +125,7 @@ def _body(options: argparse.Namespace) -> int:
         return 1
     output = Output("benchmark_startup", options.output)
     if output.is_json:
-        output.json(json.loads(result.model_dump_json()))
+        output.json(result.model_dump(mode="json"))
     else:
         output.lines(*startup_table(result))
     return 0
@@ -155,13 +154,8 @@ def add_options(arguments: argparse.ArgumentParser, contenders: Collection[str])
     """Add what :func:`measure` reads; return the group of options that say where."""
     where = arguments.add_mutually_exclusive_group()
     where.add_argument("-B", "--bootstrap-servers", help="on this cluster, in topics of its own that are deleted after")
-    where.add_argument(
-        "-w",
-        "--worker-config",
-        type=Path,
-        metavar="FILE",
-        help="the same on the cluster of a worker file, with its security settings and replication factors",
-    )
+    text = "the same on the cluster of a worker file, with its security settings and replication factors"
+    add_worker_file(where, text, required=False)
     add_profile(arguments)
     arguments.add_argument("--yes", action="store_true", help="do not ask before your cluster is used")
     arguments.add_argument("--suite", choices=tuple(SUITES), default="kip", help="which scenarios; default kip")
@@ -179,7 +173,6 @@ def add_options(arguments: argparse.ArgumentParser, contenders: Collection[str])
         "--result", type=Path, metavar="FILE", help="JSON file of all figures; a later run continues it"
     )
     arguments.add_argument("--again", action="store_true", help="forget what is in that file")
-    arguments.add_argument("--output", choices=("text", "json"), default="text")
     return where
 
 

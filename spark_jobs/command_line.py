@@ -16,12 +16,14 @@ INTERRUPTED: Final = 130
 
 
 def parser(job: str, description: str) -> argparse.ArgumentParser:
-    """Make an argument parser whose help says how the job is started."""
-    return argparse.ArgumentParser(
+    """Make an argument parser with ``--output``, whose help says how the job is started."""
+    made = argparse.ArgumentParser(
         prog=f"python -m spark_jobs.{job}",
         description=description,
         epilog=f"On a cluster: spark-submit --master URL --py-files connect_share.whl .../spark_jobs/{job}.py ARGUMENTS",
     )
+    made.add_argument("--output", choices=("text", "json"), default="text")
+    return made
 
 
 def run(options: argparse.Namespace, body: Callable[[argparse.Namespace], int], *, failed: int | None = None) -> int:

@@ -31,7 +31,7 @@ from connect_share.backup.backup_file import (
     write_sections,
 )
 from connect_share.backup.export import Export
-from connect_share.console import DEFAULT_TIMEOUT_S, Output, ProgressLine, groups_of, plural
+from connect_share.console import DEFAULT_TIMEOUT_S, Output, ProgressLine, add_worker_file, groups_of, plural
 from connect_share.errors import RecordFileError
 from connect_share.files import Progress, Silent, sync_folder
 from connect_share.kafka.waits import longest_wait
@@ -179,7 +179,7 @@ def _body(options: argparse.Namespace) -> int:
 def main(argv: Sequence[str]) -> int:
     """Write one file, or a folder. 0 done, 1 failed, 2 usage."""
     parser = command_line.parser(JOB, __doc__ or "")
-    parser.add_argument("-w", "--worker-config", metavar="FILE", type=Path, required=True, help="a worker's file")
+    add_worker_file(parser, "a worker's file")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("-o", dest="file", metavar="FILE", type=Path, help="the file to write")
     where.add_argument(
@@ -188,7 +188,6 @@ def main(argv: Sequence[str]) -> int:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--group", dest="groups", metavar="ID", action="append", help="this group, may be repeated")
     which.add_argument("--all-groups", action="store_true", help="every group; the worker's own by default")
-    parser.add_argument("--output", choices=("text", "json"), default="text")
     parser.add_argument("--timeout", metavar="SECONDS", type=float, default=DEFAULT_TIMEOUT_S, help="longest wait")
     return command_line.run(parser.parse_args(argv), _body)
 

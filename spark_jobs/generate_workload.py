@@ -9,10 +9,9 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from connect_share.console import NEEDS_YES, Output, ProgressLine, confirmed
+from connect_share.console import NEEDS_YES, Output, ProgressLine, add_worker_file, confirmed
 from connect_share.errors import BrokerError, ConfigError, WriteError
 from connect_share.files import Progress
 from connect_share.kafka import client
@@ -221,15 +220,10 @@ def _body(options: argparse.Namespace) -> int:
 def main(argv: Sequence[str]) -> int:
     """Write a workload. 0 done, 1 failed, 2 usage."""
     arguments = command_line.parser("generate_workload", __doc__ or "")
-    arguments.add_argument(
-        "-w",
-        "--worker-config",
-        type=Path,
-        required=True,
-        help="worker file with the topics; sharing enabled there gives prefixed keys, disabled plain ones",
+    add_worker_file(
+        arguments, "worker file with the topics; sharing enabled there gives prefixed keys, disabled plain ones"
     )
     arguments.add_argument("--yes", action="store_true", help="do not ask before records go to topics that have some")
-    arguments.add_argument("--output", choices=("text", "json"), default="text")
     for field in fields(WorkloadSize):
         if field.name != "prefixed":
             option = "--" + field.name.replace("_", "-")

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from connect_share.checks.startup import startup_members
-from connect_share.console import DEFAULT_TIMEOUT_S, Output, ProgressLine, Result, groups_of, json_text
+from connect_share.console import DEFAULT_TIMEOUT_S, Output, ProgressLine, Result, add_worker_file, groups_of, json_text
+from connect_share.console.options import add_groups
 from connect_share.contents.cost_model import load_model
 from connect_share.contents.profile import PartitionProfile
 from connect_share.contents.startup import (
@@ -76,10 +77,8 @@ def _hand_out(options: argparse.Namespace, out: Output, members: dict[str, Any])
 def main(argv: Sequence[str]) -> int:
     """Print counts, predictions and advice. 0 done, findings or not, 1 failed, 2 usage."""
     arguments = command_line.parser(JOB, __doc__ or "")
-    arguments.add_argument(
-        "-w", "--worker-config", metavar="FILE", type=Path, required=True, help="a Java worker's file"
-    )
-    arguments.add_argument("--group", dest="groups", metavar="ID", action="append", help="show only this cluster group")
+    add_worker_file(arguments, "a Java worker's file")
+    add_groups(arguments, "show only ")
     arguments.add_argument(
         "--model", metavar="FILE", type=Path, help="result of spark_jobs.benchmark_startup to predict by"
     )
@@ -89,7 +88,6 @@ def main(argv: Sequence[str]) -> int:
         help="instead: what each group takes and costs, as connect-share usage --output json",
     )
     arguments.add_argument("--result", metavar="FILE", type=Path, help="write the result as JSON to this file as well")
-    arguments.add_argument("--output", choices=("text", "json"), default="text")
     arguments.add_argument("--timeout", metavar="SECONDS", type=float, default=DEFAULT_TIMEOUT_S, help="longest wait")
     return command_line.run(arguments.parse_args(argv), _body)
 

@@ -73,7 +73,6 @@ def main(argv: Sequence[str]) -> int:
     parser = command_line.parser("verify_plan", __doc__ or "")
     parser.add_argument("plan", type=Path, help="plan file that was applied")
     parser.add_argument("--evidence", type=Path, help="folder for the evidence; default: beside the plan")
-    parser.add_argument("--output", choices=("text", "json"), default="text")
     parser.set_defaults(engine=SPARK_ENGINE, isolation=False)
     return command_line.run_command(VERIFY, parser.parse_args(argv))
 

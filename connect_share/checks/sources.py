@@ -21,6 +21,7 @@ from connect_share.console.options import for_java, topic_set_of
 from connect_share.contents.cost_model import load_model
 from connect_share.contents.groups import Contents, read_topics
 from connect_share.contents.startup import CountPlan, StartupProfile, count_topics, startup_profile
+from connect_share.contents.workers import live_worker_ids
 from connect_share.errors import ConfigError, command_line
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.due_look import due_path
@@ -70,9 +71,7 @@ class GroupRecords:
             return
         if topic_type is TopicType.CONFIG:
             self.history.add(applied)
-        elif not (applied.key or b"").endswith(original):
-            pass  # it stands in the place of a replay
-        else:
+        elif (applied.key or b"").endswith(original):  # else it stands in the place of a replay
             self._add_status(original, applied)
 
     def _add_status(self, original: bytes, record: Record) -> None:
@@ -268,8 +267,7 @@ class CheckSources:
     def members(self) -> Mapping[str, tuple[str | None, ...]]:
         """The worker ids of the live members of each Connect group."""
         with self.admin() as admin:
-            groups = admin.connect_members()
-        return {group: tuple(member.worker_id for member in found) for group, found in groups.items()}
+            return live_worker_ids(admin)
 
     @cached_property
     def plain_group_id(self) -> str | None:

@@ -46,8 +46,6 @@ from connect_share.model.config_state import closed_by
 from connect_share.model.records import TopicType
 from connect_share.worker_config import ClientSettings
 
-_FORMAT_VERSION: Final = 1
-
 
 @dataclass(frozen=True, slots=True)
 class PartitionReplicas:
@@ -109,7 +107,7 @@ def _placed(
 def reassignment_json(planned: Sequence[PartitionReplicas]) -> dict[str, Any]:
     """Return the plan in the form that ``kafka-reassign-partitions --reassignment-json-file`` reads."""
     return {
-        "version": _FORMAT_VERSION,
+        "version": 1,
         "partitions": [
             {"topic": partition.topic, "partition": partition.partition, "replicas": list(partition.replicas)}
             for partition in planned
@@ -283,8 +281,7 @@ def _of_partition(
         yield watched.finding(FindingKind.UNDER_REPLICATED, what, remedy, partition.id)
     count = len(partition.replicas)
     if watched.replicas is not None and count < watched.replicas:
-        replicas = f"{watched.replicas} replica{'' if watched.replicas == 1 else 's'}"
-        what = f"has {count} of the {replicas} that {watched.factor_from} asks for"
+        what = f"has {count} of the {plural(watched.replicas, 'replica')} that {watched.factor_from} asks for"
         remedy = "carry out the reassignment"
         if len(facts.brokers) < watched.replicas:
             remedy = f"start brokers, {watched.replicas} have to be up; then check again"

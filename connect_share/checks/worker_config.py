@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from connect_share.checks.check import Check
 from connect_share.checks.connectors import check_connectors
-from connect_share.checks.finding import Finding, Severity, errors_first
+from connect_share.checks.finding import Finding, Severity, counted, errors_first, exit_code
 from connect_share.checks.jar import PLUGIN_PATH, JarSearch, check_jars
 from connect_share.checks.sealing import check_sealing, compare_files
 from connect_share.checks.sources import CheckSources
@@ -62,7 +61,7 @@ class _Checked:
 
     @property
     def ok(self) -> bool:
-        return not any(finding.severity is Severity.ERROR for finding in self.findings)
+        return exit_code(self.findings) == 0
 
     def members(self) -> dict[str, Any]:
         checked, search = self.checked, self.search
@@ -93,7 +92,7 @@ def _check_worker_config(arguments: argparse.Namespace, out: Output) -> Result:
     asked = _Asked(arguments.libs, arguments.offline, arguments.timeout, len(files) > 1, for_java(arguments))
     results = [_check(file, asked, out.note) for file in files]
     compared = errors_first(compare_files([(each.file, each.checked) for each in results if each.checked is not None]))
-    ok = all(each.ok for each in results) and not any(finding.severity is Severity.ERROR for finding in compared)
+    ok = all(each.ok for each in results) and exit_code(compared) == 0
     members = results[0].members()
     if len(results) > 1:
         shown = [_members(files[0], finding) for finding in compared]
@@ -225,9 +224,8 @@ def _lines(result: _Checked) -> Iterator[str]:
         yield f"add to {result.file} ({where}):"
         yield from (*lines, "")
     verdict = f"{result.file}: {'right' if result.ok else 'wrong'} for topic sharing"
-    counts = Counter(finding.severity for finding in result.findings)
-    if counts:
-        verdict += f" ({', '.join(plural(number, severity.value) for severity, number in counts.items())})"
+    if result.findings:
+        verdict += f" ({counted(result.findings)})"
     if result.connectors is not None:
         verdict += f"; {plural(result.connectors, 'connector')} checked"
     yield verdict

@@ -19,6 +19,7 @@ from connect_share.console import (
     shown_group,
 )
 from connect_share.console.options import topic_set_of
+from connect_share.contents.workers import live_worker_ids
 from connect_share.discover.survey import Discovered, members_of, survey
 from connect_share.errors import BrokerError
 from connect_share.kafka.admin import Admin
@@ -70,11 +71,7 @@ def _discover(arguments: argparse.Namespace, out: Output) -> Result:
         members: dict[str, tuple[str | None, ...]] = {}
         admin.cluster_id()
         try:
-            members = {
-                group: tuple(member.worker_id for member in found)
-                for group, found in admin.connect_members().items()
-                if found
-            }
+            members = live_worker_ids(admin)
         except BrokerError as error:
             notes.append(f"whether workers live is not known: {error}")
         discovered = survey(admin, reader, most=arguments.most_records, members=members)

@@ -116,17 +116,12 @@ def _task_states(contents: Contents, group: Group, connector: str, state: Cluste
     """Return the number of tasks by state; ``None``: what there is cannot be opened, or was not read."""
     if TopicType.STATUS not in contents.topics or contents.is_sealed(TopicType.STATUS, group):
         return None
-    statuses = contents.status_of(group).task_statuses(connector)
+    statuses, without = contents.status_of(group).task_statuses(connector), 0
     if not contents.is_sealed(TopicType.CONFIG, group) and connector not in state.inconsistent_connectors():
         numbers = range(state.task_count(connector))
         statuses = [status for status in statuses if status.task_id.task in numbers]
         without = len(numbers) - len(statuses)
-    else:
-        without = 0
-    found = {UNKNOWN: without} if without else {}
-    for status in statuses:
-        found[status.state.name] = found.get(status.state.name, 0) + 1
-    return found
+    return ({UNKNOWN: without} if without else {}) | Counter(status.state.name for status in statuses)
 
 
 def uses_topic(contents: Contents, group: Group, connector: str, state: ClusterConfigState, topic: str) -> bool:

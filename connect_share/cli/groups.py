@@ -202,16 +202,12 @@ def _add_repaired(parser: Parser) -> None:
     )
 
 
-def _add_orphans(parser: Parser) -> None:
-    parser.add_argument("--offsets", action="store_true", help="remove their source offsets, too")
-
-
 def _repairs(
     noun: str,
     text: str,
     does: str,
     *,
-    last: Callable[[Parser], None] | None = None,
+    last: Callable[[Parser], object] | None = None,
     run: Callable[[argparse.Namespace, Output], Steps] | None = None,
     check: str = "",
 ) -> Command:
@@ -248,7 +244,14 @@ COMMANDS: Final = [
         changes="show what would be removed, write nothing",
     ),
     _repairs("order", "give connectors back the tasks that the order of their records took", _ORDER),
-    _repairs("orphans", "remove what is left of connectors that are gone", _ORPHANS, last=_add_orphans),
+    _repairs(
+        "orphans",
+        "remove what is left of connectors that are gone",
+        _ORPHANS,
+        last=lambda parser: parser.add_argument(
+            "--offsets", action="store_true", help="remove their source offsets, too"
+        ),
+    ),
     _repairs("values", "write configurations again that workers cannot use", _VALUES),
     _repairs(
         "refused", "remove what strangers wrote under keys of the group", _REFUSED, run=_repair_refused, check="sealing"

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from connect_share.checks.jar import compared
 from connect_share.checks.worker_file import EXACTLY_ONCE, worker_lines
-from connect_share.console import Command, Output, Parser, Result
+from connect_share.console import Command, Output, Result
 from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.jar.jar_file import HandedOut, JarFile, find_jars, folder_jars, hand_out, own_jar
 
@@ -58,17 +58,15 @@ def _members(jar: JarFile) -> dict[str, Any]:
     }
 
 
-def _add_to(parser: Parser) -> None:
-    parser.add_argument("--to", metavar="DIR", type=Path, help="copy the jar into this folder, such as Kafka's libs")
-
-
 COMMANDS: Final = [
     Command(
         "worker-jar",
         _worker_jar,
         about="Print where the jar for unmodified Java workers (2.8 to 4.4) is, or copy it to where they find it.",
         examples=["connect-share worker-jar", "connect-share worker-jar --to /opt/kafka/libs"],
-        options=_add_to,
+        options=lambda parser: parser.add_argument(
+            "--to", metavar="DIR", type=Path, help="copy the jar into this folder, such as Kafka's libs"
+        ),
         asks_cluster=False,
     )
 ]

@@ -259,23 +259,19 @@ def _sign_of_life(out: Output) -> None:
 def run_command(command: Command, arguments: argparse.Namespace, out: Output) -> int:
     """Run a command, ask where it shows what it would do, and print its result; return the exit code."""
     with longest_wait(getattr(arguments, "timeout", ANSWER_S)), repeated(SIGN_EVERY_S, partial(_sign_of_life, out)):
-        return _run(command, arguments, out)
-
-
-def _run(command: Command, arguments: argparse.Namespace, out: Output) -> int:
-    found = command.run(arguments, out)
-    if isinstance(found, int):
-        return found
-    if isinstance(found, Result):
-        return out.show(found)
-    code = 0
-    with closing(found) as steps:
-        for step in steps:
-            if isinstance(step, Result):
-                code = out.show(step)
-            elif (ended := _ended_by(step, arguments, out)) is not None:
-                return ended
-    return code
+        found = command.run(arguments, out)
+        if isinstance(found, int):
+            return found
+        if isinstance(found, Result):
+            return out.show(found)
+        code = 0
+        with closing(found) as steps:
+            for step in steps:
+                if isinstance(step, Result):
+                    code = out.show(step)
+                elif (ended := _ended_by(step, arguments, out)) is not None:
+                    return ended
+        return code
 
 
 def _ended_by(preview: Preview, arguments: argparse.Namespace, out: Output) -> int | None:

@@ -369,14 +369,6 @@ class GroupFolds(Generic[AnyGroupFold]):
             self.beyond += fold.records
 
 
-def keys_in_several(count: int, whose: str) -> str:
-    """Return what is said of so many keys in several partitions."""
-    return (
-        f"{plural(count, 'key')} of {whose} in several partitions, as after partitions were added: the newest record by time "
-        "counts here, but without the jar what a Java worker reads last. A move onto other topics leaves one record of each"
-    )
-
-
 class TopicFold:
     """The records of one topic, folded for each group; arguments as of :class:`TopicReading`."""
 
@@ -463,7 +455,10 @@ class TopicFold:
         several = {group: len(each.fold.places.in_several()) for group, each in placed.items()}
         contents.several = {group: count for group, count in several.items() if count}
         contents.notes += [
-            f"{self._topic}: {keys_in_several(count, shown_group(group))}" for group, count in contents.several.items()
+            f"{self._topic}: {plural(count, 'key')} of {shown_group(group)} in several partitions, as after partitions were "
+            "added: the newest record by time counts here, but without the jar what a Java worker reads last. A move onto "
+            "other topics leaves one record of each"
+            for group, count in contents.several.items()
         ]
         if beyond:
             contents.notes.append(self._folds.room.said(self._topic, beyond))

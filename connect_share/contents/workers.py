@@ -53,6 +53,11 @@ class WatchedGroup:
         return replace(self, members=kept, looks=self.looks + 1, calm=self.calm + calm, in_a_row=in_a_row)
 
 
+def live_worker_ids(admin: Admin) -> dict[str, tuple[str | None, ...]]:
+    """Return the worker ids of the live members of each Connect group that has some."""
+    return {group: tuple(each.worker_id for each in found) for group, found in admin.connect_members().items() if found}
+
+
 def watch(admin: Admin, group_ids: Collection[str] | None, *, for_s: float) -> Mapping[str, WatchedGroup]:
     """Look at groups until all have settled, or the time is over; ``None``: all Connect groups of the cluster."""
     found = {group_id: WatchedGroup(group_id) for group_id in sorted(group_ids or ())}

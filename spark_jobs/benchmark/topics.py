@@ -137,16 +137,18 @@ _KIP: Final[Mapping[str, Any]] = {
     "status_bytes": 3_000_000,
 }
 _KIP_ALL: Final = tuple(contender for contender in CONTENDERS if contender != CHECKPOINT)
-_TINY: Final[Mapping[str, Any]] = {
-    "series": "tiny",
-    "records": (120, 120, 120),
-    "contenders": CONTENDERS,
-    "warm_starts": 1,
-    "groups": 3,
-    "jobs": 2,
-    "config_bytes": 60_000,
-}
-"""To try the benchmark out; in no suite."""
+_TINY: Final = _plan(
+    "tiny",
+    "a few hundred records, to try the benchmark out",
+    "tiny",
+    (120, 120, 120),
+    contenders=CONTENDERS,
+    warm_starts=1,
+    groups=3,
+    jobs=2,
+    config_bytes=60_000,
+)
+"""In no suite."""
 
 
 def _groups(groups: int) -> Plan:
@@ -199,13 +201,7 @@ _FULL: Final = (
     _plan("lz4", "the KIP's workload, compressed with lz4", "compression", compression="lz4", **_KIP),
     _plan("transactions", "the KIP's workload, read committed past markers", "transactions", transactions=True, **_KIP),
 )
-PLANS: Final[Mapping[str, Plan]] = {
-    plan.scenario.name: plan
-    for plan in (
-        *_FULL,
-        _plan("tiny", "a few hundred records, to try the benchmark out", **_TINY),
-    )
-}
+PLANS: Final[Mapping[str, Plan]] = {plan.scenario.name: plan for plan in (*_FULL, _TINY)}
 SUITES: Final[Mapping[str, Sequence[str]]] = {
     "kip": ("kip",),
     "quick": ("kip", "groups-1"),

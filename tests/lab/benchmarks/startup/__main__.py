@@ -7,7 +7,6 @@ with puts into running stores, the pairs that the report compares, and the repor
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -148,7 +147,7 @@ def _body(options: argparse.Namespace) -> int:
     output = Output("benchmark_startup", options.output)
     if output.is_json:
         pairs = [{**asdict(each), "times": each.times, "interval": each.interval} for each in compared(result)]
-        output.json({**json.loads(result.model_dump_json()), "pairs": pairs})
+        output.json({**result.model_dump(mode="json"), "pairs": pairs})
         return 0
     output.lines(*startup_table(result), *latency_lines(result))
     output.lines("", *pair_lines(result))
@@ -168,6 +167,7 @@ def main(argv: Sequence[str]) -> int:
     arguments.add_argument(
         "--workers", type=numbers, metavar="N,..", help="whole Java workers beside so many groups; full: 1,20,100,500"
     )
+    arguments.add_argument("--output", choices=("text", "json"), default="text")
     arguments.add_argument("--report", type=Path, metavar="DIR", help="folder for report.html and report.md")
     options = arguments.parse_args(argv)
     with terminated_as_interrupted():
