@@ -19,8 +19,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict
-
 from connect_share.backup.backup_file import BackupFile, BackupLayout, KeyTest, Origin, write_backup
 from connect_share.backup.rewrite import key_hash
 from connect_share.errors import PlanFileError
@@ -34,7 +32,7 @@ from connect_share.model.removal import BARRIER_RECORDS
 from connect_share.transform.rules import PLAIN_KEYS
 from connect_share.worker_config import WorkerConfig, common_isolation
 from migrator.checks import Opened, planned_facts
-from migrator.plan import SourceTopic, Wanted
+from migrator.plan import PlanPart, SourceTopic, Wanted
 from migrator.run import MIRRORED, GroupDigest, Manifest, MigrationRun, TopicBaseline, backup_path
 
 ILLEGAL_KEYS: Final = "illegal keys"
@@ -181,7 +179,7 @@ class BystanderVerdict(enum.Enum):
     TOUCHED = "touched"
 
 
-class BystanderGroup(BaseModel):
+class BystanderGroup(PlanPart):
     """One group in one topic of the destination.
 
     Attributes:
@@ -191,8 +189,6 @@ class BystanderGroup(BaseModel):
         written_since: records behind those offsets.
         among_written: how many of them lie between the first and the last record that the plan wrote.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     topic_type: TopicType
     topic: str
@@ -204,7 +200,7 @@ class BystanderGroup(BaseModel):
     among_written: int
 
 
-class OwnRecords(BaseModel):
+class OwnRecords(PlanPart):
     """The records that the plan itself wrote to one topic.
 
     Attributes:
@@ -213,17 +209,13 @@ class OwnRecords(BaseModel):
         accounted: as many are found as were acknowledged, so none was written under another key.
     """
 
-    model_config = ConfigDict(frozen=True)
-
     written: int
     found: int
     accounted: bool
 
 
-class BystanderReport(BaseModel):
+class BystanderReport(PlanPart):
     """The result of ``verify --isolation``; ``isolated`` only if no group was touched and none is unclear."""
-
-    model_config = ConfigDict(frozen=True)
 
     run_id: str
     isolated: bool

@@ -22,14 +22,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pydantic import BaseModel, ConfigDict
-
 from connect_share.console import printable
 from connect_share.errors import ConnectShareError, PlanFileError
 from connect_share.model.records import TopicType
 from connect_share.transform.rules import SkipReason
 from migrator.copy.copy_job import SliceEvidence
-from migrator.plan import MigrationPlan, load_model, write_plan_file
+from migrator.plan import MigrationPlan, PlanPart, load_model, write_plan_file
 from migrator.run import Manifest, MigrationRun, MigrationStatus
 from migrator.verify.equality import Verification
 
@@ -56,7 +54,7 @@ _BAD_NEWS: Final = (MigrationStatus.PLANNED, MigrationStatus.ROLLED_BACK)
 _PACKAGES: Final = ("connect-share", "confluent-kafka", "fastavro")
 
 
-class CommandRun(BaseModel):
+class CommandRun(PlanPart):
     """One command.
 
     Attributes:
@@ -64,8 +62,6 @@ class CommandRun(BaseModel):
         outcome: ``done``, ``interrupted``, ``differences found``, or the error's name.
         operator: who ran it: the name of the user of the system.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     command: str
     began_ms: int
@@ -76,10 +72,8 @@ class CommandRun(BaseModel):
     version: str
 
 
-class CommandRuns(BaseModel):
+class CommandRuns(PlanPart):
     """All commands on a plan, in order."""
-
-    model_config = ConfigDict(frozen=True)
 
     run_id: str
     runs: tuple[CommandRun, ...] = ()
@@ -156,7 +150,7 @@ def _write(
     verified, known = folder / VERIFICATION, folder / RUNS
     if verification is not None:
         kept = KeptVerification(**verification.model_dump(), at_ms=ended_ms, version=version("connect-share"))
-        write_plan_file(verified, kept.model_dump_json(indent=2) + "\n")
+        kept.save(verified)
     last = load_model(KeptVerification, verified, "verification") if verified.exists() else None
     before = load_model(CommandRuns, known, "list of runs").runs if known.exists() else ()
     operator = "unknown"  # a container may run as a number without a name
@@ -172,7 +166,7 @@ def _write(
         version=version("connect-share"),
     )
     runs = CommandRuns(run_id=plan.run_id, runs=(*before, ended))
-    write_plan_file(known, runs.model_dump_json(indent=2) + "\n")
+    runs.save(known)
     facts = {
         **{name: version(name) for name in _PACKAGES},
         "Python": platform.python_version(),

@@ -49,7 +49,11 @@ EXPORT: Final = "export"
 PART: Final = "part of an export"
 
 
-class BackedUpTopic(BaseModel):
+class _HeaderPart(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class BackedUpTopic(_HeaderPart):
     """One topic in a backup.
 
     Attributes:
@@ -57,8 +61,6 @@ class BackedUpTopic(BaseModel):
         ranges: per partition what was read, ``[start, end)``.
         topic_id: in a segment: of the topic that was read.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     section: int
     kafka_cluster_id: str | None
@@ -69,7 +71,7 @@ class BackedUpTopic(BaseModel):
     topic_id: str | None = None
 
 
-class Origin(BaseModel):
+class Origin(_HeaderPart):
     """One key space whose records are in a backup.
 
     Attributes:
@@ -81,8 +83,6 @@ class Origin(BaseModel):
         topics: number of its topics in ``BackupContents.topics``.
     """
 
-    model_config = ConfigDict(frozen=True)
-
     side: Literal["source", "destination"]
     group_id: str | None
     plain: bool
@@ -91,7 +91,7 @@ class Origin(BaseModel):
     topics: dict[TopicType, int]
 
 
-class Segment(BaseModel):
+class Segment(_HeaderPart):
     """The place of a file in a continuous backup.
 
     Attributes:
@@ -102,8 +102,6 @@ class Segment(BaseModel):
         connectors: the only ones; ``None``: all.
     """
 
-    model_config = ConfigDict(frozen=True)
-
     sequence: int
     kind: Literal["base", "increment"]
     at_ms: int
@@ -111,15 +109,13 @@ class Segment(BaseModel):
     connectors: tuple[str, ...] | None
 
 
-class BackupContents(BaseModel):
+class BackupContents(_HeaderPart):
     """The header of a backup; holds no record and no secret.
 
     Attributes:
         part: of an export in parts: number of the file, from 1, and how many there are; all else is that of the whole.
         encrypted_with: id of the key that the values are encrypted with; ``None``: they are as on the topics.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     what: What = BACKUP
     run_id: str

@@ -18,8 +18,6 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, Final, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict
-
 from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.connect_json import same
 from connect_share.model.keys import BEFORE_ORIGINAL, MARKER, ClusterGroupId, Subject, connector_of, parse
@@ -30,6 +28,7 @@ from connect_share.model.status import StatusSnapshot
 from connect_share.replay import replay_config, replay_offsets, replay_status
 from connect_share.sealing.cipher import is_sealed
 from connect_share.transform.rules import PLAIN_KEYS, KeyTransform, SkipReason, TopicText, prefixes_of
+from migrator.plan import PlanPart
 
 _STATE_PREFIXES: Final = {each: prefixes_of(each, lambda rule: rule.is_state) for each in TopicType}
 
@@ -265,7 +264,7 @@ class Mismatch(enum.Enum):
     DIFFERENT = "different"
 
 
-class StateDifference(BaseModel):
+class StateDifference(PlanPart):
     """One item that is not the same on both sides.
 
     Attributes:
@@ -275,8 +274,6 @@ class StateDifference(BaseModel):
         field: which part differs, such as the name of a configuration property. Never a value.
         problem: missing at the destination, unexpected there, or different.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     cluster_group_id: str | None
     topic_type: TopicType
@@ -295,10 +292,8 @@ class StateDifference(BaseModel):
 _ABSENT: Final = object()
 
 
-class Verification(BaseModel):
+class Verification(PlanPart):
     """The result of ``verify``."""
-
-    model_config = ConfigDict(frozen=True)
 
     run_id: str
     equal: bool
