@@ -251,17 +251,12 @@ class MigrationPlan(PlanPart):
         return self
 
     @classmethod
-    def load(cls, path: Path | str) -> MigrationPlan:
-        """Read and check a plan file. A worker file that is not where it was is looked for beside the plan.
+    def load(cls, path: Path, text: str | None = None) -> MigrationPlan:
+        """Read and check a plan file, or its text. A worker file that is not where it was is looked for beside the plan.
 
         Raises:
             PlanFileError: missing, not JSON, of another format, or inconsistent; it says where.
         """
-        return cls.parse(read_plan_file(Path(path), "plan"), Path(path))
-
-    @classmethod
-    def parse(cls, text: str, path: Path) -> MigrationPlan:
-        """Check the text of the plan file ``path``."""
         plan, folder = load_model(cls, path, "plan", text), path.parent
         sources = tuple(
             source.model_copy(

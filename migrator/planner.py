@@ -526,7 +526,7 @@ def _check_workers(
     """Refuse live workers. Returns a warning where they may be alive."""
     if not intent.follow:
         require_no_live_workers(at_source, move.source.group_id, side="source")
-    if intent.follow and move.keeps_its_members(destination_cluster):
+    elif move.keeps_its_members(destination_cluster):
         # One Kafka cluster and one group.id: the members of the group are the workers of the source.
         return [f"{move.source.group_id} keeps its group.id: start no new worker before the cut-over has ended"]
     require_no_live_workers(at_destination, move.destination_group_id, side="destination")

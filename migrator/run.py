@@ -262,7 +262,7 @@ class MigrationRun:
         """
         path = Path(plan_path)
         text = read_plan_file(path, "plan")
-        plan = MigrationPlan.parse(text, path)
+        plan = MigrationPlan.load(path, text)
         run = cls(path, text, plan, [], [], None)
         shared = {topic_type: topic.topic for topic_type, topic in plan.destination.topics.items()}
         for source in plan.sources:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.files import Progress
+from connect_share.kafka.read import batches
 from migrator.bystanders import bundles, size_of
 from migrator.cli.apply import APPLY, RESUME
 from migrator.copy.copy_job import TOGETHER, CopyJob, Engine, SliceEvidence, Wave, local_engine
@@ -38,8 +39,7 @@ def copy_engine(progress: Progress) -> Engine:
             yield from local_engine(progress)([job for job in jobs if job.resumed])
             together = bundles([job for job in jobs if not job.resumed], _offsets, TOGETHER)
             width = _BUNDLES * task_slots(spark)
-            for first in range(0, len(together), width):
-                some = together[first : first + width]
+            for some in batches(together, width):
                 yield (wave := Wave.of(itertools.chain.from_iterable(some), jobs))
                 begun = [[wave.begun(job, resumed=False) for job in bundle] for bundle in some]
                 copied = run_as_tasks(spark, begun, copy_in_task, progress=progress, what="copying partitions")

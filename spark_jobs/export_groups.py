@@ -34,6 +34,7 @@ from connect_share.backup.export import Export
 from connect_share.console import DEFAULT_TIMEOUT_S, Output, ProgressLine, add_worker_file, groups_of, plural
 from connect_share.errors import RecordFileError
 from connect_share.files import Progress, Silent, sync_folder
+from connect_share.kafka.read import batches
 from connect_share.kafka.waits import longest_wait
 from connect_share.worker_config import TopicSet
 from migrator.bystanders import bundles, size_of
@@ -69,8 +70,7 @@ def read_slice(read: SectionRead) -> list[SectionPart]:
 def read_with(spark: SparkSession, reads: Sequence[SectionRead], progress: Progress) -> Iterator[SectionPart]:
     """Yield what reads give, in their order; a wave of tasks at a time, so that the driver's memory is bounded."""
     jobs, width = slices(reads), _WAVES * task_slots(spark)
-    for first in range(0, len(jobs), width):
-        wave = jobs[first : first + width]
+    for wave in batches(jobs, width):
         for parts in run_as_tasks(spark, wave, read_slice, progress=Silent(), what="reading slices"):
             yield from parts
         progress.advance(sum(map(_offsets, wave)))

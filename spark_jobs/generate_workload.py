@@ -18,7 +18,7 @@ from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import ensure_topic, topic_spec
 from connect_share.kafka.facts import read_facts, require_keys_of
-from connect_share.kafka.read import Reader
+from connect_share.kafka.read import Reader, batches
 from connect_share.kafka.write import PRODUCER_OVERRIDES, CheckedWriter, Producers
 from connect_share.kafka.write_access import CREATE, WRITE, TopicNeed, require_access
 from connect_share.model.keys import connector_of, split_key
@@ -173,7 +173,7 @@ def generate(
         ]
         # A new client for each of a thousand groups would take longer than their records.
         at_once = 1 if len(jobs) <= _FEW_GROUPS else _GROUPS_A_TASK
-        several = [jobs[first : first + at_once] for first in range(0, len(jobs), at_once)]
+        several = [*batches(jobs, at_once)]
         written = sum(run_as_tasks(spark, several, write_groups, progress=progress, what="writing groups"))
         grown = sum(_ends(admin, topics.values()).values()) - sum(starts.values())
     if grown < written:

@@ -38,7 +38,7 @@ from connect_share.console import plural
 from connect_share.errors import AlreadyAppliedError, RecordFileError, RestoreRejectedError, UsageError
 from connect_share.files import Progress, counted
 from connect_share.kafka.client import headers_of, to_record
-from connect_share.kafka.read import Reader, place_of
+from connect_share.kafka.read import Reader, batches, place_of
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.sealing import KeyRing
 from connect_share.worker_config import Isolation
@@ -524,8 +524,8 @@ class BackupLayout:
         topics = {each.topic: each for each in self.topics if each.section == number}
         ranges = sorted(part for each in topics.values() for part in each.ranges.values())
         return [
-            SectionRead(self.sections[number], topics, self.keys, ranges[first : first + PARTITIONS_AT_ONCE], path.name)
-            for first in range(0, len(ranges), PARTITIONS_AT_ONCE)
+            SectionRead(self.sections[number], topics, self.keys, some, path.name)
+            for some in batches(ranges, PARTITIONS_AT_ONCE)
         ]
 
     def contents(self, run_id: str) -> BackupContents:

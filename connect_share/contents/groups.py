@@ -439,7 +439,8 @@ class TopicFold:
         """Return the state after all records so far; only the counts of seals and the times change later on."""
         folds, beyond = self._folds.by_group, self._folds.beyond
         for group, each in folds.items():
-            each.is_sealed = self._counts[group].looks_sealed if each.is_unsaid else each.is_sealed
+            if each.is_unsaid:  # without keys what looks sealed counts as refused
+                each.is_sealed = self._counts[group].refused > self._counts[group].plain
         contents = TopicContents(
             self._topic,
             groups={group: each.snapshot() for group, each in folds.items()},

@@ -123,11 +123,6 @@ class SealCount:
         return [each for each in self.newest.values() if each.kind is kind]
 
     @property
-    def looks_sealed(self) -> bool:
-        """Return whether more records look sealed than plain, where there are no keys."""
-        return self.refused > self.plain
-
-    @property
     def records(self) -> int:
         """Return the number of all records."""
         return self.sealed.counts.total() + self.sealed.more + self.plain + self.refused

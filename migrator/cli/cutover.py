@@ -274,25 +274,10 @@ def _rollback_json(found: Rollback) -> dict[str, object]:
     }
 
 
-def _add_cutover(parser: Parser) -> None:
+def _add_seal(parser: Parser, *, ways: Sequence[str], default: str) -> None:
     add_plan(parser)
-    parser.add_argument(
-        "--seal",
-        choices=("stop", "remove", "none"),
-        help="stop: every connector at the source gets the target state STOPPED; remove: the originals are removed; "
-        "none. Default: remove if originals and copies are in the same topics, else stop",
-    )
-    add_evidence(parser)
-
-
-def _add_seal(parser: Parser) -> None:
-    add_plan(parser)
-    parser.add_argument(
-        "--seal",
-        choices=("stop", "remove"),
-        help="stop: every connector at the source gets the target state STOPPED; remove: the originals are removed. "
-        "Default: as it was sealed before, else as cutover does",
-    )
+    text = "stop: every connector at the source gets the target state STOPPED; remove: the originals are removed"
+    parser.add_argument("--seal", choices=ways, help=f"{text}{default}")
     add_evidence(parser)
 
 
@@ -315,7 +300,11 @@ COMMANDS: Final = [
             "connect-share-migrate cutover move.json --dry-run",
             "connect-share-migrate cutover move.json --seal none",
         ],
-        options=_add_cutover,
+        options=partial(
+            _add_seal,
+            ways=("stop", "remove", "none"),
+            default="; none. Default: remove if originals and copies are in the same topics, else stop",
+        ),
         changes="show what would be done, write nothing",
         timeout_s=TIMEOUT_S,
     ),
@@ -330,7 +319,9 @@ COMMANDS: Final = [
         "seal",
         _seal,
         examples=["connect-share-migrate seal move.json --dry-run", "connect-share-migrate seal move.json"],
-        options=_add_seal,
+        options=partial(
+            _add_seal, ways=("stop", "remove"), default=". Default: as it was sealed before, else as cutover does"
+        ),
         changes="show what would be done, write nothing",
     ),
     _Change(
