@@ -142,8 +142,7 @@ def warn_about(moves: Sequence[PlannedMove], destination_cluster: str | None, mo
     return warnings
 
 
-def _warn_about_one(move: PlannedMove, destination_cluster: str | None, mode: str) -> list[str]:
-    warnings: list[str] = []
+def _warn_about_one(move: PlannedMove, destination_cluster: str | None, mode: str) -> Iterator[str]:
     state = move.state
     connectors = move.connectors()
     if state is not None:
@@ -155,10 +154,10 @@ def _warn_about_one(move: PlannedMove, destination_cluster: str | None, mode: st
                 "everything again; mirror those topics first and leave these connectors out"
             )
         if own:
-            warnings.append(f"{', '.join(map(repr, own))}: offsets are in a topic of their own, which stays as it is")
+            yield f"{', '.join(map(repr, own))}: offsets are in a topic of their own, which stays as it is"
         inconsistent = sorted(state.inconsistent_connectors() & set(connectors))
         if inconsistent:
-            warnings.append(
+            yield (
                 f"{', '.join(map(repr, inconsistent))}: task configs are inconsistent at the source already; "
                 + (
                     "where the topic still holds all of them they are put in order"
@@ -167,38 +166,35 @@ def _warn_about_one(move: PlannedMove, destination_cluster: str | None, mode: st
                 )
             )
     if move.sealed_as_is:
-        warnings.append(
+        yield (
             f"{move.source.group_id}: sealed values are copied as they are; they open with the same keys only, and "
             "what is in them is not known here"
         )
     elif move.sealing.keys is not None and move.destination_sealing.keys is None:
-        warnings.append(
+        yield (
             f"{move.source.group_id}: its values are sealed, and {move.destination_file} has no keys: the copies are plain, "
             "and whoever reads the destination's topics reads them"
         )
     if move.kafka_cluster_id != destination_cluster:
         configs = {} if state is None else {name: state.connector_config(name) or {} for name in connectors}
         groups = [sink_group_id(name, config) for name, config in configs.items() if is_sink(config)]
-        warnings.append(
+        yield (
             f"{move.source.group_id} goes to another Kafka cluster: committed offsets of its sinks are not in these topics, "
             "and there the same number is another record. Before its sinks start there, set their consumer groups by time "
             f"({move.destination.admin_settings().setting_by_time()}): {listed(groups, _MOST_NAMED) or 'none is known'}"
         )
     if move.destination_group_id != move.source.group_id:
-        warnings.append(
+        yield (
             f"{move.source.group_id} becomes {move.destination_group_id}: transactional ids of exactly-once connectors "
             "change with the group, so new workers do not fence old ones: make sure that the old ones never start again"
         )
-    return warnings
 
 
 def refuse_unclear(moves: Sequence[PlannedMove], intent: Intent, destination_cluster: str | None) -> list[str]:
     """Refuse a job or an assignment that names no connector, or one of two (``PlanRejectedError``). Returns warnings."""
     if intent.job is not None:
         return _refuse_unclear_job(moves, intent.job, destination_cluster)
-    warnings: list[str] = []
-    if intent.assign is not None:
-        warnings += _refuse_unassigned(moves)
+    warnings = [] if intent.assign is None else _refuse_unassigned(moves)
     if intent.merge:
         owners: dict[tuple[str, str], list[str]] = {}
         for move in moves:
@@ -252,33 +248,33 @@ def _refuse_unassigned(moves: Sequence[PlannedMove]) -> list[str]:
     ]
 
 
-def steps_of(moves: Sequence[PlannedMove], plan: MigrationPlan) -> tuple[PlanStep, ...]:
-    """Return who does what, in order, from here to workers that run on the destination."""
+def steps_of(moves: Sequence[PlannedMove], plan: MigrationPlan) -> Iterator[PlanStep]:
+    """Yield who does what, in order, from here to workers that run on the destination."""
     sources = [*dict.fromkeys(move.source.group_id for move in moves)]
     groups = [*dict.fromkeys(move.destination_group_id for move in moves)]
     new = [group for group in groups if group not in sources]
-    steps = []
     if not plan.follow:
-        steps.append(_stop([*sources, *new]))
+        yield _stop([*sources, *new])
     elif new:
-        steps.append(_stop(new))
-    steps.append(_tool("apply: check that nothing changed since this plan was made, back up what is read and replaced"))
+        yield _stop(new)
+    yield _tool("apply: check that nothing changed since this plan was made, back up what is read and replaced")
     create = [topic.topic for topic in plan.destination.topics.values() if topic.create]
     if create:
-        steps.append(_tool(f"apply: create {', '.join(create)} with the settings of create topics"))
+        yield _tool(f"apply: create {', '.join(create)} with the settings of create topics")
     what = "the folded state" if plan.mode == "state" else "the records"
     for move in moves:
         whose = what if move.only_connectors is None else f"{what} of {named_connectors(move.only_connectors)}"
         keys = "plain keys" if move.group is None else f"keys under the prefix {move.group}."
-        steps.append(_tool(f"apply: copy {whose} of {move.source.group_id} as {keys}"))
+        yield _tool(f"apply: copy {whose} of {move.source.group_id} as {keys}")
     if plan.follow:
-        steps.append(_tool("apply --follow: mirror what the workers write meanwhile, showing how far it is behind"))
-        steps.append(_stop(sources))
-    steps.append(_tool("verify: fold both sides and compare the states"))
-    steps.append(_tool(f"cutover: copy what is left, verify, {_end_of(moves, plan)}"))
+        yield _tool("apply --follow: mirror what the workers write meanwhile, showing how far it is behind")
+        yield _stop(sources)
+    yield _tool("verify: fold both sides and compare the states")
+    yield _tool(f"cutover: copy what is left, verify, {_end_of(moves, plan)}")
     sharing = "with sharing enabled" if moves[0].group is not None else "with sharing disabled"
-    steps.append(_you(f"start the workers of {', '.join(groups)} on the destination's topics, {sharing}"))
-    return (*steps, _you(OLD_TOPICS)) if plan.leaves_topics else tuple(steps)
+    yield _you(f"start the workers of {', '.join(groups)} on the destination's topics, {sharing}")
+    if plan.leaves_topics:
+        yield _you(OLD_TOPICS)
 
 
 def _end_of(moves: Sequence[PlannedMove], plan: MigrationPlan) -> str:

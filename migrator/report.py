@@ -200,7 +200,7 @@ def _page(
             time=_time,
             status="not applied" if manifest is None else _STATUS[manifest.status],
             status_is_good=manifest is not None and manifest.status not in _BAD_NEWS,
-            moved=_moved(plan, manifest),
+            moved=[*_moved(plan, manifest)],
             destination=_destination(plan, manifest),
             left_behind=_left_behind(plan, manifest),
             differences=[
@@ -228,7 +228,7 @@ def _page(
                 )
                 for each in runs
             ],
-            backup=_backup(manifest),
+            backup=[*_backup(manifest)],
             slices=[
                 (
                     f"{each.topic}[{each.partition}]",
@@ -253,11 +253,10 @@ def _time(at_ms: int | None) -> str:
     return "-" if at_ms is None else f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _moved(plan: MigrationPlan, manifest: Manifest | None) -> list[Row]:
+def _moved(plan: MigrationPlan, manifest: Manifest | None) -> Iterator[Row]:
     done: dict[tuple[int, TopicType], list[SliceEvidence]] = {}
     for evidence in () if manifest is None else manifest.evidence:
         done.setdefault((evidence.source_index, evidence.topic_type), []).append(evidence)
-    rows: list[Row] = []
     for index, source in enumerate(plan.sources):
         connectors = "all" if source.only_connectors is None else ", ".join(map(repr, source.only_connectors))
         who: Row = (source.group_id, source.becomes, f"{source.connectors:,} ({connectors})")
@@ -272,15 +271,12 @@ def _moved(plan: MigrationPlan, manifest: Manifest | None) -> list[Row]:
                     sum(each.tombstones for each in copied),
                     sum(each.bytes_written for each in copied),
                 )
-            rows.append(
-                (
-                    *(who if topic_type is TopicType.CONFIG else ("", "", "")),
-                    f"{topic.topic} (id {topic.topic_id or '-'}, {topic.isolation.value})",
-                    plan.destination.topics[topic_type].topic,
-                    *counts,
-                )
+            yield (
+                *(who if topic_type is TopicType.CONFIG else ("", "", "")),
+                f"{topic.topic} (id {topic.topic_id or '-'}, {topic.isolation.value})",
+                plan.destination.topics[topic_type].topic,
+                *counts,
             )
-    return rows
 
 
 def _destination(plan: MigrationPlan, manifest: Manifest | None) -> list[Row]:
@@ -298,33 +294,23 @@ def _destination(plan: MigrationPlan, manifest: Manifest | None) -> list[Row]:
 
 
 def _left_behind(plan: MigrationPlan, manifest: Manifest | None) -> list[Row]:
-    reasons: Counter[SkipReason] = Counter()
-    if manifest is None:
-        for source in plan.sources:
-            for topic in source.topics.values():
-                reasons.update(topic.counts.skipped)
-    else:
-        for evidence in manifest.evidence:
-            reasons.update(evidence.skipped)
+    planned = [topic.counts.skipped for source in plan.sources for topic in source.topics.values()]
+    skipped = planned if manifest is None else [each.skipped for each in manifest.evidence]
+    reasons = sum(map(Counter, skipped), Counter[SkipReason]())
     return [(count, reason.value, reason.explanation) for reason, count in sorted(reasons.items(), key=str)]
 
 
-def _backup(manifest: Manifest | None) -> list[Row]:
-    if manifest is None or manifest.backup is None:
-        return []
-    backup = manifest.backup
-    lines: list[Row] = [
-        ("file, beside the plan", backup.file),
-        ("records", backup.records),
-        ("bytes", backup.size_bytes),
-        ("sha256", backup.sha256),
-        ("seconds taken", f"{backup.seconds:,.1f}"),
-        *((f"records of {topic}", count) for topic, count in backup.topics.items()),
-    ]
-    if manifest.mirrored_backup is not None:
-        mirrored = manifest.mirrored_backup
-        lines.append(("what was mirrored", f"{mirrored.file}, {mirrored.records:,} records, sha256 {mirrored.sha256}"))
-    return lines
+def _backup(manifest: Manifest | None) -> Iterator[Row]:
+    if manifest is None or (backup := manifest.backup) is None:
+        return
+    yield "file, beside the plan", backup.file
+    yield "records", backup.records
+    yield "bytes", backup.size_bytes
+    yield "sha256", backup.sha256
+    yield "seconds taken", f"{backup.seconds:,.1f}"
+    yield from ((f"records of {topic}", count) for topic, count in backup.topics.items())
+    if (mirrored := manifest.mirrored_backup) is not None:
+        yield "what was mirrored", f"{mirrored.file}, {mirrored.records:,} records, sha256 {mirrored.sha256}"
 
 
 _BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[kMG]?B|×|%)(?!\w))")

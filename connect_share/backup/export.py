@@ -345,9 +345,8 @@ class Follower:
             base = self._needs_base(view)
             new = sum(part.end - part.start for parts in self._unread(view).values() for part in parts)
             if not base and not new:
-                if self._files[-1].is_point:
-                    break
-                self._make_point()  # what is missing in front of the end was replaced before it
+                if not self._files[-1].is_point:
+                    self._make_point()  # what is missing in front of the end was replaced before it
                 break
             one, whole = self._write(view, base=base)
             written.append(one)

@@ -28,9 +28,8 @@ def find(topics: Mapping[TopicType, ProfiledTopic], request_size: int) -> Iterat
         yield from _outgrown(topic)
 
 
-def largest(topics: Mapping[TopicType, ProfiledTopic]) -> list[dict[str, Any]]:
-    """Return the largest record of each group on each topic, for JSON."""
-    found: list[dict[str, Any]] = []
+def largest(topics: Mapping[TopicType, ProfiledTopic]) -> Iterator[dict[str, Any]]:
+    """Yield the largest record of each group on each topic, for JSON."""
     for topic_type, topic in topics.items():
         by_group: dict[Any, tuple[str, Count]] = {}
         for (group, kind), count in topic.profile.counts().items():
@@ -38,17 +37,14 @@ def largest(topics: Mapping[TopicType, ProfiledTopic]) -> list[dict[str, Any]]:
                 by_group[group] = kind, count
         for group in sorted(by_group, key=group_order):
             kind, count = by_group[group]
-            found.append(
-                {
-                    "group": group,
-                    "topic": topic.profile.topic,
-                    "topic_type": topic_type.value,
-                    "kind": kind,
-                    "bytes": count.largest_record_bytes,
-                    "at": _at(count),
-                }
-            )
-    return found
+            yield {
+                "group": group,
+                "topic": topic.profile.topic,
+                "topic_type": topic_type.value,
+                "kind": kind,
+                "bytes": count.largest_record_bytes,
+                "at": _at(count),
+            }
 
 
 def _at(count: Count) -> str | None:
@@ -105,6 +101,6 @@ CHECK: Final = Check(
     "topics that are not compacted as they should be.",
     lambda sources: find(sources.profile.topics, sources.request_size),
     needs=tuple(TopicType),
-    members={"largest": lambda sources: largest(sources.profile.topics)},
+    members={"largest": lambda sources: [*largest(sources.profile.topics)]},
     place=65,
 )

@@ -116,18 +116,7 @@ def _describe_connector(arguments: argparse.Namespace, out: Output) -> Result:
     reading = Reading(arguments, (TopicType.CONFIG,), (TopicType.STATUS, TopicType.OFFSET))
     contents, worker = reading.once(out), reading.topic_set.worker
     rows = partial(offset_rows, contents, worker=worker, note=out.note)
-    found = [
-        _connector_members(
-            contents,
-            group,
-            connector,
-            state,
-            rows,
-            show_values=arguments.show_values,
-            show_traces=arguments.show_traces,
-        )
-        for group, connector, state in connectors_of(contents, arguments.connector)
-    ]
+    found = [_connector_members(contents, of, rows, arguments) for of in connectors_of(contents, arguments.connector)]
     if not found:
         known = ", ".join(shown_group(group) for group in contents.groups()) or "none with records"
         raise ConnectShareError(
@@ -149,14 +138,11 @@ def _shown(config: dict[str, str] | None, show_values: bool, *, sealed: bool) ->
 
 def _connector_members(
     contents: Contents,
-    group: Group,
-    connector: str,
-    state: ClusterConfigState,
+    of: tuple[Group, str, ClusterConfigState],
     rows_of: Callable[[Group, str], list[dict[str, Any]]],
-    *,
-    show_values: bool,
-    show_traces: bool,
+    arguments: argparse.Namespace,
 ) -> dict[str, Any]:
+    (group, connector, state), show_values = of, arguments.show_values
     snapshot = contents.status_of(group)
     status = snapshot.connector_status(connector)
     own = state.connector_config(connector)
@@ -164,7 +150,7 @@ def _connector_members(
     def with_trace(
         row: dict[str, Any], status: ConnectorStatus | TaskStatus | None, *configs: dict[str, str] | None
     ) -> None:
-        if show_values or show_traces:
+        if show_values or arguments.show_traces:
             trace = None if status is None else status.trace
             row["trace"] = trace if show_values or trace is None else without_secrets(trace, configs)
 

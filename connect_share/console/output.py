@@ -274,16 +274,10 @@ class Output:
     def error(self, error: ConnectShareError) -> int:
         """Print an error in the form asked for; return the exit code."""
         if self.is_json:
-            members: dict[str, Any] = {
-                "type": type(error).__name__,
-                "message": str(error),
-                "retriable": error.retriable,
-            }
-            for name in ("property_name", "topic", "partition", "offset", "name", "code"):
-                value = getattr(error, name, None)
-                if value is not None:
-                    members[name] = value
-            self._print(json_text(self.command, {"error": members}), self._stderr)
+            members = {"type": type(error).__name__, "message": str(error), "retriable": error.retriable}
+            names = ("property_name", "topic", "partition", "offset", "name", "code")
+            more = {name: value for name in names if (value := getattr(error, name, None)) is not None}
+            self._print(json_text(self.command, {"error": members | more}), self._stderr)
         else:
             self.note(f"error: {error}")
         return error.exit_code

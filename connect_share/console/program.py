@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -55,7 +55,7 @@ class Preview:
         refused: how many they refuse, for the group did not write them, or a newer value has come before.
     """
 
-    lines: Sequence[str]
+    lines: Iterable[str] = field(repr=False)
     members: Mapping[str, Any] = field(repr=False)
     question: str
     refusal: ConnectShareError | None = None

@@ -153,8 +153,8 @@ def members(found: StartupProfile) -> dict[str, Any]:
 
 
 def _topic_members(topic_type: TopicType, topic: ProfiledTopic, now_ms: int) -> dict[str, Any]:
-    profile, configs = topic.profile, topic.configs
-    members: dict[str, Any] = {
+    profile, configs, behind = topic.profile, topic.configs, topic.hidden(now_ms)
+    return {
         "topic": profile.topic,
         "topic_type": topic_type.value,
         "partitions": len(profile.partitions),
@@ -162,18 +162,16 @@ def _topic_members(topic_type: TopicType, topic: ProfiledTopic, now_ms: int) -> 
         "unrecognized": profile.unrecognized().members(),
         "keys_in_several_partitions": profile.keys_in_several_partitions,
         "settings": None if configs is None else {name: configs[name] for name in SHOWN_SETTINGS if name in configs},
-        "estimated": None,
-    }
-    behind = topic.hidden(now_ms)
-    if behind is not None:
-        members["estimated"] = {
+        "estimated": None
+        if behind is None
+        else {
             "hidden_records_at_most": round(behind.held.records),
             "hidden_bytes_at_most": round(behind.held.bytes),
             "hidden_superseded_records_at_most": round(behind.superseded.records),
             "hidden_superseded_bytes_at_most": round(behind.superseded.bytes),
             "dirty_ratio_at_least": behind.dirty_ratio,
-        }
-    return members
+        },
+    }
 
 
 def _group_members(start: PredictedStart) -> dict[str, Any]:

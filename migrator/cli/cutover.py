@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -62,38 +62,33 @@ def _isolation(run: MigrationRun) -> Result:
     return Result(report.model_dump(mode="json"), isolation_lines(report), 0 if report.isolated else 1)
 
 
-def verification_lines(verification: Verification, shown: int) -> list[str]:
-    """Return the first ``shown`` differences, and in the last line whether both sides are equal."""
-    lines = [f"warning: {warning}" for warning in verification.warnings]
+def verification_lines(verification: Verification, shown: int) -> Iterator[str]:
+    """Yield the first ``shown`` differences, and in the last line whether both sides are equal."""
+    yield from (f"warning: {warning}" for warning in verification.warnings)
     if verification.equal:
-        return [*lines, f"equal: {verification.compared} comparisons, no difference"]
+        yield f"equal: {verification.compared} comparisons, no difference"
+        return
     total = len(verification.differences)
-    lines += [f"  {difference}" for difference in verification.differences[:shown]]
+    yield from (f"  {difference}" for difference in verification.differences[:shown])
     if total > shown:
-        lines.append(f"  and {total - shown} more: --output json shows all")
-    return [*lines, f"different: {total} difference{'' if total == 1 else 's'}"]
+        yield f"  and {total - shown} more: --output json shows all"
+    yield f"different: {total} difference{'' if total == 1 else 's'}"
 
 
-def isolation_lines(report: BystanderReport) -> list[str]:
-    """Return what was written, then group by group what is not simply equal, the worst first."""
-    lines = [
-        f"{topic_type.value:6}  {own.written:,} record(s) written by this plan, {own.found:,} found under its own keys"
-        + ("" if own.accounted else ": not all of them are there any more")
-        for topic_type, own in report.own.items()
-    ]
+def isolation_lines(report: BystanderReport) -> Iterator[str]:
+    """Yield what was written, then group by group what is not simply equal, the worst first."""
+    for topic_type, own in report.own.items():
+        line = f"{topic_type.value:6}  {own.written:,} record(s) written by this plan, {own.found:,} found under its own keys"
+        yield line if own.accounted else f"{line}: not all of them are there any more"
     for verdict, text in _VERDICTS.items():
         groups = [group for group in report.groups if group.verdict is verdict]
         if groups and verdict is BystanderVerdict.EQUAL:
             keys = sum(group.keys_now for group in groups)
-            lines.append(f"equal: {keys:,} key(s) of {len({group.group for group in groups})} other group(s)")
+            yield f"equal: {keys:,} key(s) of {len({group.group for group in groups})} other group(s)"
         else:
-            lines += [f"{text}: {_group_line(group)}" for group in groups]
-    lines.append(
-        "isolated: no other group was changed"
-        if report.isolated
-        else "not proven that no other group was changed: see above"
-    )
-    return lines
+            yield from (f"{text}: {_group_line(group)}" for group in groups)
+    proven = "isolated: no other group was changed"
+    yield proven if report.isolated else "not proven that no other group was changed: see above"
 
 
 def _group_line(group: BystanderGroup) -> str:
@@ -155,19 +150,17 @@ def _seal(arguments: argparse.Namespace, _: Output) -> Steps:
     yield _result(run, result, done, "do not start the old workers any more")
 
 
-def _cutover_lines(shown: CutoverPreview) -> list[str]:
-    lines = [
-        f"{group}: {_alive(count, same=group in shown.same_members)}" for group, count in shown.live_workers.items()
-    ]
-    lines += [f"fence {transactional_id}" for transactional_id in shown.transactional_ids]
-    what = {
+def _cutover_lines(shown: CutoverPreview) -> Iterator[str]:
+    for group, count in shown.live_workers.items():
+        yield f"{group}: {_alive(count, same=group in shown.same_members)}"
+    yield from (f"fence {transactional_id}" for transactional_id in shown.transactional_ids)
+    yield {
         "stop": "seal the source: target state STOPPED for each connector",
         "remove": "remove the originals: a tombstone for each record that was moved",
         "none": "seal nothing: a worker started at the source by mistake runs everything a second time",
     }[shown.how]
-    lines.append(what)
-    lines += [f"  {topic}: {count:,} record(s)" for topic, count in sorted(shown.seal_records.items())]
-    return lines + _fence_lines(shown.fences)
+    yield from (f"  {topic}: {count:,} record(s)" for topic, count in sorted(shown.seal_records.items()))
+    yield from _fence_lines(shown.fences)
 
 
 def _fence_lines(fences: Sequence[SourceFence]) -> list[str]:
@@ -245,13 +238,12 @@ def _rollback(arguments: argparse.Namespace, _: Output) -> Steps:
     )
 
 
-def _rollback_lines(found: Rollback) -> list[str]:
-    lines = [f"{found.records:,} key(s) whose newest record this plan wrote are removed:"]
-    lines += _connector_lines(found.by_connector)
+def _rollback_lines(found: Rollback) -> Iterator[str]:
+    yield f"{found.records:,} key(s) whose newest record this plan wrote are removed:"
+    yield from _connector_lines(found.by_connector)
     if found.newer:
-        count = sum(found.newer.values())
-        lines.append(f"{count:,} key(s) were written by others since and stay; needs --although-used:")
-    return lines + _connector_lines(found.newer)
+        yield f"{sum(found.newer.values()):,} key(s) were written by others since and stay; needs --although-used:"
+    yield from _connector_lines(found.newer)
 
 
 def _connector_lines(counts: Mapping[tuple[TopicType, str | None], int]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -97,34 +97,30 @@ def continues(arguments: argparse.Namespace) -> str:
     return f"what was done so far stays; {plan_command(arguments.verb, arguments.plan)} continues"
 
 
-def plan_lines(plan: MigrationPlan) -> list[str]:
-    """Return a plan as text: what goes where, what stays behind, warnings, steps."""
-    lines = [f"run {plan.run_id}, mode {plan.mode}"]
+def plan_lines(plan: MigrationPlan) -> Iterator[str]:
+    """Yield a plan as text: what goes where, what stays behind, warnings, steps."""
+    yield f"run {plan.run_id}, mode {plan.mode}"
     for source in plan.sources:
         whose = f"{source.connectors} connector{'' if source.connectors == 1 else 's'}"
         if source.only_connectors is not None:
             whose = f"only {named_connectors(source.only_connectors)}"
         keys = "gets plain keys" if source.cluster_group_id is None else f"becomes {source.cluster_group_id}"
-        lines += ["", f"{source.group_id} {keys} ({whose}), {source.worker_config_file}"]
-        lines += _sealing_lines(source)
+        yield from ("", f"{source.group_id} {keys} ({whose}), {source.worker_config_file}")
+        yield from _sealing_lines(source)
         for topic_type in TopicType:
             topic, shared = source.topics[topic_type], plan.destination.topics[topic_type]
             counts = topic.counts
-            lines.append(
+            yield (
                 f"  {topic_type.value:6}  {topic.topic} -> {shared.topic}"
                 f"{' (to be created)' if shared.create else ''}: {counts.to_write:,} of {counts.read:,} records, "
                 f"{counts.bytes_to_write:,} bytes, {topic.isolation.value}"
             )
-            lines += [f"          left behind: {n:,} {reason.value}" for reason, n in counts.skipped.items()]
+            yield from (f"          left behind: {n:,} {reason.value}" for reason, n in counts.skipped.items())
     if plan.warnings:
-        lines.append("")
-        lines += [f"warning: {warning}" for warning in plan.warnings]
-    lines.append("")
-    lines += [
-        f"{number}. {'you' if step.who == 'operator' else 'this tool'}: {step.what}"
-        for number, step in enumerate(plan.steps, 1)
-    ]
-    return lines
+        yield from ("", *(f"warning: {warning}" for warning in plan.warnings))
+    yield ""
+    for number, step in enumerate(plan.steps, 1):
+        yield f"{number}. {'you' if step.who == 'operator' else 'this tool'}: {step.what}"
 
 
 def _sealing_lines(source: SourceCluster) -> list[str]:

@@ -121,45 +121,40 @@ def _move_row(move: MoveSurvey) -> tuple[object, ...]:
     )
 
 
-def _topic_notes(topics: Sequence[TopicSurvey]) -> list[str]:
-    notes = []
+def _topic_notes(topics: Sequence[TopicSurvey]) -> Iterator[str]:
     for topic in topics:
-        notes += [
+        yield from (
             f"{topic.topic}[{part.partition}]: a transaction is open, committed records end at "
             f"{part.last_stable_offset} of {part.end}"
             for part in topic.partitions
             if part.transaction_open
-        ]
+        )
         if topic.illegal_keys:
-            notes.append(f"{topic.topic}: {topic.illegal_keys:,} record(s) whose key Connect does not write there")
-        notes += [
+            yield f"{topic.topic}: {topic.illegal_keys:,} record(s) whose key Connect does not write there"
+        yield from (
             f"{_name(group.group)} in {topic.topic}: {group.unreadable_headers:,} record(s) cannot be copied completely: the "
             f"name of a header is not UTF-8; the first is {group.first_unreadable}"
             for group in topic.groups
             if group.unreadable_headers
-        ]
+        )
         if topic.topic_type is TopicType.CONFIG and is_fenced(topic.configs):
-            notes.append(f"{topic.topic}: it is closed to workers, as the old side of a move")
+            yield f"{topic.topic}: it is closed to workers, as the old side of a move"
         elif topic.configs.get("cleanup.policy", "compact") != "compact":
-            notes.append(f"{topic.topic}: cleanup.policy is not compact, records may be lost by age or size")
+            yield f"{topic.topic}: cleanup.policy is not compact, records may be lost by age or size"
         if topic.configs.get("message.timestamp.type") == "LogAppendTime":
-            notes.append(f"{topic.topic}: records get the time of the write (message.timestamp.type)")
-    return notes
+            yield f"{topic.topic}: records get the time of the write (message.timestamp.type)"
 
 
-def _group_notes(groups: Sequence[GroupSurvey]) -> list[str]:
-    notes = []
+def _group_notes(groups: Sequence[GroupSurvey]) -> Iterator[str]:
     for group in groups:
         whose = f"{_name(group.group)} in {group.topics[TopicType.CONFIG]}"
         if group.unparseable:
-            notes.append(f"{whose}: {group.unparseable:,} record(s) that Connect cannot read")
+            yield f"{whose}: {group.unparseable:,} record(s) that Connect cannot read"
         if group.unopened:
             end = "others wrote them, or a key is missing" if group.connectors else "its connectors are not known"
-            notes.append(
-                f"{whose}: {group.unopened:,} key(s) have sealed values, and no worker file here has their keys: {end}"
-            )
+            yield f"{whose}: {group.unopened:,} key(s) have sealed values, and no worker file here has their keys: {end}"
         elif group.refused:
-            notes.append(f"{whose}: {group.refused:,} record(s) that its workers refuse; a move leaves them behind")
+            yield f"{whose}: {group.refused:,} record(s) that its workers refuse; a move leaves them behind"
         for text, names in (
             ("an offsets topic of their own", [c.name for c in group.connectors if c.own_offsets_topic]),
             ("tasks that Connect does not see, put in order by --mode state", _in(group, "heals")),
@@ -170,41 +165,36 @@ def _group_notes(groups: Sequence[GroupSurvey]) -> list[str]:
             ),
         ):
             if names:
-                notes.append(f"{whose}: {len(names)} connector(s) have {text}: {', '.join(map(repr, names))}")
+                yield f"{whose}: {len(names)} connector(s) have {text}: {', '.join(map(repr, names))}"
         if group.secrets or group.secrets_in_tasks:
             places = ", ".join(f"{each.connector!r} {each.property}" for each in group.secrets)
-            notes.append(
+            yield (
                 f"{whose}: {len(group.secrets)} secret(s) in clear text in connectors ({places or 'none'}), "
                 f"{group.secrets_in_tasks} in tasks; every reader of the topic can see them"
             )
         if group.two_clusters is not None:
-            notes.append(group.two_clusters)
+            yield group.two_clusters
         if group.group is None and len(group.group_ids) > 1:
-            notes += [
+            yield from (
                 f"{whose}: {connector.name!r} was run by {', '.join(connector.worker_ids) or 'unknown workers'}"
                 for connector in group.connectors
-            ]
-    return notes
+            )
 
 
 def _in(group: GroupSurvey, state_mode: str) -> list[str]:
     return [connector.name for connector in group.connectors if connector.state_mode == state_mode]
 
 
-def _move_notes(moves: Sequence[MoveSurvey]) -> list[str]:
-    notes = []
+def _move_notes(moves: Sequence[MoveSurvey]) -> Iterator[str]:
     for move in moves:
         if move.illegal_id:
-            notes.append(
-                f"{move.group_id} becomes {move.becomes}, which cannot be a key prefix: choose another group.id"
-            )
-        notes += [
+            yield f"{move.group_id} becomes {move.becomes}, which cannot be a key prefix: choose another group.id"
+        yield from (
             f"{move.group_id}: its largest {topic_type.value} record would have {size.largest_bytes:,} bytes, the "
             f"destination takes {size.limit_bytes:,}"
             for topic_type, size in move.largest.items()
             if not size.fits
-        ]
-    return notes
+        )
 
 
 def _collisions(found: Survey) -> list[str]:
@@ -255,7 +245,7 @@ def _plan(arguments: argparse.Namespace, _: Output) -> Result:
     if not arguments.dry_run:
         plan.save(arguments.plan)
     file = None if arguments.dry_run else str(arguments.plan)
-    lines = plan_lines(plan)
+    lines = [*plan_lines(plan)]
     if file is not None:
         follow = ["--follow"] if plan.follow else []
         lines += ["", f"written to {file}; next: {command_line('connect-share-migrate', 'apply', file, *follow)}"]

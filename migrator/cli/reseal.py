@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -45,26 +45,20 @@ def _reseal(arguments: argparse.Namespace, _: Output) -> Steps:
     )
 
 
-def _preview(reseal: Reseal, topics: _Topics) -> list[str]:
+def _preview(reseal: Reseal, topics: _Topics) -> Iterator[str]:
     becomes = "plain" if reseal.plain else f"sealed with key {reseal.keys.sealing_id}"
-    lines = [f"the values of {reseal.group} become {becomes}", *_lines(topics)]
-    plain = refused_plain(topics)
-    if plain:
-        lines.append(
+    yield from (f"the values of {reseal.group} become {becomes}", *_lines(topics))
+    if plain := refused_plain(topics):
+        yield (
             f"{plain:,} plain record(s) are not accepted and stay as they are: to seal plain values, set encryption=accept"
         )
-    return lines
 
 
-def _lines(topics: _Topics) -> list[str]:
-    lines = []
+def _lines(topics: _Topics) -> Iterator[str]:
     for topic_type, topic in topics.items():
         found = [f"sealed with {number}: {count:,}" for number, count in sorted(topic.sealed.items())]
         found += [f"plain: {topic.plain:,}", f"refused: {topic.refused:,}"]
-        lines.append(
-            f"  {topic_type.value:6}  {topic.facts.topic}: {', '.join(found)}; to be written: {len(topic.outgoing):,}"
-        )
-    return lines
+        yield f"  {topic_type.value:6}  {topic.facts.topic}: {', '.join(found)}; to be written: {len(topic.outgoing):,}"
 
 
 def _json(topics: _Topics) -> dict[str, object]:
