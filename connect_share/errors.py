@@ -18,6 +18,7 @@ class ConnectShareError(Exception):
     """Root of all errors of this project."""
 
     retriable: bool = False
+    says_what_is_done: bool = False
     exit_code: ClassVar[int] = 1
 
 
@@ -301,6 +302,7 @@ def also_saying(text: str) -> Iterator[None]:
         yield
     except ConnectShareError as error:
         error.args = (f"{error}. {text}", *error.args[1:])
+        error.says_what_is_done = True
         raise
 
 

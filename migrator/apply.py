@@ -14,15 +14,15 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from connect_share.errors import AlreadyAppliedError, CopyError, PlanRejectedError
+from connect_share.errors import AlreadyAppliedError, CopyError, PlanRejectedError, also_saying
 from connect_share.files import SILENT, Progress, counted
 from connect_share.kafka.facts import read_records, require_own_keys
 from connect_share.kafka.write_access import require_writable
@@ -31,7 +31,7 @@ from connect_share.model.records import TopicType
 from connect_share.transform.rules import SkipReason
 from connect_share.transform.sealed import Opener, SealTimes
 from migrator.bystanders import back_up, take_baseline
-from migrator.checks import check_all, copy_jobs, slices_behind, times_at_destination
+from migrator.checks import Spaces, check_all, copy_jobs, slices_behind, times_at_destination
 from migrator.copy.copy_job import (
     LOCAL_ENGINE,
     CopyJob,
@@ -137,18 +137,55 @@ def resume_plan(
             f"there is nothing to resume: the manifest {run.manifest_path} says {manifest.status.value}"
             + ("" if following is None else f"; next: {following}")
         )
-    check_all(run, progress)
+    with _going_on(run):
+        check_all(run, progress)
     unreported(run, {kind: topic.end_offsets for kind, topic in manifest.destination.items()}, manifest.evidence)
     run.update(engine=engine_name, resumed=manifest.resumed + 1)
     return _copy(run, engine or local_engine(progress, producers_for(run.plan)), progress, resumed=True)
 
 
+def _going_on(run: MigrationRun, said: str = "What was copied stays") -> AbstractContextManager[None]:
+    return also_saying(f"{said}. When that is mended, {run.command('resume')} goes on")
+
+
 def _copy(run: MigrationRun, engine: Engine, progress: Progress, *, resumed: bool) -> Manifest:
+    plan, starts = run.plan, {kind: topic.end_offsets for kind, topic in run.applied().destination.items()}
+    with _going_on(run):
+        times = times_at_destination(run, starts)
+        manifest = _copy_slices(run, engine, progress, (starts, times), resumed=resumed)
+    counts = [topic.counts for source in plan.sources for topic in source.topics.values()]
+    # What is refused as an old value depends on what was read before, and slices do not know each other.
+    planned = sum(each.to_write + each.skipped.get(SkipReason.REFUSED, 0) for each in counts)
+    # Compaction may have removed superseded records since the plan was made; nothing may have been added.
+    if manifest.records_written > planned and plan.mode == "mirror":
+        raise CopyError(
+            f"{manifest.records_written} records were written, {planned} were planned; verify before starting workers"
+        )
+    run.save(manifest)
+    with _going_on(run, "Everything was copied"):
+        error = look_again(run, plan.slices(), starts, times, manifest.evidence)
+    if error is not None:
+        raise error
+    if plan.destination.topics[TopicType.CONFIG].fence is not None:
+        fence_destination(run, up=False)
+    manifest = manifest.model_copy(update={"status": MigrationStatus.COPIED, "finished_at_ms": now_ms()})
+    run.save(manifest)
+    _logger.info("run %s: %d records written", plan.run_id, manifest.records_written)
+    return manifest
+
+
+def _copy_slices(
+    run: MigrationRun,
+    engine: Engine,
+    progress: Progress,
+    there: tuple[Mapping[TopicType, Mapping[int, int]], Spaces],
+    *,
+    resumed: bool,
+) -> Manifest:
+    """Copy what is not copied yet, which the manifest notes; ``there``: where the destination ended, and times before."""
     plan, manifest = run.plan, run.applied()
-    starts = {topic_type: topic.end_offsets for topic_type, topic in manifest.destination.items()}
     done = {evidence.slice_name for evidence in manifest.evidence}
-    times = times_at_destination(run, starts)
-    jobs = [job for job in copy_jobs(run, starts, times, resumed=resumed) if job.slice_.name not in done]
+    jobs = [job for job in copy_jobs(run, *there, resumed=resumed) if job.slice_.name not in done]
     if manifest.wave is not None:
         jobs = [manifest.wave.begun(job, resumed=resumed) for job in jobs]
         if manifest.engine == LOCAL_ENGINE:  # which begins all of them
@@ -174,23 +211,6 @@ def _copy(run: MigrationRun, engine: Engine, progress: Progress, *, resumed: boo
         raise CopyError(
             f"{len(copied)} of {len(asked)} slices were reported as copied; missing: {', '.join(missing) or 'none'}"
         )
-    counts = [topic.counts for source in plan.sources for topic in source.topics.values()]
-    # What is refused as an old value depends on what was read before, and slices do not know each other.
-    planned = sum(each.to_write + each.skipped.get(SkipReason.REFUSED, 0) for each in counts)
-    # Compaction may have removed superseded records since the plan was made; nothing may have been added.
-    if manifest.records_written > planned and plan.mode == "mirror":
-        raise CopyError(
-            f"{manifest.records_written} records were written, {planned} were planned; verify before starting workers"
-        )
-    run.save(manifest)
-    error = look_again(run, plan.slices(), starts, times, manifest.evidence)
-    if error is not None:
-        raise error
-    if plan.destination.topics[TopicType.CONFIG].fence is not None:
-        fence_destination(run, up=False)
-    manifest = manifest.model_copy(update={"status": MigrationStatus.COPIED, "finished_at_ms": now_ms()})
-    run.save(manifest)
-    _logger.info("run %s: %d records written", plan.run_id, manifest.records_written)
     return manifest
 
 
@@ -295,7 +315,8 @@ class Follower:
             for index, worker in enumerate(self._run.destinations):
                 of = (job.outgoing() for job in behind if job.slice_.source_index == index)
                 require_writable(worker, chain.from_iterable(of))
-            evidence = list(local_engine(SILENT)(behind))
+            with also_saying("What was mirrored stays. When that is mended, the same command goes on"):
+                evidence = list(local_engine(SILENT)(behind))
             for index in {each.source_index for each in evidence if SkipReason.REFUSED in each.skipped}:
                 require_own_keys(self._run.workers[index])
             self._times |= noted

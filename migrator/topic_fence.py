@@ -116,9 +116,15 @@ def seals_after(worker: WorkerConfig, topic_type: TopicType) -> TopicSeals | Non
 
 
 def change_fence(
-    workers: Sequence[WorkerConfig], sides: Iterable[tuple[int, bytes, bool]], topic: str, moved: Moved, *, up: bool
+    workers: Sequence[WorkerConfig],
+    sides: Iterable[tuple[int, bytes, bool]],
+    topic: str,
+    moved: Moved,
+    *,
+    up: bool,
+    again: str = "the same command",
 ) -> None:
-    """Put a fence up, or put back what it has replaced; may be repeated.
+    """Put a fence up, or put back what it has replaced; may be repeated, by the command ``again``.
 
     ``sides``: for each group its worker's place among ``workers``, its prefix, and whether its values are sealed.
     """
@@ -129,7 +135,7 @@ def change_fence(
         seals = seals_after(workers[index], TopicType.CONFIG) if sealed else None
         value = record.value if seals is None else seals.seal(record.key or b"", record.value)
         records.append((index, replace(record, value=value)))
-    with also_saying("What comes before the fence is done, and the same command completes it"):
+    with also_saying(f"What comes before the fence is done, and {again} completes it"):
         write_records(workers, records, nothing="The record of the fence was not written")
         if moved.settings and records:
             with admin_of(workers[records[0][0]]) as admin:
@@ -151,7 +157,8 @@ def fence_destination(run: MigrationRun, *, up: bool) -> None:
     if planned.fence is not None:
         prefixes = [source.transform(TopicType.CONFIG).prefix for source in run.plan.sources]
         sides = ((index, each, run.destination_sealing(index).keys is not None) for index, each in enumerate(prefixes))
-        change_fence(run.destinations, sides, planned.topic, planned.fence, up=up)
+        again = "the same command" if up else run.command("resume")
+        change_fence(run.destinations, sides, planned.topic, planned.fence, up=up, again=again)
 
 
 def fence_at(admin: Admin, worker: WorkerConfig) -> Moved | None:

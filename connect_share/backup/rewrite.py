@@ -127,10 +127,12 @@ class StoppedGroup:
         transactions, and worker files without the group's keys, as at a start; see also :meth:`end_due_look`.
         """
         self.end_due_look()
-        return self._facts_now(beside_workers=beside_workers)
+        return self._facts_now(WRITE, beside_workers=beside_workers)
 
-    def _facts_now(self, *, beside_workers: bool = False) -> dict[TopicType, TopicFacts]:
-        require_access((TopicNeed(self.worker, topic, (READ, WRITE)) for topic in self.topics.values()), to_write=False)
+    def _facts_now(self, *rights: str, beside_workers: bool = False) -> dict[TopicType, TopicFacts]:
+        require_access(
+            (TopicNeed(self.worker, topic, (READ, *rights)) for topic in self.topics.values()), to_write=False
+        )
         with admin_of(self.worker) as admin:
             found = self._facts(admin, beside_workers=beside_workers)
             for topic in found.values():
@@ -444,9 +446,10 @@ class Rewrite(ABC, Generic[Found]):
         stopped.back_up(backup, facts, f"{self.name}-{uuid.uuid4()}", progress)
         total, outgoing = self._outgoing(before)
         progress.phase(self.writing, total)
-        remedy = f"the same command completes it, or {stopped.restoring(backup)} takes it back"
+        again = "the same command completes it (with another --backup, if one was given)"
+        remedy = f"{again}, or {stopped.restoring(backup)} takes it back"
         now, others = stopped.write(facts, counted(outgoing, progress.advance), backup, remedy)
-        with also_saying(f"Everything was written; what was there is in {backup}"):
+        with also_saying(f"Everything was written; what was there is in {backup}. Run the command again"):
             done = Rewritten(backup, before, self._read(now, progress), others)
             self._compare(done)
         return done

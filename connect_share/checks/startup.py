@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,7 +37,7 @@ from connect_share.contents.startup import (
     profile_lines,
     startup_profile,
 )
-from connect_share.errors import ConnectShareError, UsageError, command_line
+from connect_share.errors import ConnectShareError, UsageError, also_saying, command_line
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import alter_command, topic_specs
 from connect_share.kafka.read import CONSOLE_CLIENT_ID
@@ -191,7 +192,8 @@ def _change(admin: Admin, changes: Mapping[str, list[SettingChange]], out: Outpu
                 )
     for asks in (True, False):  # all of them, before the first is changed
         for topic, wanted in changes.items():
-            admin.alter_topic_configs(topic, {change.setting: change.new for change in wanted}, validate_only=asks)
+            with nullcontext() if asks else also_saying("What was changed by then stays; the same command goes on"):
+                admin.alter_topic_configs(topic, {change.setting: change.new for change in wanted}, validate_only=asks)
             if not asks:
                 out.note(f"{topic}: changed")
 

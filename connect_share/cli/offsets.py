@@ -231,7 +231,6 @@ class ConnectorPlan:
 
     def check_unchanged(self) -> None:
         """Refuse, before anything is written, if what is there is no longer what was shown."""
-        self.worker.stopped.end_due_look()
         self._facts = self.places()
         if self.look() != self._stored:
             raise ConnectShareError(
@@ -277,8 +276,10 @@ class ConnectorPlan:
         )
         for _, facts in self._facts[:1]:  # a kill may leave no time to look
             group.note_due({TopicType.OFFSET: facts}, Written(marks=marks))
-        written = self.apply(force=force)
-        with also_saying("The offsets were written; look at them again (get offsets)"):
+        some = f"of {plural(len(self.needed), 'offset')} of connector {shown(self.connector)} some may be there"
+        with also_saying(f"Half done: {some}. When that is mended, the same command changes the rest"):
+            written = self.apply(force=force)
+        with also_saying("The offsets were written; run the command again, which looks at them again"):
             theirs = self._theirs({partition_identity(partition): new for partition, new in self.wanted})
             self.compare()
         group.due.unlink(missing_ok=True)
@@ -499,6 +500,7 @@ def _copied_sink(source: Worker, destination: Worker, name: str, to: str) -> Sin
 
 def _carry_out(arguments: argparse.Namespace, out: Output, plans: Sequence[ConnectorPlan]) -> Result | int:
     """Show the changes, and make them after a backup, unless something forbids it."""
+    plans[0].worker.stopped.end_due_look()
     needed = [plan for plan in plans if plan.needed]
     refusals = plans[0].worker.refusals([plan.connector for plan in plans], force=arguments.force)
     if refusals and not arguments.dry_run:

@@ -31,10 +31,10 @@ from connect_share.console.options import (
     seconds,
 )
 from connect_share.console.output import Output, Result, printable, unwritable
-from connect_share.errors import ConnectShareError
+from connect_share.errors import BrokerError, ConnectShareError, StoreError
 from connect_share.files import repeated
 from connect_share.kafka.callbacks import is_in_callback
-from connect_share.kafka.waits import ANSWER_S, admins_kept, longest_wait, newest_wait
+from connect_share.kafka.waits import ANSWER_S, CHANGES, admins_kept, longest_wait, newest_wait
 from connect_share.model.records import TopicType
 from connect_share.worker_config.worker import profile_in_use
 
@@ -129,6 +129,14 @@ class Command:
             return self.after_interruption(arguments)
         return NOTHING_CHANGED if self.changes is None or arguments.dry_run else STAYS
 
+    def explain(self, error: ConnectShareError, arguments: argparse.Namespace, *, begun: bool) -> None:
+        """Say what was done when a cluster has refused something in the middle, if the error does not."""
+        if self.changes is None or arguments.dry_run or error.says_what_is_done:
+            return
+        state = self.interrupted(arguments) if begun else "nothing was written"
+        if isinstance(error, (BrokerError, StoreError)) and state not in str(error).lower():
+            error.args = (f"{error}. {state[0].upper()}{state[1:]}", *error.args[1:])
+
 
 class Verb(NamedTuple):
     """A verb of a program: its line in ``--help``, and the modules with the ``COMMANDS`` that begin with it.
@@ -221,6 +229,7 @@ class Program:
         is_json = "--output=json" in given or ("--output", "json") in pairwise(given)
         out = Output(verb, "json" if is_json else "text", program=self.name)
         arguments: argparse.Namespace | None = None
+        before = CHANGES.total()
         with _Interruption(self.name).handled(process_ends=argv is None) as interruption:
             try:
                 try:
@@ -238,6 +247,8 @@ class Program:
                 except ConnectShareError as error:
                     if interruption.came:
                         raise
+                    if arguments is not None:
+                        arguments.command.explain(error, arguments, begun=CHANGES.total() > before)
                     code = out.error(error)
                 return _flushed(out, code)
             except BaseException as error:

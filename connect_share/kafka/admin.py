@@ -52,7 +52,7 @@ from connect_share.kafka.descriptions import (
     TopicDescription,
     worker_id_of,
 )
-from connect_share.kafka.waits import ANSWER_S, Awaited, longest_wait_s
+from connect_share.kafka.waits import ANSWER_S, CHANGES, Awaited, longest_wait_s
 from connect_share.worker_config import ClientSettings, Isolation
 
 _TIMEOUT_S: Final = 1.0
@@ -533,6 +533,7 @@ class Admin:
             doing = f"changing the settings of topic {topic}"
             result_of(future, doing, TopicRight.ALTER_CONFIGS, timeout_s=timeout_s)
 
+        CHANGES["topics"] += not validate_only
         if changes:
             self._retried(ask)
 
@@ -552,6 +553,7 @@ class Admin:
             config=dict(request.configs),
         )
         doing = f"creating topic {request.topic}"
+        CHANGES["topics"] += not validate_only
         self._look_around()
         try:
             futures = uninterrupted(

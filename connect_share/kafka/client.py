@@ -47,6 +47,7 @@ from connect_share.errors import (
     FencedError,
 )
 from connect_share.kafka.callbacks import callback, uninterrupted
+from connect_share.kafka.waits import CHANGES
 from connect_share.model.records import Headers, Record, quick_record
 from connect_share.worker_config import ClientSettings, Isolation
 from connect_share.worker_config.secret_values import is_secret_property
@@ -257,6 +258,7 @@ def producer(
     ``overrides`` have a ``transactional.id``. With ``only_failures`` the callback of a record is called only if the record
     was not delivered. ``on_error`` hears of connection trouble, while the client is polled.
     """
+    CHANGES["clients"] += not idempotent  # else who writes counts what is acknowledged
     merged = {**_PRODUCER_DEFAULTS, **settings.properties, **(overrides or {})}
     forced: dict[str, str | bool] = {**_EVERY_CLIENT, **_PRODUCER, "client.id": client_id}
     if only_failures:

@@ -12,7 +12,7 @@ from array import array
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
@@ -60,6 +60,7 @@ _BATCH: Final = 300
 """As in the catch-up: Python's collector looks at what is young after 700 new objects, and a caller that looks at each
 record makes one or two more of it. With 2,000 at a time it was a fifth of a copy, and two fifths of a comparison."""
 _POLL_S: Final = 0.02
+_ASKED_AFTER_S: Final = 1.0
 _BULK_SETTINGS: Final[Mapping[str, str]] = {
     **CATCH_UP_SETTINGS,
     # A caller that looks at each record is slower than the client: what is fetched far ahead only costs memory, and the
@@ -172,7 +173,7 @@ class RangeReader(AbstractContextManager["RangeReader"]):
 
     def _batches(self, wait: Awaited, limit_s: float) -> Iterator[list[Message]]:
         budget = sum(self._ends[at] - start for at, start in self._positions.items())
-        client = self._client
+        client, asked_s = self._client, 0.0
         while self._waiting:
             assert client is not None  # noqa: S101 - closed before its time: a read must not end early without a word
             try:
@@ -196,6 +197,17 @@ class RangeReader(AbstractContextManager["RangeReader"]):
                 wait.since_s = now
             elif self._waiting and now - wait.since_s > limit_s:
                 raise _stuck(self._positions, self._waiting, limit_s)
+            elif self._waiting and now - max(wait.since_s, asked_s) > _ASKED_AFTER_S:
+                self._require_readable(client)
+                asked_s = time.monotonic()
+
+    def _require_readable(self, client: Consumer) -> None:
+        """Ask whether the topics may be read: a client that knows no leader of them waits for ever, and says nothing."""
+        for topic in {topic for topic, _ in self._waiting}:
+            with suppress(KafkaException):  # no answer: it goes on waiting
+                error = client.list_topics(topic, _ASKED_AFTER_S).topics[topic].error
+                if error is not None:
+                    raise_unless_passing(error, topic)
 
     def _note_errors(self, messages: Sequence[Message], eof: dict[tuple[str, int], int]) -> None:
         for message in messages:

@@ -6,6 +6,7 @@ Without a program that has set one, each wait has a limit of its own.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Final, Self
 if TYPE_CHECKING:
     from connect_share.kafka.admin import Admin
 
+CHANGES: Final = Counter[str]()
+"""What this process has begun to change: records acknowledged, clients of stores and fences, requests about topics."""
 ANSWER_S: Final = 30.0
 """The longest wait for an answer, without another bound."""
 _limits: Final[list[float]] = []

@@ -16,7 +16,7 @@ from connect_share.errors import BrokerError, ConnectShareError, CopyError, Unac
 from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.limits import TopicLimits
-from connect_share.kafka.waits import Awaited
+from connect_share.kafka.waits import CHANGES, Awaited
 from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import OLDEST_MS
 from connect_share.worker_config import ClientSettings, WorkerConfig
@@ -203,6 +203,7 @@ class CheckedWriter:
             self.failures.append(error)
             return
         self.acknowledged += 1
+        CHANGES["records"] += 1
         runs, offset = self.runs.setdefault(message.partition() or 0, []), message.offset() or 0
         if runs and runs[-1][1] == offset:
             runs[-1][1] += 1
@@ -235,6 +236,7 @@ class CheckedWriter:
                 except BufferError:
                     self._produce_when_there_is_room(producer, arguments)
             self.sent += len(records)
+            CHANGES["records"] += self.producers.bulk
             if self.sent - self._polled >= POLL_EVERY:
                 producer.client.poll(0)
                 self._polled = self.sent
@@ -376,6 +378,7 @@ def write_records(
         note(_written(writers))
         if isinstance(error, ConnectShareError):
             error.args = (f"{error}. {half_done(writers.values(), remedy, nothing)}",)
+            error.says_what_is_done = any(writer.acknowledged for writer in writers.values())
         raise
     return _written(writers)
 

@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AclOperation, ResourcePatternType, ResourceType
 
+from connect_share.backup.rewrite import StoppedGroup
 from connect_share.errors import TopicError
+from connect_share.kafka import client
+from connect_share.kafka.admin import Admin
+from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.records import TopicType
-from migrator import cutover, moved_source
+from connect_share.model.removal import is_removal
+from connect_share.sealing.cipher import is_sealed
+from connect_share.worker_config import WorkerConfig
 from migrator.moves import Intent
 from migrator.run import manifest_path
-from migrator.topic_fence import fence_sources
 from tests.lab.secure_broker import SecureBroker
 from tests.support.console import Ran
 from tests.support.long_forms import LONG
 from tests.support.migration_runs import apply_plan, cut_over
 from tests.support.migration_site import GROUP, SMALL, Site, pair, run
+from tests.support.printed import Printed
 from tests.support.rights import allow, login
 from tests.support.sealed_sites import worker
 from tests.support.topics import alter_known
@@ -30,6 +40,7 @@ from tests.support.topics import alter_known
 CONFIG, STATUS, OFFSET = TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET
 RUNNING = SMALL[STATUS][0][1]
 LATE = (("task-b-0", '{"properties":{"x":"1"}}'), ("commit-b", '{"tasks":1}'), ("connector-b", '{"properties":{}}'))
+_RUN_ID = re.compile(rb"[0-9a-f]{32}")
 Call = Callable[..., Ran]
 Need = tuple[str, str, TopicType]
 """A right, whose topic, and which."""
@@ -64,6 +75,7 @@ class Scene:
     def planned(self) -> Path:
         self.site.create("shared")
         self.files = [self.site.small_source(), self.site.shared()]
+        self.site.lay_down("own", CONFIG, [pair("target-state-a.b", '{"state":"STARTED"}')])
         return self.site.plan(self.files[0], self.files[1])
 
     def applied(self) -> Path:
@@ -90,6 +102,34 @@ class Scene:
             topics = admin.describe_topics(name for name in admin.topic_names() if name.startswith(self.site.name))
             ends = admin.end_offsets((name, part.id) for name, topic in topics.items() for part in topic.partitions)
             return ends, admin.settings_of_topics(topics), sorted(self.site.folder.glob("*.avro"))
+
+    def ends(self) -> dict[str, int]:
+        """How many records each topic has ever had."""
+        with self.site.admin() as admin:
+            topics = admin.describe_topics(name for name in admin.topic_names() if name.startswith(self.site.name))
+            ends = admin.end_offsets((name, part.id) for name, topic in topics.items() for part in topic.partitions)
+        return {name: sum(end for (topic, _), end in ends.items() if topic == name) for name in topics}
+
+    def picture(self) -> object:
+        """What readers have of every group, opened, and the settings of its topics."""
+        found: dict[str, Any] = {}
+        workers = [WorkerConfig.from_file(file) for file in self.files]
+        groups = [StoppedGroup(each, each.cluster_group_id, each.group_id, "test") for each in workers]
+        with self.site.admin() as admin:
+            there = admin.describe_topics(name for name in admin.topic_names() if name.startswith(self.site.name))
+            settings = admin.settings_of_topics(there)
+        for who, kind in product(("own", "shared"), TopicType):
+            if (topic := self.site.topic(who, kind)) not in there:
+                continue
+            values: dict[Any, Any] = {}
+            for record in self.site.read(topic):
+                opened = [
+                    g._opened(kind, record)[1] for g in groups if g.is_own(kind, record.key) and is_sealed(record.value)
+                ]
+                value = next(iter(opened), record.value)
+                values[record.key] = None if is_removal(kind, value) else (bool(opened), _RUN_ID.sub(b"", value or b""))
+            found[f"{who} {kind.value}"] = {key: value for key, value in values.items() if value}, settings[topic]
+        return found
 
     def run(self, words: list[Any]) -> tuple[int, str]:
         if words[0] in {"delete", "repair", "restore", "alter", "reset", "copy"}:
@@ -130,14 +170,15 @@ COMMANDS: dict[str, tuple[Callable[[Scene], list[Any]], set[Need], bool]] = {
     "rollback": (lambda s: ["rollback", s.cut()], needs("shared own", "shared own:config", OPENS), False),
 }
 """The words, what is needed, and whether records are written with times that they have."""
+DISTURBED = {**COMMANDS, "seal": (lambda s: ["seal", s.cut(how="none")], *COMMANDS["seal"][1:])}
+"""A seal that writes target states, too."""
 
 
 @pytest.mark.xdist_group("secure-broker")
 @pytest.mark.parametrize("name", COMMANDS)
 def test_without_a_right_nothing_is_written(
-    name: str, secure: SecureBroker, unique: str, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+    name: str, secure: SecureBroker, unique: str, tmp_path: Path, call: Call
 ) -> None:
-    """One that is taken away behind what seals a source, and given again: the same command completes."""
     with closing(secure.admin()) as admin:
         scene = Scene(Site(admin.bootstrap_servers, unique, tmp_path), call)
     words, wanted = COMMANDS[name][0](scene), COMMANDS[name][1]
@@ -155,13 +196,6 @@ def test_without_a_right_nothing_is_written(
         allow(secure, "user", [*acls, (ResourceType.GROUP, "*", literal, AclOperation.DESCRIBE)])
         return scene.run(words)
 
-    def without_fence(*arguments: Any, **more: Any) -> Any:
-        monkeypatch.undo()
-        with monkeypatch.context() as kept:
-            kept.setattr(scene, "run", lambda _: None)
-            run_without({("WRITE", "own", CONFIG)})
-        return fence_sources(*arguments, **more)
-
     singles = [{each} for each in sorted(wanted, key=str) if LONG or each[0] != "READ" or each[2] is STATUS]
     for missing in [*singles, {each for each in wanted if each[0] != "READ"}]:
         code, errors = run_without(missing)
@@ -169,15 +203,150 @@ def test_without_a_right_nothing_is_written(
         named = re.findall(r"([A-Z_, ]+) on topic (\S+)", errors)
         lacking = {(right, topic) for rights, topic in named for right in re.findall("[A-Z_]+", rights)}
         assert lacking & on_topics(wanted) == on_topics(missing), errors
-    if name in {"cutover", "seal", "unseal"}:
-        monkeypatch.setattr(cutover if name == "unseal" else moved_source, "fence_sources", without_fence)
-        code, errors = run_without(set())
-        assert (code, "Nothing was written" in errors) == (1, False), errors
-        assert (
-            "needs the right WRITE on the topic. The record of the fence was not written. What comes before" in errors
-        )
     code, errors = run_without(set())
     assert code == 0, errors
+
+
+class Steps:
+    """Notes what a command asks of topics while it reads, writes and changes, and acts in front of one of these steps."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, at: int, act: Callable[[str, str], None]) -> None:
+        self.seen = list[tuple[str, str]]()
+        self._at, self._act, self._lock = at, act, threading.RLock()
+        alter, create, taken = Admin.alter_topic_configs, Admin.create_topic, self
+
+        class Producing(Producer):
+            def produce(self, topic: str, *arguments: Any, **more: Any) -> None:
+                taken.step("WRITE", topic, self.flush)
+                super().produce(topic, *arguments, **more)
+
+        class Reading(Consumer):
+            def assign(self, places: list[TopicPartition]) -> None:
+                taken.step("READ", places[0].topic)
+                super().assign(places)
+
+        def altering(admin: Admin, topic: str, *arguments: Any, **more: Any) -> None:
+            if not more.get("validate_only"):
+                self.step("ALTER_CONFIGS", topic)
+            alter(admin, topic, *arguments, **more)
+
+        def creating(admin: Admin, request: NewTopicRequest, **more: Any) -> None:
+            if not more.get("validate_only"):
+                self.step("CREATE", request.topic)
+            create(admin, request, **more)
+
+        patch.setattr(client, "Producer", Producing)
+        patch.setattr(client, "Consumer", Reading)
+        patch.setattr(Admin, "alter_topic_configs", altering)
+        patch.setattr(Admin, "create_topic", creating)
+
+    def step(self, right: str, topic: str, settle: Callable[[], object] = int) -> None:
+        with self._lock:
+            self.seen.append((right, topic))
+            if len(self.seen) - 1 == self._at:
+                settle()  # what was written before is there
+                self._act(right, topic)
+
+
+def without_secrets(picture: Any) -> Any:
+    """What a restore puts back, sealed as the worker file says: no session keys, no requests to restart."""
+    return {
+        at: {(key, value) for key, (_, value) in values.items() if b"session" not in key and b"restart" not in key}
+        for at, (values, _) in picture.items()
+    }
+
+
+@dataclass
+class Disturbed:
+    """A command that runs as a user from whom a right is taken away in front of one of its steps, and who gets it back."""
+
+    name: str
+    secure: SecureBroker
+    scene: Scene
+
+    def __post_init__(self) -> None:
+        self.words, self.wanted = DISTURBED[self.name][0](self.scene), DISTURBED[self.name][1]
+        site = self.scene.site
+        site.lay_group("shared", "others.")
+        lines = [f"{line}={value}" for line, value in login(self.secure, "user", "PLAIN").items()]
+        for file in self.scene.files:
+            file.write_text("\n".join([*re.sub(r"bootstrap.servers=.*\n", "", file.read_text()).splitlines(), *lines]))
+        self.needed = {(right, site.topic(who, kind)) for right, who, kind in self.wanted}
+
+    def give(self, rights: set[tuple[str, str]]) -> None:
+        literal = ResourcePatternType.LITERAL
+        rights = rights | {("DESCRIBE_CONFIGS", topic) for _, topic in self.needed}
+        acls = [(ResourceType.TOPIC, topic, literal, AclOperation[right]) for right, topic in rights]
+        allow(self.secure, "user", [*acls, (ResourceType.GROUP, "*", literal, AclOperation.DESCRIBE)])
+
+    def run(self, at: int = -1, *, other: bool = False) -> tuple[int, str, Steps]:
+        self.lost = ("", "")
+
+        def take(right: str, topic: str) -> None:
+            self.lost = ({"WRITE": "READ", "READ": "WRITE"}.get(right, right) if other else right), topic
+            self.give(self.needed - {self.lost})
+
+        self.give(self.needed)
+        with pytest.MonkeyPatch.context() as patch:
+            steps = Steps(patch, at, take)
+            ran = self.scene.run(self.words)
+        self.give(self.needed)
+        return *ran, steps
+
+    def complete(self, errors: str, printed: Printed, before: object, *, takes_back: bool) -> None:
+        """Do what the message names: take back and begin again, or go on."""
+        if takes_back and (back := re.search(r"(connect-share restore \S+ -w \S+) takes it back", errors)):
+            assert printed(back[1], "--yes").code == 0
+            assert without_secrets(self.scene.picture()) == without_secrets(before)
+        another = self.scene.site.folder / "another.avro"
+        again = [another if each == self.scene.beside[1] else each for each in self.words]
+        named = re.search(r"(connect-share-migrate \w+ \S+) (?:goes on|continues|completes it)", errors)
+        assert named or re.search("same command|run the command again|othing was (written|changed)", errors, re.I), (
+            errors
+        )
+        if named:
+            ran = printed(named[1], "--yes")
+            assert ran.code == 0, ran
+        else:
+            code, errors = self.scene.run(again)
+            assert code == 0, errors
+
+
+@pytest.mark.xdist_group("secure-broker")
+@pytest.mark.timeout(7_200 if LONG else 120)
+@pytest.mark.parametrize("name", DISTURBED if LONG else ["cutover", "alter"])
+def test_a_right_that_is_taken_away_while_it_runs(
+    name: str, secure: SecureBroker, unique: str, tmp_path: Path, call: Call, printed: Printed
+) -> None:
+    """What is said of what was written is so, and the commands that are named end as a run that nobody disturbs."""
+
+    def disturbed(number: int) -> Disturbed:
+        (folder := tmp_path / str(number)).mkdir()
+        with closing(secure.admin()) as admin:
+            return Disturbed(name, secure, Scene(Site(admin.bootstrap_servers, f"{unique}-{number}", folder), call))
+
+    undisturbed = disturbed(0)
+    code, errors, steps = undisturbed.run()
+    assert code == 0, errors
+    model, last = undisturbed.scene.picture(), max(at for at, step in enumerate(steps.seen) if step[0] == "WRITE")
+
+    for number, at in enumerate(range(0, 10 * len(steps.seen), len(steps.seen)) if LONG else [10 * last]):
+        one = disturbed(number + 1)
+        scene = one.scene
+        was, before = scene.picture(), scene.ends()
+        code, errors, _ = one.run(at // 10, other=number % 2 == 1)
+        after = scene.ends()
+        grown = {topic: end - before.get(topic, 0) for topic, end in after.items() if end != before.get(topic, 0)}
+        if code:
+            right, topic = one.lost
+            assert topic in errors
+            assert right in errors or (right == "READ" and "DESCRIBE" in errors), errors
+            assert not (grown and re.search("othing was (?:written|changed)$", errors.strip())), errors
+            for each, count in re.findall(r"(\S+) ([\d,]+) of [\d,]+[,.]", errors):
+                assert grown.get(each, 0) == int(count)
+            one.complete(errors, printed, was, takes_back=number % 2 == 0)
+        assert scene.picture() == model, errors
+        assert not [*scene.site.folder.glob(".*.look-due.json")]
 
 
 def carry_out(site: Site, errors: str) -> int:

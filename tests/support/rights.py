@@ -26,7 +26,7 @@ Acl = tuple[ResourceType, str, ResourcePatternType, AclOperation]
 
 
 def allow(broker: SecureBroker, user: str, wanted: Sequence[Acl]) -> None:
-    """Give ``user`` these rights instead of all that it had."""
+    """Give ``user`` these rights; of those that it had it loses the others, and at no moment more."""
     with closing(broker.admin(timeout_s=20)) as admin:
         client = admin._client
         anything: Any = None
@@ -39,18 +39,30 @@ def allow(broker: SecureBroker, user: str, wanted: Sequence[Acl]) -> None:
             AclOperation.ANY,
             AclPermissionType.ANY,
         )
-        for future in client.delete_acls([its_own]).values():
-            future.result(60)
-        bindings = [
+        bindings = {
             AclBinding(kind, name, pattern, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
             for kind, name, pattern, operation in wanted
+        }
+        there = set(client.describe_acls(its_own).result(60))
+        new = [*(bindings - there)]
+        for future in client.create_acls(new).values() if new else ():
+            future.result(60)
+        old = [
+            AclBindingFilter(
+                each.restype,
+                each.name,
+                each.resource_pattern_type,
+                each.principal,
+                each.host,
+                each.operation,
+                each.permission_type,
+            )
+            for each in there - bindings
         ]
-        for future in client.create_acls(bindings).values() if bindings else ():
+        for future in client.delete_acls(old).values() if old else ():
             future.result(60)
         # The controller answers before the broker knows them.
-        await_that(
-            lambda: set(client.describe_acls(its_own).result(60)), lambda found: found == set(bindings), what="allowed"
-        )
+        await_that(lambda: set(client.describe_acls(its_own).result(60)), bindings.__eq__, what="allowed")
 
 
 Row = tuple[str, str]  # one right, and what the page says it is on
