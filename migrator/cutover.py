@@ -337,7 +337,8 @@ class Rollback:
         times: when the newest sealed values were written, by whole key.
         facts: the topics as they were read.
         unsealed: target states put back at the sources.
-        aborted: per topic how many records new workers do not see, for their transactions were aborted.
+        aborted, refused: per topic how many records new workers do not see, for their transactions were aborted, or for
+            the group did not write them.
     """
 
     removals: dict[TopicType, list[tuple[bytes, int]]] = field(default_factory=dict)
@@ -347,6 +348,7 @@ class Rollback:
     facts: dict[TopicType, TopicFacts] = field(default_factory=dict, repr=False)
     unsealed: int = 0
     aborted: Counter[TopicType] = field(default_factory=Counter)
+    refused: Counter[TopicType] = field(default_factory=Counter)
 
     @property
     def records(self) -> int:
@@ -454,7 +456,7 @@ def _find(run: MigrationRun, progress: Progress, *, dry_run: bool) -> Rollback:
             found.aborted[topic_type] += count_aborted(worker, ranges, worker.isolation(topic_type), takes)
         progress.phase(f"reading {topic.topic}", sum(part.end - part.start for part in ranges))
         found.removals[topic_type], found.times[topic_type] = [], {}
-        for record, original in _newest(run, ranges, jobs, found.times[topic_type]):
+        for record, original in _newest(run, ranges, jobs, found):
             key = (topic_type, connector_of(topic_type, original))
             # An earlier rollback has removed a key of a sealed config topic; workers write no such timestamp.
             early = record.sealed_ms is not None and record.timestamp_ms < record.sealed_ms - 1_000
@@ -489,19 +491,20 @@ def _backed_up(folder: Path, manifest: Manifest, part: OffsetRange) -> Iterator[
 
 
 def _newest(
-    run: MigrationRun, ranges: Sequence[OffsetRange], jobs: Sequence[CopyJob], times: dict[bytes, int]
+    run: MigrationRun, ranges: Sequence[OffsetRange], jobs: Sequence[CopyJob], rollback: Rollback
 ) -> Iterable[tuple[Record, bytes]]:
     """Return of each partition the newest accepted record of each key the plan may have written, and its original key.
 
-    ``times`` gets those of sealed values.
+    ``rollback`` gets the times of sealed values, and how many were refused.
     """
+    topic_type = jobs[0].slice_.topic_type
     spaces = {job.slice_.transform.at_destination(): (job.sealing, job.times.destination) for job in jobs}
     openers = {
         part.partition: [Opener(sealing, transform, newest) for transform, (sealing, newest) in spaces.items()]
         for part in ranges
     }
     newest: dict[tuple[int, bytes], tuple[Record, bytes]] = {}
-    for found in read_groups(run.groups, jobs[0].slice_.topic_type, ranges, with_headers=True):
+    for found in read_groups(run.groups, topic_type, ranges, with_headers=True):
         for opener in openers[found.partition]:
             original = opener.transform.original_key(found.key)
             record = opener.open(found) if isinstance(original, bytes) else None
@@ -509,7 +512,9 @@ def _newest(
                 newest[found.partition, record.key] = (record, original)
     for opener in chain.from_iterable(openers.values()):
         if opener.is_on:
-            times.update(opener.newest())
+            rollback.times[topic_type].update(opener.newest())
+        if opener.seals is not None:
+            rollback.refused[topic_type] += opener.seals.refused.total()
     return newest.values()
 
 

@@ -1,7 +1,8 @@
 """The facts before a plan: the contents of the topics that worker files name; nothing is written.
 
 Each topic is read once. Memory holds the records of the config topics until their group was folded and, per connector,
-counts of the others. What was found holds names, counts and sizes; never a value of a configuration or an offset.
+counts of the others, of as many groups as there is room for. What was found holds names, counts and sizes; never a value of
+a configuration or an offset.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
-from connect_share.console import group_order
+from connect_share.console import Group, group_order
+from connect_share.contents.group_room import GroupRoom
+from connect_share.contents.groups import GroupFolds
+from connect_share.contents.seals import KEY_BYTES
 from connect_share.errors import ConnectShareError, InvalidClusterGroupIdError, ValueFormatError
 from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.admin import Admin
@@ -23,7 +27,7 @@ from connect_share.kafka.facts import read_facts, read_records
 from connect_share.kafka.limits import RECORD_OVERHEAD_BYTES, TopicLimits
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model import connect_json
-from connect_share.model.keys import ClusterGroupId, connector_of, split_key
+from connect_share.model.keys import ClusterGroupId, connector_of
 from connect_share.model.records import Record, TopicType
 from connect_share.model.status import PlainClusterWatch
 from connect_share.sealing import SealingMode
@@ -76,13 +80,18 @@ class GroupCount(GroupInTopic):
         workers: worker ids by connector, from statuses of plain keys.
         clusters: whether plain statuses seem to be those of two clusters.
         strange: hashes of the keys whose newest value is sealed with a key that is in no worker file here.
+        opener: of its values; ``None`` with plain keys.
+        kept: about how many bytes are kept.
     """
 
+    group: Group = None
     config: list[Record] = field(default_factory=list, repr=False)
     offsets: Counter[str] = field(default_factory=Counter)
     workers: dict[str, set[str]] = field(default_factory=dict)
     clusters: PlainClusterWatch = field(default_factory=PlainClusterWatch)
     strange: set[int] = field(default_factory=set, repr=False)
+    opener: Opener | None = field(default=None, repr=False)
+    kept: int = 0
 
     def figures(self) -> GroupInTopic:
         """Return the figures alone."""
@@ -95,33 +104,39 @@ class TopicCount:
 
     Attributes:
         sealings: of the groups whose worker files are here; sealed values of others are not opened.
+        room: which groups are counted, those of the caller in any case; shared by the topics of a set.
     """
 
     topic_type: TopicType
     sealings: Mapping[str, Sealing] = field(default_factory=dict)
-    illegal_keys: int = 0
-    groups: dict[ClusterGroupId | None, GroupCount] = field(default_factory=dict)
-    _openers: dict[ClusterGroupId, Opener] = field(default_factory=dict, repr=False)
+    room: GroupRoom = field(default_factory=GroupRoom)
+
+    def __post_init__(self) -> None:
+        self.folds = GroupFolds(self.topic_type, self._new, self.room)
+
+    @property
+    def groups(self) -> Mapping[Group, GroupCount]:
+        """The groups that have room, with what was counted."""
+        return self.folds.by_group
+
+    def _new(self, group: Group) -> GroupCount:
+        sealing = self.sealings.get(group or "", NO_SEALING)
+        opener = None if group is None else Opener(sealing, KeyTransform.between(self.topic_type, group, None))
+        return GroupCount(group, opener=opener)
 
     def read(self, records: Iterable[Record]) -> None:
         """Count all records of the topic, in order within each partition."""
         for record in records:
-            parts = None if record.key is None else split_key(self.topic_type, record.key)
-            if parts is None:
-                self.illegal_keys += 1
+            found = self.folds.find(record)
+            if found is None:
                 continue
-            group, original = parts
-            count = self.groups.get(group)
-            if count is None:
-                count = self.groups[group] = GroupCount(group)
-                if group is not None:
-                    transform = KeyTransform.between(self.topic_type, group, None)
-                    self._openers[group] = Opener(self.sealings.get(group, NO_SEALING), transform)
-            opened = record if group is None else self._openers[group].open(record)
-            unknown = opened is None and is_sealed(record.value) and self._is_unknown(group, key_id(record.value))
+            count, original = found
+            opened = record if count.opener is None else count.opener.open(record)
+            unknown = opened is None and is_sealed(record.value) and self._is_unknown(count.group, key_id(record.value))
+            further = -len(count.strange)
             (count.strange.add if unknown else count.strange.discard)(hash(original))
+            further += len(count.strange)
             size = len(record.key or b"") + len(record.value or b"")
-            count.records += 1
             count.bytes += size
             if record.headers is None:
                 count.unreadable_headers += 1
@@ -133,15 +148,17 @@ class TopicCount:
             if opened is None:
                 count.refused += 1
             else:
-                self._count(count, group, original, opened)
+                further += self._count(count, original, opened)
+            self.folds.keep(count, further * (KEY_BYTES + size))
         for count in self.groups.values():
             count.unopened = len(count.strange)
 
-    def _is_unknown(self, group: ClusterGroupId | None, number: int | None) -> bool:
+    def _is_unknown(self, group: Group, number: int | None) -> bool:
         keys = self.sealings.get(group or "", NO_SEALING).keys
         return number is not None and (keys is None or number not in keys.ids)
 
-    def _count(self, count: GroupCount, group: ClusterGroupId | None, original: bytes, record: Record) -> None:
+    def _count(self, count: GroupCount, original: bytes, record: Record) -> int:
+        """Count a record that was opened; return how many further things are kept for it."""
         connector = connector_of(self.topic_type, original)
         parsed = None
         try:
@@ -152,19 +169,25 @@ class TopicCount:
             count.unparseable += 1
         if self.topic_type is TopicType.CONFIG:
             count.config.append(record)
-        elif connector is None:
-            return
-        elif self.topic_type is TopicType.OFFSET:
+            return 1
+        if connector is None:
+            return 0
+        if self.topic_type is TopicType.OFFSET:
             count.offsets[connector] += 1
-        elif group is None:
-            status = parsed if isinstance(parsed, dict) else {}
-            worker, generation = status.get("worker_id"), status.get("generation")
-            worker = worker if isinstance(worker, str) else None
-            seen = count.workers.setdefault(connector, set())
-            if worker is not None and len(seen) < MOST_WORKER_IDS:
-                seen.add(worker)
-            if isinstance(generation, int):
-                count.clusters.look(record.partition, worker, generation)
+            return count.offsets[connector] == 1
+        if count.group is not None:
+            return 0
+        status = parsed if isinstance(parsed, dict) else {}
+        worker, generation = status.get("worker_id"), status.get("generation")
+        worker = worker if isinstance(worker, str) else None
+        further = int(connector not in count.workers)
+        seen = count.workers.setdefault(connector, set())
+        if worker is not None and worker not in seen and len(seen) < MOST_WORKER_IDS:
+            seen.add(worker)
+            further += 1
+        if isinstance(generation, int):
+            count.clusters.look(record.partition, worker, generation)
+        return further
 
 
 TOPIC_CONFIGS: Final = (
@@ -208,6 +231,8 @@ class TopicSurvey(_Fact):
         named_by: worker files that name it.
         replication_factor: of its partition with the fewest replicas.
         illegal_keys: records whose key Connect does not write to such a topic; null keys count too.
+        left_out_records: of groups for which there was no room.
+        left_out_groups: these, those with the most records first, ``None`` for plain keys; of many a hundred.
     """
 
     kafka_cluster_id: str | None
@@ -221,6 +246,8 @@ class TopicSurvey(_Fact):
     partitions: tuple[PartitionFacts, ...] = ()
     illegal_keys: int = 0
     groups: tuple[GroupInTopic, ...] = ()
+    left_out_records: int = 0
+    left_out_groups: tuple[str | None, ...] = ()
 
 
 class SecretPlace(_Fact):
@@ -343,7 +370,6 @@ class Survey(_Fact):
 
 SOURCE: Final = "source"
 DESTINATION: Final = "destination"
-Group = ClusterGroupId | None
 Place = tuple[str | None, str]
 """A topic: the id of its Kafka cluster, its name."""
 
@@ -372,6 +398,7 @@ class _Surveyor:
     unanswered: list[str] = field(default_factory=list)
     topics: dict[Place, TopicSurvey] = field(default_factory=dict)
     counts: dict[Place, TopicCount] = field(default_factory=dict)
+    rooms: dict[tuple[Place, ...], GroupRoom] = field(default_factory=dict)
     groups: list[GroupSurvey] = field(default_factory=list)
 
     @contextmanager
@@ -437,12 +464,22 @@ class _Surveyor:
         # This file counts most: another Kafka cluster may have a topic and a group of these names, and other keys.
         named = [each.worker for each in self.files if each.worker.topic(topic_type) == topic]
         sealings = {worker.group_id: Sealing.of(worker) for worker in (*named, file.worker) if worker.sharing_enabled}
-        count = TopicCount(topic_type, sealings)
+        own = {*(each.worker.group_id for each in self.files), *(worker.cluster_group_id for worker in named)}
+        count = TopicCount(topic_type, sealings, self.rooms.setdefault(file.places(), GroupRoom(own)))
         records = read_records(file.worker, ranges, isolation, with_headers=True)
         count.read(counted(records, self.progress.advance))
         self.counts[place] = count
-        groups = tuple(count.groups[group].figures() for group in sorted(count.groups, key=group_order))
-        self.topics[place] = facts.model_copy(update={"illegal_keys": count.illegal_keys, "groups": groups})
+
+    def count_groups(self) -> None:
+        """Note what was counted, when all topics were read: a group for which there is no room on one is on none."""
+        for place, count in self.counts.items():
+            counted_here = {
+                "illegal_keys": count.folds.unrecognized,
+                "groups": tuple(count.groups[group].figures() for group in sorted(count.groups, key=group_order)),
+                "left_out_records": count.folds.beyond,
+                "left_out_groups": tuple(count.room.most_left_out()) if count.folds.beyond else (),
+            }
+            self.topics[place] = self.topics[place].model_copy(update=counted_here)
 
     def fold_groups(self) -> None:
         """Fold the groups of each set of topics once, also if several files name the set."""
@@ -611,6 +648,7 @@ def survey(
     ]
     surveyor = _Surveyor(files, progress or Silent())
     surveyor.read_clusters()
+    surveyor.count_groups()
     surveyor.fold_groups()
     sources, destinations = ([file for file in files if file.side == side] for side in (SOURCE, DESTINATION))
     paired = len(destinations) == len(sources)

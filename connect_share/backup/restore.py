@@ -40,6 +40,7 @@ from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import is_removal, removal_value
 from connect_share.sealing import KEYS_PROPERTY, SEALING_PROPERTY, SealingMode
 from connect_share.sealing.cipher import SEALED_BYTES, is_sealed, key_id
+from connect_share.sealing.seals import refused_of
 from connect_share.transform.counter import RecordCounter
 from connect_share.transform.rules import PLAIN_KEYS, KeyTransform, Skipped, SkipReason
 from connect_share.transform.sealed import Opener, Sealer, Sealing
@@ -260,7 +261,7 @@ class RestorePreview:
         records: how many would be written, per topic type.
         skipped: how many of the backup's records would not, and why.
         create: topics that do not exist yet.
-        values: what of them is sealed in the backup.
+        values, refused: what of them is sealed in the backup; how many records its workers refuse at the destination.
     """
 
     changes: list[ConnectorChanges]
@@ -268,6 +269,7 @@ class RestorePreview:
     skipped: dict[SkipReason, int]
     create: list[str]
     values: ValueCounts
+    refused: dict[TopicType, int]
 
 
 @dataclass
@@ -325,8 +327,7 @@ class Restore:
         counting = {kind: RecordCounter(each, added_bytes=added) for kind, each in self.transforms.items()}
         backed_up = {topic_type: NewestValues(topic_type) for topic_type in TopicType}
         for topic_type, number in self.origin.topics.items():
-            partitions = len(self.file.contents.topics[number].ranges)
-            backed_up[topic_type].places.partitions = partial(int, partitions)
+            backed_up[topic_type].places.partitions = partial(len, self.file.contents.topics[number].ranges)
         progress.phase(f"reading {self.file.path.name}", self.file.records)
         values = BackedUpValues(self.backup_sealing, self.transforms.values())
         for topic_type, record in values.opened(_records(self.file, self.origin, progress)):
@@ -348,6 +349,7 @@ class Restore:
             skipped=dict(sorted(skipped.items(), key=lambda item: item[0].value)),
             create=[topic for topic_type, topic in self.stopped.topics.items() if topic_type not in facts],
             values=values.counts,
+            refused=refused_of({topic_type: each.seals for topic_type, each in self._openers.items()}),
         )
 
     def _needs(self, *rights: str) -> list[TopicNeed]:
@@ -381,14 +383,12 @@ class Restore:
             back = self.transforms[topic_type].at_destination()
             opener = self._openers[topic_type] = Opener(self.sealing, back)
             newest = NewestValues(topic_type)
-            if topic_type in facts:
-                topic = facts[topic_type]
+            if (topic := facts.get(topic_type)) is not None:
                 newest.places.partitions = partial(len, topic.ends)
                 records = self.stopped.read(topic_type, topic, progress, "comparing with")
                 for record in require_none_newer(topic.topic, records, back, self._values):
                     original = back.original_key(record.key)
-                    opened = opener.open(record) if isinstance(original, bytes) else None
-                    if opened is not None and isinstance(original, bytes):
+                    if isinstance(original, bytes) and (opened := opener.open(record)) is not None:
                         newest.add(original, opened)
             self._removed_ms |= newest.removed_ms
             found += changes(backed_up, newest)
@@ -510,7 +510,8 @@ def _restore(arguments: argparse.Namespace, _: Output) -> Steps:
     request = RestoreRequest(names, arguments.from_group, arguments.from_plain, arguments.at, only)
     given: Path | list[Path] = arguments.destination
     files = [given] if isinstance(given, Path) else given
-    members, lines, aborted = list[dict[str, object]](), list[str](), Counter[TopicType]()
+    members, lines = list[dict[str, object]](), list[str]()
+    aborted, refused = Counter[TopicType](), Counter[TopicType]()
     with ProgressLine(sys.stderr) as progress:
         restores = [prepare_restore(arguments.file, file, request, progress) for file in files]
         _require_named(arguments.groups, restores)
@@ -519,9 +520,10 @@ def _restore(arguments: argparse.Namespace, _: Output) -> Steps:
             members.append(_members(restore, preview))
             lines += [*([""] if lines else []), *_lines(restore, preview)]
             aborted.update(restore.stopped.aborted())
+            refused.update(preview.refused)
     lines += ["", "dry run: nothing was written"] if arguments.dry_run else []
     shown = members[0] if isinstance(given, Path) else {"restores": members}
-    yield Preview(lines, shown, "put these back?", aborted=aborted)
+    yield Preview(lines, shown, "put these back?", aborted=aborted, refused=refused)
     done = list[Restored]()
     shown_groups = [restore.stopped.shown for restore in restores]
     for number, restore in enumerate(restores):
@@ -626,10 +628,8 @@ def _lines_on_values(restore: Restore, preview: RestorePreview) -> list[str]:
     if sealed:
         lines.append(f"sealed in the backup: {sealed}; without these keys nobody can read them")
     if key_id is not None:
-        again = sum(values.sealed.values())
-        lines.append(
-            f"sealed with key {key_id} on the way: {again + values.plain:,}, of which {values.plain:,} were plain"
-        )
+        again = values.sealed.total() + values.plain
+        lines.append(f"sealed with key {key_id} on the way: {again:,}, of which {values.plain:,} were plain")
     elif sealed:
         lines.append("the worker file has no keys: sealed values are put back as they are")
     if values.refused_plain and key_id is not None:

@@ -678,11 +678,6 @@ def _check(topic_type: TopicType, before: ResealTopic, now: ResealTopic) -> None
         raise CopyError(f"{before.facts.topic}: the values are not those that were written; run the command again")
 
 
-def refused_of(seals: Mapping[TopicType, TopicSeals | None]) -> dict[TopicType, int]:
-    """Return how many records of the group were refused."""
-    return {topic_type: each.refused.total() for topic_type, each in seals.items() if each is not None}
-
-
 def refused_plain(topics: Mapping[TopicType, ResealTopic]) -> int:
     """Return how many records were refused only because they are plain."""
     reasons = (Refusal.PLAIN, Refusal.TOMBSTONE)

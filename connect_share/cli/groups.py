@@ -22,7 +22,6 @@ from connect_share.backup.rewrites import (
     plan_order,
     plan_orphans,
     plan_values,
-    refused_of,
 )
 from connect_share.checks.finding import named
 from connect_share.console import (
@@ -40,6 +39,7 @@ from connect_share.console import (
 )
 from connect_share.errors import listed
 from connect_share.model.records import TopicType
+from connect_share.sealing.seals import refused_of
 from connect_share.worker_config import WorkerConfig
 
 _SHOWN: Final = 20

@@ -26,6 +26,7 @@ from connect_share.console import (
     add_worker_file,
     confirmed,
     plural,
+    said_left_out,
     shown_group,
     worker_file,
 )
@@ -60,7 +61,7 @@ from connect_share.model.connect_json import dumps
 from connect_share.model.keys import connector_of, own_key, shown
 from connect_share.model.offsets import offset_key, offset_value, parse_offset_key, partition_identity
 from connect_share.model.records import Record, TopicType
-from connect_share.storage.connect_storage import ConnectStorage
+from connect_share.storage.connect_storage import ConnectStorage, refused_by
 from connect_share.stores.alter_offsets import (
     MOST_BYTES,
     UNREADABLE,
@@ -433,16 +434,11 @@ def _reset(arguments: argparse.Namespace, out: Output) -> Result | int:
     partitions = [(parse_partition(text), None) for text in arguments.partitions or ()]
     with ExitStack() as stack:
         worker = Worker(arguments.worker_config, stack)
-        return _carry_out(
-            arguments,
-            out,
-            [
-                (SinkPlan if worker.is_sink(name) else ConnectorPlan)(
-                    worker, name, list(partitions), resets=not partitions
-                )
-                for name in _connectors_of(arguments, worker)
-            ],
-        )
+        plans = list[ConnectorPlan]()
+        for name in _connectors_of(arguments, worker):
+            plan_of = SinkPlan if worker.is_sink(name) else ConnectorPlan
+            plans.append(plan_of(worker, name, [*partitions], resets=not partitions))
+        return _carry_out(arguments, out, plans)
 
 
 def _copy(arguments: argparse.Namespace, out: Output) -> Result | int:
@@ -509,8 +505,9 @@ def _carry_out(arguments: argparse.Namespace, out: Output, plans: Sequence[Conne
         raise refusals[0]
     rows = [_row(plan, change) for plan in plans for change in plan.changes if change.is_change]
     unchanged = sum(len(plan.changes) for plan in plans) - len(rows)
-    members: dict[str, Any] = {"changes": rows, "unchanged": unchanged, "dry_run": arguments.dry_run}
-    lines = [line for plan in plans for line in _lines(plan)]
+    left_out, counts = said_left_out({}, refused_by(plans[0].worker.storage))
+    members: dict[str, Any] = {"changes": rows, "unchanged": unchanged, "dry_run": arguments.dry_run, **counts}
+    lines = [*(line for plan in plans for line in _lines(plan)), *left_out]
     if arguments.dry_run or not needed:
         verdict = "nothing was changed: --dry-run" if needed else "nothing to do"
         out.show(Result({**members, "written": 0, "backups": []}, [*lines, verdict]))

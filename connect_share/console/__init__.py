@@ -40,6 +40,7 @@ from connect_share.console.program import (
     Verb,
     confirmed,
     run_command,
+    said_left_out,
     stopped_by,
 )
 from connect_share.console.progress_line import ProgressLine

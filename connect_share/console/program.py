@@ -287,22 +287,29 @@ def run_command(command: Command, arguments: argparse.Namespace, out: Output) ->
 
 def _ended_by(preview: Preview, arguments: argparse.Namespace, out: Output) -> int | None:
     """Show a preview, and ask unless ``--yes`` was given; return the exit code of a command that ends here."""
-    lines, members = [*preview.lines], dict[str, Any]()
-    for name, left_out in (("aborted", preview.aborted), ("refused", preview.refused)):
-        counts = {topic_type.value: count for topic_type, count in left_out.items()}
-        what = (
-            "of aborted transactions"
-            if name == "aborted"
-            else "refused, which the group did not write, or wrote before"
-        )
-        lines += [f"  {kind:6}  left out: {count:,} {what}" for kind, count in counts.items() if count]
-        members |= {name: counts} if counts else {}
+    left_out, members = said_left_out(preview.aborted, preview.refused)
+    lines = [*preview.lines, *left_out]
     if arguments.dry_run:
         return out.show(Result({"dry_run": True, **preview.members, **members}, lines))
     Output(out.command, stdout=sys.stderr).lines(*lines)
     if preview.refusal is not None:
         raise preview.refusal
     return None if arguments.yes or confirmed(preview.question, otherwise=NEEDS_YES) else 1
+
+
+def said_left_out(
+    aborted: Mapping[TopicType, int], refused: Mapping[TopicType, int]
+) -> tuple[list[str], dict[str, Any]]:
+    """Return the lines and members of a preview about what is left out; arguments as of :class:`Preview`."""
+    lines, members = list[str](), dict[str, Any]()
+    for name, what, left_out in (
+        ("aborted", "of aborted transactions", aborted),
+        ("refused", "refused, which the group did not write, or wrote before", refused),
+    ):
+        counts = {topic_type.value: count for topic_type, count in left_out.items()}
+        lines += [f"  {kind:6}  left out: {count:,} {what}" for kind, count in counts.items() if count]
+        members |= {name: counts} if counts else {}
+    return lines, members
 
 
 def _print(text: str) -> None:

@@ -52,9 +52,12 @@ class GroupRoom:
             self.left_out[group] = 1
         return False
 
+    def most_left_out(self) -> list[Group]:
+        """Return the groups that were left out, those with the most records first."""
+        return sorted(self.left_out, key=self.left_out.__getitem__, reverse=True)
+
     def said(self, topic: str, records: int) -> str:
         """Return what was left out, for people; of the groups those with the most records are named."""
-        most = sorted(self.left_out, key=self.left_out.__getitem__, reverse=True)
         what = f"{topic} has more than {self.most_groups:,} groups, or too many keys of one"
-        named = listed(map(shown_group, most), _NAMED_GROUPS)
+        named = listed(map(shown_group, self.most_left_out()), _NAMED_GROUPS)
         return f"{what}: {records:,} record(s) were left out, of {named}; name those that are wanted with --group"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from connect_share.console import Group, group_order, plural, shown_group
 from connect_share.contents.group_room import GroupRoom
@@ -300,7 +300,13 @@ class GroupFold:
         return (self._empty(self.group) if self.is_sealed else self.fold).snapshot()
 
 
-AnyGroupFold = TypeVar("AnyGroupFold", bound=GroupFold)
+class _Kept(Protocol):
+    group: Group
+    records: int
+    kept: int
+
+
+AnyGroupFold = TypeVar("AnyGroupFold", bound=_Kept)
 
 
 class GroupFolds(Generic[AnyGroupFold]):

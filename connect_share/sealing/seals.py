@@ -345,6 +345,11 @@ def _now_ms() -> int:
     return int(time.time() * 1000)
 
 
+def refused_of(seals: Mapping[TopicType, TopicSeals | None]) -> dict[TopicType, int]:
+    """Return how many records of the group were refused on each topic; ``None``: there nothing can be."""
+    return {topic_type: each.refused.total() for topic_type, each in seals.items() if each is not None}
+
+
 class Freshness:
     """Time and IV of the newest sealed value of each key; whoever remembers them refuses older ones. Thread-safe.
 

@@ -11,7 +11,8 @@ from typing import Any, Literal, Self, TypedDict, TypeVar
 from connect_share.errors import ConfigError, NotStartedError, UsageError
 from connect_share.log.protocol import STOP_TIMEOUT_S
 from connect_share.log.tail import OnFailed
-from connect_share.model.keys import ClusterGroupId
+from connect_share.model.keys import ClusterGroupId, SkipKind
+from connect_share.model.records import TopicType
 from connect_share.storage.checkpoint import SAVE_EVERY_S
 from connect_share.storage.live_members import AllowLiveMembers
 from connect_share.storage.start import RunningStorage, StorageLife, StorageOptions, StorageStartup, start_storage
@@ -343,3 +344,10 @@ class ConnectStorage:
         if parts is None:
             raise NotStartedError("ConnectStorage is not running; call start(), or use it in a with statement")
         return parts
+
+
+def refused_by(storage: ConnectStorage) -> dict[TopicType, int]:
+    """Return how many records of the group its stores have refused, by topic; of plain keys none can be."""
+    stores = {TopicType.CONFIG: storage.config, TopicType.STATUS: storage.status, TopicType.OFFSET: storage.offsets}
+    skipped = {kind: store.skipped() for kind, store in stores.items() if storage.cluster_group_id is not None}
+    return {kind: each.get(SkipKind.REFUSED, 0) for kind, each in skipped.items()}

@@ -226,7 +226,9 @@ def _rollback(arguments: argparse.Namespace, _: Output) -> Steps:
         with ProgressLine(sys.stderr) as progress:
             found = roll_back(run, dry_run=True, progress=progress)
         refusal = used_since(found) if found.newer and not arguments.although_used else None
-        yield Preview(_rollback_lines(found), _rollback_json(found), "remove these?", refusal, found.aborted)
+        yield Preview(
+            _rollback_lines(found), _rollback_json(found), "remove these?", refusal, found.aborted, found.refused
+        )
         with evidence_of(run, arguments.evidence, "rollback"), ProgressLine(sys.stderr) as progress:
             found = roll_back(run, although_used=arguments.although_used, progress=progress)
     yield Result(

@@ -12,7 +12,7 @@ from typing import Final
 from pydantic import TypeAdapter, ValidationError
 
 from connect_share.console import Command, Output, Parser, ProgressLine, Result, Table
-from connect_share.errors import AlreadyAppliedError, ConfigError, UsageError, command_line
+from connect_share.errors import AlreadyAppliedError, ConfigError, UsageError, command_line, listed
 from connect_share.kafka.create import is_fenced
 from connect_share.kafka.waits import ANSWER_S
 from connect_share.model.records import TopicType
@@ -25,6 +25,8 @@ from migrator.plan import read_plan_file
 from migrator.planner import make_plan
 from migrator.run import manifest_path
 from migrator.survey import GroupSurvey, MoveSurvey, Survey, TopicSurvey, survey
+
+_NAMED_GROUPS: Final = 3
 
 
 def _survey(arguments: argparse.Namespace, _: Output) -> Result:
@@ -131,6 +133,12 @@ def _topic_notes(topics: Sequence[TopicSurvey]) -> Iterator[str]:
         )
         if topic.illegal_keys:
             yield f"{topic.topic}: {topic.illegal_keys:,} record(s) whose key Connect does not write there"
+        if topic.left_out_records:
+            named = listed(map(_name, topic.left_out_groups), _NAMED_GROUPS)
+            yield (
+                f"{topic.topic}: {topic.left_out_records:,} record(s) were left out, of {named}: there are too many groups, "
+                "or keys of one; give the worker files of those that are wanted with -w"
+            )
         yield from (
             f"{_name(group.group)} in {topic.topic}: {group.unreadable_headers:,} record(s) cannot be copied completely: the "
             f"name of a header is not UTF-8; the first is {group.first_unreadable}"

@@ -298,6 +298,8 @@ def test_resume_after_a_kill_writes_nothing_twice(site: Site) -> None:
         stores = (storage.config, storage.status, storage.offsets)
         assert [store.skipped().get(SkipKind.REFUSED, 0) for store in stores] == [1, 0, 0]
     assert believed(destination) == believed(source)
+    previewed = json.loads(run("rollback", plan, "--dry-run", "--output", "json")[1])
+    assert previewed["refused"] == {"config": 1, "status": 0, "offset": 0}
 
 
 def test_an_old_value_between_two_rounds_is_not_mirrored(site: Site) -> None:

@@ -149,7 +149,7 @@ def test_what_is_moved_is_what_was_there(topic_type: TopicType) -> None:
     records, transform = hostile(topic_type), transform_of(topic_type, GROUP)
     count = TopicCount(topic_type)
     count.read(records)
-    assert count.illegal_keys + sum(group.records for group in count.groups.values()) == len(records)
+    assert count.folds.unrecognized + sum(group.records for group in count.groups.values()) == len(records)
     for group in count.groups.values():
         assert group.unparseable <= group.records
         assert group.largest_bytes <= group.bytes

@@ -13,9 +13,10 @@ import pytest
 from connect_share.contents.profile import FURTHER
 from connect_share.kafka import client
 from connect_share.model.records import Record, TopicType
-from tests.lab.benchmarks.process_cost import measured
+from migrator.survey import Survey
+from tests.lab.benchmarks.process_cost import Cost, measured
 from tests.support.long_forms import LONG
-from tests.support.migration_site import Site
+from tests.support.migration_site import Site, run
 from tests.support.topics import ANYWHERE, send
 
 RECORDS = int(os.environ.get("CONNECT_SHARE_FOREIGN_RECORDS") or (5_000_000 if LONG else 1_000))
@@ -25,7 +26,8 @@ ORIGINALS = {
     TopicType.STATUS: ("status-connector-{}", "status-task-a-{}", "status-topic-t{}:connector-a"),
     TopicType.OFFSET: ('["a",{{"n":{}}}]', '["a{}",{{}}]', '["a",{{"m":{}}}]'),
 }
-FINDINGS_TOO = ("sh", "-c", '"$@" || test $? = 1', "sh")  # exit code 1 may be findings
+VALUES = (b'{"tasks":1}', b'{"tasks":', b"\x01" + bytes(60), b'{"properties":{"name":"a"}}')
+MIGRATOR = {"survey", "plan"}
 COMMANDS = (
     "get connectors --all-groups --output json",
     "get groups --output json",
@@ -34,9 +36,26 @@ COMMANDS = (
     "check all",
     "check startup",
     "usage",
-    "export -o {}/own.avro",
-    "export --all-groups -o {}/all.avro",
+    "survey",
+    "export -o {folder}/own.avro",
+    "export --all-groups -o {folder}/all.avro",
     "discover",
+)
+MORE = (
+    "get tasks --all-groups",
+    "get statuses --all-groups",
+    "describe connector a.b",
+    "check sealing",
+    "check rights",
+    "admit -w {new}",
+    "export --follow {folder}/followed --once",
+    "reset offsets a.b --force --dry-run",
+    "repair order --dry-run",
+    "repair orphans --dry-run",
+    "repair refused --dry-run",
+    "delete group own --dry-run",
+    "restore {folder}/own.avro --dry-run",
+    "plan -w {plain} --to-worker-config {own} --dry-run",
 )
 
 
@@ -44,8 +63,16 @@ def foreign(topic: str, topic_type: TopicType, count: int) -> Iterator[Record]:
     """Groups without end, one with all keys it wants, long ids, and keys that are none of Connect's."""
     for number in range(count):
         original = ORIGINALS[topic_type][number % 3].format(number)
-        group = (f"g{number}.", "large.", f"{'a-.' * 60}{number}.", f"no key {'.connecto' * 20}")[number % 4]
-        yield Record(topic, ANYWHERE, 0, 0, (group + original).encode(), b'{"tasks":1}')
+        group = (f"g{number}.", "large.", f"{'a-.' * 60}{number}.", f"no key {'.connecto' * 20}", f"own.{number}.")[
+            number % 5
+        ]
+        yield Record(topic, ANYWHERE, 0, 0, (group + original).encode(), VALUES[number % len(VALUES)])
+
+
+def words(command: str, **named: Path) -> list[str]:
+    """Return the words of a command, with the worker file of the group ``own`` if it names none."""
+    found = command.format(**named).split()
+    return [*found, *(() if "-w" in found else ("-w", str(named["own"])))]
 
 
 @pytest.mark.timeout(4 * 3_600 if LONG else 300)
@@ -59,8 +86,8 @@ def test_reading_commands_end_in_ten_times_the_time_of_the_shortest(
         send(writer, foreign(site.topic("shared", topic_type), topic_type, RECORDS // 3))
     path = site.worker_file("shared", "own", sharing=True)
     if not LONG:  # a process takes longer to start than to read so few records
-        for command in COMMANDS[:-1]:
-            assert call(*command.format(tmp_path).split(), "-w", path).code in {0, 1}, command
+        for command in [each for each in COMMANDS if each not in {"survey", "discover"}]:
+            assert call(*words(command, folder=tmp_path, own=path)).code in {0, 1}, command
         monkeypatch.setattr("connect_share.checks.sources.MOST_CHECKED", 2)
         monkeypatch.setattr("connect_share.contents.group_room.MOST_GROUPS", 3)
         found = call("check", "orphans", "-w", path, "--output", "json").json["findings"]
@@ -69,20 +96,21 @@ def test_reading_commands_end_in_ten_times_the_time_of_the_shortest(
         used = call("usage", "-w", path, "--output", "json").json["groups"]
         assert {each["group"] for each in used} > {"own", FURTHER}
         assert len(used) == 5
+        surveyed = Survey.model_validate_json(run("survey", "-w", path, "--output", "json")[1]).topics
+        assert all({group.group for group in topic.groups} > {"own"} for topic in surveyed)
+        assert {len(topic.groups) for topic in surveyed} == {4}
+        assert all(topic.left_out_records and "own.4" in topic.left_out_groups for topic in surveyed)
+        assert f"{surveyed[0].left_out_records:,} record(s) were left out, of " in run("survey", "-w", path)[1]
         return
-    costs = {}
-    for command in ("get connectors", *COMMANDS):
-        words = [
-            *FINDINGS_TOO,
-            sys.executable,
-            "-m",
-            "connect_share",
-            *command.format(tmp_path).split(),
-            "-w",
-            str(path),
-        ]
-        costs[command] = measured(words)[0]
+    files = {"own": path, "folder": tmp_path, "new": site.worker_file("shared", "new", sharing=True)}
+    site.create("old")
+    site.lay_group("old")
+    files["plain"] = site.worker_file("old", "moves", sharing=False)
+    costs: dict[str, Cost] = {}
+    for command in ("get connectors", *COMMANDS, *MORE):
+        module = "migrator" if command.split()[0] in MIGRATOR else "connect_share"
+        costs[command], _ = measured([sys.executable, "-m", module, *words(command, **files)], codes=(0, 1))
         cost, least = costs[command], costs["get connectors"]
-        print(f"{command:<44}{cost.wall_s:7.1f} s {cost.cpu_s:7.1f} CPU s {cost.peak_bytes / 1e6:7.0f} MB "
+        print(f"{command:<52}{cost.wall_s:7.1f} s {cost.cpu_s:7.1f} CPU s {cost.peak_bytes / 1e6:7.0f} MB "
               f"{cost.cpu_s / least.cpu_s:5.1f}", flush=True)  # fmt: skip
     assert {command: cost for command, cost in costs.items() if cost.cpu_s > MOST * costs["get connectors"].cpu_s} == {}

@@ -97,7 +97,9 @@ def test_plain_sealed_rotated_and_plain_again(shared: Any, tmp_path: Path) -> No
         assert believed(after) == before  # also by a worker without the key of before
 
 
-def test_what_is_refused_is_not_sealed_and_what_it_covers_is_written_again(shared: Any, tmp_path: Path) -> None:
+def test_what_is_refused_is_not_sealed_and_what_it_covers_is_written_again(
+    shared: Any, tmp_path: Path, call: Any
+) -> None:
     path = worker_file(shared, tmp_path, key_text(7))
     put(path)
     before = believed(path)
@@ -106,6 +108,11 @@ def test_what_is_refused_is_not_sealed_and_what_it_covers_is_written_again(share
     assert (told["topics"]["config"]["refused"], told["after"]["config"]["refused"]) == (2, 1)
     assert dict(shared.read("config"))[f"{shared.unique}.connector-evil".encode()] == b"{}"
     assert believed(path) == before
+    of_offsets = ("offsets", "c", "-w", path, "--force", "--dry-run")
+    for words in (("restore", told["backup"], "-w", path, "--dry-run"), ("reset", *of_offsets)):
+        assert call(*words, "--output", "json").json["refused"] == {"config": 2, "status": 0, "offset": 0}
+        assert "  config  left out: 2 refused, which the group did not write, or wrote before" in call(*words).out
+    assert call("copy", *of_offsets, "--to", "d", "--output", "json").json["refused"]["config"] == 2
     code, said, errors = run("restore", told["backup"], "--destination-worker-config", path, "--yes")
     assert code == 0, errors
     assert believed(path) == before
