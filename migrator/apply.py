@@ -297,7 +297,7 @@ class Follower:
 
     def round(self) -> Lag:
         """Copy what is there now. Returns the lag at the beginning of the round."""
-        manifest, slices = self._run.applied(), slices_behind(self._run)
+        manifest, slices = self._run.applied(), [*slices_behind(self._run)]
         lag = sum(slice_.offset_range.end - slice_.offset_range.start for slice_ in slices)
         followed = manifest.followed or Followed()
         if slices:

@@ -453,9 +453,8 @@ def copy_jobs(
     ]
 
 
-def slices_behind(run: MigrationRun) -> list[CopySlice]:
-    """Return what is not copied yet: a slice from each position to the end that the source's own worker would read."""
-    manifest, found = run.applied(), []
+def slices_behind(run: MigrationRun) -> Iterator[CopySlice]:
+    """Yield what is not copied yet: a slice from each position to the end that the source's own worker would read."""
     ends: dict[tuple[int, TopicType], dict[int, int]] = {}
     for index, (source, worker) in enumerate(zip(run.plan.sources, run.workers, strict=True)):
         with admin_of(worker) as admin:
@@ -464,8 +463,7 @@ def slices_behind(run: MigrationRun) -> list[CopySlice]:
                 found_ends = admin.end_offsets(places, source.topics[topic_type].isolation)
                 ends[index, topic_type] = {number: end for (_, number), end in found_ends.items()}
     for slice_ in run.plan.slices():
-        (planned,) = manifest.read_ranges_of(slice_.source_index, [slice_.offset_range])
+        (planned,) = run.applied().read_ranges_of(slice_.source_index, [slice_.offset_range])
         end = ends[slice_.source_index, slice_.topic_type].get(planned.partition, planned.end)
         if end > planned.end:
-            found.append(replace(slice_, offset_range=planned._replace(start=planned.end, end=end)))
-    return found
+            yield replace(slice_, offset_range=planned._replace(start=planned.end, end=end))

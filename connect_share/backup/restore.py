@@ -580,7 +580,7 @@ def _members(restore: Restore, preview: RestorePreview) -> dict[str, object]:
     }
 
 
-def _lines(restore: Restore, preview: RestorePreview) -> list[str]:
+def _lines(restore: Restore, preview: RestorePreview) -> Iterator[str]:
     contents = restore.file.contents
     made = datetime.fromtimestamp(contents.made_at_ms / 1000, UTC)
     group = restore.worker.cluster_group_id
@@ -589,30 +589,26 @@ def _lines(restore: Restore, preview: RestorePreview) -> list[str]:
     if restore.file.contents.segment is not None:
         names = " to ".join(dict.fromkeys(restore.file.names))
         head = f"state of {shown_moment(restore.file.contents.segment.at_ms)}, {names}"
-    lines = [
-        f"{restore.file.path}: {head}",
-        f"{describe_origin(restore.origin)}, become {becomes}",
-    ]
+    yield f"{restore.file.path}: {head}"
+    yield f"{describe_origin(restore.origin)}, become {becomes}"
     for topic_type in TopicType:
         topic = restore.worker.topic(topic_type)
         new = " (to be created)" if topic in preview.create else ""
-        lines.append(f"  {topic_type.value:6}  {topic}{new}: {preview.records[topic_type]:,} records")
+        yield f"  {topic_type.value:6}  {topic}{new}: {preview.records[topic_type]:,} records"
         found = [change for change in preview.changes if change.topic_type is topic_type]
         for change in found:
             if change.added or change.changed or change.removed:
                 name = "no connector" if change.connector is None else repr(change.connector)
-                lines.append(
+                yield (
                     f"          {name}: {change.added:,} added, {change.changed:,} changed, {change.same:,} same, "
                     f"{change.removed:,} removed, {change.remaining:,} only at the destination: kept"
                 )
         equal = [change for change in found if not (change.added or change.changed or change.removed)]
         if equal:
             same, kept = (sum(getattr(change, name) for change in equal) for name in ("same", "remaining"))
-            lines.append(
-                f"          unchanged in {len(equal):,} more: {same:,} same, {kept:,} only at the destination: kept"
-            )
-    lines += [f"  not restored: {count:,} {reason.value}" for reason, count in preview.skipped.items()]
-    return lines + _lines_on_values(restore, preview)
+            yield f"          unchanged in {len(equal):,} more: {same:,} same, {kept:,} only at the destination: kept"
+    yield from (f"  not restored: {count:,} {reason.value}" for reason, count in preview.skipped.items())
+    yield from _lines_on_values(restore, preview)
 
 
 def _sealing_key(restore: Restore) -> int | None:
@@ -620,24 +616,23 @@ def _sealing_key(restore: Restore) -> int | None:
     return None if keys is None else keys.sealing_id
 
 
-def _lines_on_values(restore: Restore, preview: RestorePreview) -> list[str]:
+def _lines_on_values(restore: Restore, preview: RestorePreview) -> Iterator[str]:
     values, key_id = preview.values, _sealing_key(restore)
-    known = restore.file.is_encrypted or restore.worker.sealing_keys is None
     sealed = " and ".join(f"{count:,} with key {number}" for number, count in sorted(values.sealed.items()))
-    lines = [] if known else ["the backup is not encrypted: nothing shows whether its plain values were changed"]
+    if not (restore.file.is_encrypted or restore.worker.sealing_keys is None):
+        yield "the backup is not encrypted: nothing shows whether its plain values were changed"
     if sealed:
-        lines.append(f"sealed in the backup: {sealed}; without these keys nobody can read them")
+        yield f"sealed in the backup: {sealed}; without these keys nobody can read them"
     if key_id is not None:
         again = values.sealed.total() + values.plain
-        lines.append(f"sealed with key {key_id} on the way: {again:,}, of which {values.plain:,} were plain")
+        yield f"sealed with key {key_id} on the way: {again:,}, of which {values.plain:,} were plain"
     elif sealed:
-        lines.append("the worker file has no keys: sealed values are put back as they are")
+        yield "the worker file has no keys: sealed values are put back as they are"
     if values.refused_plain and key_id is not None:
-        lines.append(
+        yield (
             f"{values.refused_plain:,} plain record(s) beside sealed ones are not accepted: to restore them, set "
             "encryption=accept"
         )
-    return lines
 
 
 def _add_options(parser: Parser) -> None:

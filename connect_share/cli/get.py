@@ -529,9 +529,7 @@ def _by_state(
         if wanted is None
         else [row for row in every if not {row["state"] or UNKNOWN, *(row.get("task_states") or ())}.isdisjoint(wanted)]
     )
-    title = f"{len(every):,} {what if len(every) != 1 else _SINGULAR[what]}"
-    if states:
-        title += f": {_counts_text(states)}"
+    title = f"{len(every):,} {what if len(every) != 1 else _SINGULAR[what]}: {_counts_text(states)}"
     tasks: Counter[str] = sum((Counter(row.get("task_states") or {}) for row in every), Counter())
     if tasks:
         title += f"; their tasks: {_counts_text(_counted(tasks))}"

@@ -159,38 +159,30 @@ class Worker:
         self.offset_facts(connector)
         return self.storage.stored_offsets(connector)
 
-    def refusals(self, connectors: Collection[str], *, force: bool) -> list[ConnectShareError]:
-        """Return why these connectors may not be changed now, worst first; ``force``: whatever is configured.
+    def refusals(self, connectors: Collection[str], *, force: bool) -> Iterator[ConnectShareError]:
+        """Yield why these connectors may not be changed now, worst first; ``force``: whatever is configured.
 
         Source: ``DistributedHerder.modifyConnectorOffsetsChecks``; members are looked for because writing goes past them.
         """
-        found: list[ConnectShareError] = []
         members = self._admin.connect_groups(self.config.group_id).get(self.config.group_id, 0)
         if members:
-            found.append(
-                LiveMembersError(
-                    f"{plural(members, 'live Connect worker')} of group {self.config.group_id!r}: stop the connectors "
-                    "(PUT /connectors/NAME/stop), then all workers of the group, or use the workers' own "
-                    "PATCH /connectors/NAME/offsets"
-                )
+            yield LiveMembersError(
+                f"{plural(members, 'live Connect worker')} of group {self.config.group_id!r}: stop the connectors "
+                "(PUT /connectors/NAME/stop), then all workers of the group, or use the workers' own "
+                "PATCH /connectors/NAME/offsets"
             )
         state = self.state
         for connector in () if force else connectors:
             if not state.contains(connector):
-                found.append(
-                    ConnectShareError(
-                        f"there is no connector {shown(connector)} in group {shown_group(self.group)}; "
-                        f"--force changes offsets of a connector that is not configured"
-                    )
+                yield ConnectShareError(
+                    f"there is no connector {shown(connector)} in group {shown_group(self.group)}; "
+                    f"--force changes offsets of a connector that is not configured"
                 )
             elif (why_not := not_stopped(state, connector)) is not None:
-                found.append(
-                    ConnectShareError(
-                        f"{why_not}: start a worker and stop the connector (PUT /connectors/NAME/stop), or give --force "
-                        "if nothing of it runs"
-                    )
+                yield ConnectShareError(
+                    f"{why_not}: start a worker and stop the connector (PUT /connectors/NAME/stop), or give --force "
+                    "if nothing of it runs"
                 )
-        return found
 
 
 def _place(config: WorkerConfig) -> tuple[object, ...]:
@@ -498,7 +490,7 @@ def _carry_out(arguments: argparse.Namespace, out: Output, plans: Sequence[Conne
     """Show the changes, and make them after a backup, unless something forbids it."""
     plans[0].worker.stopped.end_due_look()
     needed = [plan for plan in plans if plan.needed]
-    refusals = plans[0].worker.refusals([plan.connector for plan in plans], force=arguments.force)
+    refusals = [*plans[0].worker.refusals([plan.connector for plan in plans], force=arguments.force)]
     if refusals and not arguments.dry_run:
         if len(refusals) > 1:
             out.note(f"{plural(len(refusals), 'reason')} not to change anything; --dry-run shows all")

@@ -204,7 +204,7 @@ def _when_used(run: MigrationRun) -> str:
     )
 
 
-def _identities(run: MigrationRun, slices: Sequence[CopySlice], stamped: Collection[TopicType]) -> set[bytes]:
+def _identities(run: MigrationRun, slices: Iterable[CopySlice], stamped: Collection[TopicType]) -> set[bytes]:
     """Return what was, or will be, written for slices; ``stamped``: there records may get times of the destination."""
     found: set[bytes] = set()
     for slice_ in slices:
