@@ -502,7 +502,8 @@ class BackupLayout:
         """
         key = (*place, reader.isolation)
         if key not in self._topic_numbers:
-            settings = (place[0], reader.isolation, tuple(sorted(reader.settings.properties.items())))
+            apart = reader.apart and topic_type
+            settings = (place[0], reader.isolation, apart, tuple(sorted(reader.settings.properties.items())))
             section = self._section_numbers.setdefault(settings, len(self.sections))
             if section == len(self.sections):
                 self.sections.append(reader)

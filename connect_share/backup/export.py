@@ -1,7 +1,7 @@
 """Exports of groups, whole or by connector, to one file; its format is that of backups, ``docs/backup-format.md``.
 
-What is committed is exported: aborted records of exactly-once groups are not, and what lies behind an open transaction is not
-there yet.
+What a group's workers see is exported, by its worker file, and of groups whose file is not given what is committed. Where
+others are exported, too, what lies behind an open transaction is not there yet.
 
 Continuous backup: a folder with a base and increments, from which every moment of the last days can be restored.
 
@@ -51,7 +51,7 @@ from connect_share.contents.group_room import GroupRoom
 from connect_share.errors import AlreadyAppliedError, ConnectShareError, RecordFileError, RestoreRejectedError, listed
 from connect_share.files import Progress, Silent, lock, sync_folder
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.read import CONSOLE_CLIENT_ID, Reader, topic_ranges
+from connect_share.kafka.read import CONSOLE_CLIENT_ID, Reader, groups_reader, topic_ranges
 from connect_share.model.keys import ClusterGroupId, connector_of, own_key, split_key
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.sealing import KeyRing
@@ -97,12 +97,15 @@ class Export:
 
     def look(self, admin: Admin) -> tuple[dict[TopicType, list[OffsetRange]], list[str]]:
         """Return what there is to read now, and notes for people; raises as :func:`topic_ranges`."""
-        found = topic_ranges(admin, replace(self.topic_set, worker_group=None), self.topic_set.topics)
+        # Where others are exported, too, all are read up to where they are committed: a later file goes on behind it.
+        is_own = self.groups is not None and tuple(self.groups) == self.topic_set.worker_group
+        topic_set = self.topic_set if is_own else replace(self.topic_set, worker_group=None)
+        found = topic_ranges(admin, topic_set, topic_set.topics, self.groups)
         ranges = {topic_type: each.ranges for topic_type, each in found.items()}
         return ranges, [note for each in found.values() for note in each.notes]
 
-    def _reader(self, topic_type: TopicType) -> Reader:
-        return Reader(self.topic_set.settings, CONSOLE_CLIENT_ID, self.topic_set.isolation(topic_type))
+    def _reader(self, topic_type: TopicType, parts: Sequence[OffsetRange]) -> Reader:
+        return groups_reader(self.topic_set, topic_type, self.groups, {part[:2]: part.end for part in parts})
 
     def takes(self, topic_type: TopicType) -> KeyTest:
         """Return the test for the keys that are exported."""
@@ -158,7 +161,7 @@ class Export:
         only = self if self.groups is not None else replace(self, groups=frozenset(groups))
         numbers = {}
         for kind, parts in ranges.items():
-            reader, taken, place = self._reader(kind), only.takes(kind), ("source", cluster, topics[kind])
+            reader, taken, place = self._reader(kind, parts), only.takes(kind), ("source", cluster, topics[kind])
             numbers[kind] = layout.add(place, kind, reader, parts, taken, required=lambda _: False)
         worker, names = self.topic_set.worker, self.connectors
         plain_id = None if worker is None or worker.sharing_enabled else worker.group_id
@@ -180,7 +183,7 @@ class Export:
         found, connectors = Present(), self.connectors or frozenset()
         progress.phase("looking for groups", sum(part.end - part.start for parts in ranges.values() for part in parts))
         for topic_type, parts in ranges.items():
-            for batch in self._reader(topic_type).batches(parts):
+            for batch in self._reader(topic_type, parts).batches(parts):
                 progress.advance(len(batch))
                 for message in batch:
                     owner = self._owner(topic_type, message.key())

@@ -576,6 +576,25 @@ class TopicRanges(NamedTuple):
     stable: Mapping[tuple[str, int], int]
 
 
+def groups_reader(
+    topic_set: TopicSet,
+    topic_type: TopicType,
+    groups: Collection[ClusterGroupId | None] | None,
+    stable: Mapping[Partition, int],
+    known: Mapping[Partition, int] | None = None,
+) -> Reader:
+    """Return how groups are read, all by default: that of the worker file as its workers do; see :class:`Apart`."""
+    own: tuple[ClusterGroupId | None, ...] = topic_set.worker_group or ()
+    levels = {topic_set.isolation_of(group, topic_type) for group in ((*own, "") if groups is None else groups)}
+    apart = Apart(topic_type, own[0], stable, known or {}) if own and len(levels) > 1 else None
+    return Reader(
+        topic_set.settings,
+        CONSOLE_CLIENT_ID,
+        topic_set.isolation(topic_type) if apart else levels.pop(),
+        apart=apart,
+    )
+
+
 def topic_ranges(
     admin: Admin,
     topic_set: TopicSet,
@@ -597,15 +616,16 @@ def topic_ranges(
     for topic_type, topic in names.items():
         partitions = [(topic, partition.id) for partition in described[topic].partitions]
         starts = admin.start_offsets(partitions)
-        own: tuple[ClusterGroupId | None, ...] = topic_set.worker_group or ()
-        asked = (*own, "") if groups is None else groups
-        levels = {topic_set.isolation_of(group, topic_type) for group in asked}
+        stable: dict[Partition, int] = {}
+        reader = groups_reader(topic_set, topic_type, groups, stable, known)
+        apart, isolation = reader.apart, reader.isolation
         # First the ends of all records: what is written in between can only raise those of the committed ones.
         ends = admin.end_offsets(partitions)
-        stable = admin.end_offsets(partitions, Isolation.READ_COMMITTED) if Isolation.READ_COMMITTED in levels else ends
-        apart = Apart(topic_type, own[0], stable, known or {}) if own and len(levels) > 1 else None
-        isolation = topic_set.isolation(topic_type) if apart else levels.pop()
-        beside = f", but all of {own[0] or 'plain keys'}" if apart and isolation is Isolation.READ_COMMITTED else ""
+        waits = apart is not None or isolation is Isolation.READ_COMMITTED
+        stable |= admin.end_offsets(partitions, Isolation.READ_COMMITTED) if waits else ends
+        beside = (
+            f", but all of {apart.group or 'plain keys'}" if apart and isolation is Isolation.READ_COMMITTED else ""
+        )
         notes = []
         for place, end in sorted(ends.items()):
             if stable[place] < end:
@@ -621,7 +641,6 @@ def topic_ranges(
                 f"config topic {topic} has {len(partitions)} partitions, so its records have no order: "
                 f"no worker starts on it, and what is shown may be wrong"
             )
-        reader = Reader(topic_set.settings, CONSOLE_CLIENT_ID, isolation, apart=apart)
         last = ends if apart else stable
         ranges = [OffsetRange(*place, starts[place], last[place]) for place in partitions]
         found[topic_type] = TopicRanges(described[topic].topic_id, ranges, notes, reader, stable)

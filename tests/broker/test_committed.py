@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 
+from connect_share.backup.record_file import RecordFile
 from connect_share.backup.rewrite import StoppedGroup
 from connect_share.cli.offsets import ConnectorPlan
 from connect_share.contents.groups import TopicReading
+from connect_share.exporter.followed_topic import FollowedTopic
+from connect_share.kafka.create import topic_specs
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import TopicType
 from connect_share.worker_config import Isolation, TopicSet
@@ -136,6 +139,16 @@ def everybody_sees(call: Any, site: Site, model: Model, file: Path, before: dict
         )
 
 
+def exported(call: Any, file: Path, number: int, *more: str) -> tuple[bool, set[tuple[str, str]]]:
+    """Whether an export says that it waits, and the groups and places of the offsets in its file."""
+    path = file.with_name(f"{number}.avro")
+    ran = call("export", "-w", file, "-o", path, *more)
+    assert ran.code == 0
+    keys, places = [record.key for record in RecordFile(path).read()], product(("one", "two"), "xyz")
+    found = {each for each in places if '{}.["a.b",{{"at":"{}"}}]'.format(*each).encode() in keys}
+    return "an open transaction holds back the end" in ran.err, found
+
+
 @in_every_case
 def test_what_a_group_has(site: Site, call: Any, support: str, end: str, whose: str) -> None:
     model, topic = Model(support, end, whose), site.topic("shared", OFFSET)
@@ -155,6 +168,10 @@ def test_what_a_group_has(site: Site, call: Any, support: str, end: str, whose: 
             everybody_sees(call, site, model, file, before)
         got = call("get", "offsets", "-w", file, "--output", "json")
         assert offsets_in(got) == ({} if model.waits else new)
+        own = {("one", place) for place in new}
+        assert exported(call, file, 1) == (model.waits, set() if model.waits else own)
+        others = {("two", place) for place in "xy" if group == "two" and model.of_others.seen}
+        assert exported(call, file, 2, "--all-groups") == (model.is_open, set() if model.is_open else own | others)
         if model.waits:
             assert "an open transaction holds back the end" in got.err
             where = re.search(r"get groups (.*) shows all", got.err)
@@ -214,6 +231,32 @@ def test_what_is_read_on_behind_an_open_transaction(site: Site) -> None:
         assert [counts(), counts()] == [(2, 1), (2, 1)]
         writer.commit_transaction(30)
         await_that(counts, (2, 2).__eq__, what="the other group")
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_what_the_exporter_follows(site: Site, end: str) -> None:
+    """Of all groups what is committed, also of one whose workers see all; behind an open transaction it waits."""
+    topic_set = TopicSet.from_worker_file(group_one(site, "disabled"))
+    (spec,) = (each for each in topic_specs(topic_set) if each.topic_type is CONFIG)
+    with site.admin() as admin:
+        followed = FollowedTopic(spec, topic_set.settings, topic_set.isolation(CONFIG), admin, topic_set.worker)
+        followed.start()
+
+        def shown() -> set[str]:
+            return {name for group in followed.states.groups() for name in group.state.connectors()}
+
+        try:
+            records = [
+                pairs_of(spec.topic, [(b"one.connector-" + name, b'{"properties":{}}')], 0)
+                for name in (b"in", b"behind")
+            ]
+            with transaction(site.settings, site.name, records[0], end):
+                site.produce(records[1])
+                lasting = {"a.b", "behind", *(["in"] if end == "commit" else [])}
+                await_that(shown, ({"a.b"} if end == "open" else lasting).__eq__, what="the connectors")
+            await_that(shown, lasting.__eq__, what="all connectors")
+        finally:
+            followed.stop()
 
 
 def living(site: Site, topic_type: TopicType, isolation: Isolation) -> set[bytes]:

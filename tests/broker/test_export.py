@@ -18,7 +18,6 @@ from connect_share.backup.backup_file import BackupFiles, segment_files, shown_m
 from connect_share.backup.export import locked_folder
 from connect_share.backup.record_file import RecordFile
 from connect_share.files import Silent
-from connect_share.kafka.client import producer
 from connect_share.model.config_state import TargetState
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY
@@ -157,32 +156,6 @@ def test_connectors_are_exported_and_restored_by_their_exact_names(shared: Site,
     assert call("restore", file, "-w", elsewhere, "--yes", "--connector", "b").code == 0
     found = {record.key for t in TopicType for record in shared.read(shared.topic("elsewhere", t))}
     assert found == {b"one.connector-b", b'one.["b",{}]'}
-
-
-def test_what_is_not_committed_is_not_exported(shared: Site, call: Any, unique: str) -> None:
-    """An aborted record is left out; what an open transaction holds back is named, and not in the file."""
-    topic = shared.topic("shared", TopicType.CONFIG)
-    writer = producer(shared.settings, client_id="tests", overrides={"transactional.id": unique})
-    writer.init_transactions(30)
-    writer.begin_transaction()
-    writer.produce(topic, key=b"two.connector-aborted", value=b"{}")
-    writer.abort_transaction(30)
-    worker = shared.worker_file("shared", "two", sharing=True)
-    first, second = (shared.folder / name for name in ("first.avro", "second.avro"))
-    assert call("export", "-w", worker, "-o", first).code == 0
-    writer.begin_transaction()
-    writer.produce(topic, key=b"two.connector-open", value=b"{}")
-    assert writer.flush(30) == 0
-    held = call("export", "-w", worker, "-o", second)
-    writer.abort_transaction(30)
-    assert held.code == 0
-    assert "an open transaction holds back the end" in held.err
-
-    def records_of(file: Path) -> list[Record]:
-        return sorted(RecordFile(file).read(), key=lambda each: (each.topic, each.partition, each.offset))
-
-    assert records_of(first) == records_of(second)
-    assert all(b"aborted" not in (record.key or b"") for record in records_of(first))
 
 
 def test_an_encrypted_file_tells_no_value_and_opens_with_its_key_only(shared: Site, call: Any) -> None:

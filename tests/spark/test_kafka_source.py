@@ -84,6 +84,10 @@ def test_both_isolations_give_the_rows_of_the_library(spark: SparkSession, broke
         assert rows == sorted(map(row_of, expected), key=lambda row: (row[1], row[2]))
         counts[isolation] = len(rows)
     assert counts == {Isolation.READ_UNCOMMITTED: 7, Isolation.READ_COMMITTED: 6}
+    properties = {**worker_properties(broker.bootstrap_servers, "readers"), "offset.storage.topic": unique}
+    for support, rows_read in (("disabled", 7), ("enabled", 6)):
+        file = WorkerConfig.from_properties({**properties, "exactly.once.source.support": support})
+        assert read_kafka(spark, file, ranges=ranges).count() == rows_read
 
 
 def test_a_range_is_half_open_and_one_task(spark: SparkSession, broker: TestBroker, unique: str) -> None:
