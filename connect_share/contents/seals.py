@@ -16,6 +16,12 @@ MOST_IDS: Final = 16
 _SHORT_IDS: Final = 3
 KEY_BYTES: Final = 400
 """About what is kept of a key, beside its value."""
+_MEMBER_BYTES: Final = 120
+
+
+def kept_bytes(value: bytes | None) -> int:
+    """Return about how much memory a value takes that is read: each member of JSON, if it is, is an object of its own."""
+    return 0 if value is None else len(value) + _MEMBER_BYTES * value.count(b",")
 
 
 class SealKind(enum.Enum):
@@ -30,13 +36,14 @@ class SealKind(enum.Enum):
 
 
 class Newest(NamedTuple):
-    """The newest record of a key, without its value; ``size`` is the value's, in bytes."""
+    """The newest record of a key, without its value; ``size`` is the value's, in bytes, ``kept`` as of :func:`kept_bytes`."""
 
     kind: SealKind
     partition: int
     offset: int
     timestamp_ms: int
     size: int
+    kept: int = 0
 
 
 @dataclass
@@ -110,13 +117,14 @@ class SealCount:
         other = None if accepted or before is None or before.partition == record.partition else before
         if other is not None and (value is None or other.kind is SealKind.SEALED):
             return  # in another partition it covers nothing
-        self.newest[key] = Newest(kind, record.partition, record.offset, record.timestamp_ms, len(value or b""))
+        place = (record.partition, record.offset, record.timestamp_ms)
+        self.newest[key] = Newest(kind, *place, len(value or b""), kept_bytes(value))
 
     def further(self, record: Record, key: bytes) -> int:
         """Return about how many more bytes are kept with the next record, which is not counted yet."""
-        before, size = self.newest.get(key), len(record.value or b"")
+        before, size = self.newest.get(key), kept_bytes(record.value)
         new = 0 if key in self.living else KEY_BYTES + len(key) + size
-        return new if before is None else size - before.size
+        return new if before is None else size - before.kept
 
     def newest_of(self, kind: SealKind) -> list[Newest]:
         """Return the newest records of keys that are written so."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 from connect_share.console import Group, group_order
 from connect_share.contents.group_room import GroupRoom
 from connect_share.contents.groups import GroupFold, GroupFolds
-from connect_share.contents.seals import KEY_BYTES
+from connect_share.contents.seals import KEY_BYTES, kept_bytes
 from connect_share.model.keys import SkipKind
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing.cipher import is_sealed, removes
@@ -84,7 +84,7 @@ class FollowedGroup(GroupFold):
         if opened is None and (self.seals is not None or not is_sealed(record.value)):
             self.living += is_sealed(record.value)  # what is refused takes no room
             return
-        before, size = self._sizes.get(at := hash(record.key)), 1 + (0 if opened is None else len(record.value or b""))
+        before, size = self._sizes.get(at := hash(record.key)), 1 + (0 if opened is None else kept_bytes(record.value))
         if removes(self._topic_type, record.value):
             size = 0
         is_full = before is None and self.kept >= MOST_BYTES

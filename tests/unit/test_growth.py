@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import gc
 import time
+import tracemalloc
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
 
@@ -194,6 +195,28 @@ def test_an_assignment_grows_with_the_tasks(held: str, workers: int | str) -> No
         return lambda: balanced_assignment(running, all_of)
 
     assert growth(prepared) < MOST
+
+
+@pytest.mark.parametrize("members", [1, 20, 1_000])
+@pytest.mark.parametrize("topic_type", TopicType)
+def test_memory_is_at_most_four_times_what_is_counted(topic_type: TopicType, members: int) -> None:
+    """As docs/monitoring.md says; of values small members take most."""
+    keys = {
+        TopicType.CONFIG: "connector-{}",
+        TopicType.STATUS: "status-task-a-{}",
+        TopicType.OFFSET: '["a",{{"n":{}}}]',
+    }
+    room = GroupRoom(most_bytes=10**9)
+    fold = TopicFold("t", topic_type, room=room, timed=True)
+    tracemalloc.start()
+    try:
+        for number in range(1_000 // members + 50):
+            value = ",".join(f'"{number}.{member}":"{number}"' for member in range(members))
+            value = f'{{"properties":{{{value}}}}}' if topic_type is TopicType.CONFIG else f"{{{value}}}"
+            fold.apply([Record("t", 0, number, 1, f"g.{keys[topic_type].format(number)}".encode(), value.encode())])
+        assert tracemalloc.get_traced_memory()[0] < 4 * fold._folds._kept + 20_000  # of the first group
+    finally:
+        tracemalloc.stop()
 
 
 def test_the_guard_notices_a_square() -> None:
