@@ -490,7 +490,7 @@ def await_in_sync(
         fewest = min((len(partition.replicas) for partition in found), default=0)
         if found and replicas is not None and fewest < replicas:
             raise ReplicationFactorError(
-                f"topic {topic!r} was created with {fewest} replicas although {replicas} were asked for: this cluster "
+                f"topic {topic!r} was created with {fewest} of the {replicas} replicas that were asked for: this cluster "
                 f"chose the number itself; set the replication factor to {fewest} to accept it, or delete the topic",
                 topic=topic,
             )

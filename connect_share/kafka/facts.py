@@ -124,13 +124,7 @@ def find_or_create(
             f"create it first ({create}), or, if it was lost, restore it",
             topic=topic,
         )
-    made = ensure_topic(
-        admin,
-        spec,
-        timeout_s=create_timeout_s,
-        known=known.get(topic),
-        stopping=stopping,
-    )
+    made = ensure_topic(admin, spec, timeout_s=create_timeout_s, known=known.get(topic), stopping=stopping)
     deadline = Deadline.after(_SPREAD_S)
     while True:
         late = deadline.is_within(_RETRY_S)

@@ -293,7 +293,7 @@ def raise_unless_passing(error: KafkaError, topic: str) -> None:
         return
     if not translated.retriable:
         raise translated
-    _log.warning("Reading topic %s: %s", topic, translated)
+    _log.warning("%s; it goes on when that has passed", translated)
 
 
 def is_about_groups(error: BrokerError) -> bool:

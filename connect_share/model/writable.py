@@ -45,11 +45,7 @@ _INT64: Final = range(-(1 << 63), 1 << 63)
 
 def connector_config_record(connector: str, properties: Mapping[str, str | None]) -> Pair:
     """Return key and value of a connector's configuration."""
-    _require_name(connector)
-    if has_control_character(connector):
-        raise ValueFormatError(
-            f"the connector's name {shown(connector)} has a control character, which Connect refuses"
-        )
+    require_connector_name(connector)
     _require_properties(f"the configuration of connector {shown(connector)}", properties)
     return config_records.connector_config_record(connector, properties)
 
@@ -181,6 +177,15 @@ def _require_name(connector: object) -> None:
     if any("\ud800" <= character <= "\udfff" for character in str(connector)):
         raise ValueFormatError(
             f"the connector's name {shown(str(connector))} has half a surrogate pair: no UTF-8 holds it"
+        )
+
+
+def require_connector_name(connector: object) -> None:
+    """Refuse what Connect gives no connector as its name."""
+    _require_name(connector)
+    if has_control_character(str(connector)):
+        raise ValueFormatError(
+            f"the connector's name {shown(str(connector))} has a control character, which Connect refuses"
         )
 
 

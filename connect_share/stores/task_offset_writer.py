@@ -30,6 +30,7 @@ from connect_share.log.protocol import RecordMetadata
 from connect_share.model.config_state import MOST_TASKS, ClusterConfigState
 from connect_share.model.keys import is_integer, shown
 from connect_share.model.records import ConnectorTaskId
+from connect_share.model.writable import require_connector_name
 from connect_share.stores.base import FENCE_GUARD_S
 from connect_share.stores.connector_offsets import OWN_TOPIC_PROPERTY, ConnectorOffsetStores, own_offsets_worker_config
 from connect_share.stores.offsets import OffsetBackingStore, identity_of, serialised_offset
@@ -386,6 +387,7 @@ class SourceTasks:
         """
         if self._worker_config.exactly_once_source_support != "enabled":
             return None
+        self._check(connector)
         state = self._config.snapshot()
         worker = self._clients(connector, state)
         first, *others = state.tasks_to_fence(connector) or [ConnectorTaskId(connector, 0)]
@@ -462,8 +464,7 @@ class SourceTasks:
         if record is not None and (record, count) != (1, 1):
             self.fence(connector, record)
             self._config.refresh()
-            now = self._config.snapshot()
-            if now.task_config_generation(connector) != state.task_config_generation(connector):
+            if self._config.snapshot().task_config_generation(connector) != state.task_config_generation(connector):
                 raise StoreError(
                     f"connector {shown(connector)} got new task configurations while its tasks were fenced; fence them again"
                 )
@@ -484,8 +485,7 @@ class SourceTasks:
                 f"tasks of connector {shown(str(connector))} have no transactional producers: exactly.once.source.support is "
                 "not enabled in the worker file"
             )
-        if not isinstance(connector, str) or not connector:
-            raise ValueFormatError("the name of a connector has to be a text that is not empty")
+        require_connector_name(connector)  # the client library would cut a transactional id at its zero byte
 
     def _transactional_id(self, task: ConnectorTaskId) -> str:
         return f"{self._worker_config.group_id}-{task}"

@@ -27,14 +27,15 @@ def load_properties(path: str | Path, encoding: str = "latin-1") -> dict[str, st
 
     Source: ``Utils.loadProps``, ``java.util.Properties.load(InputStream)``.
     """
-    data = read_whole(path, "; give the worker's properties file")
+    of_worker = encoding == "latin-1"
+    data = read_whole(path, "; give the worker's properties file" if of_worker else "")
     if data.startswith(BOM_UTF8):
         data = data.removeprefix(BOM_UTF8)
         first = b"".join(data.splitlines()[:1]).strip()
         if first and not first.startswith((b"#", b"!")):
             raise ConfigError(
                 f"{path}: line 1: a byte order mark (BOM) stands before the first property, and Java takes it for a part of "
-                "that name; save the file without it, as ISO-8859-1 or plain ASCII"
+                f"that name; save the file without it, as {'ISO-8859-1 or plain ASCII' if of_worker else encoding}"
             )
     try:
         return parse_properties(data.decode(encoding))

@@ -25,6 +25,7 @@ from connect_share import (
     Record,
     SharedTopics,
     StoreClosedError,
+    StoreError,
     TargetState,
     TaskOffsetWriter,
     UsageError,
@@ -33,6 +34,7 @@ from connect_share import (
     WriteError,
 )
 from connect_share.sealing import KEYS_PROPERTY
+from connect_share.stores import task_offset_writer, transactional_writer
 from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import Isolation
 from tests.broker.stores.conftest import Shared
@@ -164,7 +166,7 @@ def test_whoever_claims_last_writes(cluster: Cluster) -> None:
     assert cluster.values(cluster.data) == [b"2", b"3"]
 
 
-def test_the_leader_fences_all_tasks(cluster: Cluster) -> None:
+def test_the_leader_fences_all_tasks(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     with cluster.storage(cluster.worker()) as storage:
         with pytest.raises(UsageError, match="there is no connector 'foo'"):
             storage.fence_zombie_source_tasks("foo")
@@ -180,7 +182,20 @@ def test_the_leader_fences_all_tasks(cluster: Cluster) -> None:
         for number, task in enumerate(tasks):
             task.claim()
             task.send(cluster.data, b"lost %d" % number)
-        storage.config.put_task_configs("foo", [{"n": "0"}])
+
+        def put_others(*_: Any, **__: Any) -> None:
+            storage.config.put_task_configs("foo", [{"n": "0"}])
+
+        storage.config.put_task_configs("foo", [{"n": "0"}, {"n": "1"}])
+        with monkeypatch.context() as meanwhile:
+            meanwhile.setattr(task_offset_writer, "fence_all", put_others)
+            with pytest.raises(StoreError, match=r"^connector 'foo' got new task configurations .*; fence them again$"):
+                storage.fence_zombie_source_tasks("foo")
+            assert storage.config.snapshot().task_count_record("foo") == 3
+        with monkeypatch.context() as meanwhile:
+            meanwhile.setattr(transactional_writer, "FENCE_TIMEOUT_S", 0.0)
+            with pytest.raises(StoreError, match=r"^not all of 3 .* 0 s: no time was left for \S+-foo-0; try again$"):
+                storage.fence_zombie_source_tasks("foo")
         storage.fence_zombie_source_tasks("foo")
         assert storage.config.snapshot().task_count_record("foo") == 1
         offset = storage.config.snapshot().offset

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,17 +22,20 @@ from connect_share.errors import (
     PartitionCountError,
     ReadToEndTimeoutError,
     ReplicationFactorError,
+    StoreClosedError,
     TopicNotCompactedError,
 )
 from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.create import TopicSpec, check_cleanup_policy, ensure_topic
+from connect_share.kafka.client import Deadline
+from connect_share.kafka.create import TopicSpec, await_in_sync, check_cleanup_policy, ensure_topic
 from connect_share.kafka.read import Reader
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import RecordFeed
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import OffsetRange, TopicType
 from connect_share.worker_config import ClientSettings, Isolation
+from tests.support.waiting import await_that
 
 
 def test_created_as_asked(bench: Any) -> None:
@@ -69,6 +73,34 @@ def test_more_replicas_than_brokers(bench: Any, caplog: pytest.LogCaptureFixture
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 1
     assert f"needs {brokers + 2} brokers, {brokers} {'is' if brokers == 1 else 'are'} up" in told[0]
+
+
+def test_a_cluster_that_chose_fewer_replicas(bench: Any) -> None:
+    """As managed ones may: here the topic was made with fewer."""
+    bench.create(2)
+    look = partial(await_in_sync, bench.admin, bench.topic, deadline=Deadline.after(60))
+    with pytest.raises(
+        ReplicationFactorError, match=r"1 of the 3 replicas .* set the replication factor to 1 "
+    ) as caught:
+        look(replicas=3)
+    assert caught.value.topic == bench.topic
+    look(replicas=1)
+    stopping = threading.Event()
+    stopping.set()
+    with pytest.raises(StoreClosedError, match=f"^stopped before topic {bench.topic} had all its replicas$"):
+        look(replicas=1, partitions=3, stopping=stopping)
+
+
+def test_stopped_while_brokers_are_missing(bench: Any, collected: Any, caplog: pytest.LogCaptureFixture) -> None:
+    log = bench.log(collected(), spec=bench.spec(replicas=bench.admin.broker_count() + 2))
+    with ThreadPoolExecutor(1) as threads:
+        starting = threads.submit(log.start)
+        await_that(lambda: f"Topic {bench.topic} needs" in caplog.text, what="trying again")
+        log.stop()
+        error = starting.exception(30)
+    assert isinstance(error, StoreClosedError)
+    assert str(error) == f"stopped before topic {bench.topic} could be created"
+    assert bench.admin.describe_topics([bench.topic]) == {}
 
 
 def test_several_workers_create_the_same_topic(bench: Any) -> None:

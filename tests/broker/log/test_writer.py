@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -20,6 +20,7 @@ from connect_share.errors import (
 from connect_share.kafka.admin import Admin
 from connect_share.log import writer
 from connect_share.log.kafka_based_log import KafkaBasedLog
+from connect_share.log.protocol import RecordMetadata
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from tests.broker.log.conftest import Bench, Collected
@@ -96,9 +97,17 @@ def test_one_that_the_client_does_not_take_holds_none_up(stuck: Hanging) -> None
     stuck.log.send(b"free", b"0").result(30)
 
 
-def test_stop_fails_what_waits(stuck: Hanging) -> None:
+def test_stop_fails_what_waits(stuck: Hanging, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "_ASK_S", 0.1)
+    acknowledged: Future[RecordMetadata] = Future()  # before the broker hung, but not looked for yet
+    stuck.log._identity.seen_s -= 60
+    stuck.log._watch.acknowledged(acknowledged, RecordMetadata(stuck.log.topic, 0, 1), {})
     sent = [stuck.log.send(b"k", b"%d" % number) for number in range(5)]
     stuck.log.stop(0.2)
+    error = acknowledged.exception(30)
+    assert isinstance(error, StoreClosedError)
+    for words in ("was acknowledged, but whether", "could not be learnt any more: the store was stopped, and "):
+        assert words in str(error)
     errors = [future.exception(0) for future in sent]
     assert all(isinstance(error, ConnectShareError) for error in errors)
     assert {type(error) for error in errors[1:]} == {StoreClosedError}

@@ -59,6 +59,8 @@ def test_nothing_is_sent_for_what_cannot_be(shared: Any, data: str) -> None:
             (TaskCountError, lambda: storage.fence_tasks("foo", 10_001)),
             (ValueFormatError, lambda: storage.fence_tasks("foo", -1)),
             (ValueFormatError, lambda: storage.fence_tasks("", 1)),
+            (ValueFormatError, lambda: storage.fence_tasks("foo\0", 1)),
+            (ValueFormatError, lambda: storage.alter_offsets("foo\0", [(FILE, {"position": 1})])),
             (ValueFormatError, lambda: storage.task_offset_writer("foo", True)),
             (ValueFormatError, lambda: storage.task_offset_writer("foo", 10_000)),
             (ValueFormatError, lambda: storage.task_offset_writer(None, 0)),  # type: ignore[arg-type]

@@ -21,6 +21,7 @@ from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import AdminClient, KafkaError
 from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.kafka.read import raise_unless_passing
 from connect_share.worker_config import ClientSettings, Isolation
 
 ALL_CODES = sorted(
@@ -247,3 +248,13 @@ def test_closed_while_the_broker_answers(
     asking.join(30)
     assert not asking.is_alive()
     assert len(raised) == 1
+
+
+def test_an_error_of_reading_that_passes_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(BrokerError, match=r"^reading topic t failed: UNKNOWN_TOPIC_OR_PART "):
+        raise_unless_passing(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), "t")
+    raise_unless_passing(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED), "t")
+    assert caplog.messages == []
+    raise_unless_passing(KafkaError(KafkaError.LEADER_NOT_AVAILABLE), "t")
+    assert [text.split(" (")[0] for text in caplog.messages] == ["reading topic t failed: LEADER_NOT_AVAILABLE"]
+    assert caplog.messages[0].endswith("; it goes on when that has passed")

@@ -92,6 +92,22 @@ def test_a_worker_file_is_latin_1_and_a_file_providers_file_utf_8(tmp_path: Path
     assert resolved["b"] == "<ü>"
 
 
+@pytest.mark.parametrize(
+    ("data", "wrong"),
+    [
+        (b"a=\xfc\n", "PATH is not utf-8 text at byte 2; save it as utf-8"),
+        (b"\xef\xbb\xbfa=1\n", "PATH: line 1: a byte order mark .*; save the file without it, as utf-8"),
+        (None, "cannot read PATH: No such file or directory"),
+    ],
+)
+def test_what_is_wrong_with_a_file_providers_file(tmp_path: Path, data: bytes | None, wrong: str) -> None:
+    path = tmp_path / "secrets.properties"
+    if data is not None:
+        path.write_bytes(data)
+    with pytest.raises(ConfigError, match=f"^b: config provider 'f': {wrong.replace('PATH', str(path))}$"):
+        resolve_variables({**FILE_PROVIDER, "b": f"${{f:{path}:a}}"})
+
+
 FILE_PROVIDER = providers(f="File")
 
 
