@@ -32,6 +32,8 @@ check: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/mypy docs/examples/runtime
 	$(BIN)/mypy docs/examples/analysis
+	rm -rf build/examples && $(BIN)/python -m tests.support.examples build/examples
+	$(BIN)/mypy build/examples
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.lab.house --ceilings
 	$(BIN)/python -m tests.lab.plugin_jar --check

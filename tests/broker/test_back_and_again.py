@@ -1,14 +1,11 @@
-"""There, back, and again onto the same topics; a few random lives of Connect clusters through the whole tool."""
+"""There, back, and again onto the same topics."""
 
 from __future__ import annotations
 
 import dataclasses
-from itertools import count
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from connect_share.errors import AlreadyAppliedError, DestinationNotEmptyError
 from connect_share.kafka.create import is_fenced
@@ -19,10 +16,8 @@ from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from migrator.moves import Intent
 from tests.support.flushes import flush_offsets
-from tests.support.histories import History, histories
 from tests.support.migration_runs import apply_plan, cut_over, roll_back, verify_plan
-from tests.support.migration_site import GROUP, PARTITIONS, SHARED_PARTITIONS, Site, pair, run
-from tests.support.topics import ONE_SEGMENT
+from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, pair, run
 
 
 def carry_out(plan: Path) -> None:
@@ -161,36 +156,3 @@ def test_a_connector_that_its_new_workers_removed_comes_again(site: Site) -> Non
     assert is_empty(site, "shared", GROUP)
     carry_out(site.plan(source, site.shared(), "second.json"))
     assert believed(site, "shared", GROUP)[0] == before[0]
-
-
-_numbers = count()
-
-
-@settings(max_examples=4)
-@given(history=histories(max_steps=60), fold=st.booleans())
-def test_a_life_goes_onto_shared_topics_and_out_again(site: Site, history: History, fold: bool) -> None:
-    number = next(_numbers)
-    own, there, back = (f"{who}{number}" for who in ("own", "shared", "back"))
-    site.create(own, configs=ONE_SEGMENT)
-    site.create(there, SHARED_PARTITIONS, ONE_SEGMENT)
-    site.create(back, configs=ONE_SEGMENT)
-    for topic_type in TopicType:
-        records = history.records(topic_type, None, PARTITIONS[topic_type], topic=site.topic(own, topic_type))
-        # A compacted topic takes no record without a key.
-        site.produce([record for record in records if record.key is not None])
-    first, second, third = (
-        site.worker_file(own, "g.h", sharing=False),
-        site.worker_file(there, "g.h", sharing=True),
-        site.worker_file(back, "g.h", sharing=False),
-    )
-    for source, destination, intent in (
-        (first, second, Intent(mode="state" if fold else "mirror")),
-        (second, third, Intent()),
-    ):
-        plan = site.plan(source, destination, f"{number}-{destination.stem}.json", intent)
-        apply_plan(plan)
-        verification = verify_plan(plan)
-        assert verification.equal, verification.differences
-    ends = {topic_type: [site.read(site.topic(who, topic_type)) for who in (own, back)] for topic_type in TopicType}
-    assert replay_status(ends[TopicType.STATUS][0]) == replay_status(ends[TopicType.STATUS][1])
-    assert replay_offsets(ends[TopicType.OFFSET][0]) == replay_offsets(ends[TopicType.OFFSET][1])

@@ -26,6 +26,7 @@ from connect_share.kafka.descriptions import NewTopicRequest, TopicDescription
 from connect_share.model.records import TopicType
 from tests.lab.cluster import LocalCluster
 from tests.support.kafka import skip_where_brokers_stay
+from tests.support.long_forms import LONG
 from tests.support.printed import Printed
 from tests.support.waiting import await_that
 
@@ -154,7 +155,7 @@ def test_never_with_fewer_replicas_and_with_all_as_soon_as_brokers_join(joining:
 
 
 def test_a_new_topic_is_there_whichever_broker_answers(joining: Joining) -> None:
-    names = [f"new-{number}" for number in range(40)]
+    names = [f"new-{number}" for number in range(40 if LONG else 10)]
     with joining.cluster.admin() as maker, joining.cluster.admin() as other:
         other.topic_names()  # it knows the brokers
         for name in names:

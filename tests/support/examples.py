@@ -6,6 +6,7 @@ import doctest
 import importlib
 import pkgutil
 import re
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,16 @@ def marked(test: str) -> list[tuple[str, str]]:
     """Return the pages and the code on them that a test, by its own ``__file__``, has to run."""
     own = str(Path(test).relative_to(_DOCS.parent))
     return [(page.stem, code) for page in PAGES for by, code in MARK.findall(page.read_text("utf-8")) if by == own]
+
+
+def write_examples(folder: Path) -> list[Path]:
+    """Write the examples of all pages, a file each, for type checkers."""
+    found = []
+    for page in PAGES:
+        for number, (_, code) in enumerate(MARK.findall(page.read_text("utf-8"))):
+            found.append(folder / f"{page.stem.replace('-', '_')}_{number}.py")
+            found[-1].write_text(code)
+    return found
 
 
 def example(page: str) -> str:
@@ -58,3 +69,8 @@ def run(example: doctest.DocTest, names: dict[str, Any]) -> str:
     example.globs |= names
     doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example, out=said.append)
     return "".join(said)
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
+    write_examples(Path(sys.argv[1]))

@@ -27,7 +27,7 @@ EXACTLY_ONCE = {
     "consumer.interceptor.classes": INTERCEPTOR_CLASS,
 }
 JAR = (jar_path(),)
-PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 5, TopicType.OFFSET: 5}
+PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 2, TopicType.OFFSET: 3}
 _TOPIC_ENDINGS = {TopicType.CONFIG: "configs", TopicType.STATUS: "status", TopicType.OFFSET: "offsets"}
 
 # What plain workers say about records they cannot place, and what a worker says whose position differs.

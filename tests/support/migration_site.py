@@ -20,7 +20,7 @@ from migrator.planner import make_plan
 from tests.support.topics import create_known, ordered_producer, read_topic, send
 
 PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 5, TopicType.OFFSET: 5}
-SHARED_PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 3, TopicType.OFFSET: 7}
+SHARED_PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 3, TopicType.OFFSET: 4}
 GROUP = "com.acme.orders"
 
 
@@ -64,7 +64,7 @@ class Site:
             f"group.id={group}",
             *(f"{t.value}.storage.topic={self.topic(who, t)}" for t in TopicType),
             *(f"{t.value}.storage.replication.factor=1" for t in TopicType),
-            "offset.storage.partitions=7",
+            "offset.storage.partitions=4",
             "status.storage.partitions=3",
             f"connect.management.topic.sharing.support={'enabled' if sharing else 'disabled'}",
             *(f"{name.replace('_', '.')}={value}" for name, value in extra.items()),

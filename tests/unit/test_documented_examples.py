@@ -8,7 +8,6 @@ import enum
 import inspect
 import itertools
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -20,7 +19,7 @@ import pytest
 
 import connect_share
 from tests.lab.embedded.worker import write_properties
-from tests.support.examples import MARK, PAGES, PUBLIC_NAMES, examples, marked, run
+from tests.support.examples import MARK, PAGES, PUBLIC_NAMES, examples, marked, run, write_examples
 from tests.support.long_forms import LONG
 from tests.support.worker_files import WORKER
 
@@ -77,19 +76,10 @@ def test_an_example_runs(page: str, example: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> list[Path]:
-    """The examples of all pages, a file each."""
-    found = []
-    for page in PAGES:
-        for number, (_, example) in enumerate(MARK.findall(page.read_text("utf-8"))):
-            found.append(tmp_path / f"{page.stem.replace('-', '_')}_{number}.py")
-            found[-1].write_text(example)
-    return found
-
-
 @pytest.mark.skipif(not LONG or shutil.which("node") is None, reason="needs Node.js, or loads it: make soak")
-def test_examples_are_typed_for_pyright_too(files: list[Path], tmp_path: Path) -> None:
+def test_examples_are_typed_for_pyright_too(tmp_path: Path) -> None:
+    """As for mypy, which ``make check`` runs over them."""
+    files = write_examples(tmp_path)
     shutil.copytree(DOCS / "examples" / "runtime", tmp_path / "runtime")
     strict = [file.name for file in files]
     config = {
@@ -102,19 +92,6 @@ def test_examples_are_typed_for_pyright_too(files: list[Path], tmp_path: Path) -
     command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "-p", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "0 errors, 0 warnings, 0 informations"), done.stdout
-
-
-def test_examples_are_typed(files: list[Path]) -> None:
-    """As an embedder's own ``mypy --strict`` sees them."""
-    done = subprocess.run(
-        # Without a cache: that of `make check` is of other settings.
-        [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", os.devnull, *files],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("example", examples(with_broker=False), ids=lambda example: example.name)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,19 +18,16 @@ from spark_jobs import benchmark_startup
 from spark_jobs.benchmark import results
 from spark_jobs.benchmark.cost_fit import Point, fit, fitted, points
 from spark_jobs.benchmark.results import Scenario, Starts, StartupResult, Warmth
-from spark_jobs.benchmark.starts import Measurement
 from spark_jobs.benchmark.suite import MASTER, why_no_storm
 from spark_jobs.benchmark.topics import (
     PLANS,
     PREFIX,
     SERVERS,
     SUITES,
-    Files,
     announcement,
     chosen,
     connection_from,
 )
-from tests.lab.benchmarks.startup.__main__ import slowed
 
 SIZES = [
     StartSize(records=records, bytes=size, own_records=own)
@@ -202,19 +197,6 @@ def test_what_is_written_to_a_cluster_is_said_first() -> None:
     with_java = "\n".join(announcement(connection, plans, {"java-dedicated"}, []))
     assert "about 48,000 made-up records" in with_java
     assert "such topics" not in with_java
-
-
-def test_a_contender_can_be_made_slower_to_see_that_it_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses: list[float] = []
-    sleep, own = time.sleep, threading.get_ident()
-    # Threads that other tests have left sleep, too.
-    monkeypatch.setattr(time, "sleep", lambda s: pauses.append(s) if threading.get_ident() == own else sleep(s))
-    files = Files(Path("ours"), 0, (), Path("checkpoint"))
-    runs = slowed({"python": lambda _files, _warm: [Measurement().end()]}, "python", "0.2")
-    (start,) = runs["python"](files, 0)
-    assert 0 < pauses[0] < start.seconds
-    assert Measurement().end().seconds > 0
-    assert pauses[1] == 0  # the others are as they were
 
 
 def test_a_storm_that_the_session_cannot_run_is_said_first(

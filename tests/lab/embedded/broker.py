@@ -58,7 +58,7 @@ _PROFILES: Final[Mapping[str, Mapping[str, str]]] = {
     "test": {
         "num.io.threads": "2",
         "log.cleaner.dedupe.buffer.size": "2097152",
-        "log.cleaner.backoff.ms": "100",
+        "log.cleaner.backoff.ms": "300",
         "log.segment.delete.delay.ms": "100",
         "log.initial.task.delay.ms": "500",
         "log.flush.offset.checkpoint.interval.ms": "1000",

@@ -200,31 +200,6 @@ def test_names_of_directories(topic: str, partition: int, state: str, unique: st
     assert scanner.directory_names(f"{topic}-{partition}.{unique}-{state}") == (topic, partition, state)
 
 
-@given(st.lists(st.tuples(st.integers(0, 2**31 - 1), st.integers(0, 2**63 - 1)), max_size=20))
-def test_epochs_come_back(epochs: list[tuple[int, int]]) -> None:
-    text = f"0\n{len(epochs)}\n" + "".join(f"{epoch} {offset}\n" for epoch, offset in epochs)
-    assert scanner.parse_epochs(text.encode()) == epochs
-    assert scanner.parse_epochs(text.replace("\n", "\nx\n", 1).encode()) is None
-
-
-@given(
-    st.dictionaries(
-        st.text(" :=\\#!abcé\t", min_size=1, max_size=8), st.text(" :=\\#!abcé\t\n", max_size=12), max_size=5
-    )
-)
-def test_properties_come_back(values: dict[str, str]) -> None:
-    def escaped(text: str, also: str = "") -> str:
-        return "".join(
-            f"\\{one}"
-            if one in "\\:=#! " + also
-            else {"\t": "\\t", "\n": "\\n"}.get(one, f"\\u{ord(one):04x}" if one > "~" else one)
-            for one in text
-        )
-
-    lines = "".join(f"  {escaped(name)} = {escaped(value)}\n! a comment\n\n" for name, value in values.items())
-    assert scanner.parse_properties(lines.encode("latin-1")) == values
-
-
 record_names = st.sampled_from(["record", "format", "log_dir", "name", "topic_id", "state"])
 record_values = st.none() | st.integers() | st.sampled_from(["", "scan", "end", "directory", "log-dir", "note"])
 

@@ -142,7 +142,6 @@ def completion(program: str) -> str:
         ("connect-share", ["exp"], {"export", "exporter"}),
         ("connect-share", ["check", "or"], {"order", "orphans"}),
         ("connect-share", ["get", "connectors", "--wa"], {"--watch"}),
-        ("connect-share-migrate", ["ro"], {"rollback"}),
     ],
 )
 def test_commands_and_options_are_completed(program: str, words: list[str], found: set[str], tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def test_the_stores_part_of_a_worker_is_the_time_of_its_three_logs() -> None:
     assert _changed("three brokers, acks=all").scenario.name == "workers-20-three-brokers"  # and of topics
 
 
-RUNS = 300
+RUNS = 100
 
 
 def drawn(committed: StartupResult, chance_of: np.random.Generator, slower: str = "") -> StartupResult:

@@ -70,17 +70,6 @@ def test_stop_kills_what_does_not_listen_and_what_hangs(tmp_path: Path, monkeypa
     await_that(lambda: _is_gone(child.pid), what="gone")
 
 
-def test_stop_lets_a_program_end_in_order_and_kill_gives_no_chance(tmp_path: Path) -> None:
-    script = "trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.05; done"
-    for end, code in ((ChildProcess.stop, 3), (ChildProcess.kill, 128 + signal.SIGKILL)):
-        child = ChildProcess(["sh", "-c", script], log_path=tmp_path / f"log-{code}", grace_s=60)
-        await_that(lambda child=child: "ready" in child.log_tail(), what="ready")  # type: ignore[misc]
-        end(child)
-        child.stop()
-        assert child.exit_code == code
-        assert child.log_tail().endswith("bye\n") is (code == 3)
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a port be kept for somebody else")
 def test_a_server_gets_its_port_and_nobody_else_does() -> None:
     first, second = free_ports(2)
