@@ -347,8 +347,11 @@ class StoppedGroup:
         """Yield what others have written that one of ours hides; in another partition it may."""
         for record in since.theirs:
             at, offset, sealed_ms = since.ours.get(key_hash(None, record.key), (record.partition, -1, -1))
-            if min(sealed_ms, record.sealed_ms or 0) > 0:  # of sealed values the time decides
-                is_hidden = sealed_ms > (record.sealed_ms or 0)
+            theirs_ms = record.sealed_ms or 0
+            if (
+                min(sealed_ms, theirs_ms) > 0 and sealed_ms != theirs_ms
+            ):  # of sealed values the time decides, else the place
+                is_hidden = sealed_ms > theirs_ms
             else:
                 is_hidden = at != record.partition or offset > record.offset
             if is_hidden:

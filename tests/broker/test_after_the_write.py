@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError
@@ -19,7 +19,7 @@ from connect_share.backup import rewrite
 from connect_share.files import Silent
 from connect_share.kafka.write import CheckedWriter, Producers, half_done, write_records
 from connect_share.model.config_state import TargetState
-from connect_share.model.records import TopicType
+from connect_share.model.records import Record, TopicType
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import ClientSettings, WorkerConfig
 from migrator import apply, checks, cutover, moved_source
@@ -530,3 +530,12 @@ def test_what_may_be_there_is_not_said_to_be_missing() -> None:
     late = [KafkaError(KafkaError._MSG_TIMED_OUT)]
     writer = CheckedWriter(Producers(), ClientSettings({}), "t", "c", sent=2, failures=late)
     assert "t 0 of 2, and 1 more may have been written" in half_done([writer], "run it again")
+
+
+@pytest.mark.parametrize(("offset", "is_lost"), [(2, False), (7, True)])
+def test_of_values_sealed_in_one_millisecond_the_last_counts(offset: int, is_lost: bool) -> None:
+    theirs, nobody = Record("t", 0, 4, 0, b"k", None, sealed_ms=9), Any
+    since = rewrite.Since([theirs], {}, set())
+    since.add_own(Record("t", 0, offset, 0, b"k", None), 9)
+    group = rewrite.StoppedGroup(cast("WorkerConfig", nobody), None, "g", "test")
+    assert [*group.lost_of(since)] == ([theirs] if is_lost else [])
