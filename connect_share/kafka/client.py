@@ -334,6 +334,11 @@ def _made(
 ) -> T:
     """Construct a client; what the library says against a setting becomes a ``ConfigError`` without its value."""
     config: dict[str, Any] = {**properties, "error_cb": on_error or _on_error}
+    for name, value in properties.items():
+        if (
+            isinstance(value, str) and "\0" in value
+        ):  # the library would take what stands before it, such as another transactional id
+            raise ConfigError(f"{name} has a zero byte in its value", property_name=name)
     try:
         return uninterrupted(lambda: kind(config, logger=_library_log))
     except KafkaException as exc:

@@ -15,6 +15,7 @@ from connect_share.errors import (
     BrokerError,
     BrokerTimeoutError,
     BrokerUnavailableError,
+    ConfigError,
     FencedError,
 )
 from connect_share.kafka import client
@@ -44,6 +45,11 @@ class InterruptedText(str):  # noqa: SLOT000 - it is written to
             self.converted = True
             signal.raise_signal(signal.SIGALRM)
         return str.__str__(self)
+
+
+def test_a_value_that_the_library_would_cut_off() -> None:
+    with pytest.raises(ConfigError, match=r"transactional\.id has a zero byte in its value"):
+        client.fence(NOWHERE, "group-a\0b-0", client_id="c")
 
 
 @pytest.mark.timeout(60, method="thread")  # the other method is that signal
