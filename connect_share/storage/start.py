@@ -17,6 +17,7 @@ from typing import Any, Final, Self
 from connect_share.errors import (
     BrokerError,
     ConnectShareError,
+    GroupMovedError,
     NotStartedError,
     PlainTopicsError,
     StoreClosedError,
@@ -454,7 +455,11 @@ class TopicsStart:
                 each.callback(self.guard.stop)
 
         def start(topic_type: TopicType) -> None:
-            logs[topic_type].start()
+            try:
+                logs[topic_type].start()
+            except GroupMovedError:
+                self._policies.result()  # that the topic is closed is said first, whichever is known first
+                raise
             seconds[topic_type] = time.monotonic() - self._began_s
 
         on_abort(stop_all)

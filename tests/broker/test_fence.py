@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from connect_share.kafka.create import FENCE, OLD_TOPICS, is_fenced
 from connect_share.model.records import TopicType
 from connect_share.replay import replay_config
 from connect_share.storage import ConnectStorage
+from connect_share.storage.start import StorageStart
+from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.worker_config import WorkerConfig
 from migrator.run import Manifest, manifest_path
 from tests.support.console import Ran, console
@@ -95,6 +98,28 @@ def test_an_old_config_topic_is_closed_and_opened_again(site: Site, how: Any, ba
     assert replay_config(site.read(site.topic("own", TopicType.CONFIG))).connectors() == {"a.b"}
     start(source)
     assert Manifest.load(manifest_path(plan)).fences == ()
+
+
+def test_a_closed_topic_is_said_before_what_its_record_says(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, plan = moved_out(site)
+    assert run("cutover", plan, "--yes")[0] == 0
+    await_settings(site, FENCE)
+    known, look, begin = threading.Event(), StorageStart._check_policies, KafkaConfigBackingStore.start
+
+    def later(starting: StorageStart) -> None:
+        assert known.wait(60)
+        look(starting)
+
+    def first(store: KafkaConfigBackingStore) -> None:
+        try:
+            begin(store)
+        finally:
+            known.set()
+
+    monkeypatch.setattr(StorageStart, "_check_policies", later)
+    monkeypatch.setattr(KafkaConfigBackingStore, "start", first)
+    with pytest.raises(TopicNotCompactedError):
+        start(source)
 
 
 def cut_over_settings(plan: Path) -> dict[str, str | None]:
