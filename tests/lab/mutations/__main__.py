@@ -27,6 +27,7 @@ from tests.lab.mutations.mutants import Mutant, mutants, replacement
 from tests.lab.near import ROOT, import_graph, is_unit
 
 CHANGES: Final = tomllib.loads((Path(__file__).with_name("changes.toml")).read_text())
+_TESTS: Final = {each["name"]: [tuple(map(Path, each["tests"]))] for each in CHANGES["named"] if "tests" in each}
 EQUAL: Final = {(each["module"], each["old"], each["new"]) for each in CHANGES["equal"]}
 _LONGEST_S: Final = 300.0
 """Seconds after which a change counts as noticed: the tests hang."""
@@ -44,22 +45,25 @@ def modules_of(names: tuple[str, ...]) -> list[str]:
 
 
 @cache
-def near(module: str) -> tuple[Path, ...]:
-    """Return the unit tests near a module, the quickest first.
+def near(module: str) -> list[tuple[Path, ...]]:
+    """Return the unit tests of a module: those near it, then those near what imports it; in each the quickest first.
 
     Raises:
         LookupError: there is none.
     """
     files, texts, importers = _graph(ROOT)
-    seen, last = {module}, {module}
+    seen, last, levels = {module}, {module}, []
     while last:
         last = {importer for each in last for importer in importers.get(each, ())} - seen
         seen |= last
         tests = [each for each in last if is_unit(files[each].as_posix()) and ".test_" in each]
         if tests:
             # Property tests take longer than others.
-            return tuple(files[each] for each in sorted(tests, key=lambda test: ("hypothesis" in texts[test], test)))
-    raise LookupError(f"no unit test is near {module}")
+            tests.sort(key=lambda test: ("hypothesis" in texts[test], test))
+            levels.append(tuple(files[each] for each in tests))
+    if not levels:
+        raise LookupError(f"no unit test is near {module}")
+    return levels
 
 
 def source(module: str) -> bytes:
@@ -117,7 +121,7 @@ def survives(copy: Path, mutant: Mutant) -> bool:
         path.write_bytes(mutant.applied(whole))
         # Another time as well: the compiled module of the change before must not be taken for that of this one.
         os.utime(path, (at_s, at_s))
-        return passes(copy, near(mutant.module))
+        return all(passes(copy, tests) for tests in _TESTS.get(mutant.name) or near(mutant.module))
     finally:
         path.write_bytes(whole)
         os.utime(path, (at_s + 2, at_s + 2))
@@ -127,7 +131,7 @@ def run(wanted: Sequence[Mutant], processes: int) -> list[str]:
     """Try all changes; return those that nothing notices."""
     survivors: list[str] = []
     with copies(processes) as made, ThreadPoolExecutor(processes) as threads:
-        if not passes(made[0], sorted({test for mutant in wanted for test in near(mutant.module)}), 3600.0):
+        if not passes(made[0], sorted({test for mutant in wanted for test in near(mutant.module)[0]}), 3600.0):
             sys.exit(f"the tests fail without a change:\n{(made[0] / 'output.txt').read_text()}")
         free: SimpleQueue[Path] = SimpleQueue()
         for copy in made:
