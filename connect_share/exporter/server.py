@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from socketserver import ThreadingMixIn
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
@@ -20,11 +20,18 @@ _REQUEST_S: Final = 60.0
 _ANSWER_S: Final = 30.0  # what ends by the time-out of its socket would be a traceback
 _MOST_CLIENTS: Final = 8
 
+_SINCE: Final = "connect_share.since_s"
+_ASKED: Final = ("HTTP_ACCEPT", "HTTP_ACCEPT_ENCODING", "QUERY_STRING")
+"""What the form of an answer depends on."""
+
 Respond = Callable[[str, list[tuple[str, str]]], Any]
 
 
 class _Handler(WSGIRequestHandler):
     timeout = _REQUEST_S  # of one who connects and asks nothing
+
+    def get_environ(self) -> dict[str, Any]:
+        return {**super().get_environ(), _SINCE: self.server.since_s(self.connection)}  # type: ignore[attr-defined]
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the library
         """Log no line for each scrape."""
@@ -48,6 +55,11 @@ class _Server(ThreadingMixIn, WSGIServer):
                 self._changed.wait()
             self._since[request] = time.monotonic()
         super().process_request(request, client_address)
+
+    def since_s(self, request: Any) -> float:
+        """Return when a client has come."""
+        with self._changed:
+            return self._since.get(request, time.monotonic())
 
     def shutdown_request(self, request: Any) -> None:
         super().shutdown_request(request)
@@ -74,6 +86,13 @@ class _ServerV6(_Server):
     address_family = socket.AF_INET6
 
 
+class _Answer(NamedTuple):
+    ready_s: float
+    asked: str
+    head: list[Any]
+    body: list[bytes]
+
+
 class MetricsServer:
     """Answers scrapes in threads of its own until it is closed.
 
@@ -84,13 +103,21 @@ class MetricsServer:
         registry = CollectorRegistry()
         registry.register(metrics)
         answer: Callable[[dict[str, Any], Respond], Iterable[bytes]] = make_wsgi_app(registry)
-        one_at_a_time = threading.Lock()
+        one_at_a_time, newest = threading.Lock(), _Answer(-1.0, "", [], [])
 
         def app(environ: dict[str, Any], respond: Respond) -> Iterable[bytes]:
+            nonlocal newest
             path = environ.get("PATH_INFO", "/")
             if path == "/metrics":
-                with one_at_a_time:
-                    return answer(environ, respond)
+                with one_at_a_time:  # who waited takes the answer that was made meanwhile: slow ones would pile up
+                    asked = str([environ.get(name) for name in _ASKED])
+                    if newest.ready_s < environ[_SINCE] or newest.asked != asked:
+                        head: list[Any] = []
+                        body = [*answer(environ, lambda *status: head.extend(status))]
+                        newest = _Answer(time.monotonic(), asked, head, body)
+                    found = newest
+                respond(*found.head)
+                return found.body
             if path == "/-/healthy":
                 status, text = ("200 OK", b"ok\n") if is_healthy() else ("503 Service Unavailable", b"not up\n")
             else:
