@@ -88,24 +88,29 @@ class Export:
         groups: ``None`` in it is the cluster with plain keys; no groups at all: every one that is there.
         connectors: exact names; ``None``: all, and what belongs to no connector.
         keys: the first encrypts the values in the file; ``None``: they are as on the topics.
+        follows: a later file goes on where this one ends, so all is read up to where it is committed.
     """
 
     topic_set: TopicSet
     groups: frozenset[ClusterGroupId | None] | None = None
     connectors: frozenset[str] | None = None
     keys: KeyRing | None = field(default=None, repr=False)
+    follows: bool = False
 
     def look(self, admin: Admin) -> tuple[dict[TopicType, list[OffsetRange]], list[str]]:
         """Return what there is to read now, and notes for people; raises as :func:`topic_ranges`."""
-        # Where others are exported, too, all are read up to where they are committed: a later file goes on behind it.
-        is_own = self.groups is not None and tuple(self.groups) == self.topic_set.worker_group
-        topic_set = self.topic_set if is_own else replace(self.topic_set, worker_group=None)
-        found = topic_ranges(admin, topic_set, topic_set.topics, self.groups)
+        found = topic_ranges(admin, self._read_as, self.topic_set.topics, self.groups)
         ranges = {topic_type: each.ranges for topic_type, each in found.items()}
         return ranges, [note for each in found.values() for note in each.notes]
 
+    @property
+    def _read_as(self) -> TopicSet:
+        is_own = self.groups is not None and tuple(self.groups) == self.topic_set.worker_group
+        return self.topic_set if is_own and not self.follows else replace(self.topic_set, worker_group=None)
+
     def _reader(self, topic_type: TopicType, parts: Sequence[OffsetRange]) -> Reader:
-        return groups_reader(self.topic_set, topic_type, self.groups, {part[:2]: part.end for part in parts})
+        topic_set = self._read_as if self.follows else self.topic_set
+        return groups_reader(topic_set, topic_type, self.groups, {part[:2]: part.end for part in parts})
 
     def takes(self, topic_type: TopicType) -> KeyTest:
         """Return the test for the keys that are exported."""
@@ -297,7 +302,7 @@ class Follower:
 
     def __init__(self, folder: Path, export: Export, limits: Limits, note: Callable[[str], None]) -> None:
         self._folder = folder
-        self._export = export
+        self._export = replace(export, follows=True)
         self._limits = limits
         self._note = note
         self._noted: list[str] = []
