@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Tests wait for brokers and workers half of their time: four processes keep two cores busy.
-PYTEST_WORKERS ?= 4
+# Tests wait for brokers and workers half of their time: six processes keep two cores busy.
+PYTEST_WORKERS ?= 6
 # Tests start hundreds of Python processes: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 MINUTES ?= 10
