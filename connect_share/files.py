@@ -147,7 +147,7 @@ def cache_folder() -> Path:
 
 _OWNER: Final = ".owner"
 _held: Final[dict[Path, int]] = {}
-"""Descriptors, not file objects: they are meant to stay open until the process ends."""
+"""Descriptors, not file objects: they stay open until the process ends."""
 _held_lock: Final = threading.Lock()
 
 

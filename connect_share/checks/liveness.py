@@ -102,10 +102,8 @@ def _of_others(
             "five minutes"
         )
         if other := elsewhere.get(worker) if state.group is None else None:
-            what, why = (
-                f"{what}; it is one of {named([other])}",
-                "two clusters write to these topics, or it has just changed",
-            )
+            what = f"{what}; it is one of {named([other])}"
+            why = "two clusters write to these topics, or it changed from one to the other in the last ten minutes"
             if worker in settled:
                 yield two_plain_clusters(where, what)
                 continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 
+from connect_share.files import repeated
 from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.descriptions import NewTopicRequest
@@ -161,24 +161,20 @@ def written_evenly(
     producer: client.Producer, records: Iterator[Record], per_second: float, *, every_s: float
 ) -> Iterator[None]:
     """Write records while the block runs, looking every so often what is due; wait until all are acknowledged."""
-    ended = threading.Event()
+    began_s, sent = time.monotonic(), 0
 
-    def run() -> None:
-        began_s, sent = time.monotonic(), 0
-        while not ended.wait(every_s):
-            due = int((time.monotonic() - began_s) * per_second)
-            for record in islice(records, due - sent):
-                producer.produce(record.topic, key=record.key, value=record.value)
-            sent = due
-            producer.poll(0)
+    def write_due() -> None:
+        nonlocal sent
+        due = int((time.monotonic() - began_s) * per_second)
+        for record in islice(records, due - sent):
+            producer.produce(record.topic, key=record.key, value=record.value)
+        sent = due
+        producer.poll(0)
 
-    thread = threading.Thread(target=run)
-    thread.start()
     try:
-        yield
+        with repeated(every_s, write_due):
+            yield
     finally:
-        ended.set()
-        thread.join()
         assert producer.flush(30) == 0
 
 

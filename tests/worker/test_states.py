@@ -40,11 +40,8 @@ class Cluster:
     folder: Path
     start: Callable[..., ConnectWorker]
     run: Callable[..., Ran]
+    properties: dict[str, str]
     worker: ConnectWorker
-
-    @cached_property
-    def properties(self) -> dict[str, str]:
-        return {**worker_properties(self.broker.bootstrap_servers, self.name), **QUICK_MEMBERS}
 
     @cached_property
     def file(self) -> Path:
@@ -130,7 +127,7 @@ def cluster(
     with broker.admin() as admin:
         create_known(admin, NewTopicRequest(f"{unique}-lines", 1, 1))
         worker = worker_factory(properties)
-        made = Cluster(admin, broker, unique, tmp_path, worker_factory, console(capsys), worker)
+        made = Cluster(admin, broker, unique, tmp_path, worker_factory, console(capsys), properties, worker)
         made.lines.write_text("a line\n")
         made.put(made.source())
         await_that(lambda: worker.rest.offsets("c"), bool, what="an offset", timeout_s=60)
