@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+COMPILED := $(VENV)/.compiled
 # Tests wait for brokers and workers half of their time: six processes keep two cores busy.
 PYTEST_WORKERS ?= 6
 # Tests start hundreds of Python processes: each would compile all that it imports.
@@ -25,6 +26,11 @@ $(STAMP): pyproject.toml
 	@# The extra "java" is a JRE, for a machine that has none.
 	$(BIN)/python -m connect_share.jar.java_runtime 2> /dev/null || $(INSTALL) '.[$(EXTRAS),java]' || $(INSTALL) '.[$(EXTRAS),java]'
 	@touch $(STAMP)
+
+# Each test process would rewrite the assertions of all tests for itself. What fails here fails in them.
+$(COMPILED): $(STAMP)
+	@$(BIN)/python -m pytest --collect-only -q > /dev/null 2>&1 || :
+	@touch $(COMPILED)
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -62,7 +68,7 @@ format: $(STAMP)
 test: TESTS = slow or not slow
 test-quick: TESTS = not slow
 test-slow: TESTS = slow
-test test-quick test-slow: $(STAMP)
+test test-quick test-slow: $(COMPILED)
 	@$(BIN)/python -m tests.lab.embedded.artifacts > /dev/null  # once, and not inside a test, whose time is limited
 	@$(BIN)/python -m tests.lab.class_archives
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup -m "$(TESTS)" $(PYTEST_ARGS)

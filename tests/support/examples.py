@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 import pkgutil
 import re
 import sys
@@ -52,9 +53,8 @@ WORKER = "worker_config"
 def _all_examples() -> list[doctest.DocTest]:
     found: list[doctest.DocTest] = []
     for module in pkgutil.walk_packages(connect_share.__path__, "connect_share."):
-        if not module.name.endswith("__main__"):
-            finder = doctest.DocTestFinder(exclude_empty=True)
-            found.extend(finder.find(importlib.import_module(module.name), module.name))
+        if ">>> " in inspect.getsource(imported := importlib.import_module(module.name)):
+            found.extend(doctest.DocTestFinder(exclude_empty=True).find(imported, module.name))
     return [each for each in found if each.examples]
 
 
