@@ -191,7 +191,7 @@ def _only(intent: Intent, worker: WorkerConfig, path: Path) -> frozenset[str] | 
 
 def _refuse_contradictions(moves: Sequence[PlannedMove], intent: Intent) -> None:
     first = moves[0]
-    for move in moves[1:]:
+    for move in moves:
         for topic_type in TopicType:
             if move.destination.topic(topic_type) != first.destination.topic(topic_type):
                 raise ConfigError(

@@ -20,7 +20,7 @@ LONG_MS: Final = 600_000
 _RUNS: Final = (State.RUNNING, State.RESTARTING)
 _AT_A_WORKER: Final = (*_RUNS, State.PAUSED, State.FAILED)
 _STARTED: Final = TargetState.STARTED
-Elsewhere = Mapping[str, str]
+Elsewhere = Mapping[str | None, str]
 """Live Connect groups, by the ids of their workers."""
 
 
@@ -183,7 +183,7 @@ def _configured_ms(state: GroupState, name: str) -> int | None:
 
 def _in_groups(sources: CheckSources) -> Iterator[Finding]:
     others = [str(each.group) for each in sources.state.groups if each.group is not None]
-    elsewhere = {worker: group for group, ids in sources.members.items() for worker in ids if worker is not None}
+    elsewhere = {worker: group for group, ids in sources.members.items() for worker in ids}
     for state in sources.groups:
         if TopicType.STATUS not in state.sealed:
             workers = live_workers(state, sources.members, others=others, plain_group_id=sources.plain_group_id)

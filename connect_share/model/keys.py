@@ -384,9 +384,10 @@ def has_control_character(text: str) -> bool:
 
 def shown(text: str) -> str:
     """Return a name that comes from a topic or a caller as messages show it: quoted, escaped and cut."""
-    quoted = repr(text[:_LONGEST_SHOWN])
-    whole = len(text) <= _LONGEST_SHOWN and len(quoted) <= _LONGEST_SHOWN + 2
-    return quoted if whole else f"{quoted[: _LONGEST_SHOWN + 1]}... ({len(text)} characters)"
+    quoted = repr(text[: _LONGEST_SHOWN + 1])
+    if len(quoted) <= _LONGEST_SHOWN + 2:
+        return quoted
+    return f"{quoted[: _LONGEST_SHOWN + 1]}... ({len(text)} characters)"
 
 
 def to_int32(number: int) -> int:

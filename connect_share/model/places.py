@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -29,9 +29,9 @@ def decisive_ms(record: Record) -> int:
     return record.timestamp_ms if record.sealed_ms is None else record.sealed_ms
 
 
-def counting(records: Iterable[Record], wire_key: bytes, partitions: int) -> Record:
+def counting(records: Collection[Record], partitions: int) -> Record:
     """Return the record that counts of the newest records of one key in each partition; 0 partitions: not known how many."""
-    placed = partition_for(wire_key, partitions) if partitions else None
+    placed = partition_for(next(iter(records)).key or b"", partitions) if partitions else None
     return max(records, key=lambda each: (decisive_ms(each), each.partition == placed, -each.partition))
 
 
@@ -74,34 +74,34 @@ class KeyPlaces:
             found = self._several[key] = {at: first}
             places[key] = _SEVERAL
         found[partition] = record
-        return counting(found.values(), record.key or b"", self.partitions())
+        return counting(found.values(), self.partitions())
 
     def _remember_removal(self, key: bytes, place: int) -> None:
         self._removed[key] = place
         if len(self._removed) > _MOST_REMOVED:
             self._removed.popitem(last=False)
 
-    def living(self, key: bytes) -> list[int]:
+    def living(self, key: bytes) -> set[int]:
         """Return the partitions in which an original key has a living record."""
         if key in self._several:
-            return sorted(at for at, each in self._several[key].items() if each.value is not None)
+            return {at for at, each in self._several[key].items() if each.value is not None}
         place = self._places.get(key)
-        return [] if place is None else [place & _PARTITION]
+        return set() if place is None else {place & _PARTITION}
 
-    def others(self, key: bytes, wire_key: bytes, now_ms: int | None = None) -> list[int]:
+    def others(self, key: bytes, wire_key: bytes, now_ms: int | None = None) -> set[int]:
         """Return where else a record of an original key has to be written than where murmur2 places it now.
 
         These are the partitions with a living record and, with ``now_ms``, those with a removal that is dated later: what
         is written now elsewhere would not count beside it.
         """
-        places, partitions = set(self.living(key)), self.partitions()
+        places, partitions = self.living(key), self.partitions()
         if now_ms is not None:
             removed = [each for each in self._several.get(key, {}).values() if each.value is None]
             places |= {each.partition for each in removed if decisive_ms(each) > now_ms}
             if self._removed.get(key, -1) >> _BITS > now_ms:
                 places.add(self._removed[key] & _PARTITION)
         placed = partition_for(wire_key, partitions) if places and partitions else None
-        return sorted(places - {placed})
+        return places - {placed}
 
     def newest_ms_of_others(self, key: bytes, wire_key: bytes) -> int:
         """Return the time of the newest record of an original key elsewhere than where murmur2 places it; -1: none."""
@@ -118,15 +118,14 @@ class KeyPlaces:
     def is_replaced(self, key: bytes, record: Record) -> bool:
         """Return whether a record lies in another partition than the record of its original key that counts."""
         found = self._several.get(key)
-        counts = None if found is None else counting(found.values(), record.key or b"", self.partitions())
+        counts = None if found is None else counting(found.values(), self.partitions())
         return counts is not None and counts.partition != record.partition
 
     def replaced(self) -> dict[int, frozenset[bytes]]:
         """Return for each partition the original keys whose record that counts lies in another one."""
         found: dict[int, set[bytes]] = {}
         for key, each in self._several.items():
-            wire_key = next(iter(each.values())).key or b""
-            for at in each.keys() - {counting(each.values(), wire_key, self.partitions()).partition}:
+            for at in each.keys() - {counting(each.values(), self.partitions()).partition}:
                 found.setdefault(at, set()).add(key)
         return {at: frozenset(keys) for at, keys in found.items()}
 

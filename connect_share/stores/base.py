@@ -410,7 +410,7 @@ class KafkaTopicBasedBackingStore(ABC):
         """Return records under wire keys with their values as they go to the topic."""
         return [(key, value if self._seals is None else self._seals.seal(key, value)) for key, value in records]
 
-    def _other_places(self, key: bytes) -> list[int]:
+    def _other_places(self, key: bytes) -> set[int]:
         """Return where else than murmur2 says a wire key has to be written now: see :meth:`KeyPlaces.others`."""
         with self._state_lock:
             return self._fold.places.others(key[len(self._key_prefix) :], key, time.time_ns() // 1_000_000)

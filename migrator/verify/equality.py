@@ -314,7 +314,7 @@ class _Comparison:
         """Compare one thing that may be absent (``None``); mappings field by field, of which only names are reported."""
         sides: dict[str | None, tuple[object, object]] = {None: (source, destination)}
         if isinstance(source, Mapping) and isinstance(destination, Mapping):
-            names = sorted(source.keys() | destination.keys())
+            names = source.keys() | destination.keys()
             sides = {name: (source.get(name, _ABSENT), destination.get(name, _ABSENT)) for name in names}
         for field, (there, here) in sides.items():
             absent = _ABSENT if field is not None else None
@@ -340,7 +340,7 @@ class _Comparison:
     def compare_items(
         self, kind: str, connector: str, source: Mapping[Any, object], destination: Mapping[Any, object]
     ) -> None:
-        for item in sorted(source.keys() | destination.keys()):
+        for item in source.keys() | destination.keys():
             self.compare(kind, connector, source.get(item), destination.get(item), item=str(item))
 
 
@@ -355,7 +355,7 @@ def compare_config_states(
     comparison = _Comparison(cluster_group_id, TopicType.CONFIG)
     sides = (source, destination)
     names = {name for side in sides for name in (*side.connectors(), *side.target_states(), *side.task_count_records())}
-    for name in sorted(names):
+    for name in names:
         there, here = (side.contains(name) for side in sides)
         comparison.compare("connector", name, there or None, here or None)
         if there is not here:
@@ -393,7 +393,7 @@ def _compare_status_snapshots(
         for side in sides
         for name in (*side.connectors(), *side.connectors_with_tasks(), *side.connectors_with_topics())
     }
-    for name in sorted(names):
+    for name in names:
         comparison.compare("connector_status", name, *(_status_fields(side.connector_status(name)) for side in sides))
         tasks = [{status.task_id.task: _status_fields(status) for status in side.task_statuses(name)} for side in sides]
         comparison.compare_items("task_status", name, *tasks)
@@ -411,7 +411,7 @@ def _compare_offset_snapshots(
 ) -> list[StateDifference]:
     comparison = _Comparison(cluster_group_id, TopicType.OFFSET)
     there, here = source.raw, destination.raw
-    for key in sorted(there.keys() | here.keys()):
+    for key in there.keys() | here.keys():
         if there.get(key) != here.get(key):
             item = key.decode("utf-8", errors="backslashreplace")
             comparison.compare("offset", connector_of(TopicType.OFFSET, key), there.get(key), here.get(key), item=item)
@@ -425,7 +425,7 @@ def compare_newest(
     topic_type = transform.topic_type
     comparison = _Comparison(transform.destination, topic_type)
     there, here = _newest(source, transform), _newest(destination, transform.at_destination())
-    for key in sorted(there.keys() | here.keys()):
+    for key in there.keys() | here.keys():
         item = key.decode("utf-8", errors="backslashreplace")
         comparison.compare("sealed_value", connector_of(topic_type, key), there.get(key), here.get(key), item=item)
     if topic_type is TopicType.CONFIG and not comparison.differences:
@@ -440,7 +440,7 @@ def _newest(records: Iterable[Record], transform: KeyTransform) -> dict[bytes, b
     newest, places = dict[bytes, bytes](), KeyPlaces()
     for record in records:
         original = transform.original_key(record.key)
-        if isinstance(original, SkipReason) or (transform.topic_type is TopicType.CONFIG and original == MARKER[0]):
+        if isinstance(original, SkipReason) or original == MARKER[0]:  # which only a config topic has
             continue
         value = places.take(original, record, newest.get).value
         newest.pop(original, None)

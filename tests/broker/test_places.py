@@ -236,7 +236,7 @@ def random_layouts(site: Site, who: str, prefix: str) -> dict[bytes, int]:
     site.produce(records)
     for record in records:
         newest.setdefault(record.key or b"", {})[record.partition] = record
-    found = {key: position(counting(each.values(), key, partitions).value) for key, each in newest.items()}
+    found = {key: position(counting(each.values(), partitions).value) for key, each in newest.items()}
     return {key[len(prefix) :]: at for key, at in found.items() if at is not None}
 
 

@@ -311,6 +311,22 @@ def test_collisions() -> None:
     assert "src of com.acme, src of com.acme.orders" in found["collision-same-source"].what
 
 
+@pytest.mark.parametrize(
+    ("ended", "found"),
+    [
+        (("connector-other", CONNECTOR), ["collision-same-source"]),
+        (("target-state-src", '{"state":"PAUSED","state.v2":"STOPPED"}'), []),
+        (("connector-src", "null"), []),
+    ],
+)
+def test_a_source_that_one_of_two_groups_has_stopped_is_read_once(ended: tuple[str, str], found: list[str]) -> None:
+    topics: Topics = {CONFIG: [], STATUS: [], OFFSET: []}
+    for group, pairs in (("a", [("connector-src", CONNECTOR)]), ("b", [("connector-src", CONNECTOR), ended])):
+        topics[CONFIG] += records(CONFIG, *pairs, group=group)
+        topics[OFFSET] += records(OFFSET, ('["src",{"p":1}]', '{"o":1}'), group=group)
+    assert [each.id for each in collisions.find(state_of(topics))] == found
+
+
 def test_a_group_id_that_is_the_consumer_group_of_a_sink() -> None:
     def group(name: str | None, *configs: str) -> list[Record]:
         pairs = [(f"connector-{n}", f'{{"properties":{{"topics":"t",{each}}}}}') for n, each in enumerate(configs)]

@@ -220,6 +220,15 @@ def test_the_new_group_is_none_of_the_others() -> None:
     assert [each.id for each in found] == ["admit-id-in-use", "admit-plain-cluster"]
 
 
+@pytest.mark.parametrize(("others", "only"), [([], True), (["a"], False), (["a", "b"], False)])
+def test_a_cluster_with_plain_keys_that_is_there_alone(others: list[str], only: bool) -> None:
+    """Python stores refuse to start beside it."""
+    log = [each for group in (None, *others) for each in records(CONFIG, *HEALTHY[CONFIG], group=group)]
+    group = NewGroup(ClusterGroupId("new"), members=0, exactly_once=False, sealed=False)
+    (found,) = find_admission(group, state_of({CONFIG: log}), ())
+    assert (found.what.startswith("only "), "Python stores" in found.why) == (only, only)
+
+
 TOPICS = ["c", "o", "s"]
 GROUP = Resource("group", "orders")
 ALL = HeldRights(frozenset({"CREATE", "DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE"}))

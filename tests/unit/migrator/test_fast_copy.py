@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 
 from connect_share.model.keys import KEY_PREFIXES, ClusterGroupId
 from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.sealing.cipher import is_sealed
 from connect_share.transform.counter import RecordCounter
-from connect_share.transform.rules import KeyTransform
+from connect_share.transform.rules import KeyTransform, SkipReason
 from connect_share.transform.sealed import NO_SEALING, Opener
 from connect_share.worker_config import ClientSettings, Isolation
 from migrator.copy.copy_job import TOGETHER, CopyJob, Tally, _groups
@@ -113,24 +115,34 @@ ARRIVED = st.builds(
     st.just(0),
     st.sampled_from([0, 1]),
     st.one_of(KEYS, st.sampled_from([f"{group}{key}".encode() for key in OFFSET_KEYS for group in ("", "team.one.")])),
-    st.one_of(st.none(), st.binary(max_size=20)),
+    st.one_of(st.none(), st.binary(max_size=20), st.just(b"\1" + b"x" * 60)),
     st.sampled_from([(), (("h", b"x" * 10),)]),
 )
 
 
-@given(TRANSFORMS, st.lists(ARRIVED, max_size=20))
-def test_a_batch_is_counted_as_its_records(transform: KeyTransform, records: list[Record]) -> None:
+@given(TRANSFORMS, st.lists(ARRIVED, max_size=20), st.integers(0, 3))
+def test_each_record_is_counted_once_however_it_comes(
+    transform: KeyTransform, records: list[Record], aborted: int
+) -> None:
+    records = [each for each in records for _ in range(2)]  # of which the second is known
     outcomes: list[object] = []
-    for quick in (True, False):
-        counting = RecordCounter(transform)
-        if quick:
+    for way in ("in batches", "one by one", "passed on"):
+        counter = RecordCounter(transform)
+        if way == "in batches":
             batch: Any = [Message(record) for record in records]
-            counting.count_batch(batch)
-        else:
+            counter.count_batch(batch)
+        elif way == "one by one":
             for record in records:
-                counting.count(record)
-        outcomes.append((counting.counts(), counting.undated, counting.connectors))
-    assert outcomes[0] == outcomes[1]
+                counter.count(record)
+        else:
+            passed = [each for each in records if transform.takes(each.key) or not is_sealed(each.value)]
+            assert [*counter.through(iter(records))] == passed
+        counter.add_aborted(aborted)
+        outcomes.append((counts := counter.counts(), counter.undated, counter.connectors))
+        left = [found for each in records if not isinstance(found := transform.original_key(each.key), bytes)]
+        assert counts.skipped == Counter(left) + Counter({SkipReason.ABORTED: aborted})
+        assert counts.read == len(records) == counts.to_write + len(left)
+    assert outcomes[0] == outcomes[1] == outcomes[2]
 
 
 HERE = ClientSettings({"bootstrap.servers": "here:9092"})

@@ -297,15 +297,31 @@ def test_equal_numbers_and_booleans_of_other_types_are_different(there: str, her
     assert (found.field, found.problem) == ("x", DIFFERENT)
 
 
-@pytest.mark.parametrize("topic_type", [TopicType.STATUS, TopicType.OFFSET])
-def test_of_values_that_are_not_opened_a_removed_one_is_none(topic_type: TopicType) -> None:
-    source = log(topic_type, ORIGINALS[topic_type])
-    removed = [*source, replace(source[0], offset=len(source), value=None)]
+A1, A2, B1 = ("connector-a", "1"), ("connector-a", "2"), ("connector-b", "1")
+X1, X2, Y1, NO_X, NO_Y = (X, "1"), (X, "2"), (Z, "1"), (X, None), (Z, None)
+
+
+@pytest.mark.parametrize(
+    ("topic_type", "there", "here", "expected"),
+    [
+        (CONF, [A2, B1, A1], [B1, A1], []),
+        (CONF, [A1, B1], [A1, B1, ("target-state-", "null")], []),  # the marker, which a copy writes
+        (CONF, [A1, B1], [B1, A1], [("order", "a", None, DIFFERENT)]),
+        (CONF, [A1, B1], [A2, B1], [("sealed_value", "a", A1[0], DIFFERENT)]),
+        (STAT, [("status-connector-a", "1"), ("status-connector-a", None)], [], []),
+        (OFFS, [X1, Y1], [Y1, X2, X1], []),
+        (OFFS, [X1, NO_X, Y1], [Y1], []),
+        (OFFS, [X1, Y1], [Y1, X1, NO_X], [("sealed_value", "a.b", X, MISSING)]),
+        (OFFS, [X1, Y1, NO_Y], [X1, Y1], [("sealed_value", "a.b", Z, UNEXPECTED)]),
+    ],
+)
+def test_values_that_are_not_opened_are_compared_by_their_bytes(
+    topic_type: TopicType, there: Pairs, here: Pairs, expected: list[tuple[str, str, str | None, Mismatch]]
+) -> None:
+    copy = [replace(each, key=f"{ACME}.".encode() + (each.key or b"")) for each in log(topic_type, here)]
     transform = KeyTransform.between(topic_type, None, ClusterGroupId(ACME))
-    copy = moved(topic_type, source[1:])
-    assert compare_newest(removed, copy, transform) == []
-    (found,) = compare_newest(source, copy, transform)
-    assert found.problem is MISSING
+    found = compare_newest(log(topic_type, there), copy, transform)
+    assert [(each.kind, each.connector, each.item, each.problem) for each in found] == expected
 
 
 @pytest.mark.parametrize(

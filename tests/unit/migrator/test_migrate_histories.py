@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -425,14 +426,35 @@ def test_ranges_begin_where_it_was_noted_or_at_the_beginning() -> None:
     assert ranges_since("t", {1: 4, 2: 7}, {0: 1, 1: 5, 2: 7}) == [OffsetRange("t", 0, 0, 1), OffsetRange("t", 1, 4, 5)]
 
 
-@pytest.mark.parametrize(("earlier", "later"), [(["task-c-0", "commit-c"], "commit-c"), (["commit-c"], "task-c-0")])
-def test_tasks_and_commits_of_an_earlier_connector_heal_nothing(earlier: list[str], later: str) -> None:
-    values: dict[str, Any] = {"task-c-0": properties(v="A"), "commit-c": {"tasks": 1}}
-    before = [("connector-c", properties()), *((key, values[key]) for key in earlier), ("connector-c", TOMBSTONE)]
-    log = config_log([*before, ("connector-c", properties(v="B")), (later, values[later])])
-    found = canonical_config(transform_of(TopicType.CONFIG, None, None), log)
-    assert (found.healed, found.left_without_tasks) == (set(), {"c"})
-    assert [record.key for record in found.records] == [b"connector-c"]
+C, GONE, NONE = ("connector-c", properties(v="C")), ("connector-c", TOMBSTONE), ("commit-c", {"tasks": 0})
+T, NEWER, DONE = ("task-c-0", properties(v="T")), ("task-c-0", properties(v="N")), ("commit-c", {"tasks": 1})
+
+
+@pytest.mark.parametrize(
+    ("history", "written", "healed", "left"),
+    [
+        ([C, T, DONE], [C, T, DONE], False, False),
+        ([T, C, DONE, NEWER], [C, T, DONE], False, False),  # what was not committed is not the state
+        ([C, T, DONE, NONE], [C, NONE], False, False),
+        ([T, DONE, C], [C, T, DONE], True, False),  # compaction left them so, and Connect drops the tasks
+        ([C, DONE, T], [C, T, DONE], True, False),
+        ([C, DONE], [C], False, True),
+        ([DONE, C], [C], False, True),
+        # Inconsistent since before it was removed; the last commit is for no tasks.
+        ([C, DONE, GONE, NONE, C], [C, NONE], False, False),
+        # Tasks and commits of an earlier connector heal nothing.
+        ([C, T, DONE, GONE, C, DONE], [C], False, True),
+        ([C, DONE, GONE, C, T], [C], False, True),
+    ],
+)
+def test_a_config_topic_in_order(history: list[Any], written: list[Any], healed: bool, left: bool) -> None:
+    found = canonical_config(transform_of(TopicType.CONFIG, None, None), config_log(history))
+    pairs, wanted = (
+        [(record.key, json.loads(record.value or b"")) for record in each]
+        for each in (found.records, config_log(written))
+    )
+    assert pairs == wanted
+    assert (found.healed, found.left_without_tasks) == ({"c"} if healed else set(), {"c"} if left else set())
 
 
 OTHER = "new.home"
@@ -548,6 +570,18 @@ def test_an_old_value_of_the_copy_is_refused_like_that_of_the_source(topic_type:
             assert again is None or again.key != here[0].key
 
 
+@pytest.mark.parametrize("written_ms", [0, 7])
+def test_a_copy_is_sealed_with_the_time_of_its_original(written_ms: int) -> None:
+    """Its record's own time is that of whoever wrote it last."""
+    record = Record("source", 0, 0, 1_700_000_000_000, b"g.h." + b'["c",{}]', b"{}")
+    there = [sealed(record, TopicType.OFFSET, written_ms=written_ms, keys=KEYS)]
+    source, destination = (GROUP, SEALED), (OTHER, SEALED)
+    (copy,) = copied(between(TopicType.OFFSET, source, destination), source, destination, there, fold=False)
+    opened = TopicSeals(TopicType.OFFSET, ClusterGroupId(OTHER), KEYS).open(copy)
+    assert opened is not None
+    assert opened.sealed_ms == written_ms
+
+
 @every_topic
 def test_what_does_not_open_is_compared_where_it_is_copied_as_it_is(topic_type: TopicType) -> None:
     key = {TopicType.CONFIG: b"connector-c", TopicType.STATUS: b"status-connector-c", TopicType.OFFSET: b'["c",{}]'}
@@ -606,6 +640,8 @@ def test_what_a_job_holds_travels_and_is_not_shown() -> None:
     assert text not in repr(SEALED)
     assert SEALED.salt
     assert SEALED.salt != RESEALED.salt
+    one, other = (Sealing(KeyRing.parse(key_text(*ids))) for ids in ((7, 8), (8, 7)))
+    assert one.salt == other.salt  # evidence of before and after a rotation is compared
     times = SealTimes({0: {b"hunter2": b"1"}}, {b"hunter2": 2})
     assert pickle.loads(pickle.dumps(times)) == times
     assert "hunter2" not in repr(times)

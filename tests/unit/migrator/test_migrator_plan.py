@@ -154,6 +154,21 @@ def test_files_that_do_not_say_what_becomes_of_whom_are_refused(tmp_path: Path) 
     refuse_same_topics(moves, "one")
 
 
+def test_wishes_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
+    sources = [worker_file(tmp_path, name, group=name) for name in ("a", "b", "c")]
+    assign = {"a": ("x",), "b": ("y",), "c": ()}
+    with pytest.raises(ConfigError, match="a job and an assignment of connectors at once"):
+        pair(sources, sources, Intent(job="x", assign=assign))
+    for intent, owned in ((Intent(job="x"), ["x", "x", "x"]), (Intent(assign=assign), ["x", "y", ""])):
+        assert ["".join(move.only_connectors or ()) for move in pair(sources, sources, intent)] == owned
+    for at in (1, 2):
+        destinations = [*sources[:at], worker_file(tmp_path, f"other-{at}"), *sources[at + 1 :]]
+        with pytest.raises(
+            ConfigError, match=rf"a\.properties and .*other-{at}\.properties name different config topics"
+        ):
+            pair(sources, destinations)
+
+
 def test_every_direction_is_taken(tmp_path: Path) -> None:
     files = [
         worker_file(tmp_path, "dedicated", sharing="disabled"),

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.errors import ValueFormatError
-from connect_share.model.connect_json import dumps, loads
+from connect_share.model.connect_json import dumps, loads, same
 from connect_share.model.records import TopicType
 from tests.support.hostile_logs import HostileLogs
 
@@ -221,3 +221,14 @@ def test_what_is_nested_deeper_is_not_written() -> None:
         value = [value]
     with pytest.raises(ValueFormatError, match="nested more than 1000 deep"):
         dumps(value)
+
+
+def test_values_too_deep_for_python_are_compared_nevertheless() -> None:
+    def nested(number: int) -> Any:
+        value: Any = number
+        for _ in range(990):  # Connect writes a thousand
+            value = [value]
+        return value
+
+    assert same(nested(1), nested(1))
+    assert not same(nested(1), nested(2))

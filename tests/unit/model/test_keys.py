@@ -23,6 +23,7 @@ from connect_share.model.keys import (
     own_key,
     parse,
     prefix_key,
+    shown,
     split_key,
     task_id_of,
 )
@@ -282,3 +283,13 @@ def test_keys() -> None:
         else:
             assert split == (group, own), entry
             assert prefix_key(group, own) == key, entry
+
+
+@given(st.text(max_size=5), st.sampled_from([0, 190, 197, 198, 199, 200, 201, 500]))
+def test_a_name_is_shown_whole_if_it_takes_200_characters_or_fewer(text: str, more: int) -> None:
+    """With what it takes to write them; the quotes do not count."""
+    name = text + "x" * more
+    if len(repr(name)) <= 202:
+        assert shown(name) == repr(name)
+    else:
+        assert shown(name) == f"{repr(name)[:201]}... ({len(name)} characters)"

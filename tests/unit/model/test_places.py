@@ -57,14 +57,14 @@ def mixed(entries: Sequence[Entry], chance: random.Random) -> list[Entry]:
     return order
 
 
-def expected(key: bytes, partitions: int, entries: Iterable[Entry], *, sealed: bool = False) -> int | None:
+def counting(key: bytes, partitions: int, entries: Iterable[Entry], *, sealed: bool = False) -> Entry:
     """Return what counts, said as slowly as the rule is written; a sealed value is no older than what it replaces."""
     newest: dict[int, Entry] = {}
     for entry in entries:
         if not sealed or entry[1] >= newest.get(entry[0], entry)[1]:
             newest[entry[0]] = entry
     latest = max(entry[1] for entry in newest.values())
-    equal = {entry[0]: entry[2] for entry in newest.values() if entry[1] == latest}
+    equal = {entry[0]: entry for entry in newest.values() if entry[1] == latest}
     placed = partition_for(key, partitions)
     return equal[placed] if placed in equal else equal[min(equal)]
 
@@ -162,20 +162,28 @@ def test_every_reader_follows_the_rule_whatever_the_order_of_partitions(reader: 
     partitions, number, entries, chance = layout
     read, key_of = READERS[reader]
     key = key_of(number)
-    counts = expected(key, partitions, entries, sealed=read is by_sealed_replay)
-    assert read(key, partitions, mixed(entries, chance)) == counts
+    counts = counting(key, partitions, entries, sealed=read is by_sealed_replay)
+    assert read(key, partitions, mixed(entries, chance)) == counts[2]
 
 
 @settings(max_examples=LAYOUTS)
-@given(layout=layouts())
-def test_a_writer_finds_every_living_record(layout: Layout) -> None:
+@given(layout=layouts(), now_ms=st.integers(0, 7))
+def test_a_writer_finds_every_place_where_a_record_would_count(layout: Layout, now_ms: int) -> None:
     partitions, number, entries, chance = layout
     key, places = offset_key(number), KeyPlaces(lambda: partitions)
     counts: dict[bytes, bytes | None] = {}
-    for record in offset_records(key, mixed(entries, chance)):
+    records = offset_records(key, mixed(entries, chance))
+    for record in records:
         counts[key] = places.take(key, record, counts.get).value
-    newest = {entry[0]: entry[2] for entry in entries}
-    living = {part for part, number in newest.items() if number is not None}
-    assert set(places.living(key)) == living
-    assert set(places.others(key, key)) == living - {partition_for(key, partitions)}
+    newest, placed = {entry[0]: entry for entry in entries}, partition_for(key, partitions)
+    living = {part for part, _, number in newest.values() if number is not None}
+    later = {part for part, time_ms, number in newest.values() if number is None and time_ms > now_ms}
+    assert places.living(key) == living
+    assert places.others(key, key) == living - {placed}
+    assert places.others(key, key, now_ms) == (living | later) - {placed}
+    elsewhere = [time_ms for part, time_ms, _ in newest.values() if part != placed]
+    assert places.newest_ms_of_others(key, key) == max(elsewhere, default=-1)
     assert places.in_several() == ([key] if len(living) > 1 else [])
+    replaced = newest.keys() - {counting(key, partitions, entries)[0]}
+    assert places.replaced() == {part: {key} for part in replaced}
+    assert {record.partition for record in records if places.is_replaced(key, record)} == replaced

@@ -28,10 +28,7 @@ CONFIG_CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
     "a nested map": (lambda s: s.put_connector_config("c", {"a": {"b": SECRET}}), "property 'a' has to be str or None"),
     "a name that is a number": (lambda s: s.put_connector_config("c", {1: SECRET}), "name of a property.*int"),
     "no properties": (lambda s: s.put_connector_config("c", None), "'c' has to be a map of properties, not None"),
-    "no name": (lambda s: s.put_connector_config("", {}), "name of a connector is empty"),
-    "a name that is none": (lambda s: s.put_connector_config(None, {}), "name of a connector.*not None"),
     "a control character": (lambda s: s.put_connector_config("c\x1b[2J", {}), r"'c\\x1b\[2J' has a control character"),
-    "half a pair": (lambda s: s.put_connector_config("c\ud800", {}), r"'c\\ud800' has half a surrogate pair"),
     "a long name": (lambda s: s.put_connector_config(LONG, {"a": 1}), r"x\.\.\. \(5000 characters\): property 'a'"),
     "a long property": (lambda s: s.put_connector_config("c", {LONG: 1}), r"x\.\.\. \(5000 characters\) has to be"),
     "a target state as text": (lambda s: s.put_connector_config("c", {}, "PAUSED"), "TargetState, not str"),
@@ -40,7 +37,6 @@ CONFIG_CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
     "tasks as text": (lambda s: s.put_task_configs("c", SECRET), "have to be a list, not str"),
     "no tasks": (lambda s: s.put_task_configs("c", None), "have to be a list, not None"),
     "a state as text": (lambda s: s.put_target_state("c", "PAUSED"), "of connector 'c' has to be TargetState"),
-    "a state of no name": (lambda s: s.put_target_state("", TargetState.PAUSED), "is empty"),
     "a count as boolean": (lambda s: s.put_task_count_record("c", True), "task count of connector 'c'.*not bool"),
     "a negative count": (lambda s: s.put_task_count_record("c", -1), "not a negative or larger one"),
     "a count of 2^31": (lambda s: s.put_task_count_record("c", 1 << 31), "not a negative or larger one"),
@@ -59,7 +55,6 @@ CONFIG_CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
     "no request": (lambda s: s.put_restart_request("c"), "RestartRequest, not str"),
     "no level": (lambda s: s.put_logger_level("root", None), "level of logger 'root'.*None"),
     "no logger": (lambda s: s.put_logger_level("", "INFO"), "name of a logger is empty"),
-    "the marker": (lambda s: s.remove_connector_config(""), "name of a connector is empty"),
 }
 
 
@@ -80,7 +75,6 @@ STATUS_CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
     "a trace as error": (lambda s: s.put(status(trace=ValueError(SECRET))), "'trace' .*str, not ValueError"),
     "a version as number": (lambda s: s.put(status(version=4.3)), "'version' .*str, not float"),
     "a state as text": (lambda s: s.put(status(state="RUNNING")), "'state' .*State, not str"),
-    "a status of no name": (lambda s: s.put(status(connector="")), "name of a connector is empty"),
     "a task of text": (
         lambda s: s.put(TaskStatus("c-0", State.RUNNING, "w:1", 3)),  # type: ignore[arg-type]
         "'task_id' of a status has to be ConnectorTaskId, not str",
@@ -95,6 +89,41 @@ STATUS_CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
     "no topic": (lambda s: s.delete_topic("c", ""), "a topic of connector 'c' is empty"),
     "something else": (lambda s: s.put({"state": SECRET}), "a status cannot be dict"),
 }
+
+
+NAMED_CONFIG_CALLS: tuple[Callable[[Any, Any], object], ...] = (
+    lambda s, name: s.put_connector_config(name, {}),
+    lambda s, name: s.remove_connector_config(name),  # "" would be the marker
+    lambda s, name: s.put_task_configs(name, [{}]),
+    lambda s, name: s.put_target_state(name, TargetState.PAUSED),
+    lambda s, name: s.put_task_count_record(name, 1),
+    lambda s, name: s.put_restart_request(RestartRequest(name, True)),
+)
+NAMED_STATUS_CALLS: tuple[Callable[[Any, Any], object], ...] = (
+    lambda s, name: s.put(status(connector=name)),
+    lambda s, name: s.put_safe(TaskStatus(ConnectorTaskId(name, 0), State.RUNNING, "w:1", 3)),
+    lambda s, name: s.put(topic_status("t", name, 0, 1)),
+    lambda s, name: s.delete_topic(name, "t"),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("", "name of a connector is empty"),
+        (None, "name of a connector.*not None"),
+        ("c\ud800", r"'c\\ud800' has half a surrogate pair"),
+    ],
+)
+def test_a_name_that_no_connector_has_is_refused_by_every_call(name: Any, why: str) -> None:
+    for made, calls in ((config_store, NAMED_CONFIG_CALLS), (status_store, NAMED_STATUS_CALLS)):
+        log = ScriptedLog()
+        store: Any = made(log)
+        for call in calls:
+            with pytest.raises(ValueFormatError, match=why):
+                call(store, name)
+        assert log.sent == []
+        store.stop()
 
 
 @pytest.mark.parametrize(

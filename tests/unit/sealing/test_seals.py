@@ -300,6 +300,16 @@ def test_a_worker_without_a_key_that_its_group_uses_does_not_start(ids: list[int
     assert started([*log, *rewritten], *ids).announcements() == []
 
 
+def test_ids_are_announced_as_long_as_a_value_of_the_group_is_under_another_key() -> None:
+    old, new = (sealed(record(offset=at), keys=KeyRing.parse(key_text(at))) for at in (7, 8))
+    announced = started([old], 8, 7).announcements()
+    assert len(announced) == 2
+    assert started([old, new], 8, 7).announcements() == []
+    log = [old, *(record(key, value, 9 + at) for at, (key, value) in enumerate(announced))]
+    newest = sealed(record(offset=20), keys=KeyRing.parse(key_text(9)))
+    assert started([*log, newest], 9, 8, 7).announcements() == []
+
+
 def test_a_line_for_each_refusal_and_not_for_thousands(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     step = seals()
