@@ -113,7 +113,7 @@ def _of_others(
             where,
             what,
             why,
-            "wait for these minutes; if it stays so, look at the leader's log",
+            "wait for these minutes; if it stays so, restart the connector, and look at the leader's log",
         )
 
 

@@ -30,6 +30,7 @@ from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.keys import KEY_PREFIXES, ConfigKey, StatusKey, key_text, parse
 from connect_share.model.offsets import OffsetSnapshot
 from connect_share.model.records import Record, TopicType
+from connect_share.model.removal import is_removal
 from connect_share.model.status import StatusSnapshot
 from connect_share.model.writable import fault_of
 from connect_share.transform.canonical import ConfigHistory
@@ -50,7 +51,7 @@ class GroupRecords:
     Attributes:
         history: of its config topic, as its workers have it.
         status_ms: the time of the newest status, by original key.
-        odd_keys: original keys in which another key seems to begin.
+        odd_keys: original keys that live, and in which another key seems to begin.
         bad_statuses: statuses that no store would have written, and why, by original key; the newest of each key.
     """
 
@@ -65,7 +66,9 @@ class GroupRecords:
         """Take the next record; ``applied`` is what its workers apply in its place."""
         if topic_type is TopicType.OFFSET:
             return  # there may be millions, and their state is all that is needed
-        if b"." in original and len(self.odd_keys) < _MOST_ODD_KEYS and _is_odd(topic_type, original):
+        if applied is not None and is_removal(topic_type, applied.value):
+            self.odd_keys.discard(key_text(original))
+        elif b"." in original and len(self.odd_keys) < _MOST_ODD_KEYS and _is_odd(topic_type, original):
             self.odd_keys.add(key_text(original))
         if applied is None:
             return

@@ -73,7 +73,8 @@ def _of_offsets(topic: str, state: GroupState) -> Iterator[Finding]:
             place(topic, state.group, connector),
             f"{plural(count, 'source offset')}: {fault}",
             "a task reads no offset there, and starts its source partition from the beginning",
-            "stop the connector and give these source partitions an offset (alter offsets), or forget them (reset offsets)"
+            "stop the connector, then the workers; give these source partitions an offset (alter offsets), or forget them "
+            "(reset offsets)"
             if connector is not None
             else "no connector reads it: it costs its bytes and nothing else",
         )

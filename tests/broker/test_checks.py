@@ -21,7 +21,7 @@ from tests.support.captures import prefixed
 from tests.support.checked import CONFIG, OFFSET, STATUS, captured_topics, records
 from tests.support.console import Ran, console
 from tests.support.kafka import TOPIC_PREFIX, TestBroker
-from tests.support.topics import UNTOUCHED, alter_known, create_known, in_transaction, pairs_of, write_records
+from tests.support.topics import UNTOUCHED, alter_known, create_known, write_records
 
 SECRET = "hunter2-canary"
 CONNECTOR = '{"properties":{"connector.class":"C"}}'
@@ -184,19 +184,6 @@ def test_a_healthy_group_passes(runtime: str, broker: TestBroker, unique: str, t
     errors = {each["what"] for each in ran.json["findings"] if each["severity"] == "error"}
     assert (ran.code, bool(errors)) == ((1, True) if runtime == "java" else (0, False))
     assert all("interceptor" in each for each in errors)
-
-
-def test_an_open_transaction_is_named_until_it_ends(site: Site, check: Any, unique: str) -> None:
-    assert check("transactions", *site.flags()).out.endswith(": nothing found\n")
-    records = pairs_of(site.topics[STATUS], [(f"{site.faulty}.status-connector-c".encode(), None)], 0)
-    writer = in_transaction(site.broker.client_settings, unique, records)
-    (finding,) = check("transactions", *site.flags(), "--output", "json").json["findings"]
-    writer.abort_transaction(30)
-    assert finding["id"] == "transactions-open"
-    assert finding["where"].startswith(f"{site.topics[STATUS]}[0]@")
-    assert f"cluster group '{site.faulty}'" in finding["what"]
-    assert " since 20" in finding["what"]
-    assert finding["command"].startswith("kafka-transactions.sh --bootstrap-server ")
 
 
 def test_a_new_check_is_one_file(site: Site, check: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ HOUR_MS = 3_600_000
 
 
 class Captures:
-    """What brokers told, for tests without workers: ``CONNECT_SHARE_CAPTURE`` names the file to write."""
+    """What brokers told, for tests without workers: ``CONNECT_SHARE_CAPTURE`` names the folder to write to."""
 
     def __init__(self) -> None:
         self.seen: dict[str, list[dict[str, Any]]] = {}
@@ -44,8 +44,8 @@ class Captures:
             }
             for each in members
         ]
-        if path := os.environ.get("CONNECT_SHARE_CAPTURE"):
-            Path(path).write_text(json.dumps(self.seen, indent=1) + "\n")
+        if folder := os.environ.get("CONNECT_SHARE_CAPTURE"):
+            (Path(folder) / "workers-of-a-group.json").write_text(json.dumps(self.seen, indent=1) + "\n")
 
 
 @pytest.mark.skipif(
