@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError
 
 from connect_share.backup import rewrite
 from connect_share.files import Silent
+from connect_share.kafka.admin import Admin, unanswered
 from connect_share.kafka.write import CheckedWriter, Producers, half_done, write_records
 from connect_share.model.config_state import TargetState
 from connect_share.model.records import Record, TopicType
@@ -288,11 +289,16 @@ def test_nothing_acknowledged_is_lost_in_a_move(
     print(name, dict(seen))
 
 
+def silent(*_: Any, **__: Any) -> Any:
+    raise unanswered("asking", 1)
+
+
+@pytest.mark.parametrize("what", ["refused", "timed out"])
 @pytest.mark.parametrize("command", ["cutover", *(["seal", "unseal", "rollback"] if LONG else [])])
-def test_a_source_that_refuses_what_seals_it_in_the_middle(
-    site: Site, command: str, monkeypatch: pytest.MonkeyPatch
+def test_a_source_that_refuses_or_is_silent_in_the_middle(
+    site: Site, command: str, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The limit is lowered when the command has asked for it; lifted again, the same command completes."""
+    """The limit is lowered when the command has asked for it, or the next wait ends; then the same command completes."""
     source, new, topic = site.small_source(), site.shared("new"), site.topic("own", TopicType.CONFIG)
     write_watched = moved_source.write_watched
     for number in range(10 if LONG else 1):
@@ -306,9 +312,17 @@ def test_a_source_that_refuses_what_seals_it_in_the_middle(
             _limit(site, topic, "1")
             return write_watched(*arguments)
 
-        monkeypatch.setattr(moved_source, "write_watched", refused)
+        def timed_out(*arguments: Any) -> Any:
+            done = write_watched(*arguments)
+            monkeypatch.undo()
+            monkeypatch.setattr(Admin, "_retried", silent)  # as when --timeout ends
+            return done
+
+        monkeypatch.setattr(moved_source, "write_watched", refused if what == "refused" else timed_out)
         code, _, errors = run(command, plan, "--yes", *more)
-        assert (code, "the same command completes it" in errors or "Nothing was written" in errors) == (1, True), errors
+        monkeypatch.undo()
+        known = re.search("the same command completes it|Nothing was written|Everything was written.*again", errors)
+        assert (code, bool(known)) == (1, True), errors
         _limit(site, topic, None)
         code, _, errors = run(command, plan, "--yes", *more)
         assert code == 0, errors
