@@ -9,7 +9,6 @@ import pytest
 
 from connect_share.errors import (
     AlreadyAppliedError,
-    ConfigError,
     DestinationNotEmptyError,
     LiveMembersError,
     OpenTransactionError,
@@ -65,18 +64,6 @@ def test_an_open_transaction_is_refused(site: Site, support: str) -> None:
         pytest.raises((OpenTransactionError, SourceChangedError)),
     ):
         apply_plan(plan_path)
-
-
-def test_sources_are_never_merged(site: Site) -> None:
-    first, second = site.small_source("one", "orders"), site.small_source("two", "orders")
-    with pytest.raises(ConfigError, match="merged"):
-        make_plan([first, second], [site.shared()], now_ms=1)
-    with pytest.raises(ConfigError, match="3 source worker files and 2 destination"):
-        make_plan([first, second, first], [site.shared(), site.shared()], now_ms=1)
-    illegal = site.worker_file("one", "task-runner", sharing=False)
-    with pytest.raises(ConfigError, match=r"group\.id"):
-        make_plan([illegal, second], [site.shared()], now_ms=1)
-    make_plan([illegal], [site.shared()], now_ms=1)  # the destination names it
 
 
 def test_bad_topics_are_refused(site: Site) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,17 +19,20 @@ from connect_share.errors import ConfigError
 from spark_jobs import benchmark_startup
 from spark_jobs.benchmark import results
 from spark_jobs.benchmark.cost_fit import Point, fit, fitted, points
-from spark_jobs.benchmark.results import Scenario, Starts, StartupResult, Warmth
+from spark_jobs.benchmark.results import Scenario, Start, Starts, StartupResult, Warmth
+from spark_jobs.benchmark.starts import SLOWER, Measurement
 from spark_jobs.benchmark.suite import MASTER, why_no_storm
 from spark_jobs.benchmark.topics import (
     PLANS,
     PREFIX,
     SERVERS,
     SUITES,
+    Files,
     announcement,
     chosen,
     connection_from,
 )
+from tests.lab.benchmarks.startup.__main__ import slowed
 
 SIZES = [
     StartSize(records=records, bytes=size, own_records=own)
@@ -197,6 +202,17 @@ def test_what_is_written_to_a_cluster_is_said_first() -> None:
     with_java = "\n".join(announcement(connection, plans, {"java-dedicated"}, []))
     assert "about 48,000 made-up records" in with_java
     assert "such topics" not in with_java
+
+
+def test_a_contender_can_be_made_slower_to_see_that_it_is_found() -> None:
+    def run(*_: object) -> list[Start]:
+        measurement = Measurement()
+        time.sleep(0.01)
+        return [measurement.end()]
+
+    (start,) = slowed({"python": run}, "python", "3")["python"](Files(Path(), 0, (), Path()), 0)
+    assert start.seconds >= 0.04
+    assert SLOWER not in os.environ  # the others are as they were
 
 
 def test_a_storm_that_the_session_cannot_run_is_said_first(

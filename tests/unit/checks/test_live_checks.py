@@ -16,12 +16,16 @@ from connect_share.checks.admission import NewGroup, StartupEffect, find_slow
 from connect_share.checks.admission import find as find_admission
 from connect_share.checks.finding import Severity
 from connect_share.checks.liveness import LONG_MS, WorkerIds, find, live_workers
+from connect_share.checks.orphans import find_lost
 from connect_share.checks.rights import NEEDS, Resource, When, missing
 from connect_share.checks.rights import find as find_missing
+from connect_share.checks.sources import CheckSources
+from connect_share.console import Output
+from connect_share.kafka.create import LOST
 from connect_share.kafka.descriptions import HeldRights, worker_id_of
 from connect_share.kafka.read import OpenTransaction
 from connect_share.model.keys import ClusterGroupId
-from connect_share.worker_config import ClientSettings
+from connect_share.worker_config import ClientSettings, TopicSet
 from tests.support.checked import CONFIG, STATUS, records, state_of
 from tests.support.rights import PAGE, table
 
@@ -227,6 +231,31 @@ def test_a_cluster_with_plain_keys_that_is_there_alone(others: list[str], only: 
     group = NewGroup(ClusterGroupId("new"), members=0, exactly_once=False, sealed=False)
     (found,) = find_admission(group, state_of({CONFIG: log}), ())
     assert (found.what.startswith("only "), "Python stores" in found.why) == (only, only)
+
+
+@pytest.mark.parametrize(
+    ("configured", "others", "worker_group", "lost"),
+    [
+        ([], ["g"], None, ["None"]),  # for all groups
+        (None, ["g"], None, []),  # the topic was not read
+        (["g"], ["g"], None, []),
+        (["g"], ["g", "h"], None, []),  # anybody can have invented it
+        (["g"], ["g", "h"], "h", ["h"]),
+        (["g"], ["g", "h", "alive"], None, ["alive"]),
+    ],
+)
+def test_a_config_topic_without_the_groups_of_the_others_is_lost(
+    configured: list[str] | None, others: list[str], worker_group: str | None, lost: list[str]
+) -> None:
+    topics = {STATUS: [each for group in others for each in records(STATUS, *HEALTHY[STATUS], group=group)]}
+    if configured is not None:
+        topics[CONFIG] = [each for group in configured for each in records(CONFIG, *HEALTHY[CONFIG], group=group)]
+    names = {each: each.value for each in (CONFIG, STATUS)}
+    own = None if worker_group is None else (ClusterGroupId(worker_group),)
+    sources = CheckSources(TopicSet(names, CLIENT, worker_group=own), Output("check"), timeout_s=1)
+    vars(sources).update(state=state_of(topics), members={"alive": ALIVE})  # as if they had been read
+    found = find_lost(sources)
+    assert [(each.id, each.where, str(each.group)) for each in found] == [(LOST, "config", group) for group in lost]
 
 
 TOPICS = ["c", "o", "s"]

@@ -55,7 +55,14 @@ def test_a_child_ends_with_its_parent(tmp_path: Path, how: signal.Signals | str)
     assert parent.returncode == (-how if isinstance(how, signal.Signals) else 1)
 
 
-def test_stop_kills_what_does_not_listen_and_what_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_lets_end_in_order_and_kills_what_does_not_listen_or_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = "trap 'exit 3' TERM; echo ready; while :; do sleep 0.05; done"
+    child = ChildProcess(["sh", "-c", script], log_path=tmp_path / "orderly", grace_s=60)
+    await_that(child.log_tail, what="ready")
+    child.stop()
+    assert child.exit_code == 3
     script = "trap '' TERM; echo deaf; while :; do sleep 0.1; done"
     child = ChildProcess(["sh", "-c", script], log_path=tmp_path / "log", grace_s=0.2)
     assert os.getpgid(child.pid) != os.getpgid(0)  # Ctrl-C reaches the parent only, which then stops in order

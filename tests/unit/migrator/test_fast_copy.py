@@ -121,6 +121,7 @@ ARRIVED = st.builds(
 
 
 @given(TRANSFORMS, st.lists(ARRIVED, max_size=20), st.integers(0, 3))
+@example(KeyTransform(TopicType.OFFSET, True, None, ClusterGroupId("big")), [Record("t", 0, 0, 0, b'["c",{}]', b"")], 0)
 def test_each_record_is_counted_once_however_it_comes(
     transform: KeyTransform, records: list[Record], aborted: int
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,12 @@ def test_files_that_do_not_say_what_becomes_of_whom_are_refused(tmp_path: Path) 
     sources = [worker_file(tmp_path, name, sharing="disabled", group=name) for name in ("a", "b", "c")]
     with pytest.raises(ConfigError, match="3 source worker files and 2 destination worker files"):
         pair(sources, sources[:2])
+    with pytest.raises(ConfigError, match=r"3 sources would become g and be merged"):
+        pair(sources, [worker_file(tmp_path, "g")] * 3)
+    illegal = worker_file(tmp_path, "task-runner", sharing="disabled")
+    with pytest.raises(ConfigError, match=r"group\.id"):
+        pair([illegal, sources[0]], [worker_file(tmp_path, "g")])
+    assert pair([illegal], [worker_file(tmp_path, "g")])[0].group == "g"  # the destination names it
     moves = pair(sources[:2], [worker_file(tmp_path, "x")])
     for move in moves:
         move.kafka_cluster_id = "one"
@@ -188,7 +195,7 @@ def test_every_direction_is_taken(tmp_path: Path) -> None:
     assert not move.may_copy_as_is("mirror")  # the file has keys: they are to be used
 
 
-def test_keys_belong_to_one_group(tmp_path: Path) -> None:
+def test_keys_belong_to_one_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sources = [worker_file(tmp_path, name) for name in ("a", "b")]
     one = worker_file(tmp_path, "one", group="c", keys=key_text(7))
     with pytest.raises(ConfigError, match=r"has the keys of c, but the records become a") as caught:
@@ -198,6 +205,9 @@ def test_keys_belong_to_one_group(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="have different keys for c"):
         pair(sources, [one, two], Intent(merge=True))
     assert len(pair(sources, [one, one], Intent(merge=True))) == 2
+    monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
+    with pytest.raises(ConfigError, match="sealed sharing needs the library cryptography"):
+        pair(sources, [one, one], Intent(merge=True))
 
 
 def planned(folder: Path, source: Path, destination: Path) -> Path:

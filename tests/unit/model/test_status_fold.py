@@ -242,6 +242,7 @@ writers = st.tuples(st.sampled_from(["a", "b", "c", "d"]), st.integers(1, 4))
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), writers), max_size=150))
+@example([(0, writer) for writer in (("a", 1), ("b", 2)) * 3])  # as when a group rebalances
 def test_turns_are_found_as_the_rule_says(seen: list[tuple[int, tuple[str, int]]]) -> None:
     quick, slow = PlainClusterWatch(), SlowWatch()
     for partition, writer in seen:
