@@ -301,26 +301,23 @@ class Follower:
         lag = sum(slice_.offset_range.end - slice_.offset_range.start for slice_ in slices)
         followed = manifest.followed or Followed()
         if slices:
-            jobs = {
-                job.slice_.name: job
-                for job in copy_jobs(
-                    self._run, followed.destination_ends, self._at_destination, resumed=self._killed_before
-                )
-            }
+            before = followed.destination_ends
+            of_all = copy_jobs(self._run, before, self._at_destination, resumed=self._killed_before)
+            jobs = {job.slice_.name: job for job in of_all}
             noted = {slice_.name: SealTimes() for slice_ in slices}
             behind = [
                 replace(jobs[each.name], slice_=each, times=self._times[each.name], noted=noted[each.name])
                 for each in slices
             ]
-            for index, worker in enumerate(self._run.destinations):
-                of = (job.outgoing() for job in behind if job.slice_.source_index == index)
-                require_writable(worker, chain.from_iterable(of))
             with also_saying("What was mirrored stays. When that is mended, the same command goes on"):
+                for index, worker in enumerate(self._run.destinations):
+                    of = (job.outgoing() for job in behind if job.slice_.source_index == index)
+                    require_writable(worker, chain.from_iterable(of))
                 evidence = list(local_engine(SILENT)(behind))
-            for index in {each.source_index for each in evidence if SkipReason.REFUSED in each.skipped}:
-                require_own_keys(self._run.workers[index])
+                for index in {each.source_index for each in evidence if SkipReason.REFUSED in each.skipped}:
+                    require_own_keys(self._run.workers[index])
+                error = look_again(self._run, slices, before, self._at_destination, evidence)
             self._times |= noted
-            before = followed.destination_ends
             moved = {
                 Manifest.place(slice_.source_index, slice_.offset_range): slice_.offset_range.end for slice_ in slices
             }
@@ -329,7 +326,6 @@ class Follower:
                 destination_ends=_ends(manifest, evidence),
                 written=followed.written + sum(each.written for each in evidence),
             )
-            error = look_again(self._run, slices, before, self._at_destination, evidence)
             # The new records were not compared yet, hence no longer "verified".
             self._run.update(followed=followed, status=MigrationStatus.COPIED)
             if error is not None:

@@ -42,6 +42,7 @@ from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import alter_command, topic_specs
 from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.kafka.shared_set import setting_differences
+from connect_share.kafka.write_access import RightsAdmin
 from connect_share.model.records import TopicType
 from connect_share.worker_config import TopicSet
 
@@ -117,16 +118,21 @@ def _check_startup(arguments: argparse.Namespace, out: Output) -> Result | int:
     fitted = load_model(arguments.model)
     topic_set = topic_set_of(arguments, tuple(TopicType))
     groups = groups_of(arguments.groups)
-    plan = CountPlan.of(topic_set, timeout_s=arguments.timeout)
-    out.note(*plan.notes)
-    found = startup_profile(
-        count_topics(plan, out),
-        fitted,
-        now_ms=plan.now_ms,
-        model_name=SHIPPED_NAME if arguments.model is None else str(arguments.model),
-        limit_s=arguments.limit,
-        groups=groups,
-    )
+    with also_saying("Nothing was changed") if arguments.apply else nullcontext():
+        if arguments.apply:
+            rights = ("READ", "DESCRIBE_CONFIGS", *(() if arguments.dry_run else ("ALTER_CONFIGS",)))
+            with RightsAdmin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=arguments.timeout) as asked:
+                asked.require(dict.fromkeys(topic_set.topics.values(), rights))
+        plan = CountPlan.of(topic_set, timeout_s=arguments.timeout)
+        out.note(*plan.notes)
+        found = startup_profile(
+            count_topics(plan, out),
+            fitted,
+            now_ms=plan.now_ms,
+            model_name=SHIPPED_NAME if arguments.model is None else str(arguments.model),
+            limit_s=arguments.limit,
+            groups=groups,
+        )
     if arguments.apply and found.advice.changes:
         with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=arguments.timeout) as admin:
             return _apply(arguments, found, admin, out)

@@ -42,7 +42,7 @@ from connect_share.model.records import TopicType, shown_time
 from connect_share.model.status import ConnectorStatus, State, TaskStatus
 from connect_share.stores.alter_offsets import sink_admin, sink_offsets
 from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.override_policy import is_sink, sink_group_id
+from connect_share.worker_config.override_policy import is_sink
 
 SEALED: Final = "[sealed]"
 """Stands for what cannot be opened."""
@@ -199,8 +199,8 @@ def offset_rows(
     config = contents.config_of(group).connector_config(connector) or {}
     if worker is not None and worker.cluster_group_id == group and is_sink(config):
         try:
-            with sink_admin(worker, connector, config) as admin:
-                found = sink_offsets(admin, sink_group_id(connector, config))
+            with sink_admin(worker, connector, config) as (admin, sinks):
+                found = sink_offsets(admin, sinks)
             rows += [{"group": group, "connector": connector, **each, "written_ms": None} for each in found]
         except ConnectShareError as error:
             note(f"the offsets of sink {connector!r} are not shown: {error}")

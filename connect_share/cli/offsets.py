@@ -8,7 +8,7 @@ import os
 import sys
 import urllib.parse
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -31,7 +31,6 @@ from connect_share.console import (
     worker_file,
 )
 from connect_share.errors import (
-    AuthorizationError,
     ConnectShareError,
     LiveMembersError,
     PlainTopicsError,
@@ -55,7 +54,7 @@ from connect_share.kafka.facts import (
 from connect_share.kafka.limits import Extent
 from connect_share.kafka.waits import Awaited
 from connect_share.kafka.write import Written
-from connect_share.kafka.write_access import READ, WRITE, RightsAdmin, TopicNeed, require_access
+from connect_share.kafka.write_access import READ, WRITE, TopicNeed, require_access
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.connect_json import dumps
 from connect_share.model.keys import connector_of, own_key, shown
@@ -85,7 +84,7 @@ from connect_share.stores.alter_offsets import (
 from connect_share.stores.connector_offsets import not_stopped, own_offsets_worker_config
 from connect_share.stores.offsets import wire_key
 from connect_share.worker_config import WorkerConfig
-from connect_share.worker_config.override_policy import is_sink, sink_group_id
+from connect_share.worker_config.override_policy import is_sink
 
 _RULES: Final = (
     "No worker of the group that is changed may be alive, and its connectors must be STOPPED. The changes are shown first, "
@@ -147,12 +146,9 @@ class Worker:
         """Return whether a connector seems to be a sink: by its configuration, and it has no source offsets."""
         return is_sink(self.state.connector_config(connector) or {}) and not self.storage.stored_offsets(connector)
 
-    @contextmanager
-    def sink(self, connector: str) -> Iterator[tuple[ConsumerGroupsAdmin, str]]:
+    def sink(self, connector: str) -> AbstractContextManager[tuple[ConsumerGroupsAdmin, str]]:
         """Give an admin client of the cluster that a sink reads, and its consumer group."""
-        config = self.state.connector_config(connector) or {}
-        with sink_admin(self.config, connector, config) as admin:
-            yield admin, sink_group_id(connector, config)
+        return sink_admin(self.config, connector, self.state.connector_config(connector) or {})
 
     def stored_offsets(self, connector: str) -> list[StoredOffset]:
         """Return what a connector's tasks would find."""
@@ -360,17 +356,9 @@ class SinkPlan(ConnectorPlan):
     def require_access(self) -> None:
         """Refuse what would be refused later: rights on the group and its topics."""
         wanted = sorted(parsed_sink_offsets(() if self.resets else self.wanted))
-        with (
-            self.worker.sink(self.connector) as (admin, group),
-            RightsAdmin(admin.settings, client_id="rights") as asked,
-        ):
-            lacking = asked.group_rights(group).lacking(["DELETE" if self.resets else "READ"])
-            missing = [f"{', '.join(lacking)} on group {group}"] if lacking else []
-            held = asked.topic_rights(topic for topic, _ in wanted)
-            missing += [f"READ on topic {topic}" for topic, rights in held.items() if rights.lacking(["READ"])]
-            if missing:
-                raise AuthorizationError(f"the principal needs {' and '.join(missing)}")
-            there = asked.describe_topics(sorted(held))
+        with self.worker.sink(self.connector) as (admin, group):
+            admin.require({topic: (READ,) for topic, _ in wanted}, group, "DELETE" if self.resets else READ)
+            there = admin.describe_topics(topic for topic, _ in wanted)
         for topic, partition in wanted:  # Kafka would commit the others
             if topic not in there or partition >= len(there[topic].partitions):
                 raise UsageError(

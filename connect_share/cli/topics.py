@@ -8,10 +8,11 @@ from typing import Any, Final
 
 from connect_share.console import Command, Output, Parser, Result, confirmed
 from connect_share.console.options import add_replication_factor, add_topics, topic_set_of
-from connect_share.kafka.admin import Admin
+from connect_share.errors import also_saying
 from connect_share.kafka.create import ALTHOUGH_LOST, require_none_lost, topic_specs
 from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.kafka.shared_set import PlannedTopic, create_planned, missing_brokers, plan_topics, too_few_brokers
+from connect_share.kafka.write_access import RightsAdmin
 from connect_share.model.records import TopicType
 
 _TIMEOUT_S: Final = 60.0
@@ -32,7 +33,9 @@ def create_topics(arguments: argparse.Namespace, out: Output) -> Result | int:
     """Create the topics that do not exist; 1 if it was not possible, or an existing one differs in what matters."""
     topic_set = topic_set_of(arguments, (TopicType.CONFIG, TopicType.OFFSET, TopicType.STATUS))
     specs = topic_specs(topic_set, arguments.replication_factor)
-    with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=min(arguments.timeout, _ANSWER_S)) as admin:
+    answer_s = min(arguments.timeout, _ANSWER_S)
+    with RightsAdmin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=answer_s) as admin:
+        admin.require(dict.fromkeys(topic_set.topics.values(), ("CREATE", "DESCRIBE")))
         if not arguments.although_lost:
             require_none_lost(admin, topic_set.topics)
         planned = plan_topics(admin, specs)
@@ -52,7 +55,8 @@ def create_topics(arguments: argparse.Namespace, out: Output) -> Result | int:
             return 1
         if short is not None:
             out.note(f"{short[0]} of {short[1]} brokers are up: waiting {arguments.timeout:g} s for the others")
-        created = create_planned(admin, planned, timeout_s=arguments.timeout)
+        with also_saying("What was created stays. When that is mended, the same command creates the rest"):
+            created = create_planned(admin, planned, timeout_s=arguments.timeout)
         verdict = f"created, all replicas in sync: {', '.join(created) or 'none'}"
         return Result(_members(planned, created), ["", verdict])
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from connect_share.contents.cost_model import CostModel
 from connect_share.contents.profile import Chunk, PartitionProfile, TopicProfile
+from connect_share.errors import listed
 from connect_share.model.records import TopicType
 
 SHOWN_SETTINGS: Final = (
@@ -316,7 +317,7 @@ def _problems(profile: TopicProfile, configs: Mapping[str, str] | None) -> Itera
         )
     if stuck := _ending_in_tombstone(profile):
         yield (
-            f"the newest record of {_some(stuck)} is a tombstone; once the cleaner takes it, workers that start later "
+            f"the newest record of {listed(stuck, 5)} is a tombstone; once the cleaner takes it, workers that start later "
             f"disagree with those that run. Write the marker: key <group>.target-state-, value the four bytes null "
             f"(JSON, no tombstone); until then no setting of this topic is advised"
         )
@@ -339,11 +340,6 @@ def _ending_in_tombstone(profile: TopicProfile) -> list[str]:
     if profile.topic_type is not TopicType.CONFIG:
         return []
     return [str(group) for group in profile.ends_in_tombstone()]
-
-
-def _some(groups: Sequence[str], most: int = 5) -> str:
-    more = f" and {len(groups) - most:,} others" if len(groups) > most else ""
-    return ", ".join(groups[:most]) + more
 
 
 def segment_bytes_for(profile: TopicProfile, max_message_bytes: int) -> int:

@@ -102,7 +102,11 @@ class TopicMetrics(Collector):
             _topic(families, topic)
             for state in topic.states.groups():
                 groups.setdefault(state.group, {})[topic_type] = state
-        groups = {group: states for group, states in groups.items() if not _is_gone(states)}
+        groups = {  # those that were removed left their removals on the config topic
+            group: states
+            for group, states in groups.items()
+            if TopicType.CONFIG not in states or any(state.living for state in states.values())
+        }
         for states in groups.values():
             for topic_type, state in states.items():
                 _group_on_topic(families, self._topics[topic_type].spec.topic, state)
@@ -127,11 +131,6 @@ class TopicMetrics(Collector):
         for group, records in (left_out | self._room.left_out.copy()).items():
             _left_out(families, group, "records", records)
         yield from families.all()
-
-
-def _is_gone(states: Mapping[TopicType, FollowedGroup]) -> bool:
-    """Return whether a group was removed: the config topic has its removals, and no configuration or status lives."""
-    return TopicType.CONFIG in states and not any(state.living for state in states.values())
 
 
 def _topic(families: _Families, topic: FollowedTopic) -> None:

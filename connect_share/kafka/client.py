@@ -202,7 +202,7 @@ _RETRIABLE: Final = (
 _RIGHTS: Final[Mapping[int, str]] = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "the principal lacks a right on the topic; workers need CREATE, DESCRIBE, "
     "DESCRIBE_CONFIGS, READ and WRITE",
-    KafkaError.GROUP_AUTHORIZATION_FAILED: "the principal needs READ on the group",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "the principal needs READ on the group, and to delete it DELETE",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "the principal lacks a right on the cluster, such as CREATE or DESCRIBE",
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the principal needs WRITE and DESCRIBE on the transactional id",
 }

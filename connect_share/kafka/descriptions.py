@@ -79,7 +79,7 @@ class HeldRights:
         if not self.exists:
             return [right for right in wanted if right == "CREATE" and right not in self.names]
         missing = [right for right in wanted if right not in self.names and right != "CREATE"]
-        return [] if not self.complete else missing if self.names else ["DESCRIBE", *missing]
+        return [] if not self.complete else missing if self.names else [*dict.fromkeys(["DESCRIBE", *missing])]
 
 
 @dataclass(frozen=True, slots=True)

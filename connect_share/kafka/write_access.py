@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -58,6 +58,15 @@ class RightsAdmin(Admin):
             if error.retriable:
                 raise
         return True  # any other refusal comes after the one for a missing right
+
+    def require(self, topics: Mapping[str, Collection[str]], group_id: str = "", *of_group: str) -> None:
+        """Refuse what would be refused later, all that is missing at once: ``AuthorizationError``."""
+        lacking = {f"topic {name}": held.lacking(topics[name]) for name, held in self.topic_rights(topics).items()}
+        if of_group:
+            lacking[f"group {group_id}"] = self.group_rights(group_id).lacking(of_group)
+        missing = [f"{', '.join(names)} on {name}" for name, names in lacking.items() if names]
+        if missing:
+            raise AuthorizationError(f"the principal needs {' and '.join(missing)}")
 
     def group_rights(self, group_id: str) -> HeldRights:
         """Return what the principal may do with a group; of a Connect group with members only that it may see it."""

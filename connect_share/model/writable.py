@@ -201,16 +201,13 @@ def _require_properties(what: str, properties: object) -> None:
 
 def _require_count(number: Any, what: str) -> None:
     if not is_integer(number) or not 0 <= number <= _INT32_MAX:
-        raise ValueFormatError(f"{what} has to be an integer from 0 to {_INT32_MAX}, not {_shown_number(number)}")
+        found = "a negative or larger one" if is_integer(number) else _kind(number)
+        raise ValueFormatError(f"{what} has to be an integer from 0 to {_INT32_MAX}, not {found}")
 
 
 def _require_time(number: Any, what: str) -> None:
     if not is_integer(number) or number not in _INT64:
         raise ValueFormatError(f"{what} has to be an integer of 64 bits, milliseconds, not {_kind(number)}")
-
-
-def _shown_number(number: Any) -> str:
-    return "a negative or larger one" if is_integer(number) else _kind(number)
 
 
 def fault_of(topic_type: TopicType, original: bytes, value: bytes | None) -> str | None:

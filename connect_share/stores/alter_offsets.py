@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from connect_share.errors import BrokerError, ReadToEndTimeoutError, UsageError, ValueFormatError, WriteError
-from connect_share.kafka.admin import Admin, result_of
+from connect_share.kafka.admin import result_of
 from connect_share.kafka.client import (
     ConsumerGroupTopicPartitions,
     KafkaException,
@@ -23,6 +23,7 @@ from connect_share.kafka.client import (
     consumer,
     translate,
 )
+from connect_share.kafka.write_access import RightsAdmin
 from connect_share.model.connect_json import dumps, loads
 from connect_share.model.keys import is_integer, shown
 from connect_share.model.offsets import (
@@ -36,6 +37,8 @@ from connect_share.stores.connector_offsets import connector_client_settings
 from connect_share.stores.offsets import OffsetBackingStore, translated_key, wire_key
 from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import Isolation, WorkerConfig
+from connect_share.worker_config.override_policy import sink_group_id
+from connect_share.worker_config.worker import is_topic_name
 
 MOST_BYTES: Final = 16 * 1024 * 1024
 UNREADABLE: Final = "[unreadable]"
@@ -445,7 +448,7 @@ def _write(
 _NO_GROUP = "GROUP_ID_NOT_FOUND"
 
 
-class ConsumerGroupsAdmin(Admin):
+class ConsumerGroupsAdmin(RightsAdmin):
     """An admin client for the offsets of consumer groups.
 
     Each method raises ``BrokerError``: not reachable, not allowed, or refused because the group has members, with Kafka's
@@ -560,14 +563,19 @@ def sink_pairs(offsets: Mapping[tuple[str, int], int]) -> list[tuple[dict[str, A
     return [({TOPIC: topic, PARTITION: number}, {OFFSET: at}) for (topic, number), at in sorted(offsets.items())]
 
 
-def sink_admin(worker: WorkerConfig, connector: str, config: Mapping[str, Any]) -> ConsumerGroupsAdmin:
-    """Return an admin client of the cluster that a sink reads; the caller closes it.
+@contextmanager
+def sink_admin(worker: WorkerConfig, connector: str, config: _Map) -> Iterator[tuple[ConsumerGroupsAdmin, str]]:
+    """Give an admin client of the cluster that a sink reads, and its consumer group.
 
     Raises:
+        AuthorizationError: it may not see a topic that the sink names: brokers leave out its offsets without a word.
         ConfigError: as of ``connector_client_settings``.
     """
     settings = connector_client_settings(worker, connector, config, "consumer")
-    return ConsumerGroupsAdmin(settings, client_id=worker.client_id("console"))
+    with ConsumerGroupsAdmin(settings, client_id=worker.client_id("console")) as admin:
+        names = map(str.strip, str(config.get("topics") or "").split(","))
+        admin.require({name: ("DESCRIBE",) for name in names if is_topic_name(name)})
+        yield admin, sink_group_id(connector, config)
 
 
 def _of_stopped(group_id: str, change: Callable[[], None]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import product
@@ -24,9 +24,12 @@ from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.records import TopicType
 from connect_share.model.removal import is_removal
 from connect_share.sealing.cipher import is_sealed
+from connect_share.stores.alter_offsets import ConsumerGroupsAdmin
 from connect_share.worker_config import WorkerConfig
-from migrator.moves import Intent
-from migrator.run import manifest_path
+from migrator.apply import follow_plan
+from migrator.cli import apply as apply_command
+from migrator.moves import NO_INTENT, Intent
+from migrator.run import MigrationRun, manifest_path
 from tests.lab.secure_broker import SecureBroker
 from tests.support.console import Ran
 from tests.support.long_forms import LONG
@@ -35,15 +38,19 @@ from tests.support.migration_site import GROUP, SMALL, Site, pair, run
 from tests.support.printed import Printed
 from tests.support.rights import allow, login
 from tests.support.sealed_sites import worker
-from tests.support.topics import alter_known
+from tests.support.topics import ONE_SEGMENT, alter_known
 
 CONFIG, STATUS, OFFSET = TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET
 RUNNING = SMALL[STATUS][0][1]
+X_TXT = {"filename": "x.txt"}
+SINKS = ("connect-s", "connect-d")
 LATE = (("task-b-0", '{"properties":{"x":"1"}}'), ("commit-b", '{"tasks":1}'), ("connector-b", '{"properties":{}}'))
 _RUN_ID = re.compile(rb"[0-9a-f]{32}")
 Call = Callable[..., Ran]
-Need = tuple[str, str, TopicType]
-"""A right, whose topic, and which."""
+Need = tuple[str, str, TopicType | ResourceType]
+"""A right, and on which topic of whom; or on the group or transactional id of this name."""
+Rights = dict[tuple[str, str], ResourceType]
+"""Rights by the name of what they are on."""
 
 
 class Scene:
@@ -67,19 +74,75 @@ class Scene:
         assert self.call("export", "-w", file, "-o", kept).code == 0
         return [kept, "-w", file]
 
-    def offsets(self) -> list[Any]:
-        new = {"offsets": [{"partition": {"filename": "x.txt"}, "offset": {"position": 7}}]}
-        (self.site.folder / "new.json").write_text(json.dumps(new))
-        return ["-w", self.group(), "--force", "--backup-dir", self.site.folder]
+    def offsets(self, at: Any = X_TXT, to: Any = {"position": 7}, **more: str) -> list[Any]:  # noqa: B006
+        (self.site.folder / "new.json").write_text(json.dumps({"offsets": [{"partition": at, "offset": to}]}))
+        file = self.group()
+        file.write_text("\n".join([file.read_text(), *(f"{key}={value}" for key, value in more.items())]))
+        return ["-w", file, "--force", "--backup-dir", self.site.folder]
 
-    def planned(self) -> Path:
+    def own_offsets(self) -> list[Any]:
+        """The connector has its offsets in a topic of its own."""
+        words, own = self.offsets(), {"name": "a.b", "offsets.storage.topic": self.site.topic("own", OFFSET)}
+        self.site.create("own")
+        self.site.lay_down("own", OFFSET, SMALL[OFFSET])
+        self.site.lay_down("shared", CONFIG, [pair(f"{GROUP}.connector-a.b", json.dumps({"properties": own}))])
+        return words
+
+    def sinks(self) -> list[Any]:
+        """A sink that has read a topic, and one that is not configured yet."""
+        topic = self.site.topic("own", STATUS)
+        self.site.create("own")
+        words = self.offsets({"kafka_topic": topic, "kafka_partition": 1}, {"kafka_offset": 7})
+        sink = json.dumps({"properties": {"topics": topic}})
+        self.site.lay_down("shared", CONFIG, [pair(f"{GROUP}.connector-s", sink)])
+        with ConsumerGroupsAdmin(self.site.settings, client_id="test") as admin:
+            for group in SINKS:
+                admin.delete_group(group)
+            admin.alter_group_offsets(SINKS[0], {(topic, 1): 3, (topic, 2): 4})
+        return words
+
+    def exactly_once(self) -> list[Any]:
+        return self.offsets(**{"exactly.once.source.support": "enabled"})
+
+    def committed(self) -> set[tuple[str, str, int, int]]:
+        """What the sinks have read of topics of this site."""
+        with ConsumerGroupsAdmin(self.site.settings, client_id="test") as admin:
+            found = [(group, *at, to) for group in SINKS for at, to in admin.group_offsets(group).items()]
+        return {
+            (each[0], each[1].removeprefix(self.site.name), *each[2:]) for each in found if self.site.name in each[1]
+        }
+
+    def missing(self) -> Path:
+        self.site.create("shared")
+        self.files = [self.site.worker_file("own", GROUP, sharing=True)]
+        return self.files[0]
+
+    def advised(self) -> list[Any]:
+        """Two topics have a setting that makes starts slow, by a model in which records are dear."""
+        file, model = self.group(), self.site.folder / "model.json"
+        costs = {"fixed_s": 0.1, "per_record_s": 0.01, "per_byte_s": 0.0, "per_own_record_s": 0.0, "error": 0.5}
+        model.write_text(json.dumps({"model": costs, "machine": {"processors": 64}}))
+        for kind in (OFFSET, STATUS):
+            with self.site.admin() as admin:
+                alter_known(admin, self.site.topic("shared", kind), ONE_SEGMENT)
+            (key, value, _), *_ = SMALL[kind]
+            self.site.lay_down("shared", kind, [pair(f"{GROUP}.{key}", value)] * 300)
+        return ["-w", file, "--model", model]
+
+    def planned(self, intent: Intent = NO_INTENT) -> Path:
         self.site.create("shared")
         self.files = [self.site.small_source(), self.site.shared()]
         self.site.lay_down("own", CONFIG, [pair("target-state-a.b", '{"state":"STARTED"}')])
-        return self.site.plan(self.files[0], self.files[1])
+        return self.site.plan(self.files[0], self.files[1], intent=intent)
 
     def applied(self) -> Path:
         apply_plan(plan := self.planned())
+        return plan
+
+    def followed(self) -> Path:
+        """Its source has gone on."""
+        apply_plan(plan := self.planned(Intent(follow=True)))
+        self.site.lay_down("own", OFFSET, [pair(key, '{"position":43}') for key, *_ in SMALL[OFFSET]])
         return plan
 
     def interrupted(self) -> Path:
@@ -101,7 +164,8 @@ class Scene:
         with self.site.admin() as admin:
             topics = admin.describe_topics(name for name in admin.topic_names() if name.startswith(self.site.name))
             ends = admin.end_offsets((name, part.id) for name, topic in topics.items() for part in topic.partitions)
-            return ends, admin.settings_of_topics(topics), sorted(self.site.folder.glob("*.avro"))
+            settings = admin.settings_of_topics(topics)
+        return ends, settings, sorted(self.site.folder.glob("*.avro")), self.committed()
 
     def ends(self) -> dict[str, int]:
         """How many records each topic has ever had."""
@@ -110,7 +174,7 @@ class Scene:
             ends = admin.end_offsets((name, part.id) for name, topic in topics.items() for part in topic.partitions)
         return {name: sum(end for (topic, _), end in ends.items() if topic == name) for name in topics}
 
-    def picture(self) -> object:
+    def picture(self) -> dict[str, Any]:
         """What readers have of every group, opened, and the settings of its topics."""
         found: dict[str, Any] = {}
         workers = [WorkerConfig.from_file(file) for file in self.files]
@@ -127,12 +191,13 @@ class Scene:
                     g._opened(kind, record)[1] for g in groups if g.is_own(kind, record.key) and is_sealed(record.value)
                 ]
                 value = next(iter(opened), record.value)
-                values[record.key] = None if is_removal(kind, value) else (bool(opened), _RUN_ID.sub(b"", value or b""))
+                told = _RUN_ID.sub(b"", value or b"").replace(self.site.name.encode(), b"")
+                values[record.key] = None if is_removal(kind, value) else (bool(opened), told)
             found[f"{who} {kind.value}"] = {key: value for key, value in values.items() if value}, settings[topic]
-        return found
+        return found | {"sinks": ({repr(each).encode(): (False, b"") for each in self.committed()}, {})}
 
     def run(self, words: list[Any]) -> tuple[int, str]:
-        if words[0] in {"delete", "repair", "restore", "alter", "reset", "copy"}:
+        if words[0] in {"delete", "repair", "restore", "alter", "reset", "copy", "create", "check"}:
             ran = self.call(*words, "--yes")
             return ran.code, ran.err
         code, _, errors = run(*words, "--yes")
@@ -141,26 +206,44 @@ class Scene:
 
 def needs(reads: str, writes: str = "", *more: Need) -> set[Need]:
     """Read all topics of these, write the named ones: ``shared`` is all three, ``own:config`` is one."""
-    found = {("READ", who, kind) for who in reads.split() for kind in TopicType}
+    found: set[Need] = {("READ", who, kind) for who in reads.split() for kind in TopicType}
     for who, _, which in (each.partition(":") for each in writes.split()):
         found |= {("WRITE", who, kind) for kind in TopicType if which in {"", kind.value}}
     return found | {*more}
 
 
-OPENS = ("ALTER_CONFIGS", "own", CONFIG)
+def change(
+    name: str, to: str = "", scene: Callable[[Scene], list[Any]] = Scene.offsets
+) -> Callable[[Scene], list[Any]]:
+    """Return what makes a scene, and the words that alter, reset or copy offsets of a connector there."""
+
+    def words(s: Scene) -> list[Any]:
+        found = scene(s)
+        more: dict[str, list[Any]] = {
+            "alter": ["--file", s.site.folder / "new.json"],
+            "reset": [],
+            "copy": ["--to", to],
+        }
+        return [verb, "offsets", connector, *more[verb], *found]
+
+    verb, _, connector = name.partition(" ")
+    return words
+
+
+OPENS: Need = ("ALTER_CONFIGS", "own", CONFIG)
+COMMITS: Need = ("WRITE", f"{GROUP}-a.b-0", ResourceType.TRANSACTIONAL_ID)
+OWN_OFFSETS: set[Need] = {("READ", "own", OFFSET), ("WRITE", "own", OFFSET)}
+CREATES: set[Need] = {("CREATE", "own", kind) for kind in TopicType}
+SETS: set[Need] = {("ALTER_CONFIGS", "shared", kind) for kind in TopicType}
 COMMANDS: dict[str, tuple[Callable[[Scene], list[Any]], set[Need], bool]] = {
     "delete": (lambda s: ["delete", "group", GROUP, "-w", s.group(), *s.beside], needs("shared", "shared"), False),
     "order": (lambda s: ["repair", "order", "-w", s.group(), *s.beside], needs("shared", "shared:config"), True),
     "orphans": (lambda s: ["repair", "orphans", "-w", s.group(), *s.beside], needs("shared", "shared:status"), False),
     "restore": (lambda s: ["restore", *s.kept()], needs("shared", "shared"), True),
     "reseal": (lambda s: ["reseal", "-w", s.group(), *s.beside], needs("shared", "shared"), True),
-    "alter": (
-        lambda s: ["alter", "offsets", "a.b", "--file", s.site.folder / "new.json", *s.offsets()],
-        needs("shared", "shared:offset"),
-        False,
-    ),
-    "reset": (lambda s: ["reset", "offsets", "a.b", *s.offsets()], needs("shared", "shared:offset"), False),
-    "copy": (lambda s: ["copy", "offsets", "a.b", "--to", "d", *s.offsets()], needs("shared", "shared:offset"), False),
+    "alter": (change("alter a.b"), needs("shared", "shared:offset"), False),
+    "reset": (change("reset a.b"), needs("shared", "shared:offset"), False),
+    "copy": (change("copy a.b", "d"), needs("shared", "shared:offset"), False),
     "apply": (lambda s: ["apply", s.planned()], needs("shared own", "shared"), True),
     "back": (lambda s: ["apply", s.back()], needs("shared own", "own", OPENS), True),
     "resume": (lambda s: ["resume", s.interrupted()], needs("shared own", "shared"), True),
@@ -170,39 +253,96 @@ COMMANDS: dict[str, tuple[Callable[[Scene], list[Any]], set[Need], bool]] = {
     "rollback": (lambda s: ["rollback", s.cut()], needs("shared own", "shared own:config", OPENS), False),
 }
 """The words, what is needed, and whether records are written with times that they have."""
-DISTURBED = {**COMMANDS, "seal": (lambda s: ["seal", s.cut(how="none")], *COMMANDS["seal"][1:])}
-"""A seal that writes target states, too."""
+
+
+def on_sinks(name: str, right: str) -> set[Need]:
+    """A right on the consumer group of a sink; whoever commits has to read the topic, too, and others have to see it."""
+    return {(right, f"connect-{name}", ResourceType.GROUP), ("READ", "own", STATUS)}
+
+
+ASKED: dict[str, tuple[Callable[[Scene], list[Any]], set[Need]]] = {
+    **{name: command[:2] for name, command in COMMANDS.items()},
+    "create": (lambda s: ["create", "topics", "-w", s.missing()], needs("own", "", *CREATES)),
+    "startup": (lambda s: ["check", "startup", "--apply", *s.advised()], needs("shared", "", *SETS)),
+    "alter own": (change("alter a.b", scene=Scene.own_offsets), needs("shared", "shared:offset", *OWN_OFFSETS)),
+    "reset own": (change("reset a.b", scene=Scene.own_offsets), needs("shared", "shared:offset", *OWN_OFFSETS)),
+    "alter sink": (change("alter s", scene=Scene.sinks), needs("shared", "", *on_sinks("s", "READ"))),
+    "reset sink": (change("reset s", scene=Scene.sinks), needs("shared", "", *on_sinks("s", "DELETE"))),
+    "copy sink": (change("copy s", "d", Scene.sinks), needs("shared", "", *on_sinks("d", "READ"))),
+    "follow": (lambda s: ["apply", s.followed(), "--follow"], needs("shared own", "shared")),
+}
+"""What can be asked; what may be done with transactional ids Kafka tells to nobody."""
+DISTURBED = ASKED | {
+    "seal": (lambda s: ["seal", s.cut(how="none")], ASKED["seal"][1]),  # it writes target states, too
+    "alter once": (change("alter a.b", scene=Scene.exactly_once), needs("shared", "shared:offset", COMMITS)),
+    "reset once": (change("reset a.b", scene=Scene.exactly_once), needs("shared", "shared:offset", COMMITS)),
+}
+
+
+def rights_on(site: Site, needed: Collection[Need]) -> Rights:
+    """Return these rights by the names of topics, groups and transactional ids."""
+    return {
+        (right, site.topic(name, kind) if isinstance(kind, TopicType) else name): ResourceType.TOPIC
+        if isinstance(kind, TopicType)
+        else kind
+        for right, name, kind in needed
+    }
+
+
+def give(secure: SecureBroker, rights: Rights, known: Rights) -> None:
+    """Give the user these rights, to see groups, and the settings of all topics that are known."""
+    literal, sees = (
+        ResourcePatternType.LITERAL,
+        {name for (_, name), kind in known.items() if kind is ResourceType.TOPIC},
+    )
+    acls = [(kind, name, literal, AclOperation[right]) for (right, name), kind in rights.items()]
+    acls += [(ResourceType.TOPIC, name, literal, AclOperation.DESCRIBE_CONFIGS) for name in sees]
+    allow(secure, "user", [*acls, (ResourceType.GROUP, "*", literal, AclOperation.DESCRIBE)])
+
+
+def follow_once(migration: MigrationRun, **more: Any) -> Any:
+    """Mirror what is there now, and end."""
+    return follow_plan(migration, **{**more, "stopped": lambda: True})
+
+
+def log_in(secure: SecureBroker, scene: Scene) -> None:
+    """Let the worker files of a scene log in as the user, with all clients."""
+    lines = login(secure, "user", "PLAIN")
+    for client_of in ("consumer", "producer"):
+        lines |= {
+            f"{client_of}.{name}": value for name, value in lines.items() if name.startswith(("sasl", "sec", "ssl"))
+        }
+    for file in scene.files:
+        kept = re.sub(r"bootstrap.servers=.*\n", "", file.read_text()).splitlines()
+        file.write_text("\n".join([*kept, *(f"{name}={value}" for name, value in lines.items())]))
 
 
 @pytest.mark.xdist_group("secure-broker")
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", ASKED if LONG else [*COMMANDS, "create", "startup", "reset sink", "copy sink"])
 def test_without_a_right_nothing_is_written(
-    name: str, secure: SecureBroker, unique: str, tmp_path: Path, call: Call
+    name: str, secure: SecureBroker, unique: str, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(apply_command, "follow_plan", follow_once)
     with closing(secure.admin()) as admin:
         scene = Scene(Site(admin.bootstrap_servers, unique, tmp_path), call)
-    words, wanted = COMMANDS[name][0](scene), COMMANDS[name][1]
-    lines = [f"{line}={value}" for line, value in login(secure, "user", "PLAIN").items()]
-    for file in scene.files:
-        file.write_text("\n".join([*re.sub(r"bootstrap.servers=.*\n", "", file.read_text()).splitlines(), *lines]))
-    before, literal = scene.state(), ResourcePatternType.LITERAL
-
-    def on_topics(rights: set[Need]) -> set[tuple[str, str]]:
-        return {(right, scene.site.topic(who, kind)) for right, who, kind in rights}
+    words, wanted = ASKED[name][0](scene), ASKED[name][1]
+    log_in(secure, scene)
+    before, known = scene.state(), rights_on(scene.site, wanted)
 
     def run_without(missing: set[Need]) -> tuple[int, str]:
-        given = on_topics(wanted - missing) | {("DESCRIBE_CONFIGS", topic) for _, topic in on_topics(wanted)}
-        acls = [(ResourceType.TOPIC, topic, literal, AclOperation[right]) for right, topic in given]
-        allow(secure, "user", [*acls, (ResourceType.GROUP, "*", literal, AclOperation.DESCRIBE)])
+        give(secure, rights_on(scene.site, wanted - missing), known)
         return scene.run(words)
 
-    singles = [{each} for each in sorted(wanted, key=str) if LONG or each[0] != "READ" or each[2] is STATUS]
-    for missing in [*singles, {each for each in wanted if each[0] != "READ"}]:
+    few = {each for each in wanted if LONG or each[0] != "READ" or each[2] not in {CONFIG, OFFSET}}
+    all_at_once = {each for each in wanted if each[0] != "READ"}
+    for missing in [*({each} for each in sorted(few, key=str)), *([all_at_once] if all_at_once else [])]:
         code, errors = run_without(missing)
         assert (code, scene.state()) == (1, before), (missing, errors)
-        named = re.findall(r"([A-Z_, ]+) on topic (\S+)", errors)
-        lacking = {(right, topic) for rights, topic in named for right in re.findall("[A-Z_]+", rights)}
-        assert lacking & on_topics(wanted) == on_topics(missing), errors
+        named = re.findall(r"([A-Z_, ]+) on (?:topic|group) (\S+?)\.?(?: |$)", errors, re.MULTILINE)
+        lacking = {(right, of) for rights, of in named for right in re.findall("[A-Z_]+", rights)}
+        unseen = {of for right, of in lacking if right == "DESCRIBE"}  # what else is missing there nobody knows
+        lacking = {("READ", of) for of in unseen} | {each for each in lacking if each[1] not in unseen}
+        assert lacking & {*known} == {*rights_on(scene.site, missing)}, errors
     code, errors = run_without(set())
     assert code == 0, errors
 
@@ -216,6 +356,18 @@ class Steps:
         alter, create, taken = Admin.alter_topic_configs, Admin.create_topic, self
 
         class Producing(Producer):
+            def __init__(self, settings: dict[str, Any], **more: Any) -> None:
+                self.transactional_id = settings.get("transactional.id", "")
+                super().__init__(settings, **more)
+
+            def init_transactions(self, *arguments: Any) -> None:
+                taken.step("WRITE", self.transactional_id)
+                super().init_transactions(*arguments)
+
+            def commit_transaction(self, *arguments: Any) -> None:
+                taken.step("WRITE", self.transactional_id)
+                super().commit_transaction(*arguments)
+
             def produce(self, topic: str, *arguments: Any, **more: Any) -> None:
                 taken.step("WRITE", topic, self.flush)
                 super().produce(topic, *arguments, **more)
@@ -235,6 +387,17 @@ class Steps:
                 self.step("CREATE", request.topic)
             create(admin, request, **more)
 
+        def committing(admin: ConsumerGroupsAdmin, group: str, *arguments: Any) -> None:
+            self.step("READ", group)
+            commit(admin, group, *arguments)
+
+        def deleting(admin: ConsumerGroupsAdmin, group: str) -> None:
+            self.step("DELETE", group)
+            delete(admin, group)
+
+        commit, delete = ConsumerGroupsAdmin.alter_group_offsets, ConsumerGroupsAdmin.delete_group
+        patch.setattr(ConsumerGroupsAdmin, "alter_group_offsets", committing)
+        patch.setattr(ConsumerGroupsAdmin, "delete_group", deleting)
         patch.setattr(client, "Producer", Producing)
         patch.setattr(client, "Consumer", Reading)
         patch.setattr(Admin, "alter_topic_configs", altering)
@@ -268,29 +431,22 @@ class Disturbed:
         self.words, self.wanted = DISTURBED[self.name][0](self.scene), DISTURBED[self.name][1]
         site = self.scene.site
         site.lay_group("shared", "others.")
-        lines = [f"{line}={value}" for line, value in login(self.secure, "user", "PLAIN").items()]
-        for file in self.scene.files:
-            file.write_text("\n".join([*re.sub(r"bootstrap.servers=.*\n", "", file.read_text()).splitlines(), *lines]))
-        self.needed = {(right, site.topic(who, kind)) for right, who, kind in self.wanted}
-
-    def give(self, rights: set[tuple[str, str]]) -> None:
-        literal = ResourcePatternType.LITERAL
-        rights = rights | {("DESCRIBE_CONFIGS", topic) for _, topic in self.needed}
-        acls = [(ResourceType.TOPIC, topic, literal, AclOperation[right]) for right, topic in rights]
-        allow(self.secure, "user", [*acls, (ResourceType.GROUP, "*", literal, AclOperation.DESCRIBE)])
+        log_in(self.secure, self.scene)
+        self.needed = rights_on(site, self.wanted)
 
     def run(self, at: int = -1, *, other: bool = False) -> tuple[int, str, Steps]:
         self.lost = ("", "")
 
         def take(right: str, topic: str) -> None:
-            self.lost = ({"WRITE": "READ", "READ": "WRITE"}.get(right, right) if other else right), topic
-            self.give(self.needed - {self.lost})
+            another = {"WRITE": "READ", "READ": "WRITE"}.get(right, right), topic
+            self.lost = another if other and another in self.needed else (right, topic)
+            give(self.secure, {each: kind for each, kind in self.needed.items() if each != self.lost}, self.needed)
 
-        self.give(self.needed)
+        give(self.secure, self.needed, self.needed)
         with pytest.MonkeyPatch.context() as patch:
             steps = Steps(patch, at, take)
             ran = self.scene.run(self.words)
-        self.give(self.needed)
+        give(self.secure, self.needed, self.needed)
         return *ran, steps
 
     def complete(self, errors: str, printed: Printed, before: object, *, takes_back: bool) -> None:
@@ -316,9 +472,17 @@ class Disturbed:
 @pytest.mark.timeout(7_200 if LONG else 120)
 @pytest.mark.parametrize("name", DISTURBED if LONG else ["cutover", "alter"])
 def test_a_right_that_is_taken_away_while_it_runs(
-    name: str, secure: SecureBroker, unique: str, tmp_path: Path, call: Call, printed: Printed
+    name: str,
+    secure: SecureBroker,
+    unique: str,
+    tmp_path: Path,
+    call: Call,
+    printed: Printed,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What is said of what was written is so, and the commands that are named end as a run that nobody disturbs."""
+
+    monkeypatch.setattr(apply_command, "follow_plan", follow_once)
 
     def disturbed(number: int) -> Disturbed:
         (folder := tmp_path / str(number)).mkdir()
@@ -328,7 +492,10 @@ def test_a_right_that_is_taken_away_while_it_runs(
     undisturbed = disturbed(0)
     code, errors, steps = undisturbed.run()
     assert code == 0, errors
-    model, last = undisturbed.scene.picture(), max(at for at, step in enumerate(steps.seen) if step[0] == "WRITE")
+    model, last = (
+        undisturbed.scene.picture(),
+        max((at for at, step in enumerate(steps.seen) if step[0] == "WRITE"), default=0),
+    )
 
     for number, at in enumerate(range(0, 10 * len(steps.seen), len(steps.seen)) if LONG else [10 * last]):
         one = disturbed(number + 1)
@@ -345,7 +512,9 @@ def test_a_right_that_is_taken_away_while_it_runs(
             for each, count in re.findall(r"(\S+) ([\d,]+) of [\d,]+[,.]", errors):
                 assert grown.get(each, 0) == int(count)
             one.complete(errors, printed, was, takes_back=number % 2 == 0)
-        assert scene.picture() == model, errors
+        # What a connector has in a topic of its own counts; that the group's does not take it is logged.
+        left = set() if code or "own" not in name else {"shared offset"}
+        assert {**scene.picture(), **dict.fromkeys(left)} == {**model, **dict.fromkeys(left)}, errors
         assert not [*scene.site.folder.glob(".*.look-due.json")]
 
 
@@ -377,7 +546,7 @@ def test_what_a_topic_refuses_is_named_before_anything_is_written(
     """All commands do what they say once the printed commands were run; removals are as old as the topics allow."""
     scene, (prepare, wanted, keeps_times) = Scene(site, call), COMMANDS[name]
     words = prepare(scene)
-    written = [(who, kind) for right, who, kind in wanted if right == "WRITE"]
+    written = [(who, kind) for right, who, kind in wanted if right == "WRITE" and isinstance(kind, TopicType)]
     with site.admin() as admin:
         for which in written:
             alter_known(admin, site.topic(*which), limit)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AclOperation, ResourcePatternType, ResourceType
 
 from connect_share import ConnectStorage, TargetState, WorkerConfig
 from connect_share.errors import UsageError, ValueFormatError
@@ -18,11 +16,9 @@ from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.runtime import alter_sink_offsets, reset_sink_offsets, sink_group_id, sink_offsets
 from connect_share.stores.alter_offsets import ConsumerGroupsAdmin
 from tests.lab.embedded.worker import worker_properties, write_properties
-from tests.lab.secure_broker import SecureBroker
 from tests.support.console import Ran
 from tests.support.kafka import TestBroker
 from tests.support.printed import Printed
-from tests.support.rights import Acl, allow, login
 from tests.support.topics import create_known
 from tests.support.waiting import await_that
 
@@ -211,36 +207,3 @@ def test_a_sink_that_runs_elsewhere_is_not_changed(
         assert (ran.code, "has members: stop the connector" in ran.err) == (2, True)
     finally:
         consumer.close()
-
-
-@pytest.mark.xdist_group("secure-broker")
-def test_rights_on_the_consumer_group_are_asked_before_anything_is_changed(
-    secure: SecureBroker, unique: str, tmp_path: Path, call: Callable[..., Ran]
-) -> None:
-    user, group = login(secure, "user", "PLAIN"), f"connect-{unique}"
-    consumers = {f"consumer.{name}": value for name, value in user.items()}
-    with closing(secure.admin()) as topics:
-        create_known(topics, NewTopicRequest(unique, 1, 1))
-        properties = {**worker_properties(topics.bootstrap_servers, unique), **user, **consumers}
-    rights: list[Acl] = [
-        (ResourceType.TOPIC, unique, ResourcePatternType.PREFIXED, AclOperation.ALL),
-        (ResourceType.GROUP, unique, ResourcePatternType.LITERAL, AclOperation.DESCRIBE),
-        (ResourceType.GROUP, group, ResourcePatternType.LITERAL, AclOperation.DESCRIBE),
-    ]
-    allow(secure, "user", rights)
-    with ConnectStorage(WorkerConfig.from_properties(properties)) as storage:
-        storage.config.put_connector_config(unique, {"name": unique, **SINK})
-        storage.config.put_target_state(unique, TargetState.STOPPED)
-    worker_file, file = write_properties(tmp_path / "w.properties", properties), tmp_path / "o.json"
-    file.write_text(document(pair(unique, 0, 5)))
-    words = (unique, "-w", worker_file, "--backup-dir", tmp_path, "--yes")
-    for right, verb, more in (("READ", "alter", ("--file", file)), ("DELETE", "reset", ())):
-        ran = call(verb, "offsets", *words, *more)
-        assert (ran.code, f"the principal needs {right} on group {group}" in ran.err) == (1, True), ran.err
-        assert not list(tmp_path.glob("offsets-*"))
-        rights.append((ResourceType.GROUP, group, ResourcePatternType.LITERAL, AclOperation[right]))
-        allow(secure, "user", rights)
-        ran = call(verb, "offsets", *words, *more)
-        assert ran.code == 0, ran.err
-        for saved in tmp_path.glob("offsets-*"):
-            saved.unlink()
