@@ -57,6 +57,7 @@ from connect_share.sealing.cipher import Cipher, is_sealed, key_id
 from connect_share.transform.canonical import canonical_config
 from connect_share.transform.rules import KeyTransform
 from connect_share.worker_config import WorkerConfig
+from connect_share.worker_config.worker import file_of
 
 
 @dataclass
@@ -655,7 +656,7 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
 
 @contextmanager
 def _only_one(worker_file: Path) -> Iterator[None]:
-    with worker_file.open("rb") as file:
+    with file_of(worker_file).open("rb") as file:
         try:
             lock(file)
         except OSError:

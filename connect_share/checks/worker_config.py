@@ -33,7 +33,7 @@ from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import TopicType
 from connect_share.worker_config import TOPIC_PROPERTIES, TopicSet, WorkerConfig, load_worker_file
 from connect_share.worker_config.override_policy import POLICY_CLASS, POLICY_PROPERTY
-from connect_share.worker_config.worker import RESOURCES
+from connect_share.worker_config.worker import RESOURCES, file_of
 
 _TIMEOUT_S: Final = 5.0
 _Note = Callable[[str], object]
@@ -214,7 +214,7 @@ def _lines(result: _Checked) -> Iterator[str]:
     if lines := lines_to_add(result.findings):
         yield ""
         where = "at its end: of several lines for one name the last one counts"
-        if result.file.suffix.lower() in RESOURCES:  # Strimzi drops lines of producers and consumers
+        if file_of(result.file).suffix.lower() in RESOURCES:  # Strimzi drops lines of producers and consumers
             where, kept = (
                 "under spec.config",
                 [each for each in lines if not each.startswith(("producer.", "consumer."))],

@@ -85,6 +85,7 @@ from connect_share.stores.connector_offsets import not_stopped, own_offsets_work
 from connect_share.stores.offsets import wire_key
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.override_policy import is_sink
+from connect_share.worker_config.strimzi import offsets_in
 
 _RULES: Final = (
     "No worker of the group that is changed may be alive, and its connectors must be STOPPED. The changes are shown first, "
@@ -399,7 +400,7 @@ def _check_usage(arguments: argparse.Namespace) -> None:
 def _alter(arguments: argparse.Namespace, out: Output) -> Result | int:
     """Set the offsets of one connector."""
     _check_usage(arguments)
-    data = _read(arguments.file)
+    data = offsets_in(_read(arguments.file))
     pairs = parse_offsets(data, of_sinks=True)
     with ExitStack() as stack:
         worker, name = Worker(arguments.worker_config, stack), arguments.connector

@@ -13,7 +13,7 @@ from connect_share.errors import ConfigError, UsageError, listed
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import TopicType
 from connect_share.worker_config import TopicSet
-from connect_share.worker_config.worker import choose_worker_file, connection_settings, groups_in, worker_files_in
+from connect_share.worker_config.worker import choose_worker_file, connection_settings, each_of, groups_in
 
 EXIT_CODES: Final = "exit codes: 0 ok, 1 failed or findings, 2 wrong usage, 130 interrupted"
 DEFAULT_TIMEOUT_S: Final = 15.0
@@ -120,15 +120,17 @@ def choose_worker_files(parser: Parser, arguments: argparse.Namespace) -> None:
         if action.type is not worker_file:
             continue
         given: Path | Sequence[Path] | None = getattr(arguments, action.dest)
-        if isinstance(given, Path) and given.is_dir() and len(named) > 1 and hasattr(arguments, "of_each_group"):
-            files = [choose_worker_file(given, each, any_of_one_set=False) for each in named]
-            setattr(arguments, action.dest, files)
-        elif isinstance(given, Path) and given.is_dir():
-            setattr(arguments, action.dest, choose_worker_file(given, group, any_of_one_set=any_of_one_set))
+        if given is None or (isinstance(given, Path) and each_of(given) == [given]):
+            continue
+        chosen: Path | list[Path]
+        if not isinstance(given, Path):
+            chosen = [each for path in given for each in each_of(path)]
+        elif len(named) > 1 and hasattr(arguments, "of_each_group"):
+            chosen = [choose_worker_file(given, each, any_of_one_set=False) for each in named]
+        else:
+            chosen = choose_worker_file(given, group, any_of_one_set=any_of_one_set)
             arguments.own_groups = groups_in(given)
-        elif given is not None and not isinstance(given, Path):
-            files = [each for path in given for each in (worker_files_in(path) if path.is_dir() else [path])]
-            setattr(arguments, action.dest, files)
+        setattr(arguments, action.dest, chosen)
 
 
 def add_client_settings(group: argparse._ArgumentGroup, text: str) -> None:

@@ -15,6 +15,7 @@ from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 from connect_share.errors import CopyError
 from connect_share.files import open_regular, write_private_file
 from connect_share.model.records import TopicType
+from connect_share.worker_config.worker import file_of
 
 
 class DueTopic(NamedTuple):
@@ -39,7 +40,7 @@ def mark_of(key: bytes, value: bytes | None) -> str:
 def due_path(worker_file: Path, group_id: str) -> Path:
     """Return where the note of a group is, beside the worker file that a command was given."""
     name = blake2b(f"{worker_file.name}\n{group_id}".encode(), digest_size=8).hexdigest()
-    return worker_file.with_name(f".{name}.look-due.json")
+    return file_of(worker_file).with_name(f".{name}.look-due.json")
 
 
 def load_due(path: Path) -> DueLook | None:

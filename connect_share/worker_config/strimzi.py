@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,22 +25,44 @@ _FIELDS: Final = {
     "offsetStorageTopic": ("offset.storage.topic", "connect-cluster-offsets"),
     "statusStorageTopic": ("status.storage.topic", "connect-cluster-status"),
 }
+_OFFSETS: Final = "offsets.json"
+_CONFIG_MAP: Final = re.compile(rb"""\bkind["']?\s*:\s*["']?ConfigMap\b""")
 _SASL: Final = {"scram-sha-256": "SCRAM-SHA-256", "scram-sha-512": "SCRAM-SHA-512", "plain": "PLAIN"}
 
 
-def load_kafka_connect(path: str | Path) -> dict[str, str]:
+def load_kafka_connect(path: str | Path, file: Path) -> dict[str, str]:
     """Read the ``KafkaConnect`` resource of a YAML or JSON file, and return the properties that its workers get.
+
+    Of several in ``file`` it is that with the ``metadata.name`` in a path ``FILE/NAME``.
 
     ``tls`` and ``authentication`` give ``security.protocol`` and ``sasl.mechanism``. Certificates and passwords are in
     Kubernetes secrets, not in the resource; a profile gives them.
 
     Source: Strimzi's ``KafkaConnect``, API ``kafka.strimzi.io/v1`` and ``v1beta2``.
     """
-    data = read_whole(path, "; give a worker's properties file or a KafkaConnect resource", most_bytes=_MOST_BYTES)
+    data = read_whole(file, "; give a worker's properties file or a KafkaConnect resource", most_bytes=_MOST_BYTES)
     try:
-        return _properties(_only_resource([*_documents(data)]))
+        return _properties(_only_resource([*_documents(data)], None if file == Path(path) else Path(path).name))
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}", property_name=error.property_name) from None
+
+
+def names_in(path: Path) -> list[str]:
+    """Return the names of the ``KafkaConnect`` resources of a file, none of a file of another kind."""
+    with suppress(ConfigError):
+        documents = _documents(read_whole(path, most_bytes=_MOST_BYTES))
+        return [_name(each) for document in documents for each in _resources(document)]
+    return []
+
+
+def offsets_in(data: bytes) -> bytes:
+    """Return ``offsets.json`` of a ConfigMap, as Strimzi writes and takes offsets; what is no ConfigMap as it is."""
+    if _CONFIG_MAP.search(data) is None:
+        return data
+    found = [each for document in _documents(data) if (each := _mapping(_mapping(document).get("data")).get(_OFFSETS))]
+    if len(found) == 1 and isinstance(found[0], str):
+        return found[0].encode()
+    raise ConfigError(f"--file has {len(found)} ConfigMaps with {_OFFSETS}; give the JSON of the connector alone")
 
 
 def _documents(data: bytes) -> Iterator[Any]:
@@ -85,15 +109,19 @@ def _resources(document: Any) -> Iterator[Mapping[str, Any]]:
             yield from _resources(item)
 
 
-def _only_resource(documents: Sequence[Any]) -> Mapping[str, Any]:
+def _name(resource: Mapping[str, Any]) -> str:
+    return str(_mapping(resource.get("metadata")).get("name", "?"))
+
+
+def _only_resource(documents: Sequence[Any], name: str | None) -> Mapping[str, Any]:
     """Return the one ``KafkaConnect`` resource; raise ``ConfigError`` with what is there in its place, and what to give."""
     found = [each for document in documents for each in _resources(document)]
-    if len(found) == 1:
-        return found[0]
+    if len(wanted := [each for each in found if name in (None, _name(each))]) == 1:
+        return wanted[0]
     if found:
-        named = [_mapping(each.get("metadata")) for each in found]
-        names = listed(sorted(f"{each.get('namespace', 'default')}/{each.get('name', '?')}" for each in named), _SHOWN)
-        raise ConfigError(f"has {len(found)} KafkaConnect resources: {names}; give a file with the one that is meant")
+        spaces = [str(_mapping(each.get("metadata")).get("namespace", "default")) for each in found]
+        names = listed(sorted(f"{space}/{_name(each)}" for space, each in zip(spaces, found, strict=True)), _SHOWN)
+        raise ConfigError(f"has {len(found)} KafkaConnect resources: {names}; give the one that is meant, as FILE/NAME")
     there = [_mapping(each) for each in documents]
     if any("services" in each for each in there):
         raise ConfigError(

@@ -37,7 +37,7 @@ from connect_share.worker_config.config_providers import (
 from connect_share.worker_config.other_files import DISTRIBUTED, other_file
 from connect_share.worker_config.properties import load_properties, read_whole
 from connect_share.worker_config.secret_values import clear_text_secrets
-from connect_share.worker_config.strimzi import load_kafka_connect
+from connect_share.worker_config.strimzi import load_kafka_connect, names_in
 
 SHARING_PROPERTY: Final = "connect.management.topic.sharing.support"
 CREATION_PROPERTY: Final = "internal.topics.automatic.creation.enable"
@@ -414,20 +414,36 @@ def connection_settings() -> dict[str, str]:
 def load_worker_file(path: str | Path) -> dict[str, str]:
     """Return a worker's properties: of a properties file, or of a ``KafkaConnect`` resource (:data:`RESOURCES`).
 
+    ``FILE/NAME`` is one of several resources of a file.
+
     Raises:
         ConfigError: the file cannot be read, or is of another program; names that.
     """
-    found = load_kafka_connect(path) if Path(path).suffix.lower() in RESOURCES else load_properties(path)
+    file = file_of(Path(path))
+    found = load_kafka_connect(path, file) if file.suffix.lower() in RESOURCES else load_properties(path)
     if not all(name in found for name in _NEEDED) and (other := other_file(found)) is not None:
         raise ConfigError(f"{path}: {other}")
     # Two files of one command may be of two clusters.
     return found | {name: value for name, value in _connection.items() if name != _SERVERS or name not in found}
 
 
+def file_of(path: Path) -> Path:
+    """Return the file that a worker file is in, for it may be ``FILE/NAME``."""
+    return path.parent if path.parent.is_file() else path
+
+
+def each_of(path: Path) -> list[Path]:
+    """Return the worker files of a folder, ``FILE/NAME`` for each of several resources of a file, or the only one."""
+    names = names_in(path) if path.suffix.lower() in RESOURCES and path.is_file() else []
+    return [path / name for name in names] if len(names) > 1 else [*worker_files_in(path)] if path.is_dir() else [path]
+
+
 def worker_files_in(folder: Path) -> dict[Path, dict[str, str]]:
     """Return the worker files of a folder with their properties, by name; files of connectors are not among them."""
     try:
-        files = sorted(path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES and path.is_file())
+        paths = sorted(folder.iterdir()) if folder.is_dir() else [folder]
+        known = (path for path in paths if path.suffix.lower() in _SUFFIXES and path.is_file())
+        files = [part for path in known for part in each_of(path)]
     except OSError as error:
         raise ConfigError(f"cannot read folder {folder}: {error.strerror or error}") from error
     if len(files) > _MOST_FILES:
@@ -443,7 +459,7 @@ def worker_files_in(folder: Path) -> dict[Path, dict[str, str]]:
 
 def _worker_properties(path: Path) -> dict[str, str] | None:
     """Return the properties of a worker file, ``None`` of any other file."""
-    if path.suffix.lower() in RESOURCES:
+    if file_of(path).suffix.lower() in RESOURCES:
         try:
             return load_worker_file(path)
         except ConfigError:
@@ -468,8 +484,9 @@ def choose_worker_file(folder: Path, group: str | None, *, any_of_one_set: bool)
         return next(iter(found))
     if any_of_one_set and not wanted and len({_topics(properties) for properties in found.values()}) == 1:
         return next(iter(found))
-    files = [f"{path.name} ({properties.get('group.id', '').strip()})" for path, properties in found.items()]
-    raise ConfigError(f"folder {folder} has {len(found)} worker files: {listed(files, _SHOWN)}; give one of them")
+    within = folder if folder.is_dir() else folder.parent
+    files = [f"{path.relative_to(within)} ({each.get('group.id', '').strip()})" for path, each in found.items()]
+    raise ConfigError(f"{folder} has {len(found)} worker files: {listed(files, _SHOWN)}; give one of them")
 
 
 def groups_in(folder: Path) -> frozenset[str | None]:
@@ -481,8 +498,8 @@ def groups_in(folder: Path) -> frozenset[str | None]:
 
 def files_in_folders(sources: Sequence[Path], destinations: Sequence[Path]) -> tuple[list[Path], list[Path]]:
     """Return worker files of a move; a folder of sources stands for its files, of destinations for those of their groups."""
-    files = [each for path in sources for each in (worker_files_in(path) if path.is_dir() else [path])]
-    if len(destinations) != 1 or not destinations[0].is_dir():
+    files = [each for path in sources for each in each_of(path)]
+    if len(destinations) != 1 or each_of(destinations[0]) == destinations:
         return files, list(destinations)
     groups = [load_worker_file(path).get("group.id", "").strip() for path in files]
     return files, [choose_worker_file(destinations[0], group, any_of_one_set=False) for group in groups]

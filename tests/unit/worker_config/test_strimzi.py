@@ -11,9 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.errors import ConfigError
+from connect_share.kafka.due_look import due_path
 from connect_share.worker_config import WorkerConfig, load_worker_file
-from connect_share.worker_config.worker import worker_files_in
+from connect_share.worker_config.strimzi import offsets_in
+from connect_share.worker_config.worker import choose_worker_file, each_of, worker_files_in
 
+MAP = b'kind: ConfigMap\ndata:\n  offsets.json: |-\n    {"offsets": []}\n'
 DOCS = Path(__file__).parents[3] / "docs" / "strimzi.md"
 SPEC = """
   bootstrapServers: kafka:9092
@@ -92,6 +95,30 @@ def test_the_protocol_follows_tls_and_authentication(
 )
 def test_other_resources_are_passed_over(tmp_path: Path, text: str) -> None:
     assert load_worker_file(written(tmp_path, text))["group.id"] == "com.acme.orders"
+
+
+def test_a_file_of_several_is_read_like_a_folder(tmp_path: Path) -> None:
+    file = written(tmp_path, "\n---\n".join(resource().replace("orders", name) for name in ("a", "b")))
+    assert [*worker_files_in(tmp_path)] == each_of(file) == [file / "a", file / "b"]
+    assert choose_worker_file(file, "com.acme.b", any_of_one_set=False) == file / "b"
+    assert WorkerConfig.from_file(file / "b").group_id == "com.acme.b"
+    assert due_path(file / "b", "com.acme.b").parent == tmp_path
+    named = re.escape("has 2 worker files: connect.yaml/a (com.acme.a), connect.yaml/b (com.acme.b); give one of them")
+    with pytest.raises(ConfigError, match=named):
+        choose_worker_file(file, None, any_of_one_set=False)
+    with pytest.raises(ConfigError, match="has 2 KafkaConnect resources: default/a, default/b; give"):
+        load_worker_file(file / "c")
+
+
+@pytest.mark.parametrize(
+    ("data", "count"), [(b"kind: ConfigMap\ndata:\n  a--b.json: x\n", 0), (MAP + b"---\n" + MAP, 2)]
+)
+def test_offsets_of_a_config_map(data: bytes, count: int) -> None:
+    plain = b'{"offsets": [{"partition": {"kind": "ConfigMaps"}}]}'
+    in_json = json.dumps({"kind": "ConfigMap", "data": {"offsets.json": '{"offsets": []}'}}).encode()
+    assert [offsets_in(each) for each in (MAP, in_json, plain)] == [b'{"offsets": []}', b'{"offsets": []}', plain]
+    with pytest.raises(ConfigError, match=f"--file has {count} ConfigMaps with offsets.json; give the JSON"):
+        offsets_in(data)
 
 
 @pytest.mark.parametrize(
