@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.errors import ConfigError
-from connect_share.model.keys import KEY_PREFIXES, connector_of, split_key
+from connect_share.model.keys import KEY_PREFIXES, connector_of
 from connect_share.model.records import Record, TopicType
 from migrator import KafkaConnectTopicMigrator, Skipped, SkipReason
 from tests.unit.model.test_keys import is_legal
@@ -110,18 +110,6 @@ def type_of(original: bytes) -> TopicType:
     if original.startswith(b"["):
         return TopicType.OFFSET
     return TopicType.STATUS if original.startswith(b"status-") else TopicType.CONFIG
-
-
-@given(original=ORIGINALS, destination=GROUPS)
-def test_a_plain_key_comes_back_whole(original: bytes, destination: str) -> None:
-    topic_type = type_of(original)
-    after = migrator_of(topic_type, destination).apply(at(topic_type, original))
-    if original.startswith(b"restart-connector-"):
-        assert after == Skipped(SkipReason.RESTART_REQUEST)
-    else:
-        assert isinstance(after, Record)
-        assert after.key is not None
-        assert split_key(topic_type, after.key) == (destination, original)
 
 
 @given(
