@@ -220,16 +220,6 @@ def test_the_quick_filter_agrees_with_the_full_rule(
     assert own_key(topic_type, full, group) == expected
 
 
-@given(st.text(alphabet="ABCabc019_-", min_size=1), original_keys())
-def test_everything_the_kips_rule_reads_is_read_the_same(group: str, typed: tuple[TopicType, bytes]) -> None:
-    """KIP-1173: split on the dot, exactly two parts."""
-    topic_type, key = typed
-    assume(is_legal(group))
-    parts = prefix_key(group, key).split(b".")
-    if len(parts) == 2:
-        assert split_key(topic_type, prefix_key(group, key)) == (group, parts[1])
-
-
 @given(st.lists(st.sampled_from([0, 1, 127, 128, 255]), max_size=11).map(bytes))
 def test_murmur2_is_that_of_another_client(data: bytes) -> None:
     assert murmur2(data) == kafka_murmur2(data) & 0xFFFFFFFF
