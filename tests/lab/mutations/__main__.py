@@ -66,8 +66,9 @@ def near(module: str) -> list[tuple[Path, ...]]:
     return levels
 
 
+@cache
 def source(module: str) -> bytes:
-    """Return the text of a module in the working tree."""
+    """Return the text of a module in the working tree, also if that changes meanwhile."""
     return ROOT.joinpath(*module.split(".")).with_suffix(".py").read_bytes()
 
 
