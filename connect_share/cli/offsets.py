@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -94,6 +95,7 @@ _RULES: Final = (
 _Map = Mapping[str, Any]
 _UNASKED: Final = "nothing was changed: give --yes to change the offsets without a prompt"
 _LONGEST_NAME: Final = 120
+_place_of: Final = attrgetter("bootstrap_servers", "cluster_group_id", "offset_storage_topic", "config_storage_topic")
 
 
 class Worker:
@@ -180,11 +182,6 @@ class Worker:
                     f"{why_not}: start a worker and stop the connector (PUT /connectors/NAME/stop), or give --force "
                     "if nothing of it runs"
                 )
-
-
-def _place(config: WorkerConfig) -> tuple[object, ...]:
-    """Return what is the same for workers that keep the offsets of a connector in the same place."""
-    return config.bootstrap_servers, config.cluster_group_id, config.offset_storage_topic, config.config_storage_topic
 
 
 @dataclass
@@ -436,7 +433,7 @@ def _copy(arguments: argparse.Namespace, out: Output) -> Result | int:
         plans: list[ConnectorPlan] = []
         for name in _connectors_of(arguments, source):
             to = arguments.to or name
-            if to == name and (destination is source or _place(destination.config) == _place(source.config)):
+            if to == name and (destination is source or _place_of(destination.config) == _place_of(source.config)):
                 raise UsageError(f"connector {shown(name)} would be copied to itself")
             try:
                 if source.is_sink(name):

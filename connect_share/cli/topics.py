@@ -17,7 +17,6 @@ from connect_share.model.records import TopicType
 
 _TIMEOUT_S: Final = 60.0
 _ANSWER_S: Final = 15.0
-
 _UNASKED: Final = "nothing was created: give --yes to create without a prompt"
 
 

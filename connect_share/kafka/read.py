@@ -11,7 +11,7 @@ import time
 from array import array
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -60,7 +60,7 @@ _BATCH: Final = 300
 """As in the catch-up: Python's collector looks at what is young after 700 new objects, and a caller that looks at each
 record makes one or two more of it. With 2,000 at a time it was a fifth of a copy, and two fifths of a comparison."""
 _POLL_S: Final = 0.02
-_ASKED_AFTER_S: Final = 1.0
+ASKED_AFTER_S: Final = 1.0
 _BULK_SETTINGS: Final[Mapping[str, str]] = {
     **CATCH_UP_SETTINGS,
     # A caller that looks at each record is slower than the client: what is fetched far ahead only costs memory, and the
@@ -197,17 +197,8 @@ class RangeReader(AbstractContextManager["RangeReader"]):
                 wait.since_s = now
             elif self._waiting and now - wait.since_s > limit_s:
                 raise _stuck(self._positions, self._waiting, limit_s)
-            elif self._waiting and now - max(wait.since_s, asked_s) > _ASKED_AFTER_S:
-                self._require_readable(client)
-                asked_s = time.monotonic()
-
-    def _require_readable(self, client: Consumer) -> None:
-        """Ask whether the topics may be read: a client that knows no leader of them waits for ever, and says nothing."""
-        for topic in {topic for topic, _ in self._waiting}:
-            with suppress(KafkaException):  # no answer: it goes on waiting
-                error = client.list_topics(topic, _ASKED_AFTER_S).topics[topic].error
-                if error is not None:
-                    raise_unless_passing(error, topic)
+            elif self._waiting and now - max(wait.since_s, asked_s) > ASKED_AFTER_S:
+                asked_s = require_readable(client, self._waiting)
 
     def _note_errors(self, messages: Sequence[Message], eof: dict[tuple[str, int], int]) -> None:
         for message in messages:
@@ -237,6 +228,16 @@ class RangeReader(AbstractContextManager["RangeReader"]):
             if position >= self._ends[at]:
                 self._waiting.pop(at, None)
         return moved
+
+
+def require_readable(client: Consumer, partitions: Iterable[tuple[str, int]]) -> float:
+    """Ask whether topics may be read: a client that knows no leader waits for ever, and says nothing. Returns the time."""
+    for topic in {topic for topic, _ in partitions}:
+        with suppress(KafkaException):  # no answer: it goes on waiting
+            error = client.list_topics(topic, ASKED_AFTER_S).topics[topic].error
+            if error is not None:
+                raise_unless_passing(error, topic)
+    return time.monotonic()
 
 
 class _GroupsReader(RangeReader):

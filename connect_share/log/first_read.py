@@ -26,7 +26,7 @@ from connect_share.kafka.client import (
     translate,
 )
 from connect_share.kafka.facts import TopicFacts
-from connect_share.kafka.read import CATCH_UP_SETTINGS, raise_unless_passing
+from connect_share.kafka.read import ASKED_AFTER_S, CATCH_UP_SETTINGS, raise_unless_passing, require_readable
 from connect_share.log.protocol import RecordFeed
 from connect_share.worker_config import ClientSettings, Isolation
 
@@ -255,7 +255,7 @@ class CatchUpRead:
         """Read to the ends; return what was found, by topic. ``isolation``: for the message of a time-out."""
         began = time.monotonic()
         budget = sum(end - self._positions[at] for at, end in self._waiting.items())
-        small_until = budget - _FIRST
+        small_until, quiet_since_s = budget - _FIRST, began
         while self._waiting:
             for read in self._reads.values():
                 read.check()
@@ -270,6 +270,9 @@ class CatchUpRead:
             if messages:
                 self._deliver(messages)
                 messages.clear()
+                quiet_since_s = time.monotonic()
+            elif time.monotonic() - quiet_since_s > ASKED_AFTER_S:
+                quiet_since_s = require_readable(self._reader, self._waiting)
             budget -= got
             if got < wanted or budget <= 0:
                 budget = self._advance()

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Collection
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ from tests.support.printed import Printed
 from tests.support.rights import allow, login
 from tests.support.sealed_sites import worker
 from tests.support.topics import ONE_SEGMENT, alter_known
+from tests.support.waiting import await_that
 
 CONFIG, STATUS, OFFSET = TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET
 RUNNING = SMALL[STATUS][0][1]
@@ -464,13 +466,16 @@ class Disturbed:
             ran = printed(named[1], "--yes")
             assert ran.code == 0, ran
         else:
-            code, errors = self.scene.run(again)
+            ends = "a transaction is open"  # which its own writer might not abort
+            code, errors = await_that(
+                partial(self.scene.run, again), lambda ran: ends not in ran[1], what="ended", timeout_s=120
+            )
             assert code == 0, errors
 
 
 @pytest.mark.xdist_group("secure-broker")
 @pytest.mark.timeout(7_200 if LONG else 120)
-@pytest.mark.parametrize("name", DISTURBED if LONG else ["cutover", "alter"])
+@pytest.mark.parametrize("name", DISTURBED if LONG else ["cutover", "alter once"])
 def test_a_right_that_is_taken_away_while_it_runs(
     name: str,
     secure: SecureBroker,
@@ -497,7 +502,12 @@ def test_a_right_that_is_taken_away_while_it_runs(
         max((at for at, step in enumerate(steps.seen) if step[0] == "WRITE"), default=0),
     )
 
-    for number, at in enumerate(range(0, 10 * len(steps.seen), len(steps.seen)) if LONG else [10 * last]):
+    # With exactly-once a start reads the statuses alone.
+    read = [
+        at for at, step in enumerate(steps.seen) if step == ("READ", undisturbed.scene.site.topic("shared", STATUS))
+    ]
+    few = [10 * at for at in (read[:1] if "once" in name else [last])]
+    for number, at in enumerate(range(0, 10 * len(steps.seen), len(steps.seen)) if LONG else few):
         one = disturbed(number + 1)
         scene = one.scene
         was, before = scene.picture(), scene.ends()
@@ -506,7 +516,7 @@ def test_a_right_that_is_taken_away_while_it_runs(
         grown = {topic: end - before.get(topic, 0) for topic, end in after.items() if end != before.get(topic, 0)}
         if code:
             right, topic = one.lost
-            assert topic in errors
+            assert topic in errors or "on the transactional id" in errors
             assert right in errors or (right == "READ" and "DESCRIBE" in errors), errors
             assert not (grown and re.search("othing was (?:written|changed)$", errors.strip())), errors
             for each, count in re.findall(r"(\S+) ([\d,]+) of [\d,]+[,.]", errors):
