@@ -442,7 +442,23 @@ def make_plan(
             f"several sources, one destination worker file: each keeps its own group.id as prefix; "
             f"group.id {moves[0].destination.group_id} of {destinations[0]} is not used"
         )
-    clusters = tuple(_source_of(move) for move in moves)
+    clusters = tuple(
+        SourceCluster(
+            worker_config_file=str(move.source_file),
+            group_id=move.source.group_id,
+            sharing=move.source.sharing_enabled,
+            kafka_cluster_id=move.kafka_cluster_id,
+            cluster_group_id=move.group,
+            only_connectors=None if move.only_connectors is None else tuple(sorted(move.only_connectors)),
+            destination_worker_config_file=str(move.destination_file),
+            connectors=len(move.connectors()),
+            sealing=PlannedSealing.of(move.source),
+            destination_sealing=PlannedSealing.of(move.destination),
+            sealed_as_is=move.sealed_as_is,
+            topics=move.planned,
+        )
+        for move in moves
+    )
     plan = MigrationPlan(
         run_id=uuid.uuid4().hex,
         created_at_ms=now_ms,
@@ -527,20 +543,3 @@ def _check_workers(
         return [f"{move.source.group_id} keeps its group.id: start no new worker before the cut-over has ended"]
     require_no_live_workers(at_destination, move.destination_group_id, side="destination")
     return []
-
-
-def _source_of(move: PlannedMove) -> SourceCluster:
-    return SourceCluster(
-        worker_config_file=str(move.source_file),
-        group_id=move.source.group_id,
-        sharing=move.source.sharing_enabled,
-        kafka_cluster_id=move.kafka_cluster_id,
-        cluster_group_id=move.group,
-        only_connectors=None if move.only_connectors is None else tuple(sorted(move.only_connectors)),
-        destination_worker_config_file=str(move.destination_file),
-        connectors=len(move.connectors()),
-        sealing=PlannedSealing.of(move.source),
-        destination_sealing=PlannedSealing.of(move.destination),
-        sealed_as_is=move.sealed_as_is,
-        topics=move.planned,
-    )

@@ -58,11 +58,37 @@ def key_hash(partition: int | None, key: bytes | None) -> int:
     return hash((partition, key or b""))
 
 
+@dataclass
+class Sample:
+    """Hashes of what others have, all of them up to a limit, behind it one of so many; its length is about how many."""
+
+    hashes: set[int] = field(default_factory=set, repr=False)
+    one_of: int = 1
+
+    def add(self, at: int) -> None:
+        """Add a hash."""
+        if not at % self.one_of:
+            self.hashes.add(at)
+            while len(self.hashes) > _MOST_HASHES:
+                self.one_of *= 2
+                self.hashes = {each for each in self.hashes if not each % self.one_of}
+
+    def __len__(self) -> int:
+        return self.one_of * len(self.hashes)
+
+    def without(self, *others: Sample) -> Sample:
+        """Return what is in none of these others, as far as they tell."""
+        one_of = max(each.one_of for each in (self, *others))
+        gone = set[int]().union(*(each.hashes for each in others))
+        return Sample({at for at in self.hashes if not at % one_of} - gone, one_of)
+
+
 Facts = Mapping[TopicType, TopicFacts]
-Others = dict[TopicType, set[int]]
+Others = dict[TopicType, Sample]
 """Where other groups have written."""
 Found = TypeVar("Found")
 _SHOWN: Final = 5
+_MOST_HASHES: Final = 500_000
 
 
 class Since(NamedTuple):
@@ -77,7 +103,7 @@ class Since(NamedTuple):
 
     theirs: list[Record]
     ours: dict[int, tuple[int, int, int]]
-    others: set[int]
+    others: Sample
 
     def add_own(self, record: Record, sealed_ms: int) -> None:
         """Note the next record that is ours."""
@@ -328,7 +354,7 @@ class StoppedGroup:
         written: Written | None = None,
         index: int = 0,
     ) -> Since:
-        since = Since([], {}, set())
+        since = Since([], {}, Sample())
         isolation = self.worker.isolation_of(self.group, topic_type)
         for record in read_records(self.worker, ranges_since(now.topic, ends, now.ends), isolation):
             if not self.is_own(topic_type, record.key):
@@ -408,7 +434,7 @@ class Rewritten(Generic[Found]):
     path: Path
     before: Found
     after: Found
-    others: Mapping[TopicType, set[int]]
+    others: Others
 
 
 class Rewrite(ABC, Generic[Found]):

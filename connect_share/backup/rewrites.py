@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from connect_share.backup.changes import hash_of
-from connect_share.backup.rewrite import Facts, Rewrite, Rewritten, StoppedGroup, key_hash
+from connect_share.backup.rewrite import Facts, Rewrite, Rewritten, Sample, StoppedGroup, key_hash
 from connect_share.checks.order import Order
 from connect_share.checks.orphans import is_lost, orphans_of
 from connect_share.checks.sources import GroupRecords, GroupState
@@ -66,8 +66,8 @@ class TopicContent:
 
     Attributes:
         keys: the group's keys; whether something of each is left to be removed.
-        others: hashes of the living keys of other groups, and of those that are none of Connect's.
-        groups: the other groups with a record.
+        others: the living keys of other groups, and those that are none of Connect's.
+        groups: the other groups with a record on any topic; ``is_shared``: on this one.
         connectors: names that the keys to be removed have.
         claims: of keys at which nothing opens the id of the key that the newest value claims, ``None``: it is too short.
         opened: ids of the keys under which anything opens, 0: it is plain.
@@ -75,8 +75,9 @@ class TopicContent:
 
     facts: TopicFacts
     keys: dict[bytes, bool] = field(default_factory=dict, repr=False)
-    others: set[int] = field(default_factory=set, repr=False)
-    groups: set[Group] = field(default_factory=set)
+    others: Sample = field(default_factory=Sample, repr=False)
+    groups: Sample = field(default_factory=Sample, repr=False)
+    is_shared: bool = False
     connectors: set[str] = field(default_factory=set)
     seals: TopicSeals | None = field(default=None, repr=False)
     claims: dict[bytes, int | None] = field(default_factory=dict, repr=False)
@@ -150,7 +151,8 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
         return found
 
     def _read(self, facts: Facts, progress: Progress) -> dict[TopicType, TopicContent]:
-        found = {kind: TopicContent(topic, seals=self._seals(kind)) for kind, topic in facts.items()}
+        groups = Sample()
+        found = {kind: TopicContent(topic, groups=groups, seals=self._seals(kind)) for kind, topic in facts.items()}
         for topic_type, topic in found.items():
             self._read_topic(topic_type, topic, progress)
             names = (connector_of(topic_type, key[len(prefix_of(self.group)) :]) for key in topic.due)
@@ -165,7 +167,7 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
     def _require_known(self, found: dict[TopicType, TopicContent]) -> None:
         """Refuse where the worker file vouches for the group, or no other group is there: it is no orphan then."""
         config, length = found[TopicType.CONFIG], len(prefix_of(self.group))
-        is_orphan = self.group != self.worker.cluster_group_id and config.groups
+        is_orphan = self.group != self.worker.cluster_group_id and config.is_shared
         named = any(connector_of(TopicType.CONFIG, key[length:]) for key in config.keys)
         if not is_orphan and not named and any(topic.due for topic in found.values()):
             what = f"has no record that names a connector of {self.stopped.shown}, and other topics have"
@@ -182,9 +184,11 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
                 lives = bool(self.stopped.places[topic_type].living(hash_of(record.key[length:])))
                 yield record.key, record, lives and not (topic_type is TopicType.CONFIG and record.value == JSON_NULL)
                 continue
-            topic.groups |= set() if parts is None else {parts[0]}
+            if parts is not None:
+                topic.groups.add(hash(parts[0]))
+                topic.is_shared = True
             is_removed, at = is_removal(topic_type, record.value), key_hash(record.partition, record.key)
-            (topic.others.discard if is_removed else topic.others.add)(at)
+            (topic.others.hashes.discard if is_removed else topic.others.add)(at)
 
     def _read_topic(self, topic_type: TopicType, topic: TopicContent, progress: Progress) -> None:
         accepted, living = KeyPlaces(partial(len, topic.facts.ends)), set[bytes]()
@@ -226,7 +230,7 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
                 raise CopyError(
                     f"{topic.facts.topic}: keys of {self.stopped.shown} are still there; run the command again"
                 )
-            if not topic.others - done.others[topic_type] <= done.after[topic_type].others:
+            if topic.others.without(done.after[topic_type].others, done.others[topic_type]):
                 raise CopyError(
                     f"{topic.facts.topic}: a record of another group is gone, and this command has not written it: find out "
                     "who writes or deletes records there"
@@ -280,8 +284,8 @@ Deleted = Rewritten[dict[TopicType, TopicContent]]
 
 def count_others(done: Deleted) -> tuple[int, int]:
     """Return how many living keys of others nobody has written, and how many they have written meanwhile."""
-    wrote = sum(len(topic.others & done.others[topic_type]) for topic_type, topic in done.before.items())
-    return sum(len(topic.others) for topic in done.before.values()) - wrote, wrote
+    kept = sum(len(topic.others.without(done.others[topic_type])) for topic_type, topic in done.before.items())
+    return kept, sum(len(topic.others) for topic in done.before.values()) - kept
 
 
 @dataclass(frozen=True)

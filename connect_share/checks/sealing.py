@@ -194,7 +194,16 @@ def find(
     if all_groups_sealed:
         findings += _plain_groups(contents)
     if sealed_groups(contents) and (at_most := _values_at_most(contents)) >= _MANY_VALUES:
-        findings.append(_many_values(contents, at_most))
+        findings += [
+            Finding(
+                "sealing-many-values",
+                Severity.WARNING,
+                _names(contents),
+                f"one key may have sealed up to {at_most:,} values: so many records of all groups were ever written there",
+                "a key may seal 4,294,967,296 values at most: the IVs are random, and two that are the same break it",
+                "change the key of each group that writes much; what the topics tell does not change by that",
+            )
+        ]
     return errors_first(findings)
 
 
@@ -311,9 +320,10 @@ def _unknown_keys(topic: TopicContents, count: SealCount, worker: WorkerConfig, 
 def _plain_beside_sealed(contents: Contents, groups: Sequence[Group]) -> Iterator[Finding]:
     sealed = sealed_groups(contents)
     for topic in contents.topics.values():
-        mixed = [
-            group for group in groups if group in sealed and group in topic.seals and _is_plain(topic.seals[group])
-        ]
+        counts = ((group, topic.seals[group]) for group in groups if group in sealed and group in topic.seals)
+        plain = ((group, count) for group, count in counts if count.plain)
+        # Of a group with nothing sealed the newest records are not kept.
+        mixed = [group for group, count in plain if not count.any_sealed or count.newest_of(SealKind.PLAIN)]
         if mixed:
             yield Finding(
                 "sealing-plain-beside-sealed",
@@ -325,11 +335,6 @@ def _plain_beside_sealed(contents: Contents, groups: Sequence[Group]) -> Iterato
                 "run this with the worker file of the group, which opens its values",
                 command_line("connect-share", "check", "sealing", "-w", "FILE"),
             )
-
-
-def _is_plain(count: SealCount) -> bool:
-    """Return whether the newest value of a key is plain; of a group with nothing sealed the newest records are not kept."""
-    return count.plain > 0 and (not count.any_sealed or bool(count.newest_of(SealKind.PLAIN)))
 
 
 def _plain_groups(contents: Contents) -> Iterator[Finding]:
@@ -355,17 +360,6 @@ def _places(topic: TopicContents, newest: Sequence[Newest]) -> str:
         for each in newest[:_SHOWN_PLACES]
     ]
     return ", ".join(shown) + (" and more" if len(newest) > _SHOWN_PLACES else "")
-
-
-def _many_values(contents: Contents, at_most: int) -> Finding:
-    return Finding(
-        "sealing-many-values",
-        Severity.WARNING,
-        _names(contents),
-        f"one key may have sealed up to {at_most:,} values: so many records of all groups were ever written there",
-        "a key may seal 4,294,967,296 values at most: the IVs are random, and two that are the same break it",
-        "change the key of each group that writes much; what the topics tell does not change by that",
-    )
 
 
 CHECK: Final = Check(

@@ -19,6 +19,7 @@ from connect_share.checks.finding import Finding, Severity
 from connect_share.console import Group, Output, groups_of, shown_group
 from connect_share.console.options import for_java, topic_set_of
 from connect_share.contents.cost_model import load_model
+from connect_share.contents.group_room import MOST_GROUPS, GroupRoom
 from connect_share.contents.groups import Contents, read_topics
 from connect_share.contents.startup import CountPlan, StartupProfile, count_topics, startup_profile
 from connect_share.contents.workers import live_worker_ids
@@ -168,7 +169,7 @@ class CheckSources:
     reads: Collection[TopicType] = tuple(TopicType)
     rest: Sequence[str] = ()
     java: bool = True
-    limit: int | None = None
+    limit: int = MOST_GROUPS
 
     def __post_init__(self) -> None:
         self.now_ms = time.time_ns() // 1_000_000
@@ -236,7 +237,8 @@ class CheckSources:
             kept[group].add(topic_type, original, applied)
 
         wanted = [topic_type for topic_type in self.topic_set.topics if topic_type in self.reads]
-        contents = read_topics(self.topic_set, wanted, timeout_s=self.timeout_s, look=look, limit=self.limit)
+        room = GroupRoom(self.topic_set.own, limit=self.limit, forget={"records": lambda group: kept.pop(group, None)})
+        contents = read_topics(self.topic_set, wanted, timeout_s=self.timeout_s, look=look, room=room)
         for topic in contents.topics.values():
             self.note(topic.notes)
         return contents, kept

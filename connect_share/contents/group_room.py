@@ -24,20 +24,15 @@ class GroupRoom:
     Attributes:
         most_bytes: about how much is kept of all others on each topic.
         left_out: groups that are not kept, with the records that came since; of those behind the first ones a hundred.
-        limit: how many others, ``None``: :data:`MOST_GROUPS`.
+        limit: how many others.
     """
 
     own: Collection[str | None] = ()
     most_bytes: int = 1_000_000_000
-    limit: int | None = None
+    limit: int = field(default_factory=lambda: MOST_GROUPS)
     left_out: dict[Group, int] = field(default_factory=dict)
     forget: dict[object, Callable[[Group], object]] = field(default_factory=dict, repr=False)
     others: set[str | None] = field(default_factory=set)
-
-    @property
-    def most_groups(self) -> int:
-        """How many others are kept."""
-        return MOST_GROUPS if self.limit is None else self.limit
 
     def admits(self, group: Group) -> bool:
         """Return whether a group is kept; count its record if it is not."""
@@ -45,7 +40,7 @@ class GroupRoom:
             self.left_out[group] += 1
         elif group in self.others or group in self.own:
             return True
-        elif len(self.others) < self.most_groups:
+        elif len(self.others) < self.limit:
             self.others.add(group)
             return True
         elif len(self.left_out) < _MOST_NAMED:
@@ -58,6 +53,6 @@ class GroupRoom:
 
     def said(self, topic: str, records: int) -> str:
         """Return what was left out, for people; of the groups those with the most records are named."""
-        what = f"{topic} has more than {self.most_groups:,} groups, or too many keys of one"
+        what = f"{topic} has more than {self.limit:,} groups, or too many keys of one"
         named = listed(map(shown_group, self.most_left_out()), _NAMED_GROUPS)
         return f"{what}: {records:,} record(s) were left out, of {named}; name those that are wanted with --group"

@@ -80,9 +80,8 @@ class TopicContents:
 
     def forget_replaced(self) -> None:
         """Forget the newest record of each key where the state says more."""
-        for group, count in self.seals.items():
-            if group not in self.sealed | self.opened:
-                count.newest.clear()
+        for group in self.seals.keys() - self.sealed - self.opened:
+            self.seals[group].newest.clear()
 
 
 @dataclass
@@ -94,7 +93,8 @@ class Contents:
 
     def groups(self) -> list[Group]:
         """Return the groups of which a key lives in any of the topics, the plain cluster first; others were removed."""
-        living = {group for topic in self.topics.values() for group, count in topic.seals.items() if count.living}
+        counts = (each for topic in self.topics.values() for each in topic.seals.items())
+        living = {group for group, count in counts if any(count.living.values())}
         return sorted(living, key=group_order)
 
     def config_of(self, group: Group) -> ClusterConfigState:
@@ -152,14 +152,14 @@ def read_topics(
     groups: Collection[Group] | None = None,
     timeout_s: float,
     look: Look | None = None,
-    limit: int | None = None,
+    room: GroupRoom | None = None,
 ) -> Contents:
     """Read topics to the end they have now.
 
     Read only ``groups``, if they are given. ``timeout_s`` is the longest wait for an answer, and without progress; ``look``
-    is shown each record of the groups. ``limit`` as of :class:`GroupRoom`.
+    is shown each record of the groups. ``room``: which groups are kept.
     """
-    reading = TopicReading(topic_set, wanted, groups=groups, timeout_s=timeout_s, look=look, limit=limit)
+    reading = TopicReading(topic_set, wanted, groups=groups, timeout_s=timeout_s, look=look, room=room)
     with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=timeout_s) as admin:
         contents = reading.read_on(admin)
     assert contents is not None  # noqa: S101 - the first time
@@ -185,10 +185,10 @@ class TopicReading:
         look: Look | None = None,
         unshown: Collection[KeyKind] = (),
         timed: bool = False,
-        limit: int | None = None,
+        room: GroupRoom | None = None,
     ) -> None:
         self._topic_set = topic_set
-        room = GroupRoom(topic_set.own | {*(groups or ())}, limit=limit)
+        room = room or GroupRoom(topic_set.own | {*(groups or ())})
         self._partitions = Counter[TopicType]()
         self._wanted, self._groups = wanted, groups
         self._timeout_s = timeout_s
@@ -276,7 +276,6 @@ class GroupFold:
         self.seals = worker.seals(topic_type) if worker is not None and is_own else None
         self.is_sealed = False
         self.is_unsaid = self.seals is not None and worker is not None and not worker.says_sealing
-        self._empty = FOLDS[topic_type]
 
     def open(self, record: Record) -> Record | None:
         """Return what the fold has to apply in the place of the next record, ``None``: nothing.
@@ -297,7 +296,7 @@ class GroupFold:
 
     def snapshot(self) -> Any:
         """Return the state; an empty one where values cannot be opened."""
-        return (self._empty(self.group) if self.is_sealed else self.fold).snapshot()
+        return (type(self.fold)(self.group) if self.is_sealed else self.fold).snapshot()
 
 
 class _Kept(Protocol):

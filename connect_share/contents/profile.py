@@ -4,19 +4,22 @@ A partition is counted record by record, in offset order, by one :class:`Partiti
 put together by :meth:`TopicProfile.of`. Counts are exact but for one thing: keys are compared by a digest of eight bytes,
 so that of a million keys two are taken for one with a chance of one in forty million.
 
-Memory: about 230 bytes for each distinct key of the partitions that are being counted, whatever keys and values hold, a fixed
-number of chunks along each partition, and counts of as many groups as there is room for.
+Memory: about 130 bytes for each distinct key that is compared, whatever keys and values hold, a fixed number of chunks along
+each partition, and counts of as many groups as there is room for. Of others than the caller's groups :data:`MOST_KEYS` are
+compared: then the largest of them is given up, and what it supersedes from then on is not counted.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from hashlib import blake2b
+from heapq import merge
+from itertools import groupby
+from struct import iter_unpack
 from typing import Any, Final
 
-from connect_share.console import Group
+from connect_share.console import Group, shown_group
 from connect_share.contents.group_room import GroupRoom
 from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import ClusterGroupId, parse, split_key
@@ -24,6 +27,7 @@ from connect_share.model.records import TopicType
 from connect_share.model.removal import BARRIER_RECORDS
 from connect_share.sealing.cipher import removes
 
+MOST_KEYS: Final = 2_000_000
 MOST_CHUNKS: Final = 512
 _CHUNK_BYTES: Final = 65_536
 _DIGEST_BYTES: Final = 8
@@ -32,6 +36,7 @@ _VALUE, _TOMBSTONE, _NULL = 0, 1, 2
 # The newest record of a key is kept as its size, with one of these kinds in the lowest bits.
 _KIND_BITS: Final = 2
 _KIND_MASK: Final = 3
+_SIZE_BITS: Final = 32
 
 
 def kind_of(topic_type: TopicType, original: bytes) -> str:
@@ -155,7 +160,8 @@ class PartitionProfile:
         bytes_before_superseding: of the records before the first one that supersedes another; ``None`` if none does.
             The cleaned part of the log ends there at the latest.
         ends_in_tombstone: groups whose newest record here is a tombstone.
-        digests: eight bytes for each distinct key, sorted.
+        digests: eight bytes for each distinct key that is compared, sorted.
+        given_up: groups with too many keys to be compared, for people.
     """
 
     topic_type: TopicType
@@ -166,6 +172,7 @@ class PartitionProfile:
     bytes_before_superseding: int | None = None
     ends_in_tombstone: frozenset[Group] = frozenset()
     digests: bytes = b""
+    given_up: frozenset[str] = frozenset()
 
     def total(self) -> Count:
         """All records of the partition."""
@@ -173,17 +180,19 @@ class PartitionProfile:
 
 
 FURTHER: Final = str.__new__(ClusterGroupId, "(further groups)")
-"""Those for which there is no room, counted as one group; no group has such an id."""
+"""Those for which there is no room, counted as one group; no group has such an id. Their keys are not compared."""
+_UNRECOGNIZED: Final = str.__new__(ClusterGroupId, "(no key of Connect)")
 
 
 class PartitionCounter:
-    """Counts one partition from its first record to its last; groups without room are counted as :data:`FURTHER`."""
+    """Counts one partition of those that are counted ``beside`` each other; groups without room are :data:`FURTHER`."""
 
-    def __init__(self, topic_type: TopicType, partition: int, room: GroupRoom | None = None) -> None:
-        self._room = room or GroupRoom()
+    def __init__(self, topic_type: TopicType, partition: int, room: GroupRoom | None = None, beside: int = 1) -> None:
+        self._room, self._most_keys = room or GroupRoom(), MOST_KEYS // beside
         self._profile = PartitionProfile(topic_type, partition)
-        self._newest: dict[bytes, int] = {}
-        self._tombstones: dict[bytes, int] = {}  # the byte position of each that is the newest record of its key
+        self._newest: dict[Group, dict[bytes, int]] = {_UNRECOGNIZED: {}}
+        self._kept = 0  # of others
+        self._tombstones: dict[bytes, int] = {}  # byte position and size of each that is the newest record of its key
         self._last_is_tombstone: dict[Group, bool] = {}
         self._barrier, self._barriers = BARRIER_RECORDS[topic_type][0], set[bytes]()
         self._bytes = 0
@@ -194,12 +203,16 @@ class PartitionCounter:
         """Count the next record; offsets only rise."""
         profile, chunk = self._profile, self._chunk
         owner = None if key is None else split_key(profile.topic_type, key)
+        group: Group = _UNRECOGNIZED
         if owner is None:
             count = profile.unrecognized
         else:
             group, original = owner
-            if group not in self._last_is_tombstone and not self._room.admits(group):
-                group = FURTHER
+            if group not in self._last_is_tombstone:
+                if self._room.admits(group):
+                    self._newest[group] = {}
+                else:
+                    group = FURTHER
             where = (group, kind_of(profile.topic_type, original))
             found = profile.counts.get(where)
             count = profile.counts.setdefault(where, Count()) if found is None else found
@@ -228,22 +241,33 @@ class PartitionCounter:
         elif value == JSON_NULL or removes(profile.topic_type, value):
             kind = _NULL
             count.json_nulls += 1
-        if key is not None:  # one without a key is never superseded
-            self._supersede(count, key, kind, size)
+        if key is not None and group in self._newest:  # one without a key is never superseded
+            self._supersede(count, group, key, kind, size)
         self._bytes += size
         chunk.records += 1
         chunk.bytes += size
         if chunk.bytes >= self._chunk_bytes:
             self._end_chunk()
 
-    def _supersede(self, count: Count, key: bytes, kind: int, size: int) -> None:
-        digest = key_digest(key)
-        before = self._newest.get(digest)
-        self._newest[digest] = size << _KIND_BITS | kind
+    def _supersede(self, count: Count, group: Group, key: bytes, kind: int, size: int) -> None:
+        digest, newest = key_digest(key), self._newest[group]
+        before = newest.get(digest)
+        newest[digest] = size << _KIND_BITS | kind
         if before is not None:
             self._count_superseded(count, digest, before & _KIND_MASK, before >> _KIND_BITS)
         if kind == _TOMBSTONE:
-            self._tombstones[digest] = self._bytes
+            self._tombstones[digest] = self._bytes << _SIZE_BITS | size
+        if before is None and group not in self._room.own:
+            self._kept += 1
+            if self._kept > self._most_keys:
+                self._give_up()
+
+    def _give_up(self) -> None:
+        largest = max(self._newest.keys() - {*self._room.own}, key=lambda each: len(self._newest[each]))
+        self._profile.given_up |= {shown_group(largest)}
+        for digest in (gone := self._newest.pop(largest)):
+            self._tombstones.pop(digest, None)
+        self._kept -= len(gone)
 
     def _count_superseded(self, count: Count, digest: bytes, kind_before: int, size_before: int) -> None:
         count.superseded_records += 1
@@ -269,11 +293,8 @@ class PartitionCounter:
             del chunks[1::2]
             self._chunk_bytes *= 2
 
-    def finish(self, *, with_digests: bool = True) -> PartitionProfile:
-        """Return the profile; the counter cannot be used again.
-
-        Digests are needed where the topic has more than one partition, see :meth:`TopicProfile.of`.
-        """
+    def finish(self) -> PartitionProfile:
+        """Return the profile; the counter cannot be used again."""
         profile = self._profile
         if self._chunk.records:
             profile.chunks.append(self._chunk)
@@ -282,17 +303,16 @@ class PartitionCounter:
         profile.ends_in_tombstone = frozenset(
             group for group, ended in self._last_is_tombstone.items() if ended and group is not FURTHER
         )
-        if with_digests:
-            profile.digests = b"".join(sorted(self._newest.keys() - self._barriers))
+        digests = (digest for newest in self._newest.values() for digest in newest if digest not in self._barriers)
+        profile.digests = b"".join(sorted(digests))
         self._newest.clear()
         self._tombstones.clear()
         return profile
 
     def _place_tombstones(self) -> None:
-        live = sorted((begin, self._newest[digest] >> _KIND_BITS) for digest, begin in self._tombstones.items())
         chunks = iter(self._profile.chunks)
         chunk, end = None, 0
-        for begin, size in live:
+        for begin, size in (divmod(each, 1 << _SIZE_BITS) for each in sorted(self._tombstones.values())):
             # Records without any bytes have no position of their own: they count for the last chunk.
             while chunk is None or begin >= end:
                 following = next(chunks, None)
@@ -357,7 +377,5 @@ def key_digest(key: bytes) -> bytes:
 
 
 def _in_several(partitions: Iterable[bytes]) -> int:
-    pieces = (
-        digests[at : at + _DIGEST_BYTES] for digests in partitions for at in range(0, len(digests), _DIGEST_BYTES)
-    )
-    return sum(times > 1 for times in Counter(pieces).values())
+    ordered = merge(*(iter_unpack(f"{_DIGEST_BYTES}s", digests) for digests in partitions))
+    return sum(len([*same]) > 1 for _, same in groupby(ordered))

@@ -78,7 +78,7 @@ class SealCount:
         refused_ids: what the others claim.
         reasons: for which records were refused, plain ones among them, if the worker file of the group is known.
         newest: the newest record of each key, as on the topic.
-        living: the keys that are not removed.
+        living: about how many bytes the value of each key takes; 0: it is removed.
     """
 
     known: Collection[int] = ()
@@ -88,7 +88,7 @@ class SealCount:
     plain: int = 0
     refused: int = 0
     newest: dict[bytes, Newest] = field(default_factory=dict, repr=False)
-    living: set[bytes] = field(default_factory=set, repr=False)
+    living: dict[bytes, int] = field(default_factory=dict, repr=False)
 
     def note_life(self, record: Record, key: bytes, *, accepted: bool, removal: bool) -> None:
         """Note whether a key lives after this record, which is not counted yet.
@@ -97,7 +97,7 @@ class SealCount:
         """
         before = self.newest.get(key)
         if is_sealed(record.value) or (accepted and (self.known or before is None or before.kind is SealKind.PLAIN)):
-            (self.living.discard if removal else self.living.add)(key)
+            self.living[key] = 0 if removal else kept_bytes(record.value) or 1
 
     def add(self, record: Record, key: bytes, *, accepted: bool) -> None:
         """Count the next record of the group; ``accepted`` by its workers, as far as that is known."""
@@ -123,8 +123,8 @@ class SealCount:
     def further(self, record: Record, key: bytes) -> int:
         """Return about how many more bytes are kept with the next record, which is not counted yet."""
         before, size = self.newest.get(key), kept_bytes(record.value)
-        new = 0 if key in self.living else KEY_BYTES + len(key) + size
-        return new if before is None else size - before.kept
+        kept = self.living.get(key) if before is None else before.kept
+        return KEY_BYTES + len(key) + size if kept is None else size - kept
 
     def newest_of(self, kind: SealKind) -> list[Newest]:
         """Return the newest records of keys that are written so."""

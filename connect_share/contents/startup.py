@@ -1,10 +1,11 @@
 """The start-up profile, its predictions and advice, as JSON and for people, and the one bounded read that it takes.
 
-Memory holds eight bytes and their place for each distinct key of one topic at a time, and no values.
+Memory holds eight bytes and their place for each distinct key of one topic at a time, up to a limit, and no values.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,12 +13,12 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final
 
-from connect_share.console import Group, Output, Table, shown_group
+from connect_share.console import Group, Output, ProgressLine, Table, shown_group
 from connect_share.contents.advice import SHOWN_SETTINGS, Advice, CleanerSettings, Hidden, SettingChange, advise, hidden
 from connect_share.contents.cost_model import FittedModel, StartSize
 from connect_share.contents.group_room import GroupRoom
 from connect_share.contents.profile import FURTHER, Count, PartitionCounter, PartitionProfile, TopicProfile, total
-from connect_share.errors import AuthorizationError
+from connect_share.errors import AuthorizationError, listed
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.read import CONSOLE_CLIENT_ID, Reader, topic_ranges
 from connect_share.model.records import OffsetRange, TopicType
@@ -360,14 +361,12 @@ class CountJob:
     reader: Reader
     ranges: Sequence[OffsetRange]
     timeout_s: float
-    with_digests: bool
     room: GroupRoom = field(default_factory=GroupRoom)
 
     def run(self, advance: Callable[[int], None] | None = None) -> list[PartitionProfile]:
         """Read and count. ``advance`` is called with the number of further records."""
-        counters = {
-            each.partition: PartitionCounter(self.topic_type, each.partition, self.room) for each in self.ranges
-        }
+        parts = [each.partition for each in self.ranges]
+        counters = {part: PartitionCounter(self.topic_type, part, self.room, len(parts)) for part in parts}
         for batch in self.reader.batches(self.ranges, self.timeout_s):
             for message in batch:
                 counters[message.partition() or 0].add(
@@ -375,7 +374,7 @@ class CountJob:
                 )
             if advance is not None:
                 advance(len(batch))
-        return [counter.finish(with_digests=self.with_digests) for counter in counters.values()]
+        return [counter.finish() for counter in counters.values()]
 
 
 @dataclass(frozen=True)
@@ -418,7 +417,7 @@ class CountPlan:
         """Return the reads of one topic: a single one, or one for each partition."""
         ranges, reader = self.ranges[topic_type], self.readers[topic_type]
         parts = [[each] for each in ranges] if one_for_each_partition else [ranges]
-        return [CountJob(topic_type, reader, part, self.timeout_s, len(ranges) > 1, self.room) for part in parts]
+        return [CountJob(topic_type, reader, part, self.timeout_s, self.room) for part in parts]
 
     @cached_property
     def room(self) -> GroupRoom:
@@ -431,30 +430,19 @@ class CountPlan:
         return ProfiledTopic(TopicProfile.of(topic, topic_type, partitions), self.configs[topic_type])
 
 
-_PROGRESS_S: Final = 2.0
+_GIVEN_UP: Final = "they are not compared, so what is superseded is more than is said here, and fewer keys live"
 
 
 def count_topics(plan: CountPlan, out: Output) -> dict[TopicType, ProfiledTopic]:
     """Read the topics in this process, one after the other."""
     topics = {}
-    for topic_type in TopicType:
-        at_most = sum(each.end - each.start for each in plan.ranges[topic_type])
-        advance = _progress(out, plan.topic_set.topics[topic_type], at_most)
-        partitions = [profile for job in plan.jobs(topic_type) for profile in job.run(advance)]
+    for topic_type, topic in plan.topic_set.topics.items():
+        with ProgressLine(sys.stderr) as progress:
+            progress.phase(f"reading {topic}", sum(each.end - each.start for each in plan.ranges[topic_type]))
+            partitions = [each for job in plan.jobs(topic_type) for each in job.run(progress.advance)]
         topics[topic_type] = plan.profiled(topic_type, partitions)
+        if given_up := frozenset[str]().union(*(each.given_up for each in partitions)):
+            out.note(f"{topic}: too many keys of {listed(sorted(given_up), _SHOWN_GROUPS)}: {_GIVEN_UP}")
     if plan.room.left_out:
-        out.note(f"there are more than {plan.room.most_groups:,} groups: the others are counted as one, {FURTHER}")
+        out.note(f"there are more than {plan.room.limit:,} groups: the others are counted as one, {FURTHER}, by record")
     return topics
-
-
-def _progress(out: Output, topic: str, at_most: int) -> Callable[[int], None]:
-    done, shown_s = 0, time.monotonic()
-
-    def advance(records: int) -> None:
-        nonlocal done, shown_s
-        done += records
-        if time.monotonic() - shown_s >= _PROGRESS_S:
-            shown_s = time.monotonic()
-            out.note(f"{topic}: {done:,} of at most {at_most:,} records read")
-
-    return advance

@@ -97,24 +97,17 @@ def closed_by(groups: Iterable[Moved | None]) -> str | None:
 
 def _entries(read: Callable[[Any], Any], write: Callable[[Any], Any] | None = None) -> dict[str, Any]:
     """Return how the entries of a table become plain JSON and are made of it."""
-
-    def read_all(saved: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: read(entry) for name, entry in saved.items()}
-
-    def write_all(table: Mapping[str, Any]) -> dict[str, Any]:
-        return dict(table) if write is None else {name: write(entry) for name, entry in table.items()}
-
-    return {"read": read_all, "write": write_all}
+    made = write or (lambda entry: entry)
+    return {
+        "read": lambda saved: {name: read(entry) for name, entry in saved.items()},
+        "write": lambda table: {name: made(entry) for name, entry in table.items()},
+    }
 
 
-def _read_session_key(saved: Any) -> SessionKey | None:
-    return None if saved is None else SessionKey(base64.b64decode(saved[0]), saved[1], saved[2])
-
-
-def _write_session_key(key: SessionKey | None) -> list[Any] | None:
-    return None if key is None else [base64.b64encode(key.key).decode(), key.algorithm, key.creation_timestamp_ms]
-
-
+_SESSION_KEY: Final[dict[str, Any]] = {
+    "read": lambda saved: None if saved is None else SessionKey(base64.b64decode(saved[0]), saved[1], saved[2]),
+    "write": lambda key: key and [base64.b64encode(key.key).decode(), key.algorithm, key.creation_timestamp_ms],
+}
 _NUMBERS: Final = _entries(int)
 _STATES: Final = _entries(TargetState, lambda state: state.value)
 _CONFIGS: Final = _entries(dict)
@@ -142,9 +135,7 @@ class ConfigTables:
 
     offset: int = field(default=-1, metadata={"read": int})
     newest_own_is_tombstone: bool = field(default=False, metadata={"read": bool})
-    session_key: SessionKey | None = field(
-        default=None, metadata={"read": _read_session_key, "write": _write_session_key}
-    )
+    session_key: SessionKey | None = field(default=None, metadata=_SESSION_KEY)
     connectors: dict[str, Config] = field(default_factory=dict, metadata=_CONFIGS)
     committed: dict[str, dict[int, Config]] = field(default_factory=dict, metadata=_TASK_CONFIGS)
     deferred: dict[str, dict[int, Config]] = field(default_factory=dict, metadata=_TASK_CONFIGS)

@@ -215,11 +215,6 @@ def _refuse_constant(_text: str) -> Any:
     raise _SyntaxError(0)
 
 
-def _scan_string(text: str, position: int) -> tuple[str, int]:
-    """Read the rest of a string whose opening quote is before ``position``; raises ValueError."""
-    return decoder.scanstring(text, position, True)  # type: ignore[attr-defined, no-any-return]
-
-
 _fast = json.JSONDecoder(parse_int=_integer, parse_float=_double, parse_constant=_refuse_constant)
 
 
@@ -318,7 +313,7 @@ def _scalar(text: str, position: int, *, root: bool) -> tuple[Any, int]:
     character = text[position : position + 1]
     if character == '"':
         try:
-            return _scan_string(text, position + 1)
+            return decoder.scanstring(text, position + 1, True)  # type: ignore[attr-defined, no-any-return]
         except ValueError as exc:
             raise _SyntaxError(position) from exc
     for word, value in _LITERALS:

@@ -496,10 +496,6 @@ def _text(_name: str, value: str) -> str:
     return value.strip()
 
 
-def _kbytes(name: str, value: str) -> str:
-    return str(max(1, int(_number(1024, 2**31 - 1)(name, value)) // 1024))
-
-
 # First wait with the default of librdkafka, longest with that of Java's clients.
 _BACKOFFS: Final = (
     ("retry.backoff.ms", 100, "retry.backoff.max.ms", 1_000),
@@ -540,7 +536,10 @@ PRODUCER_SETTINGS: Final[TranslationTable] = {
     "compression.type": ("compression.type", _word("none", "gzip", "snappy", "lz4", "zstd")),
     "linger.ms": ("linger.ms", _number(0, 900_000)),
     "batch.size": ("batch.size", _number(1, 2_147_483_647)),
-    "buffer.memory": ("queue.buffering.max.kbytes", _kbytes),
+    "buffer.memory": (
+        "queue.buffering.max.kbytes",
+        lambda name, value: str(int(_number(1024, 2**31 - 1)(name, value)) // 1024),
+    ),
     "transaction.timeout.ms": ("transaction.timeout.ms", _number(1000, 2**31 - 1)),
 }
 

@@ -36,7 +36,12 @@ def _survey(arguments: argparse.Namespace, _: Output) -> Result:
         found = survey(files, destinations, progress=progress)
     sources = {str(path.resolve()) for path in files}
     missing = [topic for topic in found.topics if not topic.exists and not sources.isdisjoint(topic.named_by)]
-    lines = [*_lines(found), *(["", "NOT THERE"] if missing else []), *map(_not_there, missing)]
+    lines = [*_lines(found), *(["", "NOT THERE"] if missing else [])]
+    lines += [
+        f"{topic.topic}: {topic.topic_type.value}.storage.topic of {', '.join(topic.named_by)}; check the name, and "
+        "whether these are the brokers of that cluster"
+        for topic in missing
+    ]
     return Result(found.model_dump(mode="json"), lines, 1 if found.unanswered or missing else 0)
 
 
@@ -62,13 +67,6 @@ def _lines(found: Survey) -> Iterator[str | Table]:
         yield from ("", "TO KNOW", *notes)
     if found.unanswered:
         yield from ("", "NOT ANSWERED", *found.unanswered)
-
-
-def _not_there(topic: TopicSurvey) -> str:
-    return (
-        f"{topic.topic}: {topic.topic_type.value}.storage.topic of {', '.join(topic.named_by)}; check the name, and "
-        "whether these are the brokers of that cluster"
-    )
 
 
 def _topic_row(topic: TopicSurvey) -> tuple[object, ...]:

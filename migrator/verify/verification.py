@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from connect_share.backup.backup_file import new_backup_path
-from connect_share.backup.rewrite import Since, StoppedGroup
+from connect_share.backup.rewrite import Sample, Since, StoppedGroup
 from connect_share.errors import AlreadyAppliedError, CopyError, DestinationUsedError, PlanRejectedError, listed
 from connect_share.files import SILENT, Progress
 from connect_share.kafka.admin import Admin
@@ -171,7 +171,7 @@ def look_again(
         stamped = {kind for kind in more if admin.stamps(facts[kind].topic)}
     copies = _identities(run, [each for each in slices if each.topic_type in more], stamped)
     own, theirs = Counter[TopicType](), defaultdict[object, dict[bytes | None, Record]](dict)
-    found = {space: {kind: Since([], {}, set()) for kind in more} for space in run.groups}
+    found = {space: {kind: Since([], {}, Sample()) for kind in more} for space in run.groups}
     for kind, space, key, record in _records_since(run, more, times):
         if identity(record, stamped=kind in stamped) in copies:
             own[kind] += 1

@@ -26,7 +26,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -321,24 +321,20 @@ def measure(plan: Plan, files: Files, runs: Mapping[str, Run], rounds: int, prog
                 found.setdefault((contender, "exec"), []).append(Start(seconds=first.ready_at))
             progress.advance(1)
     return [
-        _together(name, contender, warmth, starts, sizes[place[contender]])
+        Starts(
+            scenario=name,
+            contender=contender,
+            warmth=warmth,
+            seconds=[each.seconds for each in starts],
+            phases={phase: [each.phases[phase] for each in starts] for phase in starts[0].phases},
+            topics={topic: [each.topics[topic] for each in starts] for topic in starts[0].topics},
+            cpu_seconds=[each.cpu_seconds for each in starts if each.cpu_seconds is not None],
+            peak_bytes=[each.peak_bytes for each in starts if each.peak_bytes is not None],
+            size=None if contender == CHECKPOINT else sizes[place[contender]],
+        )
         for (contender, warmth), starts in found.items()
         if starts
     ]
-
-
-def _together(scenario: str, contender: str, warmth: Warmth, starts: Sequence[Start], size: StartSize) -> Starts:
-    return Starts(
-        scenario=scenario,
-        contender=contender,
-        warmth=warmth,
-        seconds=[each.seconds for each in starts],
-        phases={phase: [each.phases[phase] for each in starts] for phase in starts[0].phases},
-        topics={topic: [each.topics[topic] for each in starts] for topic in starts[0].topics},
-        cpu_seconds=[each.cpu_seconds for each in starts if each.cpu_seconds is not None],
-        peak_bytes=[each.peak_bytes for each in starts if each.peak_bytes is not None],
-        size=None if contender == CHECKPOINT else size,
-    )
 
 
 if __name__ == "__main__":

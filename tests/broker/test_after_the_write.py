@@ -549,7 +549,7 @@ def test_what_may_be_there_is_not_said_to_be_missing() -> None:
 @pytest.mark.parametrize(("offset", "is_lost"), [(2, False), (7, True)])
 def test_of_values_sealed_in_one_millisecond_the_last_counts(offset: int, is_lost: bool) -> None:
     theirs, nobody = Record("t", 0, 4, 0, b"k", None, sealed_ms=9), Any
-    since = rewrite.Since([theirs], {}, set())
+    since = rewrite.Since([theirs], {}, rewrite.Sample())
     since.add_own(Record("t", 0, offset, 0, b"k", None), 9)
     group = rewrite.StoppedGroup(cast("WorkerConfig", nobody), None, "g", "test")
     assert [*group.lost_of(since)] == ([theirs] if is_lost else [])

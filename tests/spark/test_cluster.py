@@ -62,7 +62,7 @@ with spark_session("cluster test") as spark:
     settings = worker.client_settings().overlaid({"sasl.password": secret, "sasl.oauthbearer.extensions": "a=" + secret})
     WorkerConfig.client_settings = lambda _: settings
     topic = [OffsetRange(worker.config_storage_topic, 0, 0, 40)]
-    job = CountJob(TopicType.CONFIG, Reader(settings, "test", Isolation.READ_COMMITTED), topic, 60.0, True)
+    job = CountJob(TopicType.CONFIG, Reader(settings, "test", Isolation.READ_COMMITTED), topic, 60.0)
     counted = run_as_tasks(spark, [job], type(job).run, progress=Silent(), what="counting")
     frame = read_kafka(spark, worker, ranges=topic)
     frame.explain(True)

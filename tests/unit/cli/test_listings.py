@@ -161,6 +161,15 @@ def test_who_has_too_many_keys_is_left_out_and_nobody_else(group: str) -> None:
     assert {*with_room.contents().groups} == {"small", "own", left}
 
 
+@pytest.mark.parametrize("group", ["large.", ""], ids=["large", "plain keys"])
+def test_what_replaces_a_value_takes_its_room(group: str) -> None:
+    keys = [f'{group}["c",{{"n":{number}}}]'.encode() for number in range(2)]
+    fold = TopicFold("t", TopicType.OFFSET, room=GroupRoom(most_bytes=6_000))
+    for is_left_out, value in ((False, None), (False, b"{}"), (True, b"x" * 3_000)):
+        fold.apply(Record("t", 0, 0, 0, key, each) for _ in range(20) for key in keys for each in (b"{}", value))
+        assert bool(fold.contents().beyond) is is_left_out
+
+
 _OFFSET = b'["c",{"f":1}]'
 
 
