@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import product
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
@@ -19,6 +20,7 @@ from connect_share.files import Progress
 from connect_share.kafka import client
 from connect_share.kafka.facts import (
     admin_of,
+    count_aborted,
     read_facts,
     read_records,
     require_keys_of,
@@ -354,6 +356,21 @@ def unseal(run: MigrationRun) -> int:
     written = write_watched(run.workers, outgoing, watched)
     look_again(watched, written, run.plan_path)
     return len(written)
+
+
+def left_out(run: MigrationRun) -> tuple[Counter[TopicType], Counter[TopicType]]:
+    """Return by topic how many records the workers of the sources leave out: of aborted transactions, and refused ones."""
+    aborted, refused = Counter[TopicType](), Counter[TopicType]()
+    for source, kind in product(moved_sources(run), TopicType):
+        ranges, isolation = source.current_ranges(kind), source.plan.topics[kind].isolation
+        aborted[kind] += count_aborted(
+            source.worker, ranges, isolation, partial(source.stopped(left=True).is_own, kind)
+        )
+        if (seals := source.worker.seals(kind)) is not None:
+            for record in read_records(source.worker, ranges, isolation):
+                seals.open(record)
+            refused[kind] += seals.refused.total()
+    return aborted, refused
 
 
 def unseal_records(run: MigrationRun, source: MovedSource) -> list[Record]:

@@ -372,7 +372,10 @@ class Follower:
         with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID) as admin:
             described = admin.describe_topics(topic_set.topics.values())
             ranges, notes = self._export.look(admin)
-            at_ms = self._dated(int(time.time() * 1000))
+            now_ms = int(time.time() * 1000)
+            last_ms = self._files[-1].at_ms if self._files else now_ms
+            # Not before the last one, unless a clock was far ahead then.
+            at_ms = last_ms if now_ms < last_ms <= now_ms + _CLOCK_STEP_MS else now_ms
             kept = [admin.topic_configs(name).get("delete.retention.ms", str(_DAY_MS)) for name in described]
             cluster = admin.cluster_id()
         for note in notes:
@@ -381,11 +384,6 @@ class Follower:
         self._noted = notes
         ids = {kind: described[name].topic_id for kind, name in topic_set.topics.items()}
         return _View(cluster, ids, ranges, at_ms, min(map(int, kept)))
-
-    def _dated(self, now_ms: int) -> int:
-        """Return the time of a file that is written now: not before the last one, unless a clock was far ahead then."""
-        last_ms = self._files[-1].at_ms if self._files else now_ms
-        return last_ms if now_ms < last_ms <= now_ms + _CLOCK_STEP_MS else now_ms
 
     def _needs_base(self, view: _View) -> bool:
         """Return whether nothing is there that an increment could follow, or a base is due."""

@@ -474,8 +474,8 @@ def _stays(state: GroupState, mending: Mending) -> tuple[object, ...]:
     """Return what must not change: all of the connectors that are there, apart from tasks that come back."""
     config, status = state.config, state.status
     names = config.connectors()
-    keys = (record.key or b"" for record in mending.records)
-    removed = {subject for key in keys if (subject := _status_subject(state.group, key)) is not None}
+    originals = ((record.key or b"")[len(prefix_of(state.group)) :] for record in mending.records)
+    removed = {key.subject for each in originals if (key := parse(TopicType.STATUS, each)) is not None}
     tasks = (task for name in names for task in status.task_statuses(name))
     return (
         config.session_key,
@@ -484,11 +484,6 @@ def _stays(state: GroupState, mending: Mending) -> tuple[object, ...]:
         [task for task in tasks if Subject(task.task_id.connector, StatusKey.TASK, task.task_id.task) not in removed],
         {key: value for key, value in state.offsets.raw.items() if connector_of(TopicType.OFFSET, key) in names},
     )
-
-
-def _status_subject(group: Group, key: bytes) -> Subject | None:
-    found = parse(TopicType.STATUS, key[len(prefix_of(group)) :])
-    return None if found is None else found.subject
 
 
 _ORDERED = frozenset({ConfigKey.TASK, ConfigKey.COMMIT})
@@ -628,11 +623,11 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
         used = {record.key for record in ordered}
         others = [record for key, record in accepted.items() if key not in used]
         removed = removal_value(TopicType.CONFIG, self.group)
-        return [replace(each, value=removed) if self._is_left_over(each) else each for each in others] + ordered
-
-    def _is_left_over(self, record: Record) -> bool:
-        key = parse(TopicType.CONFIG, (record.key or b"")[len(self.group.prefix) :])
-        return key is not None and key.kind in _ORDERED
+        keys = (parse(TopicType.CONFIG, (each.key or b"")[len(self.group.prefix) :]) for each in others)
+        left_over = [key is not None and key.kind in _ORDERED for key in keys]
+        return [
+            replace(each, value=removed) if left else each for each, left in zip(others, left_over, strict=True)
+        ] + ordered
 
     def write(self, backup: Path, progress: Progress | None = None) -> Rewritten[dict[TopicType, ResealTopic]]:
         """Write a backup, then the values; may be repeated.

@@ -315,7 +315,7 @@ def _problems(profile: TopicProfile, configs: Mapping[str, str] | None) -> Itera
             f"{len(profile.partitions)} partitions, so that records have no order; a config topic has exactly one: "
             f"create a new one and move the records"
         )
-    if stuck := _ending_in_tombstone(profile):
+    if profile.topic_type is TopicType.CONFIG and (stuck := profile.ends_in_tombstone()):
         yield (
             f"the newest record of {listed(stuck, 5)} is a tombstone; once the cleaner takes it, workers that start later "
             f"disagree with those that run. Write the marker: key <group>.target-state-, value the four bytes null "
@@ -336,12 +336,6 @@ def _problems(profile: TopicProfile, configs: Mapping[str, str] | None) -> Itera
         )
 
 
-def _ending_in_tombstone(profile: TopicProfile) -> list[str]:
-    if profile.topic_type is not TopicType.CONFIG:
-        return []
-    return [str(group) for group in profile.ends_in_tombstone()]
-
-
 def segment_bytes_for(profile: TopicProfile, max_message_bytes: int) -> int:
     """Return the size of segments that fits a topic: see :data:`SEGMENT_BYTES`; never less than a message may have."""
     largest = max((part.total() for part in profile.partitions), key=lambda count: count.bytes, default=None)
@@ -353,7 +347,7 @@ def segment_bytes_for(profile: TopicProfile, max_message_bytes: int) -> int:
 
 def _candidates(profile: TopicProfile, settings: CleanerSettings) -> dict[str, Any]:
     """Return the new values of the settings that may be changed."""
-    if _ending_in_tombstone(profile):
+    if profile.topic_type is TopicType.CONFIG and profile.ends_in_tombstone():
         return {}
     found: dict[str, Any] = {}
     # That of a config topic which a move has closed is not touched; what check topics says of others is enough.

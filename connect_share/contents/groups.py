@@ -93,9 +93,8 @@ class Contents:
 
     def groups(self) -> list[Group]:
         """Return the groups of which a key lives in any of the topics, the plain cluster first; others were removed."""
-        counts = (each for topic in self.topics.values() for each in topic.seals.items())
-        living = {group for group, count in counts if any(count.living.values())}
-        return sorted(living, key=group_order)
+        seals = (each for topic in self.topics.values() for each in topic.seals.items())
+        return sorted({group for group, count in seals if any(count.living.values())}, key=group_order)
 
     def config_of(self, group: Group) -> ClusterConfigState:
         """Return a group's configurations; empty if it has none, or the config topic was not read."""

@@ -263,7 +263,7 @@ class PartitionCounter:
                 self._give_up()
 
     def _give_up(self) -> None:
-        largest = max(self._newest.keys() - {*self._room.own}, key=lambda each: len(self._newest[each]))
+        largest = max(self._newest, key=lambda each: -1 if each in self._room.own else len(self._newest[each]))
         self._profile.given_up |= {shown_group(largest)}
         for digest in (gone := self._newest.pop(largest)):
             self._tombstones.pop(digest, None)
@@ -343,7 +343,8 @@ class TopicProfile:
     def of(cls, topic: str, topic_type: TopicType, partitions: Sequence[PartitionProfile]) -> TopicProfile:
         """Put partitions together, in whatever order they were counted; their digests are given up."""
         ordered = sorted(partitions, key=lambda profile: profile.partition)
-        several = _in_several(profile.digests for profile in ordered)
+        keys = merge(*(iter_unpack(f"{_DIGEST_BYTES}s", profile.digests) for profile in ordered))
+        several = sum(len([*same]) > 1 for _, same in groupby(keys))
         for profile in ordered:
             profile.digests = b""
         return cls(topic, topic_type, ordered, several)
@@ -374,8 +375,3 @@ class TopicProfile:
 def key_digest(key: bytes) -> bytes:
     """Return the eight bytes by which keys are compared."""
     return blake2b(key, digest_size=_DIGEST_BYTES).digest()
-
-
-def _in_several(partitions: Iterable[bytes]) -> int:
-    ordered = merge(*(iter_unpack(f"{_DIGEST_BYTES}s", digests) for digests in partitions))
-    return sum(len([*same]) > 1 for _, same in groupby(ordered))

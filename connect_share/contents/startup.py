@@ -5,7 +5,6 @@ Memory holds eight bytes and their place for each distinct key of one topic at a
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -13,7 +12,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final
 
-from connect_share.console import Group, Output, ProgressLine, Table, shown_group
+from connect_share.console import Group, Output, Table, shown_group
 from connect_share.contents.advice import SHOWN_SETTINGS, Advice, CleanerSettings, Hidden, SettingChange, advise, hidden
 from connect_share.contents.cost_model import FittedModel, StartSize
 from connect_share.contents.group_room import GroupRoom
@@ -430,19 +429,32 @@ class CountPlan:
         return ProfiledTopic(TopicProfile.of(topic, topic_type, partitions), self.configs[topic_type])
 
 
-_GIVEN_UP: Final = "they are not compared, so what is superseded is more than is said here, and fewer keys live"
+_PROGRESS_S: Final = 2.0
 
 
 def count_topics(plan: CountPlan, out: Output) -> dict[TopicType, ProfiledTopic]:
     """Read the topics in this process, one after the other."""
     topics = {}
     for topic_type, topic in plan.topic_set.topics.items():
-        with ProgressLine(sys.stderr) as progress:
-            progress.phase(f"reading {topic}", sum(each.end - each.start for each in plan.ranges[topic_type]))
-            partitions = [each for job in plan.jobs(topic_type) for each in job.run(progress.advance)]
+        advance = _progress(out, topic, sum(each.end - each.start for each in plan.ranges[topic_type]))
+        partitions = [each for job in plan.jobs(topic_type) for each in job.run(advance)]
         topics[topic_type] = plan.profiled(topic_type, partitions)
         if given_up := frozenset[str]().union(*(each.given_up for each in partitions)):
-            out.note(f"{topic}: too many keys of {listed(sorted(given_up), _SHOWN_GROUPS)}: {_GIVEN_UP}")
+            whose = listed(sorted(given_up), _SHOWN_GROUPS)
+            out.note(f"{topic}: keys of {whose} are too many to be compared: more is superseded there, and fewer live")
     if plan.room.left_out:
         out.note(f"there are more than {plan.room.limit:,} groups: the others are counted as one, {FURTHER}, by record")
     return topics
+
+
+def _progress(out: Output, topic: str, at_most: int) -> Callable[[int], None]:
+    done, shown_s = 0, time.monotonic()
+
+    def advance(records: int) -> None:
+        nonlocal done, shown_s
+        done += records
+        if time.monotonic() - shown_s >= _PROGRESS_S:
+            shown_s = time.monotonic()
+            out.note(f"{topic}: {done:,} of at most {at_most:,} records read")
+
+    return advance

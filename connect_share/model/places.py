@@ -65,7 +65,9 @@ class KeyPlaces:
                 places[key] = time_ms << _BITS | partition
             else:
                 places.pop(key, None)
-                self._remember_removal(key, time_ms << _BITS | partition)
+                self._removed[key] = time_ms << _BITS | partition
+                if len(self._removed) > _MOST_REMOVED:
+                    self._removed.popitem(last=False)
             return record
         found = self._several.get(key)
         if found is None:
@@ -75,11 +77,6 @@ class KeyPlaces:
             places[key] = _SEVERAL
         found[partition] = record
         return counting(found.values(), self.partitions())
-
-    def _remember_removal(self, key: bytes, place: int) -> None:
-        self._removed[key] = place
-        if len(self._removed) > _MOST_REMOVED:
-            self._removed.popitem(last=False)
 
     def living(self, key: bytes) -> set[int]:
         """Return the partitions in which an original key has a living record."""

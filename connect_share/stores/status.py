@@ -234,7 +234,9 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
             if error is None:
                 self._ended(key, mine)
             elif _may_pass(error):
-                self._note_retry(error)
+                if isinstance(error, AuthorizationError) and time.monotonic() - self._refusal_logged_s > LOGGED_EVERY_S:
+                    self._refusal_logged_s = time.monotonic()
+                    _logger.warning("Statuses wait, and are sent again: %s", error)
                 self._retries.add(retry, retry)
             else:
                 _logger.error("Failed to write a status to %s: %s", self.topic, error)
@@ -265,11 +267,6 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
             if self._unwritten.get(key) is write:
                 del self._unwritten[key]
                 self._writes_ended.notify_all()
-
-    def _note_retry(self, error: BaseException) -> None:
-        if isinstance(error, AuthorizationError) and time.monotonic() - self._refusal_logged_s > LOGGED_EVERY_S:
-            self._refusal_logged_s = time.monotonic()
-            _logger.warning("Statuses wait, and are sent again: %s", error)
 
     def _finish_writes(self, timeout_s: float) -> None:
         with self._writes_ended:

@@ -27,6 +27,7 @@ from migrator.cutover import (
     unseal_plan,
     used_since,
 )
+from migrator.moved_source import left_out
 from migrator.report import evidence_of
 from migrator.run import MigrationRun, SourceFence, locked_run
 from migrator.verify.equality import Verification
@@ -45,21 +46,16 @@ _VERDICTS: Final = {
 
 def _verify(arguments: argparse.Namespace, _: Output) -> Result:
     run = MigrationRun.load(arguments.plan)
-    if arguments.isolation:
-        return _isolation(run)
+    if arguments.isolation:  # 1 unless it was proven for every group, whichever engine has copied
+        with ProgressLine(sys.stderr) as progress:
+            report = check_bystanders(run, progress=progress)
+        return Result(report.model_dump(mode="json"), isolation_lines(report), 0 if report.isolated else 1)
     with evidence_of(run, arguments.evidence, "verify") as evidence:
         with ProgressLine(sys.stderr) as progress:
             verification = verify_plan(run, engine=ENGINES[arguments.engine].verify(progress), progress=progress)
         evidence.verification = verification
     lines = verification_lines(verification, SHOWN_DIFFERENCES)
     return Result(verification.model_dump(mode="json"), lines, 0 if verification.equal else 1)
-
-
-def _isolation(run: MigrationRun) -> Result:
-    """Return what was found; 1 unless isolation was proven for every group, whichever engine has copied."""
-    with ProgressLine(sys.stderr) as progress:
-        report = check_bystanders(run, progress=progress)
-    return Result(report.model_dump(mode="json"), isolation_lines(report), 0 if report.isolated else 1)
 
 
 def verification_lines(verification: Verification, shown: int) -> Iterator[str]:
@@ -128,7 +124,7 @@ def _cutover(arguments: argparse.Namespace, _: Output) -> Steps:
     run = MigrationRun.load(arguments.plan)
     with ProgressLine(sys.stderr) as progress:
         shown = preview_cutover(run, arguments.seal, progress)
-    yield Preview(_cutover_lines(shown), _preview_json(shown), "cut over?")
+    yield Preview(_cutover_lines(shown), _preview_json(shown), "cut over?", None, *left_out(run))
     with evidence_of(run, arguments.evidence, "cutover") as evidence, ProgressLine(sys.stderr) as progress:
         result = cut_over(run, how=arguments.seal, timeout_s=arguments.timeout, progress=progress)
         evidence.verification = result.verification
@@ -142,7 +138,7 @@ def _seal(arguments: argparse.Namespace, _: Output) -> Steps:
     with locked_run(arguments.plan) as run:
         with ProgressLine(sys.stderr) as progress:
             shown = preview_seal(run, arguments.seal, progress)
-        yield Preview(_cutover_lines(shown), _preview_json(shown), "seal?")
+        yield Preview(_cutover_lines(shown), _preview_json(shown), "seal?", None, *left_out(run))
         with evidence_of(run, arguments.evidence, "seal"), ProgressLine(sys.stderr) as progress:
             result = seal_plan(run, arguments.seal, progress)
     records = 0 if result.manifest.sealed is None else result.manifest.sealed.records
@@ -152,7 +148,8 @@ def _seal(arguments: argparse.Namespace, _: Output) -> Steps:
 
 def _cutover_lines(shown: CutoverPreview) -> Iterator[str]:
     for group, count in shown.live_workers.items():
-        yield f"{group}: {_alive(count, same=group in shown.same_members)}"
+        then = "make sure that they are the new ones" if group in shown.same_members else "stop them first"
+        yield f"{group}: {count} worker(s) alive{f', {then}' if count else ''}"
     yield from (f"fence {transactional_id}" for transactional_id in shown.transactional_ids)
     yield {
         "stop": "seal the source: target state STOPPED for each connector",
@@ -172,12 +169,6 @@ def _fence_lines(fences: Sequence[SourceFence]) -> list[str]:
         else f"{each.topic} stays open to Java workers without the jar: {each.objection}"
         for each in fences
     ]
-
-
-def _alive(count: int, *, same: bool) -> str:
-    if not count:
-        return "0 worker(s) alive"
-    return f"{count} worker(s) alive, {'make sure that they are the new ones' if same else 'stop them first'}"
 
 
 def _result(run: MigrationRun, result: CutoverResult, done: str, then: str) -> Result:
@@ -214,7 +205,7 @@ def _unseal(arguments: argparse.Namespace, _: Output) -> Steps:
         if found.used:
             lines.append(f"new workers have written since: {found.used}; needs --although-used")
         members = {"connectors": found.connectors, "new_workers_have_written": bool(found.used)}
-        yield Preview(lines, members, "unseal?")
+        yield Preview(lines, members, "unseal?", None, *left_out(run))
         with evidence_of(run, arguments.evidence, "unseal"), ProgressLine(sys.stderr) as progress:
             unseal_plan(run, although_used=arguments.although_used, progress=progress)
     done = "unsealed: the old workers may be started again; keep the new ones stopped"

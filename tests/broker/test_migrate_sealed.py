@@ -182,6 +182,10 @@ def test_every_direction(
         assert sum(copied) == refused
     if keys[0] is not None:
         assert "5 refused" in told
+        for command, end in (("cutover", "--yes"), ("seal", "--dry-run"), ("unseal", "--dry-run")):
+            previewed = json.loads(run(command, plan_path, "--dry-run", "--output", "json")[1])
+            assert previewed["refused"] == {"config": 5, "status": 4, "offset": 5}, command
+            assert run(command, plan_path, end)[0] == 0
     if keys[0] is not None and keys[1] is None:
         assert "the copies are plain" in told
     assert SECRET not in "".join(record.getMessage() + str(record.exc_text) for record in caplog.records)

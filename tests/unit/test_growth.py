@@ -16,6 +16,7 @@ from itertools import islice
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from connect_share.backup.rewrite import Sample
 from connect_share.checks import admission, sealing, sizes
 from connect_share.checks.admission import NewGroup
 from connect_share.cli.get import _NOUNS
@@ -217,6 +218,26 @@ def test_memory_is_at_most_four_times_what_is_counted(topic_type: TopicType, mem
         assert tracemalloc.get_traced_memory()[0] < 4 * fold._folds._kept + 20_000  # of the first group
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("most", "kept", "counted"), [(20_000, 10_000, 10_000), (100, 79, 10_112)])
+def test_what_others_have_is_compared_by_a_sample(
+    monkeypatch: pytest.MonkeyPatch, most: int, kept: int, counted: int
+) -> None:
+    monkeypatch.setattr("connect_share.backup.rewrite._MOST_HASHES", most)
+    before, few, rest, more = (Sample() for _ in range(4))
+    for found, numbers in (
+        (before, range(10_000)),
+        (few, range(9_000)),
+        (rest, range(9_000, 10_000)),
+        (more, range(30_000)),
+    ):
+        for number in numbers:
+            found.add(number * 0x9E3779B97F4A7C15 % 2**64)
+    assert (len(before.hashes), len(before)) == (kept, counted)
+    assert len(before.without(few)) == pytest.approx(1_000, rel=0.1)
+    assert not before.without(few, rest)
+    assert not before.without(more)
 
 
 def test_the_guard_notices_a_square() -> None:
