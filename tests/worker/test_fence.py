@@ -31,16 +31,17 @@ def test_an_old_worker_ends_before_it_joins(
     topics.create()
     version, group, files = form.split(maxsplit=1)[0], topics.group("orders"), Files(topics, tmp_path)
     once = {name: value for name, value in FORMS[form].items() if "interceptor" not in name}
-    old = {**worker_properties(broker.bootstrap_servers, group, f"{unique}-old"), **QUICK_MEMBERS, **once}
+    plain = {**worker_properties(broker.bootstrap_servers, group, f"{unique}-old"), **QUICK_MEMBERS}
+    old = {**plain, **once}
     new = {**topics.properties(group), **FORMS[form]}
     paths = [write_properties(tmp_path / f"{name}.properties", each) for name, each in (("old", old), ("new", new))]
     file, topic = tmp_path / "source", topics.create_data_topic("source")
     file.write_text("source first\n" * 3)
     config = {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(file), "topic": topic}
-    with ConnectStorage(WorkerConfig.from_properties(old)) as storage:
+    with ConnectStorage(WorkerConfig.from_properties(plain)) as storage:
         storage.config.put_connector_config("source", {**config, "name": "source"})
         read = ({"filename": str(file)}, {"position": file.stat().st_size})
-        flush_offsets(storage.offset_writer("source", transactional=False), read)
+        flush_offsets(storage.offset_writer("source"), read)
     move(broker, tmp_path, "there", paths[:1], paths[1:])
     plan = tmp_path / "there.json"
     code, _, errors = run("cutover", plan, "--yes")
