@@ -274,6 +274,8 @@ ASKED: dict[str, tuple[Callable[[Scene], list[Any]], set[Need]]] = {
     "follow": (lambda s: ["apply", s.followed(), "--follow"], needs("shared own", "shared")),
 }
 """What can be asked; what may be done with transactional ids Kafka tells to nobody."""
+EACH_WAY = ("orphans", "restore", "alter", "back", "cutover", "rollback", "create", "startup", "copy sink")
+"""One for each place that asks."""
 DISTURBED = ASKED | {
     "seal": (lambda s: ["seal", s.cut(how="none")], ASKED["seal"][1]),  # it writes target states, too
     "alter once": (change("alter a.b", scene=Scene.exactly_once), needs("shared", "shared:offset", COMMITS)),
@@ -320,7 +322,7 @@ def log_in(secure: SecureBroker, scene: Scene) -> None:
 
 
 @pytest.mark.xdist_group("secure-broker")
-@pytest.mark.parametrize("name", ASKED if LONG else [*COMMANDS, "create", "startup", "reset sink", "copy sink"])
+@pytest.mark.parametrize("name", ASKED if LONG else EACH_WAY)
 def test_without_a_right_nothing_is_written(
     name: str, secure: SecureBroker, unique: str, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
