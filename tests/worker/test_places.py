@@ -84,7 +84,9 @@ class Sources:
             lines = dict.fromkeys((record.value or b"").decode() for record in self.topics.records(self.data))
             return {name: [line.split()[1] for line in lines if line.split()[0] == name] for name in PLACES}
 
-        found = await_that(read, lambda lines: min(map(len, lines.values())) >= len(numbers), what="read", timeout_s=120)
+        found = await_that(
+            read, lambda lines: min(map(len, lines.values())) >= len(numbers), what="read", timeout_s=120
+        )
         assert found == dict.fromkeys(PLACES, numbers)
 
     def go_on(self, start: Callable[[], ConnectWorker]) -> None:
