@@ -85,6 +85,7 @@ bench: $(STAMP)
 	$(BIN)/python -m tests.lab.benchmarks.startup --embedded --suite full --result build/bench/startup/result.json \
 	  --report build/bench/startup $(BENCH_ARGS)
 	$(BIN)/python -m tests.lab.benchmarks.migration --result build/bench/migration.json
+	$(BIN)/python -m tests.lab.benchmarks.spark --result build/bench/spark.json
 	$(BIN)/python -m tests.lab.benchmarks.sealing --result build/bench/sealing.json
 	$(BIN)/python -m tests.lab.benchmarks.console --result build/bench/console.json
 	$(BIN)/python -m tests.lab.benchmarks.backup --result build/bench/backup.json

@@ -27,6 +27,7 @@ from tests.lab.benchmarks.many_groups import many_groups_table
 from tests.lab.benchmarks.migration_report import KIP as KIP_MOVE
 from tests.lab.benchmarks.migration_report import MILLION, migration_table
 from tests.lab.benchmarks.sealing import sealing_table
+from tests.lab.benchmarks.spark import spark_table
 from tests.lab.benchmarks.startup.comparison import with_interval
 from tests.lab.benchmarks.startup.pairs import compared
 from tests.lab.benchmarks.startup.report import render_report
@@ -51,6 +52,7 @@ TABLES: Final[Mapping[str, tuple[str, Table]]] = {
     "many-groups.md": ("many_groups", many_groups_table),
     "migrating.md": ("migration", migration_table),
     "sealed-sharing.md": ("sealing", sealing_table),
+    "spark.md": ("spark", spark_table),
 }
 """Pages of the docs, and the benchmarks whose tables they show."""
 
