@@ -80,7 +80,7 @@ def advice(error: KafkaError, bootstrap_servers: str) -> str | None:
         return "no such host is known here: correct it in bootstrap.servers"
     if name == "_TRANSPORT" and "refused" in text:
         return "nothing listens there: correct the port in bootstrap.servers, or start the brokers"
-    if name == "_SSL" and "certificate" in text:
+    if name in ("_SSL", "_TRANSPORT") and "certificate" in text:
         return (
             "let ssl.truststore.location name a store with the certificate of the brokers' CA, and name the host as their "
             "certificates do"
