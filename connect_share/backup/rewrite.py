@@ -374,9 +374,8 @@ class StoppedGroup:
         for record in since.theirs:
             at, offset, sealed_ms = since.ours.get(key_hash(None, record.key), (record.partition, -1, -1))
             theirs_ms = record.sealed_ms or 0
-            if (
-                min(sealed_ms, theirs_ms) > 0 and sealed_ms != theirs_ms
-            ):  # of sealed values the time decides, else the place
+            # Of sealed values the time decides, else the place.
+            if min(sealed_ms, theirs_ms) > 0 and sealed_ms != theirs_ms:
                 is_hidden = sealed_ms > theirs_ms
             else:
                 is_hidden = at != record.partition or offset > record.offset

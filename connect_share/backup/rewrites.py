@@ -623,11 +623,11 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
         used = {record.key for record in ordered}
         others = [record for key, record in accepted.items() if key not in used]
         removed = removal_value(TopicType.CONFIG, self.group)
-        keys = (parse(TopicType.CONFIG, (each.key or b"")[len(self.group.prefix) :]) for each in others)
-        left_over = [key is not None and key.kind in _ORDERED for key in keys]
-        return [
-            replace(each, value=removed) if left else each for each, left in zip(others, left_over, strict=True)
-        ] + ordered
+        return [replace(each, value=removed) if self._is_left_over(each) else each for each in others] + ordered
+
+    def _is_left_over(self, record: Record) -> bool:
+        key = parse(TopicType.CONFIG, (record.key or b"")[len(self.group.prefix) :])
+        return key is not None and key.kind in _ORDERED
 
     def write(self, backup: Path, progress: Progress | None = None) -> Rewritten[dict[TopicType, ResealTopic]]:
         """Write a backup, then the values; may be repeated.
