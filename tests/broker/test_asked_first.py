@@ -193,8 +193,8 @@ class Scene:
                     g._opened(kind, record)[1] for g in groups if g.is_own(kind, record.key) and is_sealed(record.value)
                 ]
                 value = next(iter(opened), record.value)
-                told = _RUN_ID.sub(b"", value or b"").replace(self.site.name.encode(), b"")
-                values[record.key] = None if is_removal(kind, value) else (bool(opened), told)
+                stored = _RUN_ID.sub(b"", value or b"").replace(self.site.name.encode(), b"")
+                values[record.key] = None if is_removal(kind, value) else (bool(opened), stored)
             found[f"{who} {kind.value}"] = {key: value for key, value in values.items() if value}, settings[topic]
         return found | {"sinks": ({repr(each).encode(): (False, b"") for each in self.committed()}, {})}
 

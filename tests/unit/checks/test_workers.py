@@ -1,4 +1,4 @@
-"""What is found of the workers of a group, by what brokers told of real ones."""
+"""What is found of the workers of a group, by what brokers said of real ones."""
 
 from __future__ import annotations
 
