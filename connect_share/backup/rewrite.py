@@ -31,7 +31,7 @@ from connect_share.errors import CopyError, also_saying, command_line, listed
 from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import require_topics
-from connect_share.kafka.due_look import DueTopic, due_path, load_due, mark_of, save_due
+from connect_share.kafka.due_look import DueLook, DueTopic, due_path, load_due, mark_of, save_due
 from connect_share.kafka.facts import (
     TopicFacts,
     admin_of,
@@ -123,6 +123,7 @@ class StoppedGroup:
         side: what messages call the group.
         may_miss: a topic of it may be missing.
         again: what to do when others have written meanwhile.
+        connector: whose offsets alone are written; ``None``: what the group has.
         places: where its keys lie, by their hashes, on the topics that were read.
     """
 
@@ -132,6 +133,7 @@ class StoppedGroup:
     side: str
     may_miss: bool = False
     again: str = "Run the command again"
+    connector: str | None = None
     must_be_stopped: ClassVar[bool] = True
     lost_as: ClassVar[str] = "no longer count, for records of ours lie behind them"
     places: dict[TopicType, KeyPlaces] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -296,7 +298,7 @@ class StoppedGroup:
             for topic_type, topic in now.items():
                 self._require_same(before[topic_type], topic, "what was written before that is gone")
                 found[topic_type] = self._since(topic_type, before[topic_type].ends, topic, written, index)
-        self._end_look(found, {kind: now[kind].since(before[kind].ends) for kind in now}, beside)
+        self._end_look(self._error_of(found, {kind: now[kind].since(before[kind].ends) for kind in now}, beside))
         return now, {topic_type: since.others for topic_type, since in found.items()}
 
     @cached_property
@@ -304,44 +306,60 @@ class StoppedGroup:
         """Where the note is of what was written, until what others wrote was looked for."""
         return due_path(self.worker.file or Path(self.group_id), self.group_id)
 
-    def note_due(self, before: Facts, written: Written, index: int = 0) -> None:
+    def note_due(self, before: Facts, written: Written, index: int = 0) -> DueLook:
         """Note what is written, until :meth:`look_again` has looked: a command may be killed in between."""
         topics = {
             kind: DueTopic(
-                each.topic, each.topic_id, {**each.ends}, {**written.runs.get((index, each.topic), {})}, written.marks
+                each.topic,
+                each.topic_id,
+                {**each.ends},
+                {**written.runs.get((index, each.topic), {})},
+                written.marks,
+                self.connector,
             )
             for kind, each in before.items()
         }
         with suppress(OSError):  # the look itself is worth more than its note
             save_due(self.due, topics)
+        return topics
 
     def end_due_look(self) -> None:
         """Look for what others wrote, in the place of an earlier command that was killed before it could.
 
         ``CopyError`` names what its records hide. Nothing else has to be said: workers may have been started since.
         """
-        due = load_due(self.due) or {}
+        due, now = load_due(self.due) or {}, dict[str, TopicFacts]()
         if due:
             with admin_of(self.worker) as admin:
                 now = read_facts(admin, [each.topic for each in due.values()])
-            due = {
-                kind: each for kind, each in due.items() if each[:2] in {(t.topic, t.topic_id) for t in now.values()}
-            }
+        self._end_look(
+            self.hidden(due, now.values(), self.due, "an earlier command wrote, which was ended before it looked")
+        )
+
+    def hidden(
+        self, due: DueLook, topics: Iterable[TopicFacts], beside: Path, when: str = "this command wrote"
+    ) -> CopyError | None:
+        """Return the error that names what records of a note hide, on the topics up to their ends of now."""
+        now = {each.topic: each for each in topics}
         found, starts = dict[TopicType, Since](), dict[TopicType, TopicFacts]()
-        for kind, (topic, _, ends, runs, marks) in due.items():
+        for kind, (topic, topic_id, ends, runs, marks, _) in due.items():
+            if topic not in now or now[topic].topic_id != topic_id:
+                continue
             since = self._since(kind, ends, now[topic], Written({(0, topic): runs}, marks))
             lost = [*self.lost_of(since)]
             counting = {record.key for record in since.theirs} - {record.key for record in lost}
             found[kind] = since._replace(theirs=[record for record in lost if record.key not in counting])
             starts[kind] = now[topic].since(ends)
-        self._end_look(found, starts, self.due, "an earlier command wrote, which was ended before it looked")
+        return self._error_of(found, starts, beside, when)
 
-    def _end_look(
+    def _error_of(
         self, found: Mapping[TopicType, Since], facts: Facts, beside: Path, when: str = "this command wrote"
-    ) -> None:
-        file = new_backup_path(beside, f"{self.group_id}.overtaken")
-        theirs = any(since.theirs for since in found.values())
-        error = self.overtaken(found, facts, file, when) if theirs else None
+    ) -> CopyError | None:
+        if not any(since.theirs for since in found.values()):
+            return None
+        return self.overtaken(found, facts, new_backup_path(beside, f"{self.group_id}.overtaken"), when)
+
+    def _end_look(self, error: CopyError | None) -> None:
         self.due.unlink(missing_ok=True)
         if error is not None:
             raise error
@@ -415,8 +433,13 @@ class StoppedGroup:
         shown = listed((f"{topic}[{at}] offset {offset}" for topic, at, offset in places), _SHOWN)
         text += f"{len(places):,} of these {self.lost_as}: {shown}. They are "
         with also_saying(f"{text[0].upper()}{text[1:]}in no file"):
-            self.back_up(file, facts, f"overtaken-{uuid.uuid4()}", Silent(), {*places})
-        return CopyError(f"{text}in {file}: {self.restoring(file)} puts them back. {self.again}")
+            kept = self.keep(file, facts, {*places})
+        return CopyError(f"{text}in {kept} puts them back. {self.again}")
+
+    def keep(self, file: Path, facts: Facts, places: Collection[tuple[str, int, int]]) -> str:
+        """Write records at these places to a file; return where it is, and the command that puts them back."""
+        self.back_up(file, facts, f"overtaken-{uuid.uuid4()}", Silent(), places)
+        return f"{file}: {self.restoring(file)}"
 
 
 @dataclass(frozen=True)

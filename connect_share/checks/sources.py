@@ -143,6 +143,7 @@ _LOOK_DUE: Final = Finding(
     "look now: what is hidden goes to a file, and the command that puts it back is printed",
     command_line("connect-share", "repair", "order", "-w", "FILE", "--dry-run"),
 )
+_LOOK_AT_OWN: Final = command_line("connect-share", "reset", "offsets", "-w", "FILE", "--matching", "*", "--dry-run")
 _REQUEST_SIZE: Final = "max.request.size"
 REQUEST_SIZE: Final = 1_048_576
 """Default of a producer's ``max.request.size``."""
@@ -212,9 +213,12 @@ class CheckSources:
         found, worker = list(findings), self.topic_set.worker
         if self.worker_file is None or worker is None:
             return found
-        if "look-due" not in self._noted and due_path(self.worker_file, worker.group_id).exists():
+        commands = {True: _LOOK_AT_OWN, False: _LOOK_DUE.command}  # the first one looks at both
+        due = [own for own in commands if due_path(self.worker_file, worker.group_id, own=own).exists()]
+        if due and "look-due" not in self._noted:
             self._noted.add("look-due")
-            found.insert(0, replace(_LOOK_DUE, where=str(self.worker_file), group=shown_group(worker.cluster_group_id)))
+            group = shown_group(worker.cluster_group_id)
+            found.insert(0, replace(_LOOK_DUE, where=str(self.worker_file), group=group, command=commands[due[0]]))
         own, named = (None, shown_group(worker.cluster_group_id)), f"-w {shlex.quote(str(self.worker_file))}"
         return [
             replace(each, command=re.sub(r"-w FILE(?!\w)", lambda _: named, each.command))

@@ -19,13 +19,17 @@ from connect_share.worker_config.worker import file_of
 
 
 class DueTopic(NamedTuple):
-    """One topic: its ends before the first write, and the offsets acknowledged since, by partition in runs, or marks."""
+    """One topic: its ends before the first write, and the offsets acknowledged since, by partition in runs, or marks.
+
+    ``connector``: whose offsets alone were written.
+    """
 
     topic: str
     topic_id: str | None
     ends: dict[int, NonNegativeInt]
     runs: dict[int, list[list[NonNegativeInt]]]
     marks: frozenset[str] = frozenset()
+    connector: str | None = None
 
 
 DueLook = dict[TopicType, DueTopic]
@@ -37,9 +41,12 @@ def mark_of(key: bytes, value: bytes | None) -> str:
     return blake2b(repr((key, value)).encode(), digest_size=16).hexdigest()
 
 
-def due_path(worker_file: Path, group_id: str) -> Path:
-    """Return where the note of a group is, beside the worker file that a command was given."""
-    name = blake2b(f"{worker_file.name}\n{group_id}".encode(), digest_size=8).hexdigest()
+def due_path(worker_file: Path, group_id: str, *, own: bool = False) -> Path:
+    """Return where the note of a group is, beside the worker file that a command was given.
+
+    ``own``: that of offsets in a topic that one of its connectors has of its own.
+    """
+    name = blake2b(f"{worker_file.name}\n{group_id}".encode() + b"\n" * own, digest_size=8).hexdigest()
     return file_of(worker_file).with_name(f".{name}.look-due.json")
 
 

@@ -167,7 +167,10 @@ class TransactionalWriter:
             if failure is not None:
                 _logger.warning("Write privileges of %s are lost: %s", self._transactional_id, failure)
                 self._fenced = isinstance(failure, FencedError)
-                raise PrivilegedWriteError(f"{failure}; claim write privileges again", fenced=self._fenced) from failure
+                raise PrivilegedWriteError(
+                    f"{failure} (transactional.id {self._transactional_id}); claim write privileges again",
+                    fenced=self._fenced,
+                ) from failure
             return written
         finally:
             if self._given_up and held:

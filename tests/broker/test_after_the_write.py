@@ -78,6 +78,7 @@ class _Scene:
         self.site, self.call, self.storage, self.file = site, call, storage, file
         self.backup, self.position = site.folder / "all.avro", 918_273_000
         self.committed: dict[tuple[str, int], Any] = {}
+        self.config = {"name": "c"}
         self.new = site.folder / "offsets.json"
         pairs = [{"partition": {"n": n}, "offset": {"position": -1}} for n in range(9)]
         self.new.write_text(json.dumps({"offsets": pairs}))
@@ -87,11 +88,17 @@ class _Scene:
         stopped.back_up(self.backup, stopped.facts(), "run", Silent())
 
     def fill(self) -> None:
-        self.storage.config.put_connector_config("c", {"name": "c"}, None)
+        self.storage.config.put_connector_config("c", self.config, None)
         self.position += 1
         for name in ("c", "gone"):
             mine = [({"n": number}, {"position": self.position}) for each, number in OFFSETS if each == name]
             flush_offsets(self.storage.offset_writer(name, transactional=False), *mine)
+
+    def keep_apart(self) -> None:
+        """Give the connector an offsets topic of its own, and stop it."""
+        self.config = {"name": "c", "offsets.storage.topic": self.site.topic("own", TopicType.OFFSET)}
+        self.fill()
+        self.storage.config.put_target_state("c", TargetState.STOPPED)
 
     def commit(self, name: str, number: int) -> None:
         self.position += 1
@@ -209,10 +216,20 @@ def test_nothing_acknowledged_is_lost_in_silence(
     assert {*seen} == {"overtaken", "last"}
 
 
-@pytest.mark.parametrize("name", [*LOOKS] if LONG else ["reseal", "alter offsets"])
+OWN = " apart"
+CHANGES = [f"{verb} offsets" for verb in ("alter", "reset", "copy")]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*LOOKS, *(f"{each}{OWN}" for each in CHANGES)] if LONG else ["reseal", "alter offsets", f"reset offsets{OWN}"],
+)
 def test_a_command_that_is_killed_before_it_looks(scene: _Scene, name: str, printed: Printed) -> None:
     """Checks say so, and the command that they print looks."""
+    name, own, _ = name.partition(OWN)
     whose, file = "gone" if name == "repair orphans" else "c", scene.file
+    if own:
+        scene.keep_apart()
     scene.commit("gone", 3)  # else there is nothing to copy
     kill_before_the_look(*LOOKS[name], file, whose, *scene.words(name))
     [found] = scene.call("check", "order", "-w", file, "--output", "json").json["findings"]
@@ -473,12 +490,17 @@ def test_a_source_that_grows_while_both_sides_are_compared(site: Site, monkeypat
     assert offsets_at(new, [{"n": 0}]) == [{"position": 1}]
 
 
-@pytest.mark.parametrize(("verb", "when"), every_pair(("alter", "reset", "copy"), ("before", "both", "behind")))
+WHEN = ("before", f"both{OWN}", "behind", f"before{OWN}", "both", f"behind{OWN}")
+
+
+@pytest.mark.parametrize(("verb", "when"), every_pair(("alter", "reset", "copy"), WHEN))
 def test_nothing_acknowledged_is_lost_in_a_change_of_offsets(
     scene: _Scene, verb: str, when: str, monkeypatch: pytest.MonkeyPatch, printed: Printed
 ) -> None:
     """Between the last look at what is there, and the look at what was written."""
-    folder = ("--backup-dir", scene.site.folder)
+    folder, (when, own, _) = ("--backup-dir", scene.site.folder), when.partition(OWN)
+    if own:
+        scene.keep_apart()
     scene.commit("gone", 3)  # else there is nothing to copy
     name = "reset_offsets" if verb == "reset" else "alter_offsets"
     change = getattr(ConnectStorage, name)

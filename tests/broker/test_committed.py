@@ -14,7 +14,7 @@ import pytest
 
 from connect_share.backup.record_file import RecordFile
 from connect_share.backup.rewrite import StoppedGroup
-from connect_share.cli.offsets import ConnectorPlan
+from connect_share.cli.offset_changes import ConnectorPlan
 from connect_share.contents.groups import TopicReading
 from connect_share.exporter.followed_topic import FollowedTopic
 from connect_share.kafka.create import topic_specs
@@ -349,15 +349,16 @@ def test_a_transaction_that_is_opened_while_a_command_writes(
     assert call("export", "-w", file, "-o", backup).code == 0
     resets = ("offsets", "a.b", "--force", "--backup-dir", site.folder)
     subject: tuple[str | Path, ...] = {"restore": (backup,), "delete": ("group", "one"), "reset": resets}[name]
-    where: tuple[Any, str] = (ConnectorPlan, "_theirs") if name == "reset" else (StoppedGroup, "write")
+    where: tuple[Any, str] = (ConnectorPlan, "apply") if name == "reset" else (StoppedGroup, "write")
     step = getattr(*where)
     with ExitStack() as stack:
 
-        def after_a_stranger(*arguments: Any) -> Any:
+        def beside_a_stranger(*arguments: Any, **more: Any) -> Any:
+            done = step(*arguments, **more) if name == "reset" else None
             stack.enter_context(opened_by_a_stranger(site, topic))
-            return step(*arguments)
+            return done if name == "reset" else step(*arguments, **more)
 
-        monkeypatch.setattr(*where, after_a_stranger)
+        monkeypatch.setattr(*where, beside_a_stranger)
         ran = call(name, *subject, "-w", file, "--yes")
         refused(ran, topic)
         assert "were written" in ran.err or "Everything was written" in ran.err

@@ -208,7 +208,7 @@ def test_offsets_are_copied_between_clusters(shared: Any, call: Any, tmp_path: P
 HELD = """
 import sys
 from connect_share.cli.__main__ import main
-from connect_share.cli.offsets import ConnectorPlan
+from connect_share.cli.offset_changes import ConnectorPlan
 write, begun = ConnectorPlan.write, []
 def held(plan, **options):
     if len(begun) == 2:
