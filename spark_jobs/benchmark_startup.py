@@ -26,7 +26,7 @@ from connect_share.files import run_folder
 from spark_jobs import command_line
 from spark_jobs.benchmark.results import StartupResult, describe_machine, load, median, versions
 from spark_jobs.benchmark.starts import RUNS, Run
-from spark_jobs.benchmark.suite import Suite, why_no_storm
+from spark_jobs.benchmark.suite import Suite
 from spark_jobs.benchmark.topics import PLANS, SUITES, Connection, announcement, chosen, connection_from, look_at
 
 _QUICK_ROUNDS: Final = 3
@@ -61,11 +61,6 @@ def measure(
     if rounds is not None and rounds < 1:
         raise ConfigError("--rounds has to be at least 1")
     storms = () if options.no_storm else options.storm or _STORMS[options.suite]
-    if storms and (reason := why_no_storm()):
-        if options.storm:
-            raise ConfigError(f"{reason}: leave --storm out, or start this job without spark-submit")
-        print(f"note: no storm is measured: {reason}; start this job without spark-submit for one", file=sys.stderr)
-        storms = ()
     plans = chosen(options.suite, options.scenarios)
     runs = {name: run for name, run in runs.items() if name in options.contenders}
     connection: Connection = {}

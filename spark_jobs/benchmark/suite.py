@@ -1,20 +1,19 @@
 """One run of the benchmark: what is missing in its file is measured, part by part, and each part is kept at once.
 
-In a storm many workers start at once: each Spark task is one start of the three stores with clients of its own. The same
-starts one after another are the measure: the same tasks, which take turns by a lock on a file, so that nothing but the
-starts themselves differs, and Spark's own time for a task is hidden in both.
+In a storm many workers start at once, as many as the Spark session runs tasks, on whatever machines: each task starts the
+three stores of one group after another, with clients of their own. The same starts in one task are the measure, so that
+nothing but the starts themselves differs. No clock of one machine is compared with that of another.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -27,102 +26,75 @@ from spark_jobs.benchmark.cost_fit import fitted, points
 from spark_jobs.benchmark.results import StartupResult, Storm
 from spark_jobs.benchmark.starts import Run, measure
 from spark_jobs.benchmark.topics import PREFIX, Connection, Plan, filled, worker_properties_of, write_files
-from spark_jobs.session import require_spark, spark_session
+from spark_jobs.session import spark_session, task_slots
 from spark_jobs.tasks import run_as_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-AT_ONCE: Final = 2
-"""Of the session's ``local[2,3]``."""
-
 
 @dataclass(frozen=True, slots=True)
 class StormEnd:
-    """The cost of one start. Begin and end are seconds since the epoch, because processes are compared."""
+    """The cost of one start, and when it ended: seconds since its task began."""
 
-    began_s: float
     ended_s: float
     seconds: float
     cpu_seconds: float
     failed: bool
 
 
-def start_in_task(turn: Path | None, properties: dict[str, str]) -> StormEnd:
-    """Start the stores of one group. They are stopped while the next start runs: real workers stay up.
-
-    The lock of the file ``turn`` is held during the start; without one starts run side by side.
-    """
-    worker = WorkerConfig.from_properties(properties)
-    with ExitStack() as stack:
-        if turn is not None:
-            import fcntl
-
-            fcntl.flock(stack.enter_context(turn.open("w")), fcntl.LOCK_EX)
-        began_s, began, cpu = time.time(), time.perf_counter(), time.process_time()
-        storage = ConnectStorage(worker, allow_live_members=True)
+def start_in_task(groups: Sequence[dict[str, str]]) -> list[StormEnd]:
+    """Start the stores of one group after another. They are stopped while the next start runs: real workers stay up."""
+    task_began, ends = time.perf_counter(), list[StormEnd]()
+    for properties in groups:
+        began, cpu = time.perf_counter(), time.process_time()
+        storage = ConnectStorage(WorkerConfig.from_properties(properties), allow_live_members=True)
         failed = False
         try:
             storage.__enter__()
         except ConnectShareError:
             failed = True
-        end = StormEnd(began_s, time.time(), time.perf_counter() - began, time.process_time() - cpu, failed)
-    threading.Thread(target=storage.close, daemon=True).start()
-    return end
+        now = time.perf_counter()
+        ends.append(StormEnd(now - task_began, now - began, time.process_time() - cpu, failed))
+        threading.Thread(target=storage.close, daemon=True).start()
+    return ends
 
 
 def measure_storms(
     spark: SparkSession,
     groups: Sequence[dict[str, str]],
     wanted: Sequence[tuple[int, int]],
-    folder: Path,
     *,
     scenario: str,
     progress: Progress,
 ) -> Iterator[Storm]:
-    """Yield storms on the topics of one scenario.
+    """Yield storms on the topics of one scenario; ``wanted`` are numbers of starts, and how many at once."""
 
-    ``wanted`` are numbers of starts, and how many at once: all that the session can, or 1 for one after another. Every task
-    has to see the folder, which is for the lock.
-    """
-
-    def run(starts: int, at_once: int, reported: Progress, what: str) -> list[StormEnd]:
-        turn = folder / "turn.lock" if at_once == 1 else None
-        jobs = [groups[number % len(groups)] for number in range(starts)]
-        return run_as_tasks(spark, jobs, partial(start_in_task, turn), progress=reported, what=what)
+    def run(starts: int, at_once: int, reported: Progress, what: str) -> list[list[StormEnd]]:
+        each = [groups[number % len(groups)] for number in range(starts)]
+        tasks = [each[task::at_once] for task in range(at_once)]
+        return run_as_tasks(spark, tasks, start_in_task, progress=reported, what=what)
 
     if wanted:
         # The session's first tasks import everything: a few that nobody counts go before.
-        run(2 * AT_ONCE, AT_ONCE, Silent(), "warming up")
+        slots = task_slots(spark)
+        run(2 * slots, slots, Silent(), "warming up")
     for starts, at_once in wanted:
-        ends = run(starts, at_once, progress, f"storm of {starts}, {at_once} at once")
+        tasks = run(starts, at_once, progress, f"storm of {starts}, {at_once} at once")
+        ends = [*itertools.chain(*tasks)]
         yield Storm(
             scenario=scenario,
             starts=starts,
             at_once=at_once,
             seconds=[end.seconds for end in ends],
-            wall_seconds=max(end.ended_s for end in ends) - min(end.began_s for end in ends),
+            wall_seconds=max(end.ended_s for end in ends),
             cpu_seconds=sum(end.cpu_seconds for end in ends),
             failed=sum(end.failed for end in ends),
         )
 
 
-MASTER: Final = f"local[{AT_ONCE},3]"
-
-
-def why_no_storm() -> str | None:
-    """Return why the session that this process was given cannot run a storm: both kinds need tasks on this machine."""
-    require_spark()
-    from pyspark import SparkConf, SparkContext
-    from pyspark.sql import SparkSession
-
-    session = SparkSession.getActiveSession()
-    if session is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
-        return None
-    if session is None:
-        SparkContext._ensure_initialized()  # noqa: SLF001 - what spark-submit was told is known to its JVM only
-    master = SparkConf().get("spark.master") if session is None else session.conf.get("spark.master", None)
-    return None if master == MASTER else f"a storm needs a Spark session of {MASTER}, and this one has {master}"
+_MASTER: Final = "local[2,3]"
+"""Of a session that this process makes; ``spark-submit`` and a session that is there decide otherwise."""
 
 
 @dataclass
@@ -157,7 +129,7 @@ class Suite:
         """Measure what is missing; if a part fails, those before it are kept."""
         with ExitStack() as stack:
             # Idle, the one Spark session of a run costs the starts nothing. It is made when it is first needed.
-            spark = cache(lambda: stack.enter_context(spark_session("connect-share benchmark_startup", master=MASTER)))
+            spark = cache(lambda: stack.enter_context(spark_session("connect-share benchmark_startup", master=_MASTER)))
             for plan in self.plans:
                 self._measure(plan, self.storms if plan is self.plans[0] else (), spark)
         model, predictions = fitted(points(self.result))
@@ -177,7 +149,8 @@ class Suite:
         known = {(storm.scenario, storm.starts, storm.at_once) for storm in self.result.storms}
         storms = [
             (starts, at_once)
-            for starts, at_once in itertools.product(starts_at_once, (1, AT_ONCE))
+            for starts in starts_at_once
+            for at_once in sorted({1, min(starts, task_slots(spark()))})
             if not has_starts or (scenario.name, starts, at_once) not in known
         ]
         if has_starts and not storms:
@@ -194,9 +167,7 @@ class Suite:
                 starts = measure(plan, files, runs, rounds, self.progress)
                 self.keep(results.with_starts(self.result, scenario, starts))
             groups = [worker_properties_of(plan, connection, prefix, group) for group in range(scenario.groups)]
-            for storm in measure_storms(
-                spark(), groups, storms, self.folder, scenario=scenario.name, progress=self.progress
-            ):
+            for storm in measure_storms(spark(), groups, storms, scenario=scenario.name, progress=self.progress):
                 place = (storm.scenario, storm.starts, storm.at_once)
                 others = [each for each in self.result.storms if (each.scenario, each.starts, each.at_once) != place]
                 self.keep(self.result.model_copy(update={"storms": [*others, storm]}))

@@ -35,7 +35,7 @@ def test_on_a_cluster_of_a_user_nothing_else_is_touched(
 ) -> None:
     worker = write_properties(tmp_path / "worker.properties", worker_properties(broker.bootstrap_servers, "unused"))
     file = tmp_path / "result.json"
-    options = ["-w", str(worker), "--scenarios", "tiny", "--rounds", "1", "--no-storm"]
+    options = ["-w", str(worker), "--scenarios", "tiny", "--rounds", "1", "--storm", "3"]
     options += ["--contenders", "python,librdkafka", "--result", str(file)]
     assert benchmark_startup.main(options) == 1
     refused = capsys.readouterr().err
@@ -61,6 +61,10 @@ def test_on_a_cluster_of_a_user_nothing_else_is_touched(
     found = StartupResult.model_validate_json(file.read_bytes())
     assert {each.contender for each in found.starts} == {"python", "librdkafka"}
     assert found.machine["brokers"] == 1
+    assert [(each.starts, each.at_once, len(each.seconds), each.failed) for each in found.storms] == [
+        (3, 1, 3, 0),
+        (3, 2, 3, 0),
+    ]
     assert "python," in capsys.readouterr().out.split()
     page = "".join(render_report(found))
     assert "of the cluster named below, over the network" in page

@@ -29,6 +29,7 @@ from connect_share.jar import JAR_NAME, jar_path
 from connect_share.jar.java_runtime import java_home_for_spark
 from connect_share.worker_config import SHARING_PROPERTY
 from migrator.run import Manifest, MigrationStatus, manifest_path
+from spark_jobs.benchmark.results import StartupResult
 from spark_jobs.session import missing_protection
 from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.kafka import TestBroker
@@ -282,6 +283,12 @@ def test_every_line_of_the_page(broker: TestBroker, unique: str, tmp_path: Path,
         assert done.returncode == 0, (line, _told(done.stdout + done.stderr))
     manifest = Manifest.load(manifest_path(tmp_path / "move.json"))
     assert (manifest.engine, manifest.status) == ("spark", MigrationStatus.VERIFIED)
+    storm = ["-B", broker.bootstrap_servers, "--scenarios", "tiny", "--rounds", "1", "--contenders", "python"]
+    storm += ["--storm", "6", "--yes", "--result", str(tmp_path / "result.json")]
+    done = cluster.run(APPLY.replace("apply_plan.py move.json", shlex.join(["benchmark_startup.py", *storm])))
+    assert done.returncode == 0, _told(done.stdout + done.stderr)
+    found = StartupResult.model_validate_json((tmp_path / "result.json").read_bytes())
+    assert [(each.at_once, len(each.seconds), each.failed) for each in found.storms] == [(1, 6, 0), (2, 6, 0)]
 
 
 def test_what_is_off_is_named() -> None:

@@ -6,22 +6,18 @@ import json
 import os
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
 
 from connect_share.contents.cost_model import CostModel, StartSize
 from connect_share.errors import ConfigError
-from spark_jobs import benchmark_startup
 from spark_jobs.benchmark import results
 from spark_jobs.benchmark.cost_fit import Point, fit, fitted, points
 from spark_jobs.benchmark.results import Scenario, Start, Starts, StartupResult, Warmth
 from spark_jobs.benchmark.starts import SLOWER, Measurement
-from spark_jobs.benchmark.suite import MASTER, why_no_storm
 from spark_jobs.benchmark.topics import (
     PLANS,
     PREFIX,
@@ -213,16 +209,3 @@ def test_a_contender_can_be_made_slower_to_see_that_it_is_found() -> None:
     (start,) = slowed({"python": run}, "python", "3")["python"](Files(Path(), 0, (), Path()), 0)
     assert start.seconds >= 0.04
     assert SLOWER not in os.environ  # the others are as they were
-
-
-def test_a_storm_that_the_session_cannot_run_is_said_first(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert why_no_storm() is None  # the job makes its own session
-    session = SimpleNamespace(conf={"spark.master": "spark://a:7077"})
-    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: session)
-    assert why_no_storm() == "a storm needs a Spark session of local[2,3], and this one has spark://a:7077"
-    assert benchmark_startup.main(["-B", "a:1", "--storm", "3"]) == 2
-    assert "this one has spark://a:7077: leave --storm out, or start this job without" in capsys.readouterr().err
-    session.conf["spark.master"] = MASTER
-    assert why_no_storm() is None
