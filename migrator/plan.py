@@ -22,6 +22,7 @@ from connect_share.model.records import OffsetRange, TopicType
 from connect_share.sealing import KeyRing, SealingMode
 from connect_share.transform.rules import PLAIN_KEYS, RULE_VERSION, Count, KeyTransform, RecordCounts
 from connect_share.worker_config import Isolation, WorkerConfig
+from connect_share.worker_config.worker import file_of
 
 PLAN_FORMAT: Final = "connect-share/migration-plan/2"
 _NAMED: Final = 5
@@ -327,8 +328,8 @@ def named_connectors(names: Collection[str]) -> str:
 def _found(file: str, folder: Path) -> str:
     """Return the path of a worker file: where it was, or beside a plan that was carried to another machine."""
     planned = folder / file
-    beside = folder / planned.name
-    return str(beside if not planned.exists() and beside.exists() else planned)
+    beside = folder / planned.relative_to(file_of(planned).parent)
+    return str(beside if not file_of(planned).exists() and file_of(beside).exists() else planned)
 
 
 def plan_fingerprint(sources: tuple[SourceCluster, ...], mode: str) -> str:

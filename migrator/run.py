@@ -25,6 +25,7 @@ from connect_share.model.records import OffsetRange, TopicType
 from connect_share.sealing import KEYS_PROPERTY, SEALING_PROPERTY
 from connect_share.transform.sealed import Sealing
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
+from connect_share.worker_config.worker import file_of
 from migrator.copy.copy_job import LOCAL_ENGINE, SliceEvidence, Wave
 from migrator.plan import MigrationPlan, PlannedSealing, PlanPart, load_model, read_plan_file
 
@@ -383,12 +384,12 @@ def _load_worker(
     sharing: bool,
 ) -> WorkerConfig:
     """Read a worker file that has to say what it said when the plan was made; ``group_id`` ``None``: any."""
-    path = Path(file)
+    path = file_of(Path(file))
     if not path.exists():
         raise PlanFileError(
             f"the worker file {path} that the plan names is not there; put it there, or as {path.name} beside the plan"
         )
-    worker = WorkerConfig.from_file(path)
+    worker = WorkerConfig.from_file(file)
     changed = [
         f"{topic_type.value}.storage.topic" for topic_type, topic in topics.items() if worker.topic(topic_type) != topic
     ]

@@ -42,6 +42,7 @@ from connect_share.kafka.read import Reader, batches, place_of
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.sealing import KeyRing
 from connect_share.worker_config import Isolation
+from connect_share.worker_config.worker import file_of
 
 What = Literal["backup of a migration", "export", "part of an export"]
 BACKUP: Final = "backup of a migration"
@@ -386,7 +387,7 @@ def new_backup_path(worker_file: Path, name: str) -> Path:
     """Return where a new backup goes, beside a worker file: two within a second have names of their own."""
     now = datetime.now(UTC)
     moment = f"{now:%Y%m%dT%H%M%S}.{now.microsecond // 1_000:03d}Z"
-    return worker_file.with_name(f"{name}-{moment}.backup.avro")
+    return file_of(worker_file).with_name(f"{name}-{moment}.backup.avro")
 
 
 @dataclass

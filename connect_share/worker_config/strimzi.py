@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +27,7 @@ _FIELDS: Final = {
 }
 _OFFSETS: Final = "offsets.json"
 _CONFIG_MAP: Final = re.compile(rb"""\bkind["']?\s*:\s*["']?ConfigMap\b""")
+_KAFKA_CONNECT: Final = re.compile(rb"""\bkind["']?\s*:\s*["']?KafkaConnect\b""")
 _SASL: Final = {"scram-sha-256": "SCRAM-SHA-256", "scram-sha-512": "SCRAM-SHA-512", "plain": "PLAIN"}
 
 
@@ -42,17 +43,24 @@ def load_kafka_connect(path: str | Path, file: Path) -> dict[str, str]:
     """
     data = read_whole(file, "; give a worker's properties file or a KafkaConnect resource", most_bytes=_MOST_BYTES)
     try:
-        return _properties(_only_resource([*_documents(data)], None if file == Path(path) else Path(path).name))
+        return _properties(_only_resource(_documents(data), None if file == Path(path) else Path(path).name))
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}", property_name=error.property_name) from None
 
 
 def names_in(path: Path) -> list[str]:
-    """Return the names of the ``KafkaConnect`` resources of a file, none of a file of another kind."""
-    with suppress(ConfigError):
-        documents = _documents(read_whole(path, most_bytes=_MOST_BYTES))
-        return [_name(each) for document in documents for each in _resources(document)]
-    return []
+    """Return the names of the ``KafkaConnect`` resources of a file, none of a file of another kind.
+
+    ``ConfigError``: it seems to have one, and cannot be read.
+    """
+    data = b""
+    try:
+        data = read_whole(path, most_bytes=_MOST_BYTES)
+        return [_name(each) for document in _documents(data) for each in _resources(document)]
+    except ConfigError as error:
+        if _KAFKA_CONNECT.search(data) is None:
+            return []
+        raise ConfigError(f"{path}: {error}") from None
 
 
 def offsets_in(data: bytes) -> bytes:
@@ -65,8 +73,9 @@ def offsets_in(data: bytes) -> bytes:
     raise ConfigError(f"--file has {len(found)} ConfigMaps with {_OFFSETS}; give the JSON of the connector alone")
 
 
-def _documents(data: bytes) -> Iterator[Any]:
-    """Yield the documents of a YAML text, all scalars as they are written."""
+@lru_cache(maxsize=128)
+def _documents(data: bytes) -> tuple[Any, ...]:
+    """Return the documents of a YAML text, all scalars as they are written; a command asks for a file several times."""
     try:
         import yaml
     except ImportError:
@@ -88,7 +97,7 @@ def _documents(data: bytes) -> Iterator[Any]:
                 self.depth -= 1
 
     try:
-        yield from yaml.load_all(data, Loader=Loader)
+        return tuple(yaml.load_all(data, Loader=Loader))
     except yaml.MarkedYAMLError as error:
         if b"{{" in data:
             raise ConfigError("is a template; give what it is rendered to (helm template)") from None
@@ -121,7 +130,8 @@ def _only_resource(documents: Sequence[Any], name: str | None) -> Mapping[str, A
     if found:
         spaces = [str(_mapping(each.get("metadata")).get("namespace", "default")) for each in found]
         names = listed(sorted(f"{space}/{_name(each)}" for space, each in zip(spaces, found, strict=True)), _SHOWN)
-        raise ConfigError(f"has {len(found)} KafkaConnect resources: {names}; give the one that is meant, as FILE/NAME")
+        how = "as FILE/NAME" if len({*map(_name, found)}) == len(found) else "in a file of its own"
+        raise ConfigError(f"has {len(found)} KafkaConnect resources: {names}; give the one that is meant {how}")
     there = [_mapping(each) for each in documents]
     if any("services" in each for each in there):
         raise ConfigError(

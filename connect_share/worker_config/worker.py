@@ -243,7 +243,7 @@ class WorkerConfig(BaseModel):
             "exactly.once.source.support": _word(
                 resolved, "exactly.once.source.support", "disabled", ("disabled", "preparing", "enabled")
             ),
-            "sharing_enabled": _word(resolved, SHARING_PROPERTY, "disabled", ("disabled", "enabled")) == "enabled",
+            "sharing_enabled": _shares(resolved),
             "originals": resolved,
         }
         text = resolved.get(KEYS_PROPERTY, "").strip()
@@ -428,8 +428,9 @@ def load_worker_file(path: str | Path) -> dict[str, str]:
 
 
 def file_of(path: Path) -> Path:
-    """Return the file that a worker file is in, for it may be ``FILE/NAME``."""
-    return path.parent if path.parent.is_file() else path
+    """Return the file that a worker file is in, whether it is there or not, for it may be ``FILE/NAME``."""
+    of_several = path.parent.suffix.lower() in RESOURCES and not path.parent.is_dir()
+    return path.parent if of_several else path
 
 
 def each_of(path: Path) -> list[Path]:
@@ -459,12 +460,10 @@ def worker_files_in(folder: Path) -> dict[Path, dict[str, str]]:
 
 def _worker_properties(path: Path) -> dict[str, str] | None:
     """Return the properties of a worker file, ``None`` of any other file."""
-    if file_of(path).suffix.lower() in RESOURCES:
-        try:
-            return load_worker_file(path)
-        except ConfigError:
-            return None  # most resources of a folder are of other kinds
-    is_a_workers = all(name in load_properties(path) for name in _NEEDED)
+    if (file := file_of(path)).suffix.lower() in RESOURCES:
+        is_a_workers = bool(names_in(file))
+    else:
+        is_a_workers = all(name in load_properties(path) for name in _NEEDED)
     return load_worker_file(path) if is_a_workers else None
 
 
@@ -489,10 +488,14 @@ def choose_worker_file(folder: Path, group: str | None, *, any_of_one_set: bool)
     raise ConfigError(f"{folder} has {len(found)} worker files: {listed(files, _SHOWN)}; give one of them")
 
 
+def _shares(given: Mapping[str, str]) -> bool:
+    return _word(given, SHARING_PROPERTY, "disabled", ("disabled", "enabled")) == "enabled"
+
+
 def groups_in(folder: Path) -> frozenset[str | None]:
     """Return the groups of the worker files of a folder; ``None`` among them is one with plain keys."""
     found = worker_files_in(folder).values()
-    shared = [each["group.id"].strip() for each in found if each.get(SHARING_PROPERTY, "").strip() == "enabled"]
+    shared = [each["group.id"].strip() for each in found if _shares(each)]
     return frozenset(shared if len(shared) == len(found) else [*shared, None])
 
 

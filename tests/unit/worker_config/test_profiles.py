@@ -148,7 +148,7 @@ def test_any_file_will_do_where_all_have_the_same_topics(folder: Path) -> None:
 
 
 def test_the_groups_of_a_folder_are_the_callers_own(folder: Path) -> None:
-    third = f"group.id=third\nconnect.management.topic.sharing.support=enabled\n{TOPICS}"
+    third = f"group.id=third\nconnect.management.topic.sharing.support=Enabled\n{TOPICS}"
     (folder / "third.properties").write_text(third)
     arguments = PROGRAM.parser("exporter").parse_args(["exporter", "-w", str(folder)])
     choose_worker_files(arguments.parser, arguments)

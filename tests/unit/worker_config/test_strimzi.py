@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connect_share.backup.backup_file import new_backup_path
 from connect_share.errors import ConfigError
 from connect_share.kafka.due_look import due_path
 from connect_share.worker_config import WorkerConfig, load_worker_file
 from connect_share.worker_config.strimzi import offsets_in
-from connect_share.worker_config.worker import choose_worker_file, each_of, worker_files_in
+from connect_share.worker_config.worker import choose_worker_file, each_of, file_of, worker_files_in
 
 MAP = b'kind: ConfigMap\ndata:\n  offsets.json: |-\n    {"offsets": []}\n'
 DOCS = Path(__file__).parents[3] / "docs" / "strimzi.md"
@@ -108,6 +109,8 @@ def test_a_file_of_several_is_read_like_a_folder(tmp_path: Path) -> None:
         choose_worker_file(file, None, any_of_one_set=False)
     with pytest.raises(ConfigError, match="has 2 KafkaConnect resources: default/a, default/b; give"):
         load_worker_file(file / "c")
+    assert new_backup_path(file / "b", "b.repair").parent == tmp_path
+    assert file_of(tmp_path / "gone.yaml" / "b") == tmp_path / "gone.yaml"
 
 
 @pytest.mark.parametrize(
@@ -126,7 +129,10 @@ def test_offsets_of_a_config_map(data: bytes, count: int) -> None:
     [
         ("", "has no KafkaConnect resources"),
         ("a: [1, 2", "line 1 is not YAML"),
-        (f"{resource()}\n---\n{resource()}", "has 2 KafkaConnect resources: default/orders, default/orders; give"),
+        (
+            f"{resource()}\n---\n{resource()}",
+            "has 2 KafkaConnect resources: default/orders, default/orders; give the one that is meant in a file of its own",
+        ),
         ("groupId: {{ .Values.id }}\n", "is a template; give what it is rendered to (helm template)"),
         ("services:\n  connect:\n    image: x\n", "is a compose file; give the properties file"),
         (
@@ -139,6 +145,7 @@ def test_offsets_of_a_config_map(data: bytes, count: int) -> None:
             "group.id is missing; spec.groupId gives it",
         ),
         (resource(more="  config:\n    a: [1]\n"), "a has to be a text under spec.config"),
+        (resource(more="  config: &x {a: b}\n  more: *x\n"), "has an alias"),
         ("a: &x 1\nb: *x\n", "has an alias"),
         ("[" * 5_000, "nested deeper than 40"),
         (b"\xff\xfe\xfa", "is not YAML"),
@@ -150,6 +157,12 @@ def test_what_is_wrong_is_said(tmp_path: Path, text: str | bytes, words: str) ->
     with pytest.raises(ConfigError, match=re.escape(words)) as caught:
         WorkerConfig.from_file(path)
     assert str(path) in str(caught.value)
+    other = written(tmp_path, resource(), "other.yaml")
+    if isinstance(text, str) and "kind: KafkaConnect\n" in text:  # which is not passed over in a folder
+        with pytest.raises(ConfigError, match=re.escape(words)):
+            worker_files_in(tmp_path)
+    else:
+        assert [*worker_files_in(tmp_path)] == [other]
 
 
 @given(st.binary(max_size=300) | st.text(alphabet="{}[]:-&*!|>%@`'\" \n\tax0", max_size=300).map(str.encode))
