@@ -113,6 +113,16 @@ def _group_for(text: str, path: Path) -> ClusterGroupId:
         raise ConfigError(f"{path}: group.id: {error}", property_name="group.id") from error
 
 
+def require_pairs(source_files: Sequence[Path], destination_files: Sequence[Path]) -> bool:
+    """Return whether each source has a destination of its own; ``ConfigError``: they have neither that nor one for all."""
+    if len(destination_files) not in {1, len(source_files)}:
+        raise ConfigError(
+            f"{len(source_files)} source worker files and {len(destination_files)} destination worker files: "
+            "give one destination for all, or one for each source in the same order"
+        )
+    return len(destination_files) == len(source_files)
+
+
 def pair(
     source_files: Sequence[Path], destination_files: Sequence[Path], intent: Intent = NO_INTENT
 ) -> list[PlannedMove]:
@@ -122,16 +132,13 @@ def pair(
     """
     if not source_files or not destination_files:
         raise ConfigError("a plan needs at least one source and one destination worker file")
-    if len(destination_files) not in {1, len(source_files)}:
-        raise ConfigError(
-            f"{len(source_files)} source worker files and {len(destination_files)} destination worker files: "
-            "give one destination for all, or one for each source in the same order"
-        )
+    paired = require_pairs(source_files, destination_files)
+    if intent.follow and intent.mode != "mirror":
+        raise ConfigError("to follow a source and the mode state at once: a folded state has no order to follow")
     if intent.job is not None and intent.assign is not None:
         raise ConfigError("a job and an assignment of connectors at once: one of the two says what is moved")
     sources = [WorkerConfig.from_file(path) for path in source_files]
     destinations = [WorkerConfig.from_file(path) for path in destination_files]
-    paired = len(destination_files) == len(source_files)
     destination_names_it = paired or intent.merge or intent.job is not None
     moves = []
     for index, (path, worker) in enumerate(zip(source_files, sources, strict=True)):

@@ -36,7 +36,9 @@ from connect_share.transform.canonical import canonical_config
 from connect_share.transform.rules import KeyTransform, TopicText
 from connect_share.transform.sealed import NO_SEALING, Opener, Sealing
 from connect_share.worker_config import Isolation, WorkerConfig
+from connect_share.worker_config.override_policy import is_sink
 from connect_share.worker_config.secret_values import clear_text_secrets
+from migrator.moves import require_pairs
 from migrator.planner import OWN_OFFSETS_TOPIC
 
 MOST_WORKER_IDS: Final = 20
@@ -261,7 +263,7 @@ class ConnectorSurvey(_Fact):
     """One connector of a group.
 
     Attributes:
-        sink: it has ``topics`` or ``topics.regex``: on one Kafka cluster its consumer group is ``connect-<name>``.
+        sink: it seems to be one: on one Kafka cluster its consumer group is ``connect-<name>``.
         own_offsets_topic: its offsets are in a topic of its own, which a plan does not move; to another Kafka cluster
             a plan refuses it.
         inconsistent: Connect gives its workers no tasks as the records stand.
@@ -553,7 +555,7 @@ def _connectors(
             ConnectorSurvey(
                 name=name,
                 tasks=state.task_count(name),
-                sink=bool(properties.get("topics") or properties.get("topics.regex")),
+                sink=is_sink(properties),
                 own_offsets_topic=bool(properties.get(OWN_OFFSETS_TOPIC)),
                 inconsistent=name in state.inconsistent_connectors(),
                 state_mode="heals"
@@ -640,7 +642,10 @@ def survey(
         source_files: worker files of the clusters that may be moved.
         destination_files: one for all sources, or one for each; none: no move is judged.
         progress: reports the reading.
+
+    ``ConfigError``: a file is wrong, or there are neither one destination nor as many as sources.
     """
+    paired = bool(destination_files) and require_pairs(source_files, destination_files)
     files = [
         _WorkerFile(Path(path).resolve(), side, WorkerConfig.from_file(path))
         for side, paths in ((SOURCE, source_files), (DESTINATION, destination_files))
@@ -651,7 +656,6 @@ def survey(
     surveyor.count_groups()
     surveyor.fold_groups()
     sources, destinations = ([file for file in files if file.side == side] for side in (SOURCE, DESTINATION))
-    paired = len(destinations) == len(sources)
     return Survey(
         topics=tuple(surveyor.topics.values()),
         groups=tuple(surveyor.groups),

@@ -30,7 +30,7 @@ from migrator.plan import (
 )
 from migrator.planner import warn_about
 from migrator.run import MigrationRun
-from migrator.survey import MOST_WORKER_IDS, TopicCount
+from migrator.survey import MOST_WORKER_IDS, TopicCount, _connectors, survey
 from tests.support.checked import records, state_of
 from tests.support.plans import a_plan
 from tests.support.sealed import key_text
@@ -142,8 +142,9 @@ def test_no_topic_of_the_destination_may_hold_the_group_already(tmp_path: Path, 
 
 def test_files_that_do_not_say_what_becomes_of_whom_are_refused(tmp_path: Path) -> None:
     sources = [worker_file(tmp_path, name, sharing="disabled", group=name) for name in ("a", "b", "c")]
-    with pytest.raises(ConfigError, match="3 source worker files and 2 destination worker files"):
-        pair(sources, sources[:2])
+    for refused in (pair, survey):
+        with pytest.raises(ConfigError, match="3 source worker files and 2 destination worker files"):
+            refused(sources, sources[:2])
     with pytest.raises(ConfigError, match=r"3 sources would become g and be merged"):
         pair(sources, [worker_file(tmp_path, "g")] * 3)
     illegal = worker_file(tmp_path, "task-runner", sharing="disabled")
@@ -163,6 +164,8 @@ def test_files_that_do_not_say_what_becomes_of_whom_are_refused(tmp_path: Path) 
 
 def test_wishes_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
     sources = [worker_file(tmp_path, name, group=name) for name in ("a", "b", "c")]
+    with pytest.raises(ConfigError, match="to follow a source and the mode state at once"):
+        pair(sources, sources, Intent(follow=True, mode="state"))
     assign = {"a": ("x",), "b": ("y",), "c": ()}
     with pytest.raises(ConfigError, match="a job and an assignment of connectors at once"):
         pair(sources, sources, Intent(job="x", assign=assign))
@@ -278,6 +281,35 @@ def test_a_plan_knows_its_keys_and_shows_none(tmp_path: Path) -> None:
     sides(None, key_text(9))
     with pytest.raises(PlanRejectedError, match=r"b\.properties was changed .*\.encryption\.keys"):
         MigrationRun.load(path)
+
+
+def test_a_mirror_has_topics_and_is_no_sink() -> None:
+    classes = {"mirror": "org.apache.kafka.connect.mirror.MirrorSourceConnector", "sink": "S"}
+    count = TopicCount(TopicType.CONFIG)
+    for offset, (name, of_class) in enumerate(classes.items()):
+        value = json.dumps({"properties": {"connector.class": of_class, "topics": "t"}}).encode()
+        count.read([Record("t", 0, offset, 1, f"connector-{name}".encode(), value)])
+    connectors, *_ = _connectors(None, {TopicType.CONFIG: count.groups[None]})
+    assert [(each.name, each.sink) for each in connectors] == [("mirror", False), ("sink", True)]
+
+
+def test_a_worker_file_of_several_goes_with_its_plan(tmp_path: Path) -> None:
+    file, kind = tmp_path / "there" / "connect.json", {"apiVersion": "kafka.strimzi.io/v1beta2", "kind": "KafkaConnect"}
+    specs = {
+        name: {"config": properties_of("a:9092", name, name) | {SHARING_PROPERTY: "enabled"}} for name in ("a", "b")
+    }
+    items = [{**kind, "metadata": {"name": name}, "spec": spec} for name, spec in specs.items()]
+    file.parent.mkdir()
+    file.write_text(json.dumps({"kind": "List", "items": items}))
+    planned(file.parent, file / "a", file / "b")
+    here = file.parent.rename(tmp_path / "here")
+    run = MigrationRun.load(here / "plan.json")
+    assert [each.group_id for each in (*run.workers, *run.destinations)] == ["a", "b"]
+    (here / "connect.json").unlink()
+    with pytest.raises(
+        PlanFileError, match=r"there/connect\.json that the plan names .* or as connect\.json beside the plan"
+    ):
+        MigrationRun.load(here / "plan.json")
 
 
 def test_a_move_to_another_kafka_cluster_names_the_consumer_groups_of_its_sinks() -> None:
