@@ -111,10 +111,8 @@ def evidence_of(run: MigrationRun, folder: Path | None, command: str) -> Iterato
             command begins, or there is no room.
     """
     began_ms = int(time.time() * 1000)
-    if folder is None:
-        folder = folder_of(run.plan_path)
-    else:
-        _refuse_another(folder, run.plan.run_id)
+    folder = folder or folder_of(run.plan_path)
+    _refuse_another(folder, run.plan.run_id)
     # The templates' library takes as long as the brokers' first answers, and is only needed at the end.
     threading.Thread(target=importlib.import_module, args=("jinja2",), daemon=True).start()
     evidence, outcome = CommandEvidence(), DONE

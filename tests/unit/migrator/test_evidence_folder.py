@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -227,8 +228,10 @@ def test_another_folder_but_not_that_of_another_plan(tmp_path: Path) -> None:
         pass
     before = (mine / "plan.json").read_bytes()
     began = []
-    with pytest.raises(PlanFileError, match="another plan"), evidence_of(a_run(second), mine, "apply"):
-        began.append(1)
+    shutil.copytree(mine, folder_of(second))
+    for folder in (mine, None):
+        with pytest.raises(PlanFileError, match="another plan"), evidence_of(a_run(second), folder, "apply"):
+            began.append(1)
     assert began == []
     assert (mine / "plan.json").read_bytes() == before
     (tmp_path / "file").write_text("")
