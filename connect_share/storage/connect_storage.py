@@ -241,7 +241,7 @@ class ConnectStorage:
             raise UsageError(
                 f"exactly.once.source.support is enabled, but an offset writer of connector {connector!r} would write "
                 "outside of the transaction in which a task writes its records: use task_offset_writer(), or "
-                " transactional=False if at least once is enough"
+                "transactional=False if at least once is enough"
             )
         store = self._running.connector_offsets.store_of(connector)
         return OffsetStorageWriter(store, connector)

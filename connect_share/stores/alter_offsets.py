@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -328,7 +328,7 @@ def alter_offsets(
     """
     changes = [_normalised(partition, offset) for partition, offset in offsets]
     with _claimed(store, connector, transactional_writer):
-        _read_to_end(store, connector, timeout_s)
+        _read(store, connector, (), timeout_s)
         return _write(store, connector, changes, transactional_writer, timeout_s)
 
 
@@ -352,7 +352,7 @@ def reset_offsets(
     1
     """
     with _claimed(store, connector, transactional_writer):
-        _read_to_end(store, connector, timeout_s)
+        _read(store, connector, (), timeout_s)
         changes: list[_Change] = [(each, None) for each in _partitions(store, connector)]
         return _write(store, connector, changes, transactional_writer, timeout_s)
 
@@ -364,9 +364,9 @@ def stored_offsets(store: OffsetBackingStore, connector: str) -> list[StoredOffs
         ReadToEndTimeoutError: the end was not reached in time.
         StoreError: the store cannot be read.
     """
-    _read_to_end(store, connector, ALTER_TIMEOUT_S)
+    _read(store, connector, (), ALTER_TIMEOUT_S)
     keys = sorted(key for each in _partitions(store, connector) for key in store.wire_keys(connector, each))
-    values = store.get(keys).result(ALTER_TIMEOUT_S)
+    values = _read(store, connector, keys, ALTER_TIMEOUT_S)
     found: list[StoredOffset] = []
     for key in keys:
         original, value = translated_key(key, store.cluster_group_id, None), values[key]
@@ -405,14 +405,16 @@ def _claimed(store: OffsetBackingStore, connector: str, writer: TransactionalWri
         writer.close()
 
 
-def _read_to_end(store: OffsetBackingStore, connector: str, timeout_s: float) -> None:
-    """Make sure that the keys of all partitions are known."""
+def _read(
+    store: OffsetBackingStore, connector: str, keys: Collection[bytes], timeout_s: float
+) -> dict[bytes, bytes | None]:
+    """Return the values of wire keys; from then on the keys of all partitions are known."""
     try:
-        store.get(()).result(timeout_s)
+        return store.get(keys).result(timeout_s)
     except TimeoutError as error:
         raise ReadToEndTimeoutError(
-            f"{store.topic} was not read to its end within {timeout_s:g} s, so offsets of connector {connector!r} were not "
-            "changed; a transaction may be open there, or the brokers away: try again",
+            f"{store.topic} was not read to its end within {timeout_s:g} s, so the offsets of connector {connector!r} are "
+            "not known, and nothing was changed; a transaction may be open there, or the brokers away: try again",
             topic=store.topic,
         ) from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from connect_share.errors import PlanRejectedError, UnreadableHeadersError
@@ -144,5 +145,5 @@ class RecordCounter:
             largest_bytes=self.extent.largest_bytes,
             largest_at=self.extent.largest_at,
             times_ms=(self.extent.oldest_ms, self.extent.newest_ms) if self.extent.newest_ms else None,
-            several=sum(map(len, self._keys.values())) - len(set[int]().union(*self._keys.values())),
+            several=sum(count > 1 for count in Counter(chain.from_iterable(self._keys.values())).values()),
         )

@@ -9,6 +9,7 @@ what is done to foreign ones is in ``other``.
 Contenders:
     python: our three stores.
     python-checkpoint: the same, from a checkpoint that lacks 1 % of the records.
+    python-dedicated: our three stores, on topics of the group alone.
     librdkafka: our fetch settings, three topics side by side, nothing done to the records.
     librdkafka-dedicated: the same, and ``json.loads`` of each record: there all of them are the group's own.
 """

@@ -168,6 +168,14 @@ def test_each_record_is_counted_once_however_it_comes(
         assert counter.connectors == connectors - {None}
 
 
+def test_a_key_in_many_partitions_counts_once() -> None:
+    counter = RecordCounter(KeyTransform.between(TopicType.STATUS, None, ClusterGroupId("g")))
+    places = [(b"a", 0), (b"a", 1), (b"a", 2), (b"b", 0), (b"b", 2), (b"c", 1)]
+    batch: Any = [Message(Record("t", at, 0, 1, b"status-connector-" + name, b"{}")) for name, at in places]
+    counter.count_batch(batch)
+    assert counter.counts().several == 2
+
+
 HERE = ClientSettings({"bootstrap.servers": "here:9092"})
 THERE = ClientSettings({"bootstrap.servers": "there:9092"})
 

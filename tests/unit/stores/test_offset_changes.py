@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import operator
 import threading
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from connect_share import MemoryOffsetBackingStore, OffsetStorageReader, OffsetS
 from connect_share.errors import (
     FlushInProgressError,
     NotStartedError,
+    ReadToEndTimeoutError,
     StoreClosedError,
     UsageError,
     ValueFormatError,
@@ -21,6 +24,7 @@ from connect_share.errors import (
 )
 from connect_share.model.connect_json import dumps
 from connect_share.model.offsets import partition_identity
+from connect_share.stores import alter_offsets as changing
 from connect_share.stores.alter_offsets import (
     MOST_BYTES,
     UNREADABLE,
@@ -29,6 +33,7 @@ from connect_share.stores.alter_offsets import (
     offsets_document,
     parse_offsets,
     parse_partition,
+    stored_offsets,
     usable_pairs,
 )
 from tests.support.flushes import HeldBack, done, flush_offsets
@@ -175,6 +180,17 @@ def store() -> MemoryOffsetBackingStore:
     made = MemoryOffsetBackingStore()
     made.start()
     return made
+
+
+def test_an_end_that_is_not_reached_in_time_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = store()
+    made.set({b'["c",{"n":1}]': b"{}"}).result()
+    read = made.get
+    monkeypatch.setattr(changing, "ALTER_TIMEOUT_S", 0.01)
+    for stuck in (operator.not_, bool):
+        monkeypatch.setattr(made, "get", lambda keys, stuck=stuck: Future() if stuck(keys) else read(keys))
+        with pytest.raises(ReadToEndTimeoutError, match=r"was not read to its end within 0\.01 s"):
+            stored_offsets(made, "c")
 
 
 def held_flush(*more: dict[str, str], then: Any = None) -> tuple[Any, OffsetStorageWriter, Any]:
