@@ -27,7 +27,7 @@ from connect_share.files import SILENT, Progress, counted
 from connect_share.kafka.facts import read_records, require_own_keys
 from connect_share.kafka.write_access import require_writable
 from connect_share.model.places import KeyPlaces
-from connect_share.model.records import TopicType
+from connect_share.model.records import TopicType, now_ms
 from connect_share.transform.rules import SkipReason
 from connect_share.transform.sealed import Opener, SealTimes
 from migrator.bystanders import back_up, take_baseline
@@ -51,11 +51,6 @@ SAVE_EVERY_S: Final = 0.5
 """Seconds between two versions of the manifest: thousands of slices would write it thousands of times."""
 
 _logger = logging.getLogger(__name__)
-
-
-def now_ms() -> int:
-    """Return the milliseconds since the epoch."""
-    return int(time.time() * 1000)
 
 
 def apply_plan(

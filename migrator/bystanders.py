@@ -12,7 +12,6 @@ from __future__ import annotations
 import enum
 import hashlib
 import struct
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,7 +26,7 @@ from connect_share.kafka.client import Message, headers_of
 from connect_share.kafka.facts import TopicFacts, admin_of, read_messages
 from connect_share.kafka.read import Reader
 from connect_share.model.keys import connector_of, split_key
-from connect_share.model.records import OffsetRange, TopicType
+from connect_share.model.records import OffsetRange, TopicType, now_ms
 from connect_share.model.removal import BARRIER_RECORDS
 from connect_share.transform.rules import PLAIN_KEYS
 from connect_share.worker_config import WorkerConfig, common_isolation
@@ -247,7 +246,7 @@ def check_bystanders(run: MigrationRun, *, progress: Progress = SILENT) -> Bysta
                 manifest=manifest,
                 worker=worker,
                 owners=KeyOwners(topic_type, wanted),
-                removals_stay=int(time.time() * 1000) < manifest.started_at_ms + int(kept_ms),
+                removals_stay=now_ms() < manifest.started_at_ms + int(kept_ms),
             )
             check.read(progress)
             checks.append(check)

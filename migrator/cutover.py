@@ -31,11 +31,11 @@ from connect_share.kafka.facts import (
 )
 from connect_share.kafka.waits import Awaited
 from connect_share.model.keys import MARKER, connector_of, prefix_of, split_key
-from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.model.records import OffsetRange, Record, TopicType, now_ms
 from connect_share.model.removal import OLDEST_MS, is_removal, tombstone
 from connect_share.transform.rules import KeyTransform
 from connect_share.transform.sealed import Opener, Sealer
-from migrator.apply import Follower, now_ms, request_path, require_may_follow
+from migrator.apply import Follower, request_path, require_may_follow
 from migrator.checks import check_all, copy_jobs, read_groups, times_at_destination
 from migrator.copy.copy_job import CopyJob, Tally, marker, rewritten
 from migrator.copy.existing_records import identity

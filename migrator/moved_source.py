@@ -31,13 +31,12 @@ from connect_share.kafka.write import MIGRATE_CLIENT_ID, Written, write_records
 from connect_share.model.config import target_state_record
 from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.keys import MARKER, ClusterGroupId, prefix_of
-from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.model.records import OffsetRange, Record, TopicType, now_ms
 from connect_share.model.removal import tombstone
 from connect_share.replay import replay_config
 from connect_share.sealing import TopicSeals
 from connect_share.transform.rules import SkipReason
 from connect_share.worker_config import WorkerConfig
-from migrator.apply import now_ms
 from migrator.bystanders import back_up_mirrored
 from migrator.checks import planned_facts, same_members
 from migrator.copy.copy_job import marker

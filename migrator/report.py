@@ -12,7 +12,6 @@ import importlib
 import platform
 import re
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from connect_share.console import printable
 from connect_share.errors import ConnectShareError, PlanFileError
-from connect_share.model.records import TopicType
+from connect_share.model.records import TopicType, now_ms
 from connect_share.transform.rules import SkipReason
 from migrator.copy.copy_job import SliceEvidence
 from migrator.plan import MigrationPlan, PlanPart, load_model, write_plan_file
@@ -110,7 +109,7 @@ def evidence_of(run: MigrationRun, folder: Path | None, command: str) -> Iterato
         PlanFileError: an earlier file cannot be read, the folder belongs to another plan, which is refused before the
             command begins, or there is no room.
     """
-    began_ms = int(time.time() * 1000)
+    began_ms = now_ms()
     folder = folder or folder_of(run.plan_path)
     _refuse_another(folder, run.plan.run_id)
     # The templates' library takes as long as the brokers' first answers, and is only needed at the end.
@@ -132,7 +131,7 @@ def evidence_of(run: MigrationRun, folder: Path | None, command: str) -> Iterato
 def _write(
     run: MigrationRun, folder: Path, verification: Verification | None, *, command: str, began_ms: int, outcome: str
 ) -> None:
-    plan, manifest, ended_ms = run.plan, run.manifest, int(time.time() * 1000)
+    plan, manifest, ended_ms = run.plan, run.manifest, now_ms()
     if folder.is_symlink():
         raise PlanFileError(f"the evidence folder {folder} is a link, which may lead anywhere: name the folder itself")
     try:

@@ -39,7 +39,7 @@ from connect_share.errors import AlreadyAppliedError, RecordFileError, RestoreRe
 from connect_share.files import Progress, counted
 from connect_share.kafka.client import headers_of, to_record
 from connect_share.kafka.read import Reader, batches, place_of
-from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.model.records import OffsetRange, Record, TopicType, now_ms
 from connect_share.sealing import KeyRing
 from connect_share.worker_config import Isolation
 from connect_share.worker_config.worker import file_of
@@ -535,7 +535,7 @@ class BackupLayout:
         return BackupContents(
             what=self.what,
             run_id=run_id,
-            made_at_ms=int(time.time() * 1000),
+            made_at_ms=now_ms(),
             version=version("connect-share"),
             topics=tuple(
                 BackedUpTopic(

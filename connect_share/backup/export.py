@@ -19,7 +19,6 @@ process looked nobody knows, so the first increment of a process counts if nothi
 from __future__ import annotations
 
 import os
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -53,7 +52,7 @@ from connect_share.files import Progress, Silent, lock, sync_folder
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.read import CONSOLE_CLIENT_ID, Reader, groups_reader, topic_ranges
 from connect_share.model.keys import ClusterGroupId, connector_of, own_key, split_key
-from connect_share.model.records import OffsetRange, TopicType
+from connect_share.model.records import OffsetRange, TopicType, now_ms
 from connect_share.sealing import KeyRing
 from connect_share.worker_config import TopicSet
 
@@ -372,10 +371,10 @@ class Follower:
         with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID) as admin:
             described = admin.describe_topics(topic_set.topics.values())
             ranges, notes = self._export.look(admin)
-            now_ms = int(time.time() * 1000)
-            last_ms = self._files[-1].at_ms if self._files else now_ms
+            clock_ms = now_ms()
+            last_ms = self._files[-1].at_ms if self._files else clock_ms
             # Not before the last one, unless a clock was far ahead then.
-            at_ms = last_ms if now_ms < last_ms <= now_ms + _CLOCK_STEP_MS else now_ms
+            at_ms = last_ms if clock_ms < last_ms <= clock_ms + _CLOCK_STEP_MS else clock_ms
             kept = [admin.topic_configs(name).get("delete.retention.ms", str(_DAY_MS)) for name in described]
             cluster = admin.cluster_id()
         for note in notes:
@@ -430,7 +429,7 @@ class Follower:
         self._last = read_contents(RecordFile(path))
         whole = counted.read == sum(part.end - part.start for parts in ranges.values() for part in parts)
         known_ms, self._tombstones_ms = min(self._tombstones_ms, view.tombstones_ms, _UNSEEN_MS), view.tombstones_ms
-        late = not _within(before_ms, int(time.time() * 1000), known_ms)
+        late = not _within(before_ms, now_ms(), known_ms)
         self._base_due = not base and not whole and late
         return Written(file, made), whole
 

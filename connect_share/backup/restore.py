@@ -36,7 +36,7 @@ from connect_share.kafka.limits import Extent
 from connect_share.kafka.shared_set import create_planned, plan_topics
 from connect_share.kafka.write_access import CREATE, READ, WRITE, TopicNeed, require_access
 from connect_share.model.keys import ClusterGroupId, StatusKey, connector_of, prefix_of
-from connect_share.model.records import Record, TopicType
+from connect_share.model.records import Record, TopicType, now_ms
 from connect_share.model.removal import is_removal, removal_value
 from connect_share.sealing import KEYS_PROPERTY, SEALING_PROPERTY, SealingMode
 from connect_share.sealing.cipher import SEALED_BYTES, is_sealed, key_id
@@ -437,7 +437,7 @@ class Restore:
             restored.written[topic_type] += 1
             if value is None:
                 value = removal_value(topic_type, self.worker.cluster_group_id)
-            value = sealers[topic_type].sealed(outgoing.key or b"", value, int(time.time() * 1000))
+            value = sealers[topic_type].sealed(outgoing.key or b"", value, now_ms())
             at_ms = self._shown_ms(outgoing) if topic_type is TopicType.STATUS else outgoing.timestamp_ms
             yield replace(outgoing, topic=self.worker.topic(topic_type), value=value, timestamp_ms=at_ms)
 

@@ -5,7 +5,6 @@ Each writes what depends on what is there, so a run that was killed is completed
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -49,7 +48,7 @@ from connect_share.model.keys import (
 )
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.places import KeyPlaces
-from connect_share.model.records import Record, TopicType
+from connect_share.model.records import Record, TopicType, now_ms
 from connect_share.model.removal import OLDEST_MS, is_removal, removal, removal_value
 from connect_share.model.status import StatusFold
 from connect_share.sealing import KEYS_PROPERTY, SEALING_PROPERTY, KeyRing, Refusal, SealingMode, TopicSeals
@@ -358,8 +357,8 @@ def plan_values(state: GroupState, topics: Mapping[TopicType, str]) -> Mending:
             made.append(connector_config_record(name, _as_text(config.connector_config(name))))
             made += [task_config_record(task, _as_text(config.task_config(task))) for task in tasks]
             made += [task_commit_record(name, len(tasks))] if tasks else []
-    now_ms, prefix = int(time.time() * 1000), prefix_of(group)
-    records = tuple(Record(topic, 0, 0, now_ms, prefix + original, value) for original, value in made)
+    at_ms, prefix = now_ms(), prefix_of(group)
+    records = tuple(Record(topic, 0, 0, at_ms, prefix + original, value) for original, value in made)
     return Mending(tuple(sorted(by_name)), records, frozenset(by_name))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
@@ -30,7 +29,7 @@ from connect_share.kafka.read import CONSOLE_CLIENT_ID, OpenTransaction, find_op
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.keys import KEY_PREFIXES, ConfigKey, StatusKey, key_text, parse
 from connect_share.model.offsets import OffsetSnapshot
-from connect_share.model.records import Record, TopicType
+from connect_share.model.records import Record, TopicType, now_ms
 from connect_share.model.removal import is_removal
 from connect_share.model.status import StatusSnapshot
 from connect_share.model.writable import fault_of
@@ -173,7 +172,7 @@ class CheckSources:
     limit: int = MOST_GROUPS
 
     def __post_init__(self) -> None:
-        self.now_ms = time.time_ns() // 1_000_000
+        self.now_ms = now_ms()
         self._noted: set[str] = set()
 
     @classmethod

@@ -20,7 +20,7 @@ from connect_share.contents.profile import FURTHER, Count, PartitionCounter, Par
 from connect_share.errors import AuthorizationError, listed
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.read import CONSOLE_CLIENT_ID, Reader, topic_ranges
-from connect_share.model.records import OffsetRange, TopicType
+from connect_share.model.records import OffsetRange, TopicType, now_ms
 from connect_share.worker_config import TopicSet
 
 SHIPPED_NAME: Final = "shipped"
@@ -410,7 +410,7 @@ class CountPlan:
                     notes.append(f"no advice for {topic}: {exc}")
         ranges = {topic_type: each.ranges for topic_type, each in found.items()}
         readers = {topic_type: each.reader for topic_type, each in found.items()}
-        return cls(topic_set, ranges, configs, readers, notes, time.time_ns() // 1_000_000, timeout_s)
+        return cls(topic_set, ranges, configs, readers, notes, now_ms(), timeout_s)
 
     def jobs(self, topic_type: TopicType, *, one_for_each_partition: bool = False) -> list[CountJob]:
         """Return the reads of one topic: a single one, or one for each partition."""

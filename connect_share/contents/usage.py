@@ -7,7 +7,6 @@ those that ``tests.lab.benchmarks.steady_state`` measured.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from connect_share.errors import BrokerError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.model.keys import split_key
-from connect_share.model.records import TopicType
+from connect_share.model.records import TopicType, now_ms
 
 FRAME_BYTES: Final = 145
 """Around a record that a broker sends by itself: its batch and the answer to the fetch. Fewer where records come together."""
@@ -303,7 +302,7 @@ def measured_usage(
     note: Callable[[str], object],
 ) -> Usage:
     """Return the usage of all groups of topics that were counted; ``note`` gets what could not be learnt."""
-    since_ms = time.time_ns() // 1_000_000 - round(window_s * 1000)
+    since_ms = now_ms() - round(window_s * 1000)
     with Admin(plan.topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=plan.timeout_s) as admin:
         recent = {topic_type: _recent(admin, plan, topic_type, since_ms) for topic_type in TopicType}
         try:

@@ -6,7 +6,6 @@ Any writer of a topic can invent groups and keys, so both are limited; what is b
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
@@ -16,7 +15,7 @@ from connect_share.contents.group_room import GroupRoom
 from connect_share.contents.groups import GroupFold, GroupFolds
 from connect_share.contents.seals import KEY_BYTES, kept_bytes
 from connect_share.model.keys import SkipKind
-from connect_share.model.records import Record, TopicType
+from connect_share.model.records import Record, TopicType, now_ms
 from connect_share.sealing.cipher import is_sealed, removes
 from connect_share.worker_config import WorkerConfig
 
@@ -123,12 +122,12 @@ class TopicStates:
 
     def apply(self, records: Sequence[Record]) -> None:
         """Take the next records of the topic."""
-        now_ms = int(time.time() * 1000)
+        at_ms = now_ms()
         with _lock:
             for record in records:
                 found = self._folds.find(record)
                 if found is not None:
-                    found[0].count(record, now_ms)
+                    found[0].count(record, at_ms)
                     found[0].apply_in(self._folds, record)
 
     def groups(self) -> list[FollowedGroup]:

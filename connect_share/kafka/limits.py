@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -10,7 +9,7 @@ from typing import Final
 from connect_share.errors import BrokerError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import number_of
-from connect_share.model.records import Record, shown_time
+from connect_share.model.records import Record, now_ms, shown_time
 from connect_share.model.removal import OLDEST_MS
 from connect_share.worker_config import ClientSettings
 
@@ -75,7 +74,7 @@ class TopicLimits:
     def oldest_ms(self) -> int:
         """Return the oldest time that the topic takes."""
         limit = FOREVER_MS if self.before is None else self.before[1]
-        return max(OLDEST_MS, int(time.time() * 1000) - limit + min(limit // 2, _MARGIN_MS))
+        return max(OLDEST_MS, now_ms() - limit + min(limit // 2, _MARGIN_MS))
 
     def refusals(self, topic: str, extent: Extent, remedy: Callable[[str, str], str]) -> Iterator[str]:
         """Yield what the topic refuses of what is to be written, each with the remedy for its setting."""
@@ -85,7 +84,7 @@ class TopicLimits:
             found.append((f"no records of {size:,} bytes{at}", "max.message.bytes", self.largest_bytes, size))
         if self.before is not None and extent.oldest_ms < self.oldest_ms():
             found.append((f"no records as old as {shown_time(extent.oldest_ms)}", *self.before, FOREVER_MS))
-        if self.after is not None and extent.newest_ms > int(time.time() * 1000) + self.after[1]:
+        if self.after is not None and extent.newest_ms > now_ms() + self.after[1]:
             found.append((f"no records as late as {shown_time(extent.newest_ms)}", *self.after, FOREVER_MS))
         for what, name, limit, enough in found:
             yield f"topic {topic} takes {what} ({name}={limit}); {remedy(name, str(enough))}"

@@ -103,6 +103,11 @@ quick_record: Final = cast("type[Record]", _QuickRecord)
 """Makes a record of all its fields, for loops over a million of them."""
 
 
+def now_ms() -> int:
+    """Return the time of now as records have it."""
+    return int(time.time() * 1000)
+
+
 def shown_time(at_ms: int | None) -> str | None:
     """Return a time of a record, which any writer may choose, for people."""
     if at_ms is None:

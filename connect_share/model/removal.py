@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
@@ -10,7 +9,7 @@ from typing import Final
 from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import MARKER, ClusterGroupId, StatusKey
 from connect_share.model.offsets import offset_key
-from connect_share.model.records import Record, TopicType
+from connect_share.model.records import Record, TopicType, now_ms
 
 BARRIER_RECORDS: Final[Mapping[TopicType, tuple[bytes, bytes | None]]] = {
     TopicType.CONFIG: MARKER,  # the marker that closes a config topic anyway
@@ -43,7 +42,7 @@ def tombstone(topic_type: TopicType, topic: str, key: bytes) -> Record:
     The tombstone of a connector's status removes task statuses with timestamps up to its own. Statuses that are put back
     keep their old timestamps. So this tombstone has to be older than all of them, as far as its topic takes that.
     """
-    at_ms = OLDEST_MS if topic_type is TopicType.STATUS else int(time.time() * 1000)
+    at_ms = OLDEST_MS if topic_type is TopicType.STATUS else now_ms()
     return Record(topic, 0, 0, at_ms, key, None)
 
 

@@ -9,7 +9,6 @@ import enum
 import logging
 import struct
 import threading
-import time
 from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,7 +18,7 @@ from typing import Any, Final
 from connect_share.errors import ConfigError, SealedGroupError
 from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import MARKER, ClusterGroupId, is_original_key
-from connect_share.model.records import LimitedLog, Record, TopicType
+from connect_share.model.records import LimitedLog, Record, TopicType, now_ms
 from connect_share.model.removal import removal_value
 from connect_share.sealing.cipher import LATEST_MS, Cipher, Opened, Refusal, is_sealed, iv_of, key_id
 from connect_share.sealing.key_ring import KeyRing
@@ -341,10 +340,6 @@ Seen = dict[int, dict[bytes, bytes]]
 """Time and IV of the newest value, by partition and key; the IVs of all that have this time, in the order of the log."""
 
 
-def _now_ms() -> int:
-    return int(time.time() * 1000)
-
-
 def refused_of(seals: Mapping[TopicType, TopicSeals | None]) -> dict[TopicType, int]:
     """Return how many records of the group were refused on each topic; ``None``: there nothing can be."""
     return {topic_type: each.refused.total() for topic_type, each in seals.items() if each is not None}
@@ -361,7 +356,7 @@ class Freshness:
         now_ms: the local clock.
     """
 
-    def __init__(self, now_ms: Callable[[], int] = _now_ms) -> None:
+    def __init__(self, now_ms: Callable[[], int] = now_ms) -> None:
         self._now_ms = now_ms
         self._lock = threading.Lock()
         self._seen: Seen = {}

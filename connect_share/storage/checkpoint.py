@@ -14,7 +14,6 @@ import os
 import re
 import stat
 import threading
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -29,7 +28,7 @@ from connect_share.kafka.admin import Admin
 from connect_share.kafka.facts import TopicFacts, gather_facts
 from connect_share.log.threads import BackgroundThread
 from connect_share.model.keys import ClusterGroupId
-from connect_share.model.records import TopicType
+from connect_share.model.records import TopicType, now_ms
 from connect_share.stores.base import KafkaTopicBasedBackingStore
 from connect_share.worker_config import WorkerConfig
 
@@ -265,10 +264,6 @@ def _whose(group: str | None) -> str:
     return "a plain cluster" if group is None else f"cluster group {group}"
 
 
-def _now_ms() -> int:
-    return int(time.time() * 1000)
-
-
 @dataclass(eq=False, repr=False)
 class CheckpointWriter:
     """Writes the checkpoint of running stores: when asked, every few minutes, and once more at the end.
@@ -309,7 +304,7 @@ class CheckpointWriter:
         """
         with self._one_at_a_time:
             # Before anything else: what is true of this moment is true of the positions, which are not behind it.
-            taken_at_ms = _now_ms()
+            taken_at_ms = now_ms()
             names = {topic_type: self.worker.topic(topic_type) for topic_type in TopicType}
             facts = gather_facts(self.admin, names.values())
             starts = self.admin.start_offsets((name, number) for name in facts for number in facts[name].ends)

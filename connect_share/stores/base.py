@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -27,7 +26,7 @@ from connect_share.log.tail import OnFailed
 from connect_share.log.threads import SafeFuture
 from connect_share.model.keys import ClusterGroupId, SkipKind, prefix_of
 from connect_share.model.places import KeyPlaces
-from connect_share.model.records import Record, TopicType
+from connect_share.model.records import Record, TopicType, now_ms
 from connect_share.sealing import TopicSeals
 from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, WorkerConfig
 
@@ -413,7 +412,7 @@ class KafkaTopicBasedBackingStore(ABC):
     def _other_places(self, key: bytes) -> set[int]:
         """Return where else than murmur2 says a wire key has to be written now: see :meth:`KeyPlaces.others`."""
         with self._state_lock:
-            return self._fold.places.others(key[len(self._key_prefix) :], key, time.time_ns() // 1_000_000)
+            return self._fold.places.others(key[len(self._key_prefix) :], key, now_ms())
 
     def _send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
         """Send one record under a wire key, sealed where values are; every failure ends up in the future."""

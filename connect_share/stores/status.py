@@ -16,7 +16,7 @@ from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata
 from connect_share.log.threads import JobThread, SafeCondition
 from connect_share.model import writable as wire
 from connect_share.model.keys import Key, StatusKey, own_key, parse
-from connect_share.model.records import ConnectorTaskId, Record, TopicType
+from connect_share.model.records import ConnectorTaskId, Record, TopicType, now_ms
 from connect_share.model.status import ConnectorStatus, StatusFold, StatusSnapshot, TaskStatus, TopicStatus
 from connect_share.stores.base import NOT_GIVEN, GivenGroup, KafkaTopicBasedBackingStore, StoreOptions
 from connect_share.worker_config import WorkerConfig
@@ -290,7 +290,7 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
 
     def _check_clock(self, record: Record) -> None:
         """Warn of a removal dated in the future: it removes task statuses that are not later than itself, new ones too."""
-        ahead_ms = record.timestamp_ms - int(time.time() * 1000)
+        ahead_ms = record.timestamp_ms - now_ms()
         if ahead_ms < AHEAD_MS or self._logged_clocks:
             return
         key = self._own_key(record.key or b"")

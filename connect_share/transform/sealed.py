@@ -11,14 +11,13 @@ Pure.
 from __future__ import annotations
 
 import hmac
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from connect_share.model.keys import prefix_of
-from connect_share.model.records import Record
+from connect_share.model.records import Record, now_ms
 from connect_share.model.removal import removal_value
 from connect_share.sealing import KeyRing, SealingMode, TopicSeals
 from connect_share.sealing.cipher import LATEST_MS, Cipher, is_sealed
@@ -132,7 +131,7 @@ class Opener:
         The timestamp of its record counts for a value that was not sealed, but not if it lies in the future.
         """
         known_ms = -1 if self.seals is None else self.seals.freshness.newest_ms(self._prefix + original)
-        return min(max(timestamp_ms, 0), int(time.time() * 1000)) if known_ms < 0 else known_ms
+        return min(max(timestamp_ms, 0), now_ms()) if known_ms < 0 else known_ms
 
 
 class Sealer:

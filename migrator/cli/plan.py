@@ -15,10 +15,9 @@ from connect_share.console import Command, Output, Parser, ProgressLine, Result,
 from connect_share.errors import AlreadyAppliedError, ConfigError, UsageError, command_line, listed
 from connect_share.kafka.create import is_fenced
 from connect_share.kafka.waits import ANSWER_S
-from connect_share.model.records import TopicType
+from connect_share.model.records import TopicType, now_ms
 from connect_share.transform.rules import PLAIN_KEYS
 from connect_share.worker_config.worker import files_in_folders
-from migrator.apply import now_ms
 from migrator.cli.options import NOTHING_WRITTEN, add_files, plan_lines
 from migrator.moves import Intent
 from migrator.plan import read_plan_file

@@ -28,7 +28,7 @@ from connect_share.kafka.facts import ranges_since
 from connect_share.kafka.read import RangeReader, Reader
 from connect_share.kafka.write import PROCESS_PRODUCERS, CheckedWriter, Outgoing, Producers
 from connect_share.model.keys import MARKER
-from connect_share.model.records import Record, TopicType
+from connect_share.model.records import Record, TopicType, now_ms
 from connect_share.model.removal import BARRIER_RECORDS
 from connect_share.sealing.cipher import is_sealed
 from connect_share.transform.canonical import fold_state
@@ -194,7 +194,7 @@ _logger = logging.getLogger(__name__)
 
 def marker(topic: str, prefix: bytes) -> Record:
     """Return the group's marker: without it a cleaned tombstone of a config topic would move the group's position back."""
-    return Record(topic, 0, 0, int(time.time() * 1000), prefix + MARKER[0], MARKER[1])
+    return Record(topic, 0, 0, now_ms(), prefix + MARKER[0], MARKER[1])
 
 
 def rewritten(
@@ -400,7 +400,7 @@ class CopyJob:
         topic, (key, value) = self.slice_.destination_topic, BARRIER_RECORDS[self.slice_.topic_type]
         writer = CheckedWriter(Producers(), self.producer_settings, topic, self.client_id)
         whole_key = self.slice_.transform.prefix + key
-        value = self.resealer().sealer.sealed(whole_key, value, int(time.time() * 1000))
+        value = self.resealer().sealer.sealed(whole_key, value, now_ms())
         answer = writer.delivered
         records = [(topic, value, whole_key, place, answer, answer, 0, None) for place, _ in self.destination_starts]
         writer.write_all(records)
