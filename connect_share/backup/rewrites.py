@@ -451,9 +451,7 @@ def _type_of(topics: Mapping[TopicType, str], record: Record) -> TopicType:
 
 
 def _state(folds: Mapping[TopicType, GroupFold], kept: GroupRecords) -> GroupState:
-    config, status, offsets = (
-        folds[each].snapshot() for each in (TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET)
-    )
+    config, status, offsets = (folds[each].snapshot() for each in TopicType)
     return GroupState(kept.group, config, status, offsets, kept)
 
 

@@ -34,8 +34,7 @@ from connect_share.worker_config.config_providers import (
     has_reference,
     resolve_variables,
 )
-from connect_share.worker_config.other_files import DISTRIBUTED, other_file
-from connect_share.worker_config.properties import load_properties, read_whole
+from connect_share.worker_config.properties import DISTRIBUTED, load_properties, other_file, read_whole
 from connect_share.worker_config.secret_values import clear_text_secrets
 from connect_share.worker_config.strimzi import load_kafka_connect, names_in
 
