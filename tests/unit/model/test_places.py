@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -97,52 +98,48 @@ def sealed_records(key: bytes, order: Sequence[Entry]) -> list[Record]:
     ]
 
 
-def by_replay(key: bytes, partitions: int, order: Sequence[Entry]) -> int | None:
-    found = replay_offsets(offset_records(key, order), GROUP, partitions=partitions).raw.get(key[2:])
+def number_in(found: bytes | None) -> int | None:
     return None if found is None else int(json.loads(found)["n"])
 
 
-def by_sealed_replay(key: bytes, partitions: int, order: Sequence[Entry]) -> int | None:
-    found = replay_offsets(sealed_records(key, order), GROUP, keys=KEYS, partitions=partitions).raw.get(key[2:])
-    return None if found is None else int(json.loads(found)["n"])
-
-
-def by_checkpoint(key: bytes, partitions: int, order: Sequence[Entry]) -> int | None:
-    fold = OffsetFold(GROUP)
-    for record in offset_records(key, order):
+def through_checkpoints(kind: type[OffsetFold | StatusFold], partitions: int, records: Iterable[Record]) -> Any:
+    fold = kind(GROUP)
+    for record in records:
         saved = json.loads(json.dumps(fold.saved()))
-        fold = OffsetFold(GROUP)
+        fold = kind(GROUP)
         fold.restore(saved)
         fold.places.partitions = lambda: partitions
         fold.apply(record)
-    found = fold.values.get(key[2:])
-    return None if found is None else int(json.loads(found)["n"])
+    return fold
+
+
+def by_replay(key: bytes, partitions: int, order: Sequence[Entry]) -> int | None:
+    return number_in(replay_offsets(offset_records(key, order), GROUP, partitions=partitions).raw.get(key[2:]))
+
+
+def by_sealed_replay(key: bytes, partitions: int, order: Sequence[Entry]) -> int | None:
+    replayed = replay_offsets(sealed_records(key, order), GROUP, keys=KEYS, partitions=partitions)
+    return number_in(replayed.raw.get(key[2:]))
+
+
+def by_checkpoint(key: bytes, partitions: int, order: Sequence[Entry]) -> int | None:
+    return number_in(through_checkpoints(OffsetFold, partitions, offset_records(key, order)).values.get(key[2:]))
 
 
 def by_console(key: bytes, partitions: int, order: Sequence[Entry]) -> int | None:
     fold = TopicFold("t", TopicType.OFFSET, partitions=lambda: partitions, room=GroupRoom())
     fold.apply(offset_records(key, order))
-    found = fold.contents().groups[GROUP].raw.get(key[2:])
-    return None if found is None else int(json.loads(found)["n"])
+    return number_in(fold.contents().groups[GROUP].raw.get(key[2:]))
 
 
 def by_statuses(key: bytes, partitions: int, order: Sequence[Entry]) -> int | None:
-    found = replay_status(status_records(key, order), GROUP, partitions=partitions).connector_status(
-        f"c{key[-1:].decode()}"
-    )
-    return None if found is None else found.generation
+    found = replay_status(status_records(key, order), GROUP, partitions=partitions)
+    return getattr(found.connector_status(f"c{key[-1:].decode()}"), "generation", None)
 
 
 def by_status_checkpoint(key: bytes, partitions: int, order: Sequence[Entry]) -> int | None:
-    fold = StatusFold(GROUP)
-    for record in status_records(key, order):
-        saved = json.loads(json.dumps(fold.saved()))
-        fold = StatusFold(GROUP)
-        fold.restore(saved)
-        fold.places.partitions = lambda: partitions
-        fold.apply(record)
-    found = fold.snapshot().connector_status(f"c{key[-1:].decode()}")
-    return None if found is None else found.generation
+    found = through_checkpoints(StatusFold, partitions, status_records(key, order)).snapshot()
+    return getattr(found.connector_status(f"c{key[-1:].decode()}"), "generation", None)
 
 
 READERS: dict[str, tuple[Callable[[bytes, int, Sequence[Entry]], int | None], Callable[[int], bytes]]] = {
