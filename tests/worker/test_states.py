@@ -253,29 +253,9 @@ def all_workers_killed(cluster: Cluster) -> None:
     cluster.alone()
 
 
-@state("liveness-unknown-worker")
-def statuses_of_a_worker_that_is_gone(cluster: Cluster) -> None:
-    cluster.write(STATUS, "status-connector-c", status("RUNNING", generation=100))
-
-
 @state("liveness-unassigned")
 def unassigned_for_long(cluster: Cluster) -> None:
     cluster.write(STATUS, "status-task-c-0", status("UNASSIGNED", generation=100), age_ms=HOUR_MS)
-
-
-@state("values-config")
-def a_number_as_tasks_max(cluster: Cluster) -> None:
-    cluster.config("n", {**cluster.source("n"), "tasks.max": 1})
-
-
-@state()
-def null_as_a_property(cluster: Cluster) -> None:
-    cluster.config("n", {**cluster.source("n"), "note": None})
-
-
-@state("values-config")
-def an_object_as_a_property(cluster: Cluster) -> None:
-    cluster.config("n", {**cluster.source("n"), "transforms": {"type": "x"}})
 
 
 @state("values-config")
@@ -284,33 +264,8 @@ def a_config_without_properties(cluster: Cluster) -> None:
 
 
 @state("values-config")
-def a_config_that_is_no_json(cluster: Cluster) -> None:
-    cluster.write(CONFIG, "connector-n", "name=n\ntasks.max=1\n")
-
-
-@state("values-config")
 def a_config_that_is_a_list(cluster: Cluster) -> None:
     cluster.write(CONFIG, "connector-n", [cluster.source("n")])
-
-
-@state("values-config")
-def a_target_state_of_another_word(cluster: Cluster) -> None:
-    cluster.write(CONFIG, "target-state-c", {"state": "RUNNING"})
-
-
-@state("values-config")
-def a_target_state_that_is_no_json(cluster: Cluster) -> None:
-    cluster.write(CONFIG, "target-state-c", "PAUSED")
-
-
-@state("values-config")
-def task_configs_that_are_no_json(cluster: Cluster) -> None:
-    cluster.write(CONFIG, "task-c-0", "task.class=x")
-
-
-@state("order-tasks-missing")
-def a_commit_for_more_tasks(cluster: Cluster) -> None:
-    cluster.write(CONFIG, "commit-c", {"tasks": 3})
 
 
 @state("order-tasks-dropped", "liveness-no-workers")
@@ -336,51 +291,6 @@ def a_config_removed_by_hand(cluster: Cluster) -> None:
     cluster.write(CONFIG, "connector-c", None)
 
 
-@state("orphan-target-states")
-def a_target_state_of_no_connector(cluster: Cluster) -> None:
-    cluster.write(CONFIG, "target-state-gone", {"state": "PAUSED", "state.v2": "STOPPED"})
-
-
-@state("orphan-task-configs")
-def a_task_config_of_no_connector(cluster: Cluster) -> None:
-    cluster.write(CONFIG, "task-gone-0", {"properties": {"task.class": "x"}})
-
-
-@state("liveness-unknown-worker", "orphan-statuses")
-def a_status_of_no_connector(cluster: Cluster) -> None:
-    cluster.write(STATUS, "status-connector-gone", status("FAILED"))
-
-
-@state("orphan-task-statuses")
-def a_status_of_a_task_too_many(cluster: Cluster) -> None:
-    cluster.write(STATUS, "status-task-c-7", status("UNASSIGNED"))
-
-
-@state("values-status")
-def a_status_that_is_no_json(cluster: Cluster) -> None:
-    cluster.write(STATUS, "status-connector-c", "RUNNING")
-
-
-@state("values-status")
-def a_status_of_another_word(cluster: Cluster) -> None:
-    cluster.write(STATUS, "status-connector-c", status("HEALTHY", generation=100))
-
-
-@state("values-offset")
-def an_offset_that_is_no_json(cluster: Cluster) -> None:
-    cluster.write(OFFSET, json.dumps(["c", {"filename": "other"}]), "12")
-
-
-@state("values-offset")
-def an_offset_with_a_list_in_it(cluster: Cluster) -> None:
-    cluster.write(OFFSET, json.dumps(["c", {"filename": "other"}]), {"positions": [1, 2]})
-
-
-@state("lost-topic")
-def the_config_topic_lost(cluster: Cluster) -> None:
-    cluster.without(CONFIG)
-
-
 @state("lost-topic")
 def the_config_topic_lost_while_a_worker_runs(cluster: Cluster) -> None:
     cluster.admin.delete_topics([cluster.topic(CONFIG)])
@@ -399,29 +309,9 @@ def a_worker_that_made_the_lost_topic_anew(cluster: Cluster) -> None:
     cluster.start()
 
 
-@state("lost-topic")
-def the_status_topic_lost(cluster: Cluster) -> None:
-    cluster.without(STATUS)
-
-
-@state("lost-topic")
-def the_offsets_topic_lost(cluster: Cluster) -> None:
-    cluster.without(OFFSET)
-
-
-@state("topics-cleanup-policy", "startup-setting")
-def a_config_topic_that_deletes(cluster: Cluster) -> None:
-    cluster.alter(CONFIG, cleanup_policy="delete")
-
-
 @state("topics-cleanup-policy", "startup-setting")
 def an_offsets_topic_that_deletes_too(cluster: Cluster) -> None:
     cluster.alter(OFFSET, cleanup_policy="compact,delete", retention_ms="3600000")
-
-
-@state("topics-cleanup-policy", "startup-setting")
-def a_status_topic_that_deletes(cluster: Cluster) -> None:
-    cluster.alter(STATUS, cleanup_policy="delete")
 
 
 @state("topics-partition-count", "liveness-no-workers", "startup-problem")
@@ -433,16 +323,6 @@ def a_config_topic_of_three_partitions(cluster: Cluster) -> None:
 @state()
 def more_partitions_of_offsets(cluster: Cluster) -> None:
     cluster.partitions(OFFSET, 9)
-
-
-@state("topics-unclean-leader-election")
-def unclean_leaders(cluster: Cluster) -> None:
-    cluster.alter(OFFSET, unclean_leader_election_enable="true")
-
-
-@state("topics-old-timestamps")
-def no_old_time_stamps(cluster: Cluster) -> None:
-    cluster.alter(CONFIG, message_timestamp_before_max_ms="3600000")
 
 
 @state("secrets-clear-text")
@@ -498,6 +378,58 @@ def a_transaction_that_is_open(cluster: Cluster) -> object:
     topic = cluster.topic(OFFSET)
     record = pairs_of(topic, [(b'["other",{"p":1}]', b'{"o":1}')])
     return in_transaction(cluster.broker.client_settings, f"{cluster.name}-t", record)
+
+
+OTHER = json.dumps(["c", {"filename": "other"}])
+OLD_STATE, TASK = {"state": "PAUSED", "state.v2": "STOPPED"}, {"properties": {"task.class": "x"}}
+# The name of the state and what is found in it, and the record that makes it.
+RECORDS: list[tuple[str, TopicType, str, Any]] = [
+    (
+        "statuses_of_a_worker_that_is_gone liveness-unknown-worker",
+        STATUS,
+        "status-connector-c",
+        status("RUNNING", generation=100),
+    ),
+    ("a_config_that_is_no_json values-config", CONFIG, "connector-n", "name=n\ntasks.max=1\n"),
+    ("a_target_state_of_another_word values-config", CONFIG, "target-state-c", {"state": "RUNNING"}),
+    ("a_target_state_that_is_no_json values-config", CONFIG, "target-state-c", "PAUSED"),
+    ("task_configs_that_are_no_json values-config", CONFIG, "task-c-0", "task.class=x"),
+    ("a_commit_for_more_tasks order-tasks-missing", CONFIG, "commit-c", {"tasks": 3}),
+    ("a_target_state_of_no_connector orphan-target-states", CONFIG, "target-state-gone", OLD_STATE),
+    ("a_task_config_of_no_connector orphan-task-configs", CONFIG, "task-gone-0", TASK),
+    (
+        "a_status_of_no_connector liveness-unknown-worker orphan-statuses",
+        STATUS,
+        "status-connector-gone",
+        status("FAILED"),
+    ),
+    ("a_status_of_a_task_too_many orphan-task-statuses", STATUS, "status-task-c-7", status("UNASSIGNED")),
+    ("a_status_that_is_no_json values-status", STATUS, "status-connector-c", "RUNNING"),
+    ("a_status_of_another_word values-status", STATUS, "status-connector-c", status("HEALTHY", generation=100)),
+    ("an_offset_that_is_no_json values-offset", OFFSET, OTHER, "12"),
+    ("an_offset_with_a_list_in_it values-offset", OFFSET, OTHER, {"positions": [1, 2]}),
+]
+for _names, *_record in RECORDS:
+    STATES[_names.split()[0]] = _names.split()[1:], lambda at, record=_record: at.write(*record)  # type: ignore[misc]
+# The same with settings of a topic.
+SETTINGS: list[tuple[str, TopicType, dict[str, str]]] = [
+    ("a_config_topic_that_deletes topics-cleanup-policy startup-setting", CONFIG, {"cleanup_policy": "delete"}),
+    ("a_status_topic_that_deletes topics-cleanup-policy startup-setting", STATUS, {"cleanup_policy": "delete"}),
+    ("unclean_leaders topics-unclean-leader-election", OFFSET, {"unclean_leader_election_enable": "true"}),
+    ("no_old_time_stamps topics-old-timestamps", CONFIG, {"message_timestamp_before_max_ms": "3600000"}),
+]
+for _names, _kind, _to in SETTINGS:
+    STATES[_names.split()[0]] = _names.split()[1:], lambda at, of=_kind, to=_to: at.alter(of, **to)  # type: ignore[misc]
+for _name, _lost in (("config", CONFIG), ("status", STATUS), ("offsets", OFFSET)):
+    STATES[f"the_{_name}_topic_lost"] = ["lost-topic"], lambda at, kind=_lost: at.without(kind)  # type: ignore[misc]
+# Properties that a connector "n" has, too.
+PROPERTIES: list[tuple[str, dict[str, Any]]] = [
+    ("a_number_as_tasks_max values-config", {"tasks.max": 1}),
+    ("null_as_a_property", {"note": None}),
+    ("an_object_as_a_property values-config", {"transforms": {"type": "x"}}),
+]
+for _names, _more in PROPERTIES:
+    STATES[_names.split()[0]] = _names.split()[1:], lambda at, more=_more: at.config("n", at.source("n") | more)  # type: ignore[misc]
 
 
 Finding = dict[str, Any]
