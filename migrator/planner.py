@@ -43,7 +43,7 @@ from connect_share.transform.counter import RecordCounter
 from connect_share.transform.rules import SkipReason
 from connect_share.transform.sealed import Opener, Sealing
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig, common_isolation, load_worker_file
-from connect_share.worker_config.override_policy import is_sink, sink_group_id
+from connect_share.worker_config.override_policy import OWN_TOPIC_PROPERTY, is_sink, sink_group_id
 from migrator.checks import extent_of, refuse_present, require_same_cluster
 from migrator.moves import NO_INTENT, Intent, PlannedMove, pair, refuse_same_topics
 from migrator.plan import (
@@ -117,7 +117,6 @@ def _has_interceptor(properties: dict[str, str]) -> bool:
     return any(INTERCEPTOR_CLASS in class_names(properties.get(name, "")) for name in names)
 
 
-OWN_OFFSETS_TOPIC: Final = "offsets.storage.topic"
 _MOST_NAMED: Final = 100
 
 
@@ -146,7 +145,7 @@ def _warn_about_one(move: PlannedMove, destination_cluster: str | None, mode: st
     state = move.state
     connectors = move.connectors()
     if state is not None:
-        own = [name for name in connectors if (state.connector_config(name) or {}).get(OWN_OFFSETS_TOPIC)]
+        own = [name for name in connectors if (state.connector_config(name) or {}).get(OWN_TOPIC_PROPERTY)]
         if own and move.kafka_cluster_id != destination_cluster:
             raise PlanRejectedError(
                 f"{len(own)} connector(s) of {move.source.group_id} have an offsets topic of their own "
@@ -318,7 +317,7 @@ def _plan_destination(
             check_destination(admin, worker, topic_type, found)
             existing[topic_type] = found
             fence = fence_at(admin, worker) if topic_type is TopicType.CONFIG else None
-            if admin.topic_configs(name).get("message.timestamp.type") == "LogAppendTime":
+            if admin.stamps(name):
                 warnings.append(
                     f"{name} stamps records with the time of the write (message.timestamp.type): the records' "
                     "own timestamps will be lost"

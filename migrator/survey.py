@@ -21,7 +21,7 @@ from connect_share.contents.group_room import GroupRoom
 from connect_share.contents.groups import GroupFolds
 from connect_share.contents.seals import KEY_BYTES
 from connect_share.errors import ConnectShareError, InvalidClusterGroupIdError, ValueFormatError
-from connect_share.files import Progress, Silent, counted
+from connect_share.files import SILENT, Progress, counted
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.facts import read_facts, read_records
 from connect_share.kafka.limits import RECORD_OVERHEAD_BYTES, TopicLimits
@@ -36,10 +36,9 @@ from connect_share.transform.canonical import canonical_config
 from connect_share.transform.rules import KeyTransform, TopicText
 from connect_share.transform.sealed import NO_SEALING, Opener, Sealing
 from connect_share.worker_config import Isolation, WorkerConfig
-from connect_share.worker_config.override_policy import is_sink
+from connect_share.worker_config.override_policy import OWN_TOPIC_PROPERTY, is_sink
 from connect_share.worker_config.secret_values import clear_text_secrets
 from migrator.moves import require_pairs
-from migrator.planner import OWN_OFFSETS_TOPIC
 
 MOST_WORKER_IDS: Final = 20
 """Worker ids kept for each connector: a long history of restarts must not fill the memory."""
@@ -556,7 +555,7 @@ def _connectors(
                 name=name,
                 tasks=state.task_count(name),
                 sink=is_sink(properties),
-                own_offsets_topic=bool(properties.get(OWN_OFFSETS_TOPIC)),
+                own_offsets_topic=bool(properties.get(OWN_TOPIC_PROPERTY)),
                 inconsistent=name in state.inconsistent_connectors(),
                 state_mode="heals"
                 if name in canonical.healed
@@ -634,7 +633,7 @@ def survey(
     source_files: Sequence[Path],
     destination_files: Sequence[Path] = (),
     *,
-    progress: Progress | None = None,
+    progress: Progress = SILENT,
 ) -> Survey:
     """Read everything that a move between these files would touch; a missing topic is a fact.
 
@@ -651,7 +650,7 @@ def survey(
         for side, paths in ((SOURCE, source_files), (DESTINATION, destination_files))
         for path in paths
     ]
-    surveyor = _Surveyor(files, progress or Silent())
+    surveyor = _Surveyor(files, progress)
     surveyor.read_clusters()
     surveyor.count_groups()
     surveyor.fold_groups()

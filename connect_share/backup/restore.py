@@ -29,7 +29,7 @@ from connect_share.backup.changes import ConnectorChanges, NewestValues, changes
 from connect_share.backup.rewrite import Facts, StoppedGroup
 from connect_share.console import Command, Output, Parser, Preview, ProgressLine, Result, Steps, add_worker_file
 from connect_share.errors import CopyError, RestoreRejectedError, UsageError, also_saying, listed
-from connect_share.files import Progress, Silent
+from connect_share.files import SILENT, Progress
 from connect_share.kafka.create import ensure_topic, topic_spec
 from connect_share.kafka.facts import admin_of, check_destination, require_no_live_workers
 from connect_share.kafka.limits import Extent
@@ -312,13 +312,12 @@ class Restore:
         again = "This command with --dry-run shows what differs from the backup"
         return StoppedGroup(self.worker, group, group_id, "destination", may_miss=True, again=again)
 
-    def preview(self, progress: Progress | None = None, *, beside_workers: bool = False) -> RestorePreview:
+    def preview(self, progress: Progress = SILENT, *, beside_workers: bool = False) -> RestorePreview:
         """Compare the backup with what the destination holds now, live workers or not as is asked; writes nothing.
 
         ``RestoreRejectedError``: there is nothing to restore, or it could not be read: a key is missing, or the topic has
         something newer. ``TopicError``: a topic does not take what would be written.
         """
-        progress = progress or Silent()
         facts = self.stopped.facts(beside_workers=beside_workers)
         with admin_of(self.worker) as admin:
             for topic_type, topic in facts.items():
@@ -365,9 +364,8 @@ class Restore:
                 "dashes and case included"
             )
 
-    def verify(self, progress: Progress | None = None) -> None:
+    def verify(self, progress: Progress = SILENT) -> None:
         """Read back, and check that the newest value of each key is that of the backup, else ``CopyError``."""
-        progress = progress or Silent()
         if self._values is None:
             self.preview(progress)
         found = self._changes(self.stopped.facts(), progress)
@@ -394,12 +392,12 @@ class Restore:
             found += changes(backed_up, newest)
         return found
 
-    def write(self, progress: Progress | None = None) -> Restored:
+    def write(self, progress: Progress = SILENT) -> Restored:
         """Put the records back; topics that are missing are created as ``create topics`` would.
 
         What is refused, and what others write, is as :meth:`StoppedGroup.write` says; restoring again completes a part.
         """
-        progress, began_s = progress or Silent(), time.monotonic()
+        began_s = time.monotonic()
         if self._facts is None:
             self.preview(progress)
         facts, self._facts = self._facts or {}, None  # to write again there has to be a new preview
@@ -460,7 +458,7 @@ def _records(file: BackupFiles, origin: Origin, progress: Progress) -> Iterator[
 
 
 def prepare_restore(
-    path: Path, worker_file: Path, request: RestoreRequest | None = None, progress: Progress | None = None
+    path: Path, worker_file: Path, request: RestoreRequest | None = None, progress: Progress = SILENT
 ) -> Restore:
     """Check a backup file whole, read the worker file, and decide whose records go where; needs no broker.
 
@@ -472,7 +470,7 @@ def prepare_restore(
     """
     request = request or RestoreRequest()
     file = BackupFiles.at(path, request.at_ms)
-    (progress or Silent()).phase(f"checking {file.path.name}", 0)
+    progress.phase(f"checking {file.path.name}", 0)
     file.check()
     worker = WorkerConfig.from_file(worker_file)
     file.keys = worker.sealing_keys
@@ -486,7 +484,7 @@ def prepare_restore(
     own = None if origin.plain else str(origin.group_id)
     transforms = {topic_type: KeyTransform.between(topic_type, own, group, names) for topic_type in TopicType}
 
-    sealings = restore_sealings(worker, transforms, _records(file, origin, Silent()))
+    sealings = restore_sealings(worker, transforms, _records(file, origin, SILENT))
     return Restore(file, origin, worker, transforms, *sealings, request.connectors)
 
 

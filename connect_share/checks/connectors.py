@@ -28,8 +28,8 @@ from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.model.records import TopicType
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.config_providers import has_reference
+from connect_share.worker_config.override_policy import OWN_TOPIC_PROPERTY
 
-OWN_OFFSETS: Final = "offsets.storage.topic"
 # Sinks have one of these; some sources have one too.
 _TOPICS: Final = ("topics", "topics.regex")
 
@@ -50,15 +50,17 @@ class _CheckedConnector:
         self._config = config
         self._name = name
         self._properties = properties
-        self._sure = is_source or bool(self._text(OWN_OFFSETS)) or not any(self._text(topics) for topics in _TOPICS)
+        self._sure = (
+            is_source or bool(self._text(OWN_TOPIC_PROPERTY)) or not any(self._text(topics) for topics in _TOPICS)
+        )
         self._exactly_once = config.exactly_once_source_support == "enabled"
 
     def findings(self) -> Iterable[Finding]:
-        topic = self._text(OWN_OFFSETS)
+        topic = self._text(OWN_TOPIC_PROPERTY)
         for other in (TopicType.CONFIG, TopicType.STATUS):
             if topic == self._config.topic(other):
                 yield self._finding(
-                    OWN_OFFSETS,
+                    OWN_TOPIC_PROPERTY,
                     f"names the worker's {other.value} topic, where its client would write offsets with plain keys; "
                     f"remove it, or name a topic of its own",
                 )
@@ -81,7 +83,7 @@ class _CheckedConnector:
         )
         if lines:
             yield self._finding(
-                OWN_OFFSETS,
+                OWN_TOPIC_PROPERTY,
                 "names the worker's own offset topic, where its client would write plain keys; remove it, or give "
                 "the clients of connectors the interceptor too",
                 add=lines,

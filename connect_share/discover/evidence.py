@@ -25,6 +25,7 @@ from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import is_removal
 from connect_share.model.status import PlainClusterWatch, State
 from connect_share.sealing.cipher import is_sealed
+from connect_share.worker_config.override_policy import OWN_TOPIC_PROPERTY
 
 _MOST_BYTES: Final = 4 << 20
 """Bytes; a longer value is not taken apart, and says nothing."""
@@ -136,7 +137,6 @@ _TAKEN_APART: Final = 1_000
 """Values of each type that are always taken apart; of later ones only those that say more than whose they are."""
 _ENOUGH: Final = 0.5
 _NEARLY_ALL: Final = 0.95
-_OWN_TOPIC: Final = "offsets.storage.topic"
 
 
 @dataclass(slots=True)
@@ -260,7 +260,7 @@ class TypeEvidence:
         for value in properties.values():
             for text in (value or "")[:_LONGEST_VALUE].split(","):
                 self._note_text(group, connector, text.strip())
-        topic = properties.get(_OWN_TOPIC)
+        topic = properties.get(OWN_TOPIC_PROPERTY)
         if topic and len(topic) <= _LONGEST_NAME and len(self.named_topics) < _MOST_NAMED_TOPICS:
             self.named_topics.add(topic)
 

@@ -51,6 +51,7 @@ from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig,
 from connect_share.worker_config.client_translation import CONSUMER_SETTINGS, PRODUCER_SETTINGS, translated
 from connect_share.worker_config.config_providers import has_reference
 from connect_share.worker_config.override_policy import (
+    OWN_TOPIC_PROPERTY,
     POLICY_PROPERTY,
     Client,
     OverridePolicy,
@@ -60,7 +61,6 @@ from connect_share.worker_config.override_policy import (
 )
 from connect_share.worker_config.worker import is_topic_name
 
-OWN_TOPIC_PROPERTY: Final = "offsets.storage.topic"
 _CLIENTS: Final = ("admin", "consumer", "producer")
 _OVERRIDE_PREFIXES: Final = tuple(f"{client}.override." for client in _CLIENTS)
 # Each client of a store has its own; a connector cannot mean them for the store.

@@ -32,7 +32,7 @@ from connect_share.model.keys import is_integer, shown
 from connect_share.model.records import ConnectorTaskId
 from connect_share.model.writable import require_connector_name
 from connect_share.stores.base import FENCE_GUARD_S
-from connect_share.stores.connector_offsets import OWN_TOPIC_PROPERTY, ConnectorOffsetStores, own_offsets_worker_config
+from connect_share.stores.connector_offsets import ConnectorOffsetStores, own_offsets_worker_config
 from connect_share.stores.offsets import OffsetBackingStore, identity_of, serialised_offset
 from connect_share.stores.transactional_writer import (
     ABORT_TIMEOUT_S,
@@ -42,7 +42,7 @@ from connect_share.stores.transactional_writer import (
     fence_all,
 )
 from connect_share.worker_config import ClientSettings, WorkerConfig
-from connect_share.worker_config.override_policy import client_overrides
+from connect_share.worker_config.override_policy import OWN_TOPIC_PROPERTY, client_overrides
 from connect_share.worker_config.worker import is_topic_name
 
 SEND_TIMEOUT_S: Final = 60.0

@@ -482,7 +482,9 @@ def _number(low: int, high: int) -> Callable[[str, str], str]:
     return convert
 
 
-def _word(*allowed: str) -> Callable[[str, str], str]:
+def one_of(*allowed: str) -> Callable[[str, str], str]:
+    """Return what reads one of some words, whatever its case."""
+
     def convert(name: str, value: str) -> str:
         word = value.strip().lower()
         if word not in allowed:
@@ -512,13 +514,13 @@ _COMMON: Final[TranslationTable] = {
     "reconnect.backoff.ms": ("reconnect.backoff.ms", _number(0, 3_600_000)),
     "reconnect.backoff.max.ms": ("reconnect.backoff.max.ms", _number(0, 3_600_000)),
     "metadata.max.age.ms": ("metadata.max.age.ms", _number(1, 86_400_000)),
-    "metadata.recovery.strategy": ("metadata.recovery.strategy", _word("none", "rebootstrap")),
+    "metadata.recovery.strategy": ("metadata.recovery.strategy", one_of("none", "rebootstrap")),
     "metadata.recovery.rebootstrap.trigger.ms": ("metadata.recovery.rebootstrap.trigger.ms", _number(0, 2**31 - 1)),
     "connections.max.idle.ms": ("connections.max.idle.ms", _number(0, 2**31 - 1)),
     "socket.connection.setup.timeout.ms": ("socket.connection.setup.timeout.ms", _number(1000, 2**31 - 1)),
     "client.dns.lookup": (
         "client.dns.lookup",
-        _word("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
+        one_of("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
     ),
     "client.rack": ("client.rack", _text),
     "receive.buffer.bytes": ("socket.receive.buffer.bytes", _number(0, 100_000_000)),
@@ -530,10 +532,10 @@ CONSUMER_SETTINGS: Final[TranslationTable] = {
     "fetch.max.bytes": ("fetch.max.bytes", _number(1_000_000, 2_147_483_135)),
     "fetch.max.wait.ms": ("fetch.wait.max.ms", _number(0, 300_000)),
     "max.partition.fetch.bytes": ("max.partition.fetch.bytes", _number(1, 1_000_000_000)),
-    "check.crcs": ("check.crcs", _word("true", "false")),
+    "check.crcs": ("check.crcs", one_of("true", "false")),
 }
 PRODUCER_SETTINGS: Final[TranslationTable] = {
-    "compression.type": ("compression.type", _word("none", "gzip", "snappy", "lz4", "zstd")),
+    "compression.type": ("compression.type", one_of("none", "gzip", "snappy", "lz4", "zstd")),
     "linger.ms": ("linger.ms", _number(0, 900_000)),
     "batch.size": ("batch.size", _number(1, 2_147_483_647)),
     "buffer.memory": (

@@ -19,6 +19,8 @@ RULES_PROPERTY: Final = "connectshare.override.policy"
 Client = Literal["producer", "consumer", "admin"]
 SINK_GROUP_PROPERTY: Final = "consumer.override.group.id"
 """The consumer group of a sink connector, instead of ``connect-<name>``."""
+OWN_TOPIC_PROPERTY: Final = "offsets.storage.topic"
+"""The offsets topic of a source connector, instead of the worker's."""
 
 _DEFAULT: Final = "All"
 _PRINCIPAL: Final = frozenset({"sasl.jaas.config", "sasl.mechanism", "security.protocol"})

@@ -25,6 +25,7 @@ from connect_share.worker_config.client_translation import (
     Isolation,
     common_settings,
     is_java_client_property,
+    one_of,
     translated,
     whole_number,
 )
@@ -79,10 +80,7 @@ _ISOLATION_PROPERTY: Final = "isolation.level"
 
 
 def _word(given: Mapping[str, str], name: str, default: str, allowed: tuple[str, ...]) -> str:
-    value = given.get(name, "").strip().lower() or default
-    if value not in allowed:
-        raise refusal(name, f"has to be one of {', '.join(allowed)}")
-    return value
+    return one_of(*allowed)(name, given.get(name, "").strip() or default)
 
 
 def _level(given: Mapping[str, str], default: Isolation) -> Isolation:
