@@ -334,7 +334,7 @@ class MoveSurvey(_Fact):
     Attributes:
         becomes: cluster group id at the destination, ``None`` for plain keys.
         illegal_id: that id cannot be a key prefix.
-        other_kafka_cluster: source and destination are on different ones.
+        other_kafka_cluster: source and destination are on different ones; ``None``: one of them did not answer.
         records_at_destination: under those keys already.
         members_at_destination: workers alive there under the ``group.id`` that will be used; ``None`` is unknown.
     """
@@ -344,7 +344,7 @@ class MoveSurvey(_Fact):
     becomes: str | None
     destination: str
     illegal_id: bool
-    other_kafka_cluster: bool
+    other_kafka_cluster: bool | None
     records_at_destination: int
     members_at_destination: int | None
     largest: dict[TopicType, LargestRecord]
@@ -597,14 +597,14 @@ def _move(surveyor: _Surveyor, source: _WorkerFile, destination: _WorkerFile, *,
         shared = surveyor.counts.get(destination.place(topic_type))
         if shared is not None and not illegal and target in shared.groups:
             there += shared.groups[target].records
-    group_id = becomes or destination.worker.group_id
+    group_id, clusters = becomes or destination.worker.group_id, (source.cluster, destination.cluster)
     return MoveSurvey(
         source=str(source.path),
         group_id=source.worker.group_id,
         becomes=becomes,
         destination=str(destination.path),
         illegal_id=illegal,
-        other_kafka_cluster=source.cluster != destination.cluster,
+        other_kafka_cluster=None if None in clusters else clusters[0] != clusters[1],
         records_at_destination=there,
         members_at_destination=None if destination.members is None else destination.members.get(group_id, 0),
         largest=largest,

@@ -112,7 +112,7 @@ def _move_row(move: MoveSurvey) -> tuple[object, ...]:
     return (
         move.group_id,
         _name(move.becomes),
-        "another" if move.other_kafka_cluster else "the same",
+        {True: "another", False: "the same", None: None}[move.other_kafka_cluster],
         None if largest is None else f"{largest.largest_bytes:,}",
         None if largest is None else f"{largest.limit_bytes:,}",
         f"{move.records_at_destination:,} record(s)",

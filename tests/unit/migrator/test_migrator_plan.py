@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from connect_share.errors import ConfigError, PlanFileError, PlanRejectedError
+from connect_share.files import SILENT
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
@@ -30,7 +31,7 @@ from migrator.plan import (
 )
 from migrator.planner import warn_about
 from migrator.run import MigrationRun
-from migrator.survey import MOST_WORKER_IDS, TopicCount, _connectors, survey
+from migrator.survey import MOST_WORKER_IDS, TopicCount, _connectors, _move, _Surveyor, _WorkerFile, survey
 from tests.support.checked import records, state_of
 from tests.support.plans import a_plan
 from tests.support.sealed import key_text
@@ -145,6 +146,9 @@ def test_files_that_do_not_say_what_becomes_of_whom_are_refused(tmp_path: Path) 
     for refused in (pair, survey):
         with pytest.raises(ConfigError, match="3 source worker files and 2 destination worker files"):
             refused(sources, sources[:2])
+    worker = WorkerConfig.from_file(sources[0])
+    sides = [_WorkerFile(sources[0], "", worker, cluster) for cluster in (None, "one")]
+    assert _move(_Surveyor([], SILENT), *sides, paired=True).other_kafka_cluster is None  # one has not answered
     with pytest.raises(ConfigError, match=r"3 sources would become g and be merged"):
         pair(sources, [worker_file(tmp_path, "g")] * 3)
     illegal = worker_file(tmp_path, "task-runner", sharing="disabled")
