@@ -131,7 +131,8 @@ class _Scene:
 
 
 @pytest.fixture
-def scene(site: Site, call: Call) -> Iterator[_Scene]:
+def scene(site: Site, call: Call, monkeypatch: pytest.MonkeyPatch) -> Iterator[_Scene]:
+    monkeypatch.chdir(site.folder)  # where printed commands write their backups
     site.create("shared", SHARED_PARTITIONS)
     file = worker(site, "shared", "one", 7, mode="accept")
     with ConnectStorage(WorkerConfig.from_file(file)) as storage:
@@ -217,13 +218,10 @@ def test_nothing_acknowledged_is_lost_in_silence(
 
 
 OWN = " apart"
-CHANGES = [f"{verb} offsets" for verb in ("alter", "reset", "copy")]
+KILLED = [*LOOKS, *(f"{verb} offsets{OWN}" for verb in ("alter", "reset", "copy"))]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [*LOOKS, *(f"{each}{OWN}" for each in CHANGES)] if LONG else ["reseal", "alter offsets", f"reset offsets{OWN}"],
-)
+@pytest.mark.parametrize("name", KILLED if LONG else ["reseal", "alter offsets", f"reset offsets{OWN}"])
 def test_a_command_that_is_killed_before_it_looks(scene: _Scene, name: str, printed: Printed) -> None:
     """Checks say so, and the command that they print looks."""
     name, own, _ = name.partition(OWN)
