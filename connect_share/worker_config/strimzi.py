@@ -73,7 +73,7 @@ def offsets_in(data: bytes) -> bytes:
     raise ConfigError(f"--file has {len(found)} ConfigMaps with {_OFFSETS}; give the JSON of the connector alone")
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=16)
 def _documents(data: bytes) -> tuple[Any, ...]:
     """Return the documents of a YAML text, all scalars as they are written; a command asks for a file several times."""
     try:
