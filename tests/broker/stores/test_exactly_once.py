@@ -293,7 +293,7 @@ def test_an_open_transaction_ends_a_change_by_its_deadline(shared: Any) -> None:
         with shared.open_transaction("offset", [(b"group-b.[]", b"{}")]):
             for change in (alter_offsets, reset_offsets):
                 more: list[Any] = [[(FILE, {"position": 1})]] if change is alter_offsets else []
-                with pytest.raises(ReadToEndTimeoutError, match="'foo' were not changed"):
+                with pytest.raises(ReadToEndTimeoutError, match="'foo' are not known, and nothing was changed"):
                     change(storage.offsets, "foo", *more, timeout_s=0.5)
         assert storage.alter_offsets("foo", [(FILE, {"position": 1})]) == 1
 
