@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import re
 import signal
+import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -27,6 +29,7 @@ from tests.support.kafka import (
     delete_unawaited,
     skip_where_brokers_stay,
 )
+from tests.support.waiting import await_that
 
 settings.register_profile(
     "default",
@@ -114,6 +117,18 @@ def _started_broker(config: pytest.Config) -> TestBroker | None:
 def broker(request: pytest.FixtureRequest) -> TestBroker:
     """The broker all tests share: use only topics named by ``unique``."""
     return _started_broker(request.config) or _start_shared_broker(request.config)
+
+
+@pytest.fixture(autouse=True)
+def no_log_stays() -> Iterator[None]:
+    """Fail a test whose stores go on behind it: they would report the end of their topics in the middle of another."""
+    before = set(threading.enumerate())
+    yield
+    await_that(
+        lambda: [each.name for each in {*threading.enumerate()} - before if each.name.startswith("log-")],
+        operator.not_,
+        what="without logs that go on",
+    )
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ class AsyncConnectGroupMember(ConnectGroupMember):
 
     async def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:  # type: ignore[override]
         """Revoke everything, leave the group and close; waits ``timeout_s`` at most for the listener."""
-        await to_its_end(asyncio.ensure_future(asyncio.to_thread(super().stop, timeout_s)))
+        await to_its_end(asyncio.to_thread(super().stop, timeout_s))
 
     async def __aenter__(self) -> Self:
         await self.start()

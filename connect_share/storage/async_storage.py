@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from functools import partial, wraps
 from inspect import signature
 from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, Self, TypeVar, Unpack, overload
@@ -151,8 +152,9 @@ T = TypeVar("T")
 _READERS: Final = 4
 
 
-async def to_its_end(changing: asyncio.Future[T]) -> T:
+async def to_its_end(awaited: Awaitable[T]) -> T:
     """Wait for what goes on if the caller is cancelled; no caller reads its result then; asyncio must not complain."""
+    changing = asyncio.ensure_future(awaited)
     changing.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     return await asyncio.shield(changing)
 
@@ -212,7 +214,7 @@ class Driver:
 
     async def call(self, function: Callable[..., T], *arguments: Any) -> T:
         """Call what blocks and changes something; calls follow each other. It is called also if the caller is cancelled."""
-        return await to_its_end(asyncio.ensure_future(self._called(function, *arguments)))
+        return await to_its_end(self._called(function, *arguments))
 
     async def _called(self, function: Callable[..., T], *arguments: Any) -> T:
         async with self._one_call:
@@ -505,7 +507,7 @@ class AsyncConnectStorage(_Asynchronous[ConnectStorage]):
         driver, self._running = self._running, None
         if driver is not None:
             try:
-                await to_its_end(asyncio.ensure_future(driver.read(self._sync.stop, timeout_s)))
+                await to_its_end(driver.read(self._sync.stop, timeout_s))
                 await driver.wait_for_all()
             finally:
                 driver.close()
@@ -619,10 +621,13 @@ class AsyncSharedTopics:
     async def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Stop every storage, then the reader; may be called twice."""
         storages, self._storages = self._storages, []
-        await asyncio.gather(*(storage.stop(timeout_s) for storage in storages))
-        await to_its_end(asyncio.ensure_future(asyncio.to_thread(self._topics.stop, timeout_s)))
-        for pool in self._pools:
-            pool.shutdown(wait=False)
+        async with AsyncExitStack() as ending:  # all of it ends, also if a storage cannot
+            for pool in self._pools:
+                ending.callback(pool.shutdown, wait=False)
+            ending.push_async_callback(to_its_end, asyncio.to_thread(self._topics.stop, timeout_s))
+            failed = await asyncio.gather(*(storage.stop(timeout_s) for storage in storages), return_exceptions=True)
+            for error in filter(None, failed):
+                raise error
 
     close = stop
 

@@ -221,10 +221,9 @@ class SharedTopics:
         with self._lock:
             self._closed = True
             storages, self._storages = self._storages, []
-        for storage in storages:
-            storage.stop(deadline.remaining_s())
-        with self._lock:
-            self._stack.close()
+        with self._stack as ending:  # all of it ends, also if a storage cannot
+            for storage in storages:
+                ending.callback(lambda each: each.stop(deadline.remaining_s()), storage)
 
     close = stop
 

@@ -199,10 +199,17 @@ def on_asyncio(made: Callable[..., AsyncConnectStorage], worker: WorkerConfig, s
 
 
 def one_of_many(worker: WorkerConfig, **arguments: Any) -> AsyncConnectStorage:
-    """Make a storage over a reader of its own, which two other groups have asked for, too."""
+    """Make a storage over a reader of its own, which another group has asked for, too, and which stops with it."""
     topics = AsyncSharedTopics(worker)
-    storages = [topics.storage(f"{worker.group_id}{more}", **arguments) for more in (".more", "")]
-    return storages[1]
+    _, storage = [topics.storage(f"{worker.group_id}{more}", **arguments) for more in (".more", "")]
+    alone = storage.stop
+
+    async def stop(*timeout_s: float) -> None:
+        await alone(*timeout_s)
+        await topics.stop(*timeout_s)
+
+    setattr(storage, "stop", stop)  # noqa: B010 - a method
+    return storage
 
 
 @pytest.fixture(params=[*KINDS, "async memory", "async", "async many groups"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from connect_share import ConnectorStatus, ConnectStorage, SharedTopics, State, TargetState
+from connect_share import AsyncSharedTopics, ConnectorStatus, ConnectStorage, SharedTopics, State, TargetState
 from connect_share.errors import (
     ConfigError,
     ConnectShareError,
@@ -25,6 +26,7 @@ from connect_share.errors import (
 )
 from connect_share.log.first_read import SharedReader
 from connect_share.storage import start as storage_start
+from connect_share.storage.shared import GroupStorage
 from tests.broker.stores.conftest import Listener
 from tests.broker.stores.test_storage import fill
 from tests.support.connect_member import ConnectMember
@@ -239,6 +241,33 @@ def test_one_ends_and_the_others_go_on(shared: Any, groups: list[str]) -> None:
         second.config.put_target_state("foo", TargetState.STOPPED)
         second.config.refresh()
         assert second.config.snapshot().target_state("foo") is TargetState.STOPPED
+    await_that(threading.active_count, lambda now: now <= before, what="no thread left")
+
+
+def test_a_storage_that_cannot_stop_keeps_no_other_from_it(
+    shared: Any, groups: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, stop = threading.active_count(), GroupStorage.stop
+
+    def fails(storage: GroupStorage, timeout_s: float) -> None:
+        stop(storage, timeout_s)
+        if storage.cluster_group_id == groups[0]:
+            raise OSError("no space is free")
+
+    def blocking() -> None:
+        with SharedTopics(shared.sharing()) as topics:
+            for group in groups[:2]:
+                topics.storage(group).start()
+
+    async def on_asyncio() -> None:
+        async with AsyncSharedTopics(shared.sharing()) as topics:
+            for group in groups[:2]:
+                await topics.storage(group).start()
+
+    monkeypatch.setattr(GroupStorage, "stop", fails)
+    for run in (blocking, lambda: asyncio.run(on_asyncio())):
+        with pytest.raises(OSError, match="no space is free"):
+            run()
     await_that(threading.active_count, lambda now: now <= before, what="no thread left")
 
 
