@@ -20,6 +20,7 @@ from connect_share.console import program
 from tests.lab.class_archives import use_class_archives
 from tests.lab.embedded.broker import LocalBroker
 from tests.lab.embedded.worker import ConnectWorker
+from tests.support.console import Ran, console
 from tests.support.kafka import (
     ONE_SEGMENT_EACH,
     TOPIC_PREFIX,
@@ -129,6 +130,12 @@ def no_log_stays() -> Iterator[None]:
         operator.not_,
         what="without logs that go on",
     )
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    """Run ``connect-share``."""
+    return console(capsys)
 
 
 @pytest.fixture

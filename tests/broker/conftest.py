@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.lab.secure_broker import SecureBroker
-from tests.support.console import Ran, console
 from tests.support.migration_site import Site
 from tests.support.printed import Printed
 from tests.support.rights import RIGHTS, USERS, allow, rights_of
@@ -18,12 +17,6 @@ from tests.support.rights import RIGHTS, USERS, allow, rights_of
 @pytest.fixture
 def site(broker: Any, unique: str, tmp_path: Path) -> Site:
     return Site(broker.bootstrap_servers, unique, tmp_path)
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
-    """Run ``connect-share``."""
-    return console(capsys)
 
 
 @pytest.fixture

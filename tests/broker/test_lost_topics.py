@@ -18,7 +18,7 @@ from connect_share.model.status import ConnectorStatus, State, TaskStatus
 from connect_share.storage import AsyncConnectStorage, ConnectStorage, SharedTopics
 from connect_share.worker_config import WorkerConfig
 from tests.lab.embedded.worker import worker_properties, write_properties
-from tests.support.console import Ran, console
+from tests.support.console import Ran
 from tests.support.flushes import flush_offsets
 from tests.support.kafka import TestBroker
 from tests.support.printed import Printed
@@ -79,11 +79,6 @@ class Site:
     def findings(self, *words: str, file: str = "one") -> Any:
         ran = self.call("check", *words, "-w", self.files[file], "--output", "json")
         return ran.code, ran.json["findings"]
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    return console(capsys)
 
 
 @pytest.fixture

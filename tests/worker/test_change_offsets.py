@@ -13,7 +13,7 @@ from connect_share.kafka.admin import Admin
 from connect_share.worker_config import Isolation
 from tests.lab.embedded.rest import RestError
 from tests.lab.embedded.worker import ConnectWorker, write_properties
-from tests.support.console import console
+from tests.support.console import Ran
 from tests.support.java_groups import EXACTLY_ONCE, JAR, SharedTopics, put
 from tests.support.kafka import TestBroker
 from tests.support.waiting import await_that
@@ -29,13 +29,11 @@ def size(lines: int) -> int:
 @pytest.mark.slow
 def test_console_and_worker_change_offsets_for_each_other(
     broker: TestBroker,
-    unique: str,
+    topics: SharedTopics,
     tmp_path: Path,
     worker_factory: Callable[..., ConnectWorker],
-    capsys: pytest.CaptureFixture[str],
+    call: Callable[..., Ran],
 ) -> None:
-    topics = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
-    topics.create()
     group = topics.group("orders")
     properties = topics.properties(group) | EXACTLY_ONCE
     worker_file = write_properties(tmp_path / "worker.properties", properties)
@@ -43,13 +41,12 @@ def test_console_and_worker_change_offsets_for_each_other(
     source.write_text("".join(f"{line}\n" for line in LINES))
     lines = topics.create_data_topic("lines")
     config = {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(source), "topic": lines}
-    run = console(capsys)
 
     def position(lines_read: int) -> list[dict[str, Any]]:
         return [{"partition": {"filename": str(source)}, "offset": {"position": size(lines_read)}}]
 
     def ours(name: str = NAME) -> Any:
-        ran = run("get", "offsets", "-w", worker_file, "--connector", name, "--output", "json")
+        ran = call("get", "offsets", "-w", worker_file, "--connector", name, "--output", "json")
         assert ran.code == 0
         return ran.json
 
@@ -57,7 +54,7 @@ def test_console_and_worker_change_offsets_for_each_other(
         return [{"partition": each["partition"], "offset": each["offset"]} for each in document["offsets"]]
 
     def change(verb: str, *words: str | Path) -> Any:
-        ran = run(verb, "offsets", *words, "-w", worker_file, "--backup-dir", tmp_path, "--yes", "--output", "json")
+        ran = call(verb, "offsets", *words, "-w", worker_file, "--backup-dir", tmp_path, "--yes", "--output", "json")
         assert ran.code == 0, ran.err
         return ran.json
 
@@ -95,7 +92,7 @@ def test_console_and_worker_change_offsets_for_each_other(
         first.rest.call("PATCH", f"/connectors/{NAME}/offsets", {**given, "_version": "1"})
     first.rest.call("PATCH", f"/connectors/{NAME}/offsets", given)
     assert first.rest.offsets(NAME) == position(2)
-    refused = run("reset", "offsets", NAME, "-w", worker_file, "--yes")
+    refused = call("reset", "offsets", NAME, "-w", worker_file, "--yes")
     assert (refused.code, "1 live Connect worker of group" in refused.err) == (1, True)
 
     # Without a worker: by the answer of Java's REST, and back by the backup.

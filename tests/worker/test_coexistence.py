@@ -77,14 +77,12 @@ def group_of(topic_type: TopicType, record: Record) -> str | None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("version", "exactly_once"), FORMS)
 def test_a_java_worker_and_groups_that_look_alike_write_at_once(
-    broker: TestBroker, unique: str, tmp_path: Path, version: str, exactly_once: str
+    broker: TestBroker, topics: SharedTopics, unique: str, tmp_path: Path, version: str, exactly_once: str
 ) -> None:
     # The same operations each time; the long form has others.
     chosen = random.randrange(10**6) if LONG else 1
     seed = int(os.environ.get("CONNECT_SHARE_SOAK_SEED", str(chosen)))
     print(f"CONNECT_SHARE_SOAK_SEED={seed}")
-    topics = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
-    topics.create()
     tag = topics.group("")[:-1]
     mode = {"exactly.once.source.support": exactly_once}
     # To a plain worker any id is legal, and its own is in no key; nobody may have this one as a prefix.

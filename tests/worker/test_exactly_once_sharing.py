@@ -18,7 +18,6 @@ from tests.lab.embedded.rest import RestError
 from tests.lab.embedded.worker import ConnectWorker
 from tests.lab.waiting import when_possible
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, delete, put, write
-from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.waiting import await_that
 
@@ -27,20 +26,18 @@ CLIENT_LINES = [name for name in EXACTLY_ONCE if name.endswith(".interceptor.cla
 
 
 @pytest.fixture
-def topics(broker: TestBroker, unique: str) -> SharedTopics:
+def topics(topics: SharedTopics) -> SharedTopics:
     """Shared topics that hold another group's records already, offsets of connectors of the same name among them."""
-    shared = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
-    shared.create()
-    other = shared.group("com.acme")
+    other = topics.group("com.acme")
     foreign = [(f'{other}.["my.conn",{{"filename":"/{number}"}}]'.encode(), b'{"position":7}') for number in range(200)]
-    write(shared.settings, shared.topic(TopicType.OFFSET), [*foreign])
+    write(topics.settings, topics.topic(TopicType.OFFSET), [*foreign])
     config: list[tuple[bytes, bytes | None]] = [(f"{other}.tasks-fencing-my.conn".encode(), b'{"task-count":9}')]
     write(
-        shared.settings,
-        shared.topic(TopicType.CONFIG),
+        topics.settings,
+        topics.topic(TopicType.CONFIG),
         [*config, (f"{other}.connector-other".encode(), b'{"properties":{}}')],
     )
-    return shared
+    return topics
 
 
 def source(file: Path, topic: str, **more: str) -> dict[str, str]:

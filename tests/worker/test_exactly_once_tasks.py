@@ -19,7 +19,6 @@ from connect_share.worker_config import Isolation
 from tests.lab.embedded.worker import ConnectWorker
 from tests.lab.waiting import when_possible
 from tests.support.java_groups import EXACTLY_ONCE, JAR, SharedTopics, put
-from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.waiting import await_that
 
@@ -70,10 +69,8 @@ def copy(
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["4.3.1", *(["3.9.2"] if LONG else [])])
 def test_java_and_python_take_turns_with_one_task(
-    broker: TestBroker, unique: str, worker_factory: Callable[..., ConnectWorker], tmp_path: Path, version: str
+    topics: SharedTopics, worker_factory: Callable[..., ConnectWorker], tmp_path: Path, version: str
 ) -> None:
-    topics = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
-    topics.create()
     topic, file = topics.create_data_topic("data"), tmp_path / "in.txt"
     properties = {**topics.properties(topics.group("com.acme.tasks")), **EXACTLY_ONCE}
     connector = {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(file), "topic": topic}

@@ -25,10 +25,13 @@ if LONG:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_an_old_worker_ends_before_it_joins(
-    broker: TestBroker, unique: str, worker_factory: Callable[..., ConnectWorker], tmp_path: Path, form: str
+    broker: TestBroker,
+    topics: SharedTopics,
+    unique: str,
+    worker_factory: Callable[..., ConnectWorker],
+    tmp_path: Path,
+    form: str,
 ) -> None:
-    topics = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
-    topics.create()
     version, group, files = form.split(maxsplit=1)[0], topics.group("orders"), Files(topics, tmp_path)
     once = {name: value for name, value in FORMS[form].items() if "interceptor" not in name}
     plain = {**worker_properties(broker.bootstrap_servers, group, f"{unique}-old"), **QUICK_MEMBERS}

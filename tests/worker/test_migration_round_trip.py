@@ -86,10 +86,8 @@ def move(broker: TestBroker, folder: Path, name: str, sources: list[Path], targe
 
 
 def test_onto_shared_topics_and_out_again(
-    broker: TestBroker, unique: str, worker_factory: Callable[..., ConnectWorker], tmp_path: Path
+    broker: TestBroker, topics: SharedTopics, unique: str, worker_factory: Callable[..., ConnectWorker], tmp_path: Path
 ) -> None:
-    topics = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
-    topics.create()
     group, files = topics.group("orders.eu"), Files(topics, tmp_path)
 
     def dedicated(prefix: str) -> dict[str, str]:

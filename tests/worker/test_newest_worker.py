@@ -14,7 +14,6 @@ from tests.lab.embedded.artifacts import class_path, ensure_artifacts
 from tests.lab.embedded.java_program import compiled
 from tests.lab.embedded.worker import ConnectWorker
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, put, write
-from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.sealed import keys_by_provider
 from tests.support.waiting import await_that
@@ -41,15 +40,12 @@ def clock(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("form", ["sealed", *(["plain", "exactly once"] if LONG else [])])
 def test_it_keeps_its_state_among_records_of_others(
-    broker: TestBroker,
-    unique: str,
+    topics: SharedTopics,
     worker_factory: Callable[..., ConnectWorker],
     tmp_path: Path,
     clock: Path,
     form: str,
 ) -> None:
-    topics = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
-    topics.create()
     data, group = topics.create_data_topic("data"), topics.group("com.acme")
     # Groups with ids like its own, and a connector of the same name.
     others = [f"{group}.sub", f"{group}2", group[:-1]]

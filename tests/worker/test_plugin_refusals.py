@@ -15,7 +15,6 @@ from tests.lab.embedded.java_program import compile_java
 from tests.lab.embedded.worker import ConnectWorker
 from tests.lab.plugin_jar import OLDEST_KAFKA
 from tests.support.java_groups import JAR, SharedTopics, put, write
-from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.waiting import await_that
 
@@ -37,13 +36,6 @@ CASES = {"2.8.2": ("illegal id",), "4.3.1": ("exactly once",)} | _MORE
 STOPPED = "Topic sharing stopped: records could not be told apart by group"
 JOINED = "Joined group at generation"
 PLAIN = b'{"properties":{"connector.class":"FileStreamSource","name":"plain","topic":"none","file":"/none"}}'
-
-
-@pytest.fixture
-def topics(broker: TestBroker, unique: str) -> SharedTopics:
-    made = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
-    made.create()
-    return made
 
 
 def await_refusal(worker: ConnectWorker, words: str) -> None:

@@ -19,7 +19,6 @@ from tests.lab.embedded.worker import ConnectWorker
 from tests.lab.waiting import when_possible
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, await_settled, delete, put, write
 from tests.support.java_sources import FileSources
-from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.sealed import KEYS, key_text, keys_by_provider, sealed
 from tests.support.waiting import await_that
@@ -41,13 +40,6 @@ if LONG:
     FORMS |= {version: (version, {}) for version in ("2.8.2", "3.9.2", "4.3.1")}
     FORMS |= {"3.9.2 exactly once": ("3.9.2", EXACTLY_ONCE)}
     MISSING = [(version, topic_type) for version in ("2.8.2", "3.9.2", "4.3.1") for topic_type in TopicType]
-
-
-@pytest.fixture
-def topics(broker: TestBroker, unique: str) -> SharedTopics:
-    made = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
-    made.create()
-    return made
 
 
 @pytest.fixture

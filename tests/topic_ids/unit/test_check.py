@@ -15,16 +15,10 @@ import pytest
 from connect_share.topic_ids import __main__ as topic_ids_program
 from connect_share.topic_ids.compare.causes import Cause, DataPath, topic_reports
 from connect_share.topic_ids.scan import scanner
-from tests.support.console import console
 from tests.topic_ids.trees import NAMES, Tree
 
 ORDERS = "VFikBPGgTFa4tSj3PZTVgw"
 OTHER_ID = "AAAAAAAAQACAAAAAAAAABQ"
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Any:
-    return console(capsys)
 
 
 @pytest.fixture
@@ -33,9 +27,9 @@ def tree(tmp_path: Path) -> Tree:
 
 
 @pytest.mark.parametrize("case", NAMES)
-def test_captured_cases_exactly(case: str, run: Any, tmp_path: Path) -> None:
+def test_captured_cases_exactly(case: str, call: Any, tmp_path: Path) -> None:
     tree = Tree(case, tmp_path)
-    ran = run("check", "topic-ids", "--brokers-dir", tree.folder, *tree.authority_words, "--output", "json")
+    ran = call("check", "topic-ids", "--brokers-dir", tree.folder, *tree.authority_words, "--output", "json")
     result = ran.json
     assert result["findings"] == tree.expected
     assert ran.code == (1 if tree.expected else 0)
@@ -45,7 +39,7 @@ def test_captured_cases_exactly(case: str, run: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", ["blog-case-zk", "recreated-kraft"])
-def test_scans_say_the_same_as_copies(case: str, run: Any, tmp_path: Path) -> None:
+def test_scans_say_the_same_as_copies(case: str, call: Any, tmp_path: Path) -> None:
     tree, words = Tree(case, tmp_path), []
     for home in sorted(tree.folder.glob("broker-*")):
         scan = tmp_path / f"{home.name}.scan"
@@ -53,10 +47,10 @@ def test_scans_say_the_same_as_copies(case: str, run: Any, tmp_path: Path) -> No
             log_dirs = sorted(str(path) for path in home.iterdir())
             subprocess.run([sys.executable, "-I", scanner.__file__, "--log-dirs", *log_dirs], stdout=out, check=True)
         words += ["--scan", str(scan)]
-    ran = run("check", "topic-ids", *words, *tree.authority_words, "--output", "json")
+    ran = call("check", "topic-ids", *words, *tree.authority_words, "--output", "json")
     found = [{**one, "log_dir": Path(one["log_dir"]).name} for one in ran.json["findings"]]
     assert (ran.code, ran.err, found) == (1, "", tree.expected)
-    again = run("check", "topic-ids", *words, "--scan", words[1], *tree.authority_words, "--output", "json")
+    again = call("check", "topic-ids", *words, "--scan", words[1], *tree.authority_words, "--output", "json")
     assert again.json["findings"] == ran.json["findings"]
     assert "scanned more than once" in again.err
 
@@ -79,10 +73,10 @@ def test_causes(case: str, reports: list[tuple[str, Cause, DataPath]], tmp_path:
     assert [(one.topic, one.cause, one.data_path) for one in found] == reports
 
 
-def test_a_report_names_replicas_leader_and_isr(run: Any, tmp_path: Path) -> None:
+def test_a_report_names_replicas_leader_and_isr(call: Any, tmp_path: Path) -> None:
     tree = Tree("blog-case-zk", tmp_path)
     words = ("check", "topic-ids", "--brokers-dir", tree.folder, *tree.authority_words)
-    orders = next(one for one in run(*words, "--output", "json").json["topics"] if one["topic"] == "orders")
+    orders = next(one for one in call(*words, "--output", "json").json["topics"] if one["topic"] == "orders")
     assert orders["ids_on_disk"] == [{"id": ORDERS, "replicas": 6}]
     assert orders["partitions"][0] == {
         "partition": 0,
@@ -92,7 +86,7 @@ def test_a_report_names_replicas_leader_and_isr(run: Any, tmp_path: Path) -> Non
         "differing": [1, 2, 3],
         "data_path": "broken",
     }
-    ran = run(*words)
+    ran = call(*words)
     assert ran.code == 1
     assert "partition 0: leader 3, in sync 1,3 of 3,2,1, findings on 1,2,3; broken" in ran.out
     assert "13 findings in 3 topics; 19 directories on 3 brokers compared with 5 topics" in ran.out
@@ -210,19 +204,19 @@ def test_log_dirs_of_another_cluster(tree: Tree, tmp_path: Path) -> None:
     assert [(one["kind"], one["broker"]) for one in kraft.found()] == [("foreign-cluster", n) for n in (1, 1, 2, 2)]
 
 
-def test_what_was_not_read_is_reported_and_not_taken_as_missing(tree: Tree, run: Any, tmp_path: Path) -> None:
+def test_what_was_not_read_is_reported_and_not_taken_as_missing(tree: Tree, call: Any, tmp_path: Path) -> None:
     (tree.folder / "broker-3").rename(tmp_path / "elsewhere")
-    ran = run("check", "topic-ids", "--brokers-dir", tree.folder, *tree.authority_words)
+    ran = call("check", "topic-ids", "--brokers-dir", tree.folder, *tree.authority_words)
     assert (ran.code, ran.out.splitlines()[0][:11]) == (0, "no findings")
     assert "broker 3 has replicas but was not scanned" in ran.err
     records = [dict(record) for record in scanner.scan([str(tmp_path / "elsewhere/logdir-1"), str(tmp_path / "no")])]
     scan = tmp_path / "half.scan"
     scan.write_text("".join(json.dumps(record) + "\n" for record in records))
-    ran = run("check", "topic-ids", "--brokers-dir", tree.folder, "--scan", scan, *tree.authority_words)
+    ran = call("check", "topic-ids", "--brokers-dir", tree.folder, "--scan", scan, *tree.authority_words)
     assert ran.code == 0
     assert "not read: there is no such folder" in ran.err
     scan.write_text("".join(json.dumps(record) + "\n" for record in records[:3]))
-    ran = run("check", "topic-ids", "--brokers-dir", tree.folder, "--scan", scan, *tree.authority_words)
+    ran = call("check", "topic-ids", "--brokers-dir", tree.folder, "--scan", scan, *tree.authority_words)
     assert ran.code == 0
     assert "the scan is cut off" in ran.err
 
@@ -255,14 +249,14 @@ def test_a_name_that_kafka_has_cut(tmp_path: Path) -> None:
         (["--brokers-dir", "{dir}", "-B", "x:1", "-X", "secret"], "-X needs the form KEY=VALUE"),
     ],
 )
-def test_wrong_usage(tree: Tree, run: Any, words: list[str], message: str) -> None:
-    ran = run("check", "topic-ids", *(word.replace("{dir}", str(tree.folder)) for word in words))
+def test_wrong_usage(tree: Tree, call: Any, words: list[str], message: str) -> None:
+    ran = call("check", "topic-ids", *(word.replace("{dir}", str(tree.folder)) for word in words))
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.err
 
 
-def test_the_scanner_is_handed_out(run: Any) -> None:
-    ran = run("check", "topic-ids", "--print-scanner")
+def test_the_scanner_is_handed_out(call: Any) -> None:
+    ran = call("check", "topic-ids", "--print-scanner")
     assert (ran.code, ran.out) == (0, Path(scanner.__file__).read_text("utf-8"))
 
 
