@@ -385,10 +385,11 @@ class CopyJob:
         self.write_barrier()
         with Admin(settings, client_id=self.client_id) as admin:
             ends = admin.end_offsets([(slice_.destination_topic, number) for number in starts])
+            stamped = admin.stamps(slice_.destination_topic)
         ranges = ranges_since(slice_.destination_topic, starts, {number: end for (_, number), end in ends.items()})
         records = Reader(settings, self.client_id, Isolation.READ_UNCOMMITTED).records(ranges)
         opener = Opener(self.sealing, slice_.transform.at_destination(), self.times.destination)
-        return ExistingRecords.read(records, slice_.transform, opener)
+        return ExistingRecords.read(records, slice_.transform, opener, stamped=stamped)
 
     def write_barrier(self) -> None:
         """Make visible what an interrupted copy has written: write one record to each partition of the destination.

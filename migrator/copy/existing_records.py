@@ -142,6 +142,7 @@ class ExistingRecords:
         offsets: per partition the last place of each.
         spans: per partition the first and last offset found.
         newest: when the newest sealed values were written, by whole key.
+        stamped: the topic gives records the time of their write.
     """
 
     found: dict[int, Counter[bytes]] = field(default_factory=dict)
@@ -149,6 +150,7 @@ class ExistingRecords:
     offsets: dict[int, dict[bytes, int]] = field(default_factory=dict)
     spans: dict[int, tuple[int, int]] = field(default_factory=dict)
     newest: dict[bytes, int] = field(default_factory=dict, repr=False)
+    stamped: bool = False
 
     @property
     def count(self) -> int:
@@ -156,14 +158,16 @@ class ExistingRecords:
         return sum(counts.total() for counts in self.found.values())
 
     @classmethod
-    def read(cls, records: Iterable[Record], transform: KeyTransform, opener: Opener) -> ExistingRecords:
+    def read(
+        cls, records: Iterable[Record], transform: KeyTransform, opener: Opener, *, stamped: bool = False
+    ) -> ExistingRecords:
         """Read the records of the transform's destination space until the end; ``opener`` opens them."""
-        present, back = cls(), transform.at_destination()
+        present, back = cls(stamped=stamped), transform.at_destination()
         for found in records:
             record = opener.open(found) if back.takes(found.key) else None
             if record is None:
                 continue
-            known = identity(record)
+            known = identity(record, stamped=stamped)
             present.originals.add((record.key or b"")[len(transform.prefix) :])
             present.found.setdefault(record.partition, Counter())[known] += 1
             present.offsets.setdefault(record.partition, {})[known] = record.offset
@@ -197,19 +201,16 @@ class ExistingRecords:
                     gaps[number].missed(record, at[number])  # whether it was written or will be: what it removes may go
                 continue
             missing = gaps.setdefault(number, _Gaps())
-            known = identity(record)
-            offset = self.offsets[number].get(known)
-            if offset is None:
-                missing.missed(record, at[number])
-            elif known in counts:
+            known = identity(record, stamped=self.stamped)
+            if known in counts:
                 counts[known] -= 1
                 if not counts[known]:
                     del counts[known]
                 lengths[number] = at[number]
-                missing.found(record, at[number], offset)
-            elif offset == missing.highest:
+                missing.found(record, at[number], self.offsets[number][known])
+            elif self.offsets[number].get(known) == missing.highest:
                 # The cleaner has removed an identical record before this one; the one that is left was taken for that.
-                missing.found(record, at[number], offset)
+                missing.found(record, at[number], missing.highest)
             else:
                 missing.missed(record, at[number])
         for number, missing in gaps.items():

@@ -118,15 +118,15 @@ def _written_since(run: MigrationRun) -> tuple[Written, int]:
     if manifest.followed is None or manifest.status is MigrationStatus.CUT_OVER:
         mirrored = set()
     starts = {topic_type: topic.end_offsets for topic_type, topic in manifest.destination.items()}
-    times = times_at_destination(run, starts)
+    times, stamped = times_at_destination(run, starts), _stamped(run, starts)
     for topic_type, space, original, record in _records_since(run, starts, times, behind_own=True):
         if mirrored is None:  # the sources' ends are read later than the destination's
-            mirrored = _identities(run, slices_behind(run), {*TopicType})
+            mirrored = _identities(run, slices_behind(run), stamped)
         if copied is None:
-            copied = _identities(run, run.plan.slices(), ())
-        if identity(record) in copied:
+            copied = _identities(run, run.plan.slices(), stamped)
+        if (known := identity(record, stamped=topic_type in stamped)) in copied:
             late += 1
-        elif identity(record, stamped=True) not in mirrored:
+        elif known not in mirrored:
             written.add((topic_type, space, connector_of(topic_type, original)))
     return written, late
 
@@ -167,8 +167,7 @@ def look_again(
     counts = {kind: sum(each.written for each in evidence if each.topic_type is kind) for kind in more}
     lying = Counter(kind for kind, *_ in _records_since(run, more, times))
     more = {kind: ends for kind, ends in more.items() if lying[kind] != counts[kind]}
-    with admin_of(run.destination) as admin:
-        stamped = {kind for kind in more if admin.stamps(facts[kind].topic)}
+    stamped = _stamped(run, more)
     copies = _identities(run, [each for each in slices if each.topic_type in more], stamped)
     own, theirs = Counter[TopicType](), defaultdict[object, dict[bytes | None, Record]](dict)
     found = {space: {kind: Since([], {}, Sample()) for kind in more} for space in run.groups}
@@ -204,8 +203,14 @@ def _when_used(run: MigrationRun) -> str:
     )
 
 
+def _stamped(run: MigrationRun, kinds: Iterable[TopicType]) -> set[TopicType]:
+    """Return those kinds whose topics at the destination give records the time of their write."""
+    with admin_of(run.destination) as admin:
+        return {kind for kind in kinds if admin.stamps(run.applied().destination[kind].topic)}
+
+
 def _identities(run: MigrationRun, slices: Iterable[CopySlice], stamped: Collection[TopicType]) -> set[bytes]:
-    """Return what was, or will be, written for slices; ``stamped``: there records may get times of the destination."""
+    """Return what was, or will be, written for slices."""
     found: set[bytes] = set()
     for slice_ in slices:
         index = slice_.source_index
