@@ -61,14 +61,10 @@ def _not_empty(value: str | None) -> str | None:
     return None if value is None or value else "has to have a character"
 
 
-def _anything(_: str | None) -> str | None:
-    return None
-
-
 _REQUIRED: Final = frozenset({"name", "connector.class"})
 _COMMON: Final[Mapping[str, Check]] = {
     "name": _name,
-    "connector.class": _anything,
+    "connector.class": lambda _: None,
     "tasks.max": _whole(_INT, low=1, needed=True),
     "tasks.max.enforce": _boolean,
     "transforms": _unique,

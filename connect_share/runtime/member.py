@@ -16,6 +16,7 @@ from connect_share.errors import (
     GroupMembershipError,
     GroupProtocolError,
     NotStartedError,
+    listed,
     refusal,
 )
 from connect_share.kafka.connect_protocol import (
@@ -347,9 +348,7 @@ class ConnectGroupMember:
 
 def _named(items: ConnectorsAndTasks) -> str:
     """Return the first items for a log line; others may have named them."""
-    names = [*items.connectors, *(str(task) for task in items.tasks)]
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(shown(name) for name in names[:_NAMED]) + more or "nothing"
+    return listed((shown(str(each)) for each in (*items.connectors, *items.tasks)), _NAMED) or "nothing"
 
 
 @contextmanager

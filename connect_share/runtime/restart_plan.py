@@ -1,7 +1,4 @@
-"""Statuses of connectors and tasks that are not configured any more.
-
-Which parts of a connector a request restarts (KIP-745).
-"""
+"""Statuses of what is not configured any more, and which parts of a connector a request restarts (KIP-745)."""
 
 from __future__ import annotations
 

@@ -46,7 +46,8 @@ class SoleMember:
         """Revoke everything; waits ``timeout_s`` at most for the listener."""
         self._stopping.set()
         self._wake.set()
-        self._thread.join(timeout_s)
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
 
     def request_rejoin(self) -> None:
         """Assign what is configured now."""

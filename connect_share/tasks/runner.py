@@ -9,18 +9,20 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, Final, Self
 
-from connect_share.errors import ConnectShareError, PrivilegedWriteError, UsageError, safe_text
+from connect_share.errors import ConnectShareError, UsageError, safe_text
 from connect_share.kafka.connect_protocol import ConnectorsAndTasks
 from connect_share.model import config as events
 from connect_share.model.config_state import ClusterConfigState, RestartRequest, TargetState, task_configs_changed
 from connect_share.model.records import ConnectorTaskId
 from connect_share.model.status import ConnectorStatus, State, TaskStatus
+from connect_share.model.writable import task_config_records
 from connect_share.runtime import ConnectGroupMember, Generation, RestartPlan, SessionKeyRotation, deleted_statuses
 from connect_share.storage import ConnectStorage
+from connect_share.storage.async_storage import to_its_end
 from connect_share.stores.config import EventReceiver
 from connect_share.tasks.connectors import Task
 from connect_share.tasks.running import Assignment, RunningSink, RunningSource, RunningTask, trace_of
@@ -87,34 +89,40 @@ class TaskRunner(EventReceiver):
         self._connectors: set[str] = set()
         self._assigned: set[ConnectorTaskId] = set()
         self._tasks: dict[ConnectorTaskId, RunningTask] = {}
+        self._due: set[tuple[Any, ...]] = set()
         self._herder = ThreadPoolExecutor(1, thread_name_prefix="herder")
-        self._ended = threading.Event()
+        self._running = ExitStack()
+        self._ended, self._has_failed = threading.Event(), threading.Lock()
         self.failed: ConnectShareError | None = None
 
     def start(self) -> Self:
         """Read the topics, then join the group."""
         ready = threading.Event()
         self._soon(ready.wait)  # what changes meanwhile is done behind it
-        try:
+
+        def end_herder() -> None:
+            self._herder.shutdown(wait=False, cancel_futures=True)
+            ready.set()
+            self._herder.shutdown()
+            self._stop_tasks([*self._tasks])  # those that it could not stop in time
+
+        with ExitStack() as running:
+            running.callback(self._ended.set)
+            running.callback(self.storage.stop)
+            running.callback(end_herder)
             config = self.storage.start().config
             self.member: ConnectGroupMember = self._make_member(
                 self.config, config, self, worker_url=self.url, on_failed=self._fail
             )
-        except BaseException:
-            self._herder.shutdown(wait=False, cancel_futures=True)
-            self.storage.stop()
-            raise
-        finally:
+            running.callback(self.member.stop, _REVOKE_S)
             ready.set()
-        self.member.start()
+            self.member.start()
+            self._running = running.pop_all()
         return self
 
     def stop(self) -> None:
-        """Leave the group, which stops everything, and close the stores."""
-        self.member.stop(_REVOKE_S)
-        self._herder.shutdown(cancel_futures=True)
-        self.storage.stop()
-        self._ended.set()
+        """Leave the group, which stops everything, and close the stores; all of it, also where one of them raises."""
+        self._running.close()
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the runner was stopped; return whether it was. What has ended it is raised."""
@@ -131,7 +139,14 @@ class TaskRunner(EventReceiver):
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
-        return await asyncio.to_thread(self.start)
+        starting = asyncio.ensure_future(asyncio.to_thread(self.start))
+        try:
+            return await to_its_end(starting)
+        except asyncio.CancelledError:
+            await asyncio.to_thread(self.storage.stop)  # which ends a start that is under way
+            await asyncio.wait([starting])
+            await asyncio.to_thread(self.stop)
+            raise
 
     async def __aexit__(self, *_: object) -> None:
         await asyncio.to_thread(self.stop)
@@ -165,6 +180,7 @@ class TaskRunner(EventReceiver):
         if config is None or raw is None:
             return None
         made = [] if _target_state(state, connector) is TargetState.STOPPED else self.task_configs(config)
+        task_config_records(connector, made)  # what cannot be written is wrong with the connector
         return [self._transformer.reverse(raw, each) for each in made]
 
     def on_revoked(self, items: ConnectorsAndTasks) -> None:
@@ -181,20 +197,24 @@ class TaskRunner(EventReceiver):
 
     # What follows runs on the herder's thread.
 
-    def _soon(self, work: Callable[..., object], *arguments: Any, **named: Any) -> None:
+    def _soon(self, work: Callable[..., object], *arguments: Any) -> None:
         def done() -> None:
+            self._due.discard((work, *arguments))
             try:
-                work(*arguments, **named)
+                work(*arguments)
             except Exception as error:  # noqa: BLE001 - one that fails must not end the others
                 _logger.error("The worker goes on after an error: %s", safe_text(error))  # noqa: TRY400 - no values
 
         with suppress(RuntimeError):  # it was stopped
             self._herder.submit(done)
 
-    def _later(self, after_s: float, work: Callable[..., object], *arguments: Any, **named: Any) -> None:
-        timer = threading.Timer(after_s, self._soon, (work, *arguments), named)
-        timer.daemon = True
-        timer.start()
+    def _later(self, after_s: float, *work: Any) -> None:
+        """Do it again soon: once, however often that is asked for."""
+        if work not in self._due:
+            self._due.add(work)
+            timer = threading.Timer(after_s, self._soon, work)
+            timer.daemon = True
+            timer.start()
 
     def _follow(self, event: events.ConfigEvent) -> None:
         match event:
@@ -213,10 +233,11 @@ class TaskRunner(EventReceiver):
                 self._restart(request)
 
     def _fail(self, error: ConnectShareError) -> None:
-        self.failed = self.failed or error
-        self._ended.set()
-        if self._on_failed is not None:
-            self._on_failed(error)
+        if self._has_failed.acquire(blocking=False):  # once: stores and membership often fail together
+            self.failed = error
+            self._ended.set()
+            if self._on_failed is not None:
+                self._on_failed(error)
 
     def _take(self, items: ConnectorsAndTasks) -> None:
         self._leading(self._lead)
@@ -232,15 +253,14 @@ class TaskRunner(EventReceiver):
         if self.member.generation is None or not self.member.generation.is_leader:
             return
         try:
+            if self.config.exactly_once_source_support != "disabled":
+                self.storage.config.claim_write_privileges()  # which a write that fails has lost
             work(*arguments)
         except ConnectShareError as error:
             _logger.warning("The leader tries again: %s", error)
-            again = (self._lead,) if isinstance(error, PrivilegedWriteError) else (work, *arguments)
-            self._later(_RETRY_S, self._leading, *again)
+            self._later(_RETRY_S, self._leading, work, *arguments)
 
     def _lead(self) -> None:
-        if self.config.exactly_once_source_support != "disabled":
-            self.storage.config.claim_write_privileges()
         self._keys.rotate(self.storage.config)
         config = self.storage.config.snapshot()
         for status in deleted_statuses(config, self.storage.status.snapshot()):
@@ -292,7 +312,7 @@ class TaskRunner(EventReceiver):
         except Exception as error:  # noqa: BLE001 - whatever the connector raises is its status
             self._put_status(connector, State.FAILED, trace_of(error, self._secrets(connector)))
 
-    def _start_task(self, task_id: ConnectorTaskId, *, anew: bool = True) -> None:
+    def _start_task(self, task_id: ConnectorTaskId, anew: bool = True) -> None:
         if task_id not in self._assigned or (task_id in self._tasks and not anew):
             return  # another worker has it by now, or it runs
         self._stop_tasks([task_id])
@@ -303,7 +323,7 @@ class TaskRunner(EventReceiver):
             config, of_connector = snapshot.task_config(task_id) or {}, snapshot.connector_config(connector) or {}
             kind = self.connector_class(of_connector)
             if self._is_fenced(kind) and snapshot.pending_fencing(connector):
-                self._later(_ASKED_EVERY_S, self._start_task, task_id, anew=False)  # the leader is at it
+                self._later(_ASKED_EVERY_S, self._start_task, task_id, False)  # the leader is at it
                 return
             found = Assignment(task_id, kind, config, of_connector, self._secrets(connector), self.storage, self.config)
             running = RunningSource if kind.kind == "source" else RunningSink

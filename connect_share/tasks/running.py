@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from connect_share.errors import StoreClosedError, refusal, safe_text
+from connect_share.errors import BrokerError, StoreClosedError, refusal, safe_text
 from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline, TopicPartition, callback
@@ -77,6 +77,7 @@ class RunningTask(threading.Thread):
         self.stopping, self.paused, self.abandoned = threading.Event(), threading.Event(), False
         self._at, self._call, self._on_state = assignment, partial(call, self.stopping), on_state
         self._topics: set[str] = set()
+        self._writer: Any = None  # of a source
         self._memory = getattr(assignment.storage, "kafka", None)  # in place of a cluster
         self._flush_every_s = assignment.worker.offset_flush_interval_ms / 1000
         self._flushed_s = time.monotonic()
@@ -87,7 +88,8 @@ class RunningTask(threading.Thread):
         self.join(timeout_s)
         if self.is_alive():
             self.abandoned = True
-            self._abandon()
+            if self._writer is not None:
+                self._writer.close()
         return not self.abandoned
 
     def run(self) -> None:
@@ -101,9 +103,6 @@ class RunningTask(threading.Thread):
     def _work(self, task: Any) -> None:
         """Make the clients, start the task, and work until it is to end."""
         raise NotImplementedError
-
-    def _abandon(self) -> None:
-        """Let go of what could still write."""
 
     @contextmanager
     def _open_task(self, task: Task) -> Iterator[None]:
@@ -146,8 +145,12 @@ class RunningTask(threading.Thread):
         makes = self._memory is None and given.get("topic.creation.enable", "true").lower() == "true"
         if self._at.kind.kind == "source" and makes:
             with Admin(self._client_settings("admin"), client_id=f"connector-adminclient-{task_id}") as admin:
-                if not admin.describe_topics([topic]):
-                    admin.create_topic(NewTopicRequest(topic, -1, -1))
+                try:
+                    if not admin.describe_topics([topic]):
+                        admin.create_topic(NewTopicRequest(topic, -1, -1))
+                except BrokerError as error:
+                    if error.name != "TOPIC_ALREADY_EXISTS":  # by another task
+                        raise
         if self._at.worker.topic_tracking_enable:
             now_ms = time.time_ns() // 1_000_000
             self._at.storage.status.put(TopicStatus(topic, task_id.connector, task_id.task, now_ms))
@@ -204,7 +207,7 @@ class RunningSource(RunningTask):
             if self._at.connector_config.get("transaction.boundary", "poll").lower() != "poll":
                 raise refusal("transaction.boundary", "has to be poll here")
             self._flush_every_s = 0.0
-            self._writer: Any = storage.task_offset_writer(task_id.connector, task_id.task)
+            self._writer = storage.task_offset_writer(task_id.connector, task_id.task)
         else:
             settings, name = self._client_settings("producer"), f"connector-producer-{task_id}"
             if self._memory is None:
@@ -214,6 +217,8 @@ class RunningSource(RunningTask):
             self._writer = _AcknowledgedWriter(producer, storage.offset_writer(task_id.connector))
         self._sent: list[SourceRecord] = []
         with closing(self._writer):
+            if self.stopping.is_set():
+                return  # to make the task took too long: it may run anew by now, and must not be fenced
             if exactly_once:
                 self._writer.claim()  # no earlier producer of this task can write any more: the offsets are final
             task.context = TaskContext(task_id, self.stopping, storage.offset_reader(task_id.connector).offset)
@@ -262,9 +267,6 @@ class RunningSource(RunningTask):
                     self._call(task.commit_record, record)
             self._call(task.commit)
 
-    def _abandon(self) -> None:
-        self._writer.close()
-
 
 class RunningSink(RunningTask):
     """A sink, at least once: the offsets of its consumer group are committed behind what the task has flushed."""
@@ -278,11 +280,7 @@ class RunningSink(RunningTask):
         config = self._at.connector_config
         pattern = config.get("topics.regex", "").strip()
         topics = [f"^({pattern})$"] if pattern else [name.strip() for name in config.get("topics", "").split(",")]
-        given: dict[str, Any] = {
-            "max.poll.records": 500,
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "earliest",
-        }
+        given: dict[str, Any] = {"max.poll.records": 500, "isolation.level": "read_committed"}
         given |= {name[9:]: text for name, text in self._at.worker.originals.items() if name.startswith("consumer.")}
         given |= client_overrides(config, "consumer")
         self._most = int(given["max.poll.records"])
@@ -291,7 +289,8 @@ class RunningSink(RunningTask):
             client_id=f"connector-consumer-{self._at.task_id}",
             # Java's default is read_uncommitted, which gives a sink the records of transactions that were aborted.
             isolation=Isolation(given["isolation.level"]),
-            overrides={name: given[name].replace("none", "error") for name in _OF_MEMBERS if name in given},
+            overrides={"auto.offset.reset": "earliest"}
+            | {name: given[name].replace("none", "error") for name in _OF_MEMBERS if name in given},
         )
         with closing(consumer), self._open_task(task):
             consumer.subscribe(topics, on_assign=self._on_assign, on_revoke=self._on_revoke)

@@ -74,11 +74,6 @@ assignments = st.builds(
 ).map(lambda found: replace(found, revoked=NOTHING, delay_ms=0) if found.version == 0 else found)
 
 
-@given(assignments)
-def test_an_assignment_comes_back(assignment: ExtendedAssignment) -> None:
-    assert decode_assignment(encode_assignment(assignment)) == assignment
-
-
 @given(names, offsets, st.none() | assignments, st.sampled_from((1, 2)))
 def test_a_worker_state_comes_back(url: str, offset: int, assignment: ExtendedAssignment | None, version: int) -> None:
     state = ExtendedWorkerState(url, offset, assignment, version)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -22,10 +24,11 @@ from connect_share import (
     TaskStatus,
     WorkerConfig,
 )
-from connect_share.errors import ConfigError
+from connect_share.errors import BrokerError, ConfigError, GroupMembershipError, LogFailedError, NotStartedError
+from connect_share.kafka.client import KafkaError, KafkaException
 from connect_share.runtime import SoleMember, connector_client_settings
 from connect_share.stores.transactional_writer import TransactionalWriter
-from connect_share.tasks import RetriableError, SinkTask, SourceRecord, SourceTask, TaskRunner
+from connect_share.tasks import RetriableError, SinkTask, SourceRecord, SourceTask, TaskRunner, running
 from tests.support.waiting import await_that
 from tests.support.worker_files import WORKER
 
@@ -39,8 +42,8 @@ class Words(SourceTask):
     committed: ClassVar[list[bytes]] = []
 
     @classmethod
-    def task_configs(cls, config: Mapping[str, str], max_tasks: int) -> list[dict[str, str]]:
-        return [{"word": word, "topic": config["topic"]} for word in config["words"].split()]
+    def task_configs(cls, config: Mapping[str, str], max_tasks: int) -> list[dict[str, Any]]:
+        return [{"word": 1 if word == "1" else word, "topic": config["topic"]} for word in config["words"].split()]
 
     def start(self, config: Mapping[str, str]) -> None:
         self._config = config
@@ -97,7 +100,16 @@ class Waiting(SourceTask):
         return [SourceRecord(PLACE, self._stored, "waited", b"one")]
 
 
-CONNECTORS = {"Words": Words, "Stuck": Stuck, "Waiting": Waiting, "Hesitating": Hesitating}
+class Late(Words):
+    made = 0
+
+    def __init__(self) -> None:
+        Late.made += 1
+        if Late.made == 1:
+            Stuck.release.wait(60)
+
+
+CONNECTORS = {"Words": Words, "Stuck": Stuck, "Waiting": Waiting, "Hesitating": Hesitating, "Late": Late}
 Make = Callable[..., TaskRunner]
 
 
@@ -221,8 +233,9 @@ def test_a_task_that_fails_says_why_without_secrets_and_is_restarted(
 @pytest.mark.parametrize(
     ("config", "why"),
     [
-        ({"connector_class": "os.system", "words": "a"}, "this worker has ['Hesitating', 'Stuck', 'Waiting', 'Words']"),
+        ({"connector_class": "os.system", "words": "a"}, "this worker has ['Hesitating', 'Late', 'Stuck', "),
         ({"connector_class": "Words"}, "KeyError: 'words'"),
+        ({"connector_class": "Words", "words": "1"}, "property 'word' has to be str or None, not int"),
         ({"connector_class": "Words", "words": "a b", "tasks_max": "1"}, "2 tasks; tasks.max is 1"),
         ({"connector_class": "Words", "words": "a", "tasks_max": "many"}, "invalid literal for int()"),
     ],
@@ -250,6 +263,21 @@ def test_a_task_that_does_not_end_writes_nothing_any_more(make: Make, kafka: Mem
         assert not task.is_alive()
         assert values(kafka, "stuck") == []
         assert runner.storage.offset_reader("c").offset(PLACE) is None
+
+
+def test_a_task_that_is_made_too_late_fences_none_that_runs_anew(make: Make, kafka: MemoryKafka) -> None:
+    with make(task_shutdown_graceful_timeout_ms="50") as runner:
+        Late.made = 0
+        put(runner, "c", connector_class="Late", words="a")
+        late = await_that(lambda: runner._tasks.get(ConnectorTaskId("c", 0)), what="begun")
+        assert late is not None
+        assert runner.restart_task(ConnectorTaskId("c", 0))
+        await_states(runner, "c", "RUNNING", "RUNNING")
+        owners = dict(kafka.owners)
+        Stuck.release.set()
+        late.join(20)
+        assert not late.is_alive()
+        assert kafka.owners == owners
 
 
 def test_a_poll_that_is_to_be_called_again_fails_no_task(
@@ -329,6 +357,24 @@ def test_a_task_waits_until_the_leader_has_fenced(make: Make, kafka: MemoryKafka
         await_values(kafka, "words", b"a")
 
 
+@pytest.mark.parametrize("make", ["enabled"], indirect=True)
+def test_a_connector_whose_tasks_are_refused_holds_up_no_other(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit = TransactionalWriter._commit
+
+    def refuse(writer: TransactionalWriter, producer: Any, records: Any, *more: Any) -> None:
+        if records[0][0] == b"task-a-0":
+            raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
+        commit(writer, producer, records, *more)
+
+    monkeypatch.setattr(TransactionalWriter, "_commit", refuse)
+    with make() as runner:
+        for name in "abc":
+            put(runner, name, connector_class="Words", words=name)
+        for name in "bc":
+            await_states(runner, name, "RUNNING", "RUNNING")
+        await_that(lambda: len(runner._due), lambda waiting: waiting == 1, what="tried again once")
+
+
 def test_a_sink_has_as_many_tasks_as_it_may_and_java_can_run_them(make: Make) -> None:
     class Sink(SinkTask):
         pass
@@ -362,11 +408,59 @@ def test_clients_of_a_connector_are_the_workers_under_what_it_overrides() -> Non
         connector_client_settings(worker, "c", {"consumer.override.group.id": "g"}, "consumer")
 
 
-def test_what_ended_the_membership_ends_the_wait(make: Make) -> None:
-    from connect_share.errors import GroupMembershipError
-
+def test_what_ended_the_membership_ends_the_wait_and_is_said_once(make: Make) -> None:
+    said = list[Any]()
     with make() as runner:
+        runner._on_failed = said.append
         assert not runner.wait(0)
-        runner._fail(GroupMembershipError("gone"))
+        for error in (GroupMembershipError("gone"), LogFailedError("gone, too")):
+            runner._fail(error)
         with pytest.raises(GroupMembershipError, match="gone"):
             runner.wait()
+    assert [str(error) for error in said] == ["gone"]
+
+
+@pytest.mark.parametrize("where", ["start", "stop"])
+def test_a_failed_start_or_stop_leaves_nothing(make: Make, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SoleMember, where, MagicMock(side_effect=RuntimeError("no more threads")))
+    runner = make()
+    with pytest.raises(RuntimeError, match="no more threads"), runner:
+        pass
+    with pytest.raises(NotStartedError):
+        _ = runner.storage.config
+    assert runner._herder._shutdown
+
+
+def test_a_start_that_is_cancelled_leaves_nothing_running(make: Make) -> None:
+    async def run() -> None:
+        runner, go_on = make(), threading.Event()
+        runner._make_member = lambda *given, **named: go_on.wait(20) and SoleMember(*given, **named)
+        entering = asyncio.ensure_future(runner.__aenter__())
+        await asyncio.sleep(0.1)
+        entering.cancel()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await entering
+        await asyncio.to_thread(await_that, lambda: runner._herder._shutdown, what="ended", timeout_s=5)
+
+    asyncio.run(run())
+
+
+def test_a_stop_ends_tasks_while_the_worker_is_busy(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("connect_share.tasks.runner._REVOKE_S", 0.1)
+    with make() as runner:
+        put(runner, "c", connector_class="Words", words="a")
+        await_states(runner, "c", "RUNNING", "RUNNING")
+        (task,) = runner._tasks.values()
+        runner._soon(time.sleep, 1)
+    assert not task.is_alive()
+
+
+def test_a_topic_that_another_task_makes_meanwhile_fails_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    admin, storage, worker = MagicMock(), MagicMock(kafka=None), WorkerConfig.from_properties(WORKER)
+    asked = admin.return_value.__enter__.return_value
+    asked.describe_topics.return_value = {}
+    asked.create_topic.side_effect = BrokerError("it is there", name="TOPIC_ALREADY_EXISTS")
+    monkeypatch.setattr(running, "Admin", admin)
+    found = running.Assignment(ConnectorTaskId("c", 0), Words, {}, {}, [], storage, worker)
+    running.RunningSource(found, lambda: None, lambda *_: None)._note_topic("new")
