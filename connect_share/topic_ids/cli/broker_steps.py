@@ -53,10 +53,10 @@ class StepLog:
         self._out.note(line)
 
 
-def agreed(arguments: argparse.Namespace, out: Output, lines: Sequence[str], question: str) -> bool:
-    """Show what is to be done, and ask unless ``--yes`` is given."""
+def agreed(arguments: argparse.Namespace, out: Output, done: str, lines: Sequence[str], question: str) -> bool:
+    """Show what is to be ``done``, and ask unless ``--yes`` is given."""
     for line in lines:
-        out.note(line)
+        out.note(f"to be {done}: {line}")
     otherwise = "nothing was changed: give --yes to go on without a prompt"
     return arguments.yes or confirmed(question, otherwise=otherwise, note=out.note)
 
@@ -81,7 +81,7 @@ class BrokerSteps:
         lines = backup.preview(undo=True)
         if self._arguments.dry_run:
             return self._try(backup, lines, writing=False)
-        if not agreed(self._arguments, self._out, [f"to be changed: {line}" for line in lines], "put this back?"):
+        if not agreed(self._arguments, self._out, "changed", lines, "put this back?"):
             return 1
         log = StepLog(self._out)
         backup = undo_files(backup, lambda: self._check_cluster(backup, writing=False), log)
@@ -147,12 +147,7 @@ class BrokerSteps:
         lines = backup.preview()
         if self._arguments.dry_run:
             return self._try(backup, lines, writing=True)
-        if not agreed(
-            self._arguments,
-            self._out,
-            [f"to be changed: {line}" for line in lines],
-            f"change this on broker {self._local.id}?",
-        ):
+        if not agreed(self._arguments, self._out, "changed", lines, f"change this on broker {self._local.id}?"):
             return 1
         log = StepLog(self._out)
         backup = write_files(backup, lambda: self._check_cluster(backup, writing=True), log)

@@ -33,7 +33,6 @@ from connect_share.topic_ids.scan import scanner
 from connect_share.topic_ids.scan.scans import Scans, read_brokers_dir, read_scan
 from connect_share.worker_config import TopicSet
 
-_AUTHORITIES: Final = ("--zookeeper", "--zookeeper-dump", "--metadata-dump", "-B or -w")
 _CLIENT_ID: Final = "connect-share-check-topic-ids"
 
 
@@ -107,7 +106,7 @@ def compared(arguments: argparse.Namespace, out: Output, local: ScannedBroker | 
         arguments.bootstrap_servers or arguments.worker_config,
     )
     if sum(one is not None for one in given) != 1:
-        raise UsageError(f"one authority is needed, of {', '.join(_AUTHORITIES)}")
+        raise UsageError("one authority is needed, of --zookeeper, --zookeeper-dump, --metadata-dump, -B or -w")
     if arguments.zookeeper_config is not None and arguments.zookeeper is None:
         raise UsageError("--zookeeper-config goes with --zookeeper")
     found = compare(scans_of(arguments, out, local), authority_of(arguments, out))

@@ -82,7 +82,7 @@ def _repair(arguments: argparse.Namespace, out: Output) -> int:
 
 
 def _write(backup: ZnodeBackup, session: ZooKeeper, arguments: argparse.Namespace, out: Output, *, new: bool) -> int:
-    if not agreed(arguments, out, [f"to be written: {line}" for line in backup.preview()], "write these ids?"):
+    if not agreed(arguments, out, "written", backup.preview(), "write these ids?"):
         return 1
     if new:
         backup = backup.write()
@@ -116,7 +116,7 @@ def _undo(arguments: argparse.Namespace, out: Output) -> int:
         else:
             out.lines(*lines, "nothing was changed")
         return 0
-    if not agreed(arguments, out, [f"to be written: {line}" for line in lines], "put this back?"):
+    if not agreed(arguments, out, "written", lines, "put this back?"):
         return 1
     log = StepLog(out)
     with zookeeper_session(arguments) as session:
@@ -179,10 +179,6 @@ def _add_options(parser: Parser) -> None:
     )
 
 
-def _interrupted(arguments: argparse.Namespace) -> str:
-    return NOTHING_CHANGED if arguments.dry_run else STAYS
-
-
 REPAIR: Final = Command(
     "repair topic-ids",
     _repair_topic_ids,
@@ -197,5 +193,5 @@ REPAIR: Final = Command(
     ],
     options=_add_options,
     timeout_s=DEFAULT_TIMEOUT_S,
-    after_interruption=_interrupted,
+    after_interruption=lambda arguments: NOTHING_CHANGED if arguments.dry_run else STAYS,
 )

@@ -110,13 +110,16 @@ def check_others_stopped(backup: BrokerBackup) -> None:
     """Raise ``TopicIdRepairError`` if one of the other brokers answers, or may be running."""
     for broker, host, port in sorted(backup.peers):
         try:
-            socket.create_connection((host, port), timeout=_CONNECT_S).close()
-        except ConnectionRefusedError:
-            continue
-        except OSError as exc:
+            socket.create_connection((host, port), timeout=_CONNECT_S, all_errors=True).close()
+        except (OSError, ExceptionGroup) as exc:
+            # Of a host with several addresses one that says nothing counts.
+            errors = [exc] if isinstance(exc, OSError) else [*exc.exceptions]
+            unsure = [each for each in errors if not isinstance(each, ConnectionRefusedError)]
+            if len(unsure) < len(errors) and not any(isinstance(each, TimeoutError) for each in unsure):
+                continue
             raise TopicIdRepairError(
-                f"whether broker {broker} is stopped is not known: {host}:{port}: {exc.strerror or 'no answer'}; "
-                "nothing was changed"
+                f"whether broker {broker} is stopped is not known: {host}:{port}: "
+                f"{getattr(unsure[-1], 'strerror', None) or 'no answer'}; nothing was changed"
             ) from exc
         raise TopicIdRepairError(
             f"broker {broker} runs ({host}:{port} answers). If it leads with its empty replica, it makes this one throw away "

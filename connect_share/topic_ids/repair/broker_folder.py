@@ -39,39 +39,39 @@ def entries(folder: int) -> dict[str, os.stat_result]:
     return {name: os.stat(name, dir_fd=folder, follow_symlinks=False) for name in sorted(os.listdir(folder))}
 
 
-def opened(name: str, folder: int) -> BufferedReader:
-    """Open a regular file of an open directory for reading; ``OSError``: it cannot be opened.
+def opened(name: str, folder: int, where: str) -> BufferedReader:
+    """Open a regular file of the directory ``where``, which is open, for reading; ``OSError``: it cannot be opened.
 
     Raise ``TopicIdRepairError`` for a link, a pipe or the like.
     """
     # A named pipe would block a reader for ever.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-    _refuse_special(name, os.stat(name, dir_fd=folder, follow_symlinks=False))
+    _refuse_special(where, name, os.stat(name, dir_fd=folder, follow_symlinks=False))
     descriptor = os.open(name, flags, dir_fd=folder)
     try:
-        _refuse_special(name, os.fstat(descriptor))
+        _refuse_special(where, name, os.fstat(descriptor))
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
 
 
-def _refuse_special(name: str, found: os.stat_result) -> None:
+def _refuse_special(where: str, name: str, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         what = "a link" if stat.S_ISLNK(found.st_mode) else "no regular file"
         raise TopicIdRepairError(
-            f"{name} is {what}, which brokers do not make: look where it comes from, and remove it"
+            f"{where}: {name} is {what}, which brokers do not make: look where it comes from, and remove it"
         )
 
 
-def replace_file(name: str, data: bytes, folder: int) -> None:
+def replace_file(name: str, data: bytes, folder: int, where: str) -> None:
     """Replace a file as one step; owner and mode stay, or are those of the directory if there was no file.
 
     Raise ``TopicIdRepairError`` if it is no regular file, ``OSError`` if it cannot be written; the old one is unchanged.
     """
     try:
         like = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        _refuse_special(name, like)
+        _refuse_special(where, name, like)
         mode = like.st_mode & 0o777
     except FileNotFoundError:
         like, mode = os.fstat(folder), 0o644

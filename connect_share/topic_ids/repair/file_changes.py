@@ -172,7 +172,7 @@ class PutBack(BackupPart):
         copy.mkdir(mode=0o700)
         with held(self.stray) as directory:
             files = {
-                name: _copy(name, directory, copy / name)
+                name: _copy(name, directory, self.stray, copy / name)
                 for name, found in entries(directory).items()
                 if not stat.S_ISDIR(found.st_mode)
             }
@@ -227,7 +227,7 @@ class PutBack(BackupPart):
         same = _log_sizes(self.folder).keys() == self._logs.keys()
         if same:
             with held(self.folder) as directory:
-                same = all(_state(name, directory) == file for name, file in self._logs.items())
+                same = all(_state(name, directory, self.folder) == file for name, file in self._logs.items())
         if not same:
             raise TopicIdRepairError(
                 f"{self.folder} was written to since it was put back: set aside again, what was acknowledged since would be "
@@ -275,12 +275,10 @@ def read_metadata(folder: str) -> bytes | None:
     path = Path(folder, METADATA_FILE)
     with explained(f"{path} cannot be read", _AS_BROKER):
         try:
-            with held(folder) as directory, opened(METADATA_FILE, directory) as file:
+            with held(folder) as directory, opened(METADATA_FILE, directory, folder) as file:
                 data = file.read(_METADATA_LIMIT + 1)
         except FileNotFoundError:
             return None
-        except TopicIdRepairError as exc:
-            raise TopicIdRepairError(f"{folder}: {exc}") from exc
     if len(data) > _METADATA_LIMIT:
         raise TopicIdRepairError(f"{path} is too large to be what brokers write: look where it comes from")
     return data
@@ -296,17 +294,17 @@ def _log_sizes(folder: str) -> dict[str, int]:
         return {name: found.st_size for name, found in entries(directory).items() if name.endswith(_LOG)}
 
 
-def _state(name: str, folder: int) -> FileState:
-    with opened(name, folder) as reader:
+def _state(name: str, folder: int, where: str) -> FileState:
+    with opened(name, folder, where) as reader:
         digest = hashlib.file_digest(reader, "sha256")
         return FileState(reader.tell(), digest.hexdigest())
 
 
-def _copy(name: str, folder: int, target: Path) -> FileState:
+def _copy(name: str, folder: int, where: str, target: Path) -> FileState:
     """Copy a file of an open directory: private, flushed, with holes."""
     digest = hashlib.sha256()
     handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as writer, opened(name, folder) as reader:
+    with os.fdopen(handle, "wb") as writer, opened(name, folder, where) as reader:
         while data := reader.read(_CHUNK):
             digest.update(data)
             if data.count(0) == len(data):
@@ -340,10 +338,7 @@ def _rename(old: str, new: str) -> None:
 
 def _replace(folder: str, data: bytes) -> None:
     with explained(f"{folder}/{METADATA_FILE} cannot be written", _AS_BROKER), held(folder) as directory:
-        try:
-            replace_file(METADATA_FILE, data, directory)
-        except TopicIdRepairError as exc:
-            raise TopicIdRepairError(f"{folder}: {exc}") from exc
+        replace_file(METADATA_FILE, data, directory, folder)
 
 
 def _changed(path: str) -> TopicIdRepairError:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import time
-from calendar import timegm
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -309,7 +308,7 @@ def refuse_old_scans(found: Comparison, topic: AuthorityTopic, znode: Znode) -> 
             raise TopicIdRepairError(
                 f"it is not known when broker {broker} was scanned: to write, use --scan with what the scanner printed there"
             )
-        if timegm(time.strptime(started, "%Y-%m-%dT%H:%M:%SZ")) < znode.modified_s:
+        if started < znode.modified_s:
             raise TopicIdRepairError(
                 f"broker {broker} was scanned before the znode of {topic.name} was written last, so the topic may be "
                 "another by now: scan again (and compare the clocks, if that was just done); nothing was written"

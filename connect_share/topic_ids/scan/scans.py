@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import time
+from calendar import timegm
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -78,14 +80,14 @@ class Scans:
     Attributes:
         tiered_storage: it is on in the ``server.properties`` of a broker.
         notes: for the reader of a report.
-        started: when the scan of a broker began, UTC, as the scanner writes it; none for copies, which may be old.
+        started: when the scan of a broker began, in seconds since the epoch; none for copies, which may be old.
     """
 
     log_dirs: list[LogDir] = field(default_factory=list)
     directories: list[PartitionDirectory] = field(default_factory=list)
     tiered_storage: bool = False
     notes: list[str] = field(default_factory=list)
-    started: dict[int, str] = field(default_factory=dict)
+    started: dict[int, int] = field(default_factory=dict)
 
     @property
     def brokers(self) -> frozenset[int]:
@@ -152,14 +154,15 @@ def scans_of_records(records: Iterable[Mapping[str, Any]], source: str, *, broke
         head = by_kind["scan"][0]
         scans.tiered_storage = head["tiered_storage"] is True
         given = broker if broker is not None else integer(head["broker"])
-    except (IndexError, KeyError, TypeError, ValueError) as exc:
+        started = head.get("started") and timegm(time.strptime(head["started"], "%Y-%m-%dT%H:%M:%SZ"))
+    except (IndexError, KeyError, TypeError, ValueError, OverflowError) as exc:
         raise UsageError(
             f"{source} is no scan of format {scanner.FORMAT}; is the scanner as new as this program?"
         ) from exc
     if not by_kind["end"]:
         scans.notes.append(f"{source}: the scan is cut off, so missing directories are not reported")
     own = _broker_of(by_kind["log-dir"], given, source, scans.notes)
-    if (started := _text(head.get("started"))) is not None:
+    if started:
         scans.started[own] = started
     for record in by_kind["log-dir"]:
         log_dir = _log_dir(record, own)

@@ -149,14 +149,6 @@ def test_files_that_kafka_does_not_take(tree: Tree, text: str) -> None:
     assert tree.found() == [{**finding("file-unreadable", "orders", 0, 2, "logdir-2"), "id_on_disk": None}]
 
 
-@pytest.mark.parametrize(
-    "text", ["version: 1\ntopic_id: {}", "version: 0\r\ntopic_id: {}==\r\nthird line", "version: 0\ntopic_id: {}\n"]
-)
-def test_files_that_kafka_does_take(tree: Tree, text: str) -> None:
-    (tree.folder / "broker-2/logdir-2/orders-0/partition.metadata").write_bytes(text.format(ORDERS).encode())
-    assert tree.found() == []
-
-
 def test_directories_that_are_missing_or_there_twice(tree: Tree) -> None:
     moved = tree.folder / "broker-2/logdir-1/orders-0"
     (tree.folder / "broker-2/logdir-2/orders-0").rename(moved)

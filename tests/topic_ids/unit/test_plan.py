@@ -118,12 +118,6 @@ def test_a_shared_id_is_taken_from_the_topic_whose_it_is_not(zk: Tree) -> None:
     assert [one.topic for one in found.left] == ["orders"]
 
 
-def test_an_id_that_another_topic_has_is_never_written(zk: Tree) -> None:
-    for directory in zk.directories("quiet"):
-        zk.set_id(directory, ORDERS)
-    assert "quiet: its replicas have the id that orders has too" in refusal(plan(zk))
-
-
 def test_partitions_added_since(zk: Tree) -> None:
     """Partition 0 has the original id, partition 1 the one that a controller made up."""
     zk.change_znode("orders", topic_id=NEW)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import base64
 import json
+import math
 import os
 import struct
 import subprocess
@@ -123,14 +124,10 @@ def test_unusual_trees_are_reported_and_never_fatal(tmp_path: Path) -> None:
     saved = tmp_path / "saved"
     saved.write_text("".join(json.dumps(record) + "\n" for record in records))
     assert len(read_scan(saved).directories) == len(found)
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_what_may_not_be_read(tmp_path: Path) -> None:
-    make(tmp_path, "orders-0").joinpath("partition.metadata").chmod(0)
-    make(tmp_path, "orders-1").chmod(0)
-    found = directories(scan("--log-dirs", tmp_path)[0])
-    assert {one["metadata"] for one in found.values()} == {"inaccessible"}
+    directory = next(record for record in records if record["record"] == "directory")
+    for wrong in ({**directory, "partition": math.inf}, {**records[0], "started": "yesterday"}):
+        with pytest.raises(UsageError, match="is no scan of format 1"):
+            scans_of_records([wrong if each["record"] == wrong["record"] else each for each in records], "x")
 
 
 def test_server_properties(tmp_path: Path) -> None:

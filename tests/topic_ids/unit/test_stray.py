@@ -11,6 +11,8 @@ import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import example, given
@@ -18,6 +20,8 @@ from hypothesis import strategies as st
 
 from connect_share.cli.__main__ import main
 from connect_share.errors import UsageError
+from connect_share.topic_ids.errors import TopicIdRepairError
+from connect_share.topic_ids.repair.broker_checks import check_others_stopped
 from connect_share.topic_ids.repair.broker_repair import BrokerBackup, is_broker_backup
 from tests.topic_ids.brokers import LOG, Brokers, batch, killed
 from tests.topic_ids.trees import Tree
@@ -321,3 +325,15 @@ def test_links_and_files_of_others_are_not_followed(prepared: Emptied, capsys: p
     assert (written.read_text(), written.is_symlink()) == (f"version: 0\ntopic_id: {prepared.topic_id}", False)
     assert not (home / new.name).is_symlink()
     assert main(prepared.undo(1, "--yes")) == 0
+
+
+def test_of_a_host_one_address_that_says_nothing_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect(*_: object, all_errors: bool = False, **__: object) -> None:
+        raise ExceptionGroup("", [others[0], ConnectionRefusedError()]) if all_errors else ConnectionRefusedError()
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    others, backup = [OSError("no route"), TimeoutError()], cast("BrokerBackup", SimpleNamespace(peers=[(2, "h", 9)]))
+    check_others_stopped(backup)
+    del others[0]
+    with pytest.raises(TopicIdRepairError, match="is stopped is not known: h:9: no answer"):
+        check_others_stopped(backup)
