@@ -250,6 +250,10 @@ class Program:
                     if arguments is not None:
                         arguments.command.explain(error, arguments, begun=CHANGES.total() > before)
                     code = out.error(error)
+                except OSError as error:  # pathlib asks in silence only for what is not there
+                    if interruption.came or error.filename is None:
+                        raise
+                    code = out.error(ConnectShareError(f"{error.filename}: {error.strerror}"))
                 return _flushed(out, code)
             except BaseException as error:
                 if not interruption.came and not isinstance(error, KeyboardInterrupt):

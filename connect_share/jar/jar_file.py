@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import zipfile
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,15 +56,14 @@ def read_jar(path: Path) -> JarFile | None:
                 return None
             return JarFile(path, hashlib.sha256(path.read_bytes()).hexdigest(), _version_in(archive))
     except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
-        # A file that cannot be read is not our jar.
-        return None
+        return None  # what cannot be read is not our jar
 
 
 def _version_in(archive: zipfile.ZipFile) -> str:
     try:
         with archive.open(_VERSION_ENTRY) as file:
             found = parse_properties(file.read(_LONGEST_VERSION).decode("latin-1"))
-    except (KeyError, ConfigError, RuntimeError, EOFError, zipfile.BadZipFile):
+    except (KeyError, ConfigError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error):
         return UNKNOWN_VERSION
     return found.get("version", "").strip() or UNKNOWN_VERSION
 
@@ -94,14 +94,15 @@ def class_path_files(class_path: str) -> tuple[Path, ...]:
         path = Path(entry)
         if path.name == "*":
             found += folder_jars(path.parent)
-        elif path.is_file():
+        elif os.path.isfile(path):  # noqa: PTH113 - Path.is_file raises in a folder that may not be entered
             found.append(path)
     return tuple(found)
 
 
 def folder_jars(folder: Path) -> tuple[Path, ...]:
     """Return the jars directly in a folder; none if it cannot be read."""
-    return tuple(sorted(path for path in folder.glob("*") if path.suffix.lower() == ".jar"))
+    names = next(os.walk(folder), ("", [], []))[2]
+    return tuple(sorted(folder / name for name in names if name.lower().endswith(".jar")))
 
 
 def plugin_path_jars(folders: Sequence[Path]) -> tuple[Path, ...]:
@@ -109,7 +110,7 @@ def plugin_path_jars(folders: Sequence[Path]) -> tuple[Path, ...]:
     return tuple(
         jar
         for folder in folders
-        for plugin in (folder, *sorted(path for path in folder.glob("*") if path.is_dir()))
+        for plugin in (folder, *sorted(folder / name for name in next(os.walk(folder), ("", [], []))[1]))
         for jar in folder_jars(plugin)
     )
 

@@ -47,7 +47,6 @@ def uninterrupted(call: Callable[[], T]) -> T:
             made.set_exception(exc)
         outcome.put(made)
 
-    _thread.start_new_thread(
-        run, ()
-    )  # one of threading waits for its start on a condition, which an interruption spoils
+    # One of threading waits for its start on a condition, which an interruption spoils.
+    _thread.start_new_thread(run, ())
     return outcome.get().result()

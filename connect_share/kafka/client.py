@@ -45,6 +45,7 @@ from connect_share.errors import (
     BrokerUnavailableError,
     ConfigError,
     FencedError,
+    refusal,
 )
 from connect_share.kafka.callbacks import callback, uninterrupted
 from connect_share.kafka.waits import CHANGES
@@ -335,10 +336,8 @@ def _made(
     """Construct a client; what the library says against a setting becomes a ``ConfigError`` without its value."""
     config: dict[str, Any] = {**properties, "error_cb": on_error or _on_error}
     for name, value in properties.items():
-        if (
-            isinstance(value, str) and "\0" in value
-        ):  # the library would take what stands before it, such as another transactional id
-            raise ConfigError(f"{name} has a zero byte in its value", property_name=name)
+        if isinstance(value, str) and "\0" in value:  # the library would take what stands before it, as another id
+            raise refusal(name, "has a zero byte in its value")
     try:
         return uninterrupted(lambda: kind(config, logger=_library_log))
     except KafkaException as exc:
@@ -349,10 +348,8 @@ def _made(
         name = named.group(1)
         # The library's own text has the value.
         if text.startswith("No such"):
-            raise ConfigError(
-                f"{name} is a setting neither of Java's clients nor of librdkafka", property_name=name
-            ) from None
-        raise ConfigError(f"{name} has a value that the Kafka client does not take", property_name=name) from None
+            raise refusal(name, "is a setting neither of Java's clients nor of librdkafka") from None
+        raise refusal(name, "has a value that the Kafka client does not take") from None
 
 
 def is_end_of_partition(error: KafkaError) -> bool:

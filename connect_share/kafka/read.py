@@ -385,13 +385,13 @@ class BoundedReader:
             done = set()
             for message in messages:
                 at = (message.topic() or "", message.partition() or 0)
-                if at not in open_:
+                if at not in open_ or self.left <= 0:
                     continue
                 if (error := message.error()) is not None:
                     done |= self._ended(error, at, open_)
                     continue
                 offset, end = message.offset() or 0, ranges[at][1]
-                if offset < end and self.left > 0:
+                if offset < end:
                     take(to_record(message))
                     self.left -= 1
                     open_[at] += 1

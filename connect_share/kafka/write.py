@@ -389,10 +389,10 @@ def _written(writers: Mapping[tuple[int, str], CheckedWriter]) -> Written:
 
 def half_done(writers: Collection[CheckedWriter], remedy: str, nothing: str = "Nothing was written") -> str:
     """Return what was written when a record was refused, and what was not; the one wording of all commands."""
-    counts = {writer.topic: (writer.acknowledged, writer.sent) for writer in writers}
+    counts = [(writer.topic, writer.acknowledged, writer.sent) for writer in writers]  # of topics of several clusters
     maybe = sum(failure.name() in _MAY_BE_WRITTEN for writer in writers for failure in writer.failures)
-    if not maybe and not any(done for done, _ in counts.values()):
+    if not maybe and not any(done for _, done, _ in counts):
         return nothing
-    topics = ", ".join(f"{topic} {done:,} of {sent:,}" for topic, (done, sent) in counts.items())
+    topics = ", ".join(f"{topic} {done:,} of {sent:,}" for topic, done, sent in counts)
     topics += f", and {maybe:,} more may have been written" if maybe else ""
     return f"Half done: of the records sent so far were acknowledged: {topics}. When that is mended, {remedy}"

@@ -154,8 +154,7 @@ class RoutedLog:
     @property
     def foreign_records(self) -> int:
         """Number of records read whose key does not have the sink's prefix."""
-        feed = self._hub.router
-        return feed.own + feed.foreign - self.own
+        return self._hub.router.own + self._hub.router.foreign - self.own
 
     def deliver(self, records: Sequence[Record]) -> None:
         """Apply records; called by the thread that reads for all, which nothing may end."""

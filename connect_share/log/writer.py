@@ -398,7 +398,7 @@ class IdentityWatch:
             error = self._error
             if error is None and in_doubt:
                 error = self._not_learnt("the store was stopped")
-            elif error is None:
+            elif error is None and self.thread is not None:
                 self._passed.append(record)
         if error is None:
             future.set_result(record)

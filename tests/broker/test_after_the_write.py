@@ -564,6 +564,9 @@ def test_what_may_be_there_is_not_said_to_be_missing() -> None:
     late = [KafkaError(KafkaError._MSG_TIMED_OUT)]
     writer = CheckedWriter(Producers(), ClientSettings({}), "t", "c", sent=2, failures=late)
     assert "t 0 of 2, and 1 more may have been written" in half_done([writer], "run it again")
+    there = CheckedWriter(Producers(), ClientSettings({}), "t", "c", sent=1, acknowledged=1)
+    refused = CheckedWriter(Producers(), ClientSettings({}), "t", "c", sent=1)
+    assert "t 1 of 1, t 0 of 1" in half_done([there, refused], "run it again")  # of one name, in two clusters
 
 
 @pytest.mark.parametrize(("offset", "is_lost"), [(2, False), (7, True)])

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from connect_share.errors import (
     TopicNotCompactedError,
 )
 from connect_share.kafka import client
-from connect_share.kafka.admin import Admin
+from connect_share.kafka.admin import Admin, topic_id_text
 from connect_share.kafka.client import Deadline
 from connect_share.kafka.create import TopicSpec, await_in_sync, check_cleanup_policy, ensure_topic
 from connect_share.kafka.read import Reader
@@ -173,24 +174,16 @@ def test_keys_are_placed_where_java_places_them(bench: Any) -> None:
     assert found == {key: partition_for(key, partitions) for key in found if key is not None}
 
 
-def test_topic_id_is_written_as_kafka_writes_it(bench: Any) -> None:
+def test_topic_id_is_written_as_kafka_writes_it() -> None:
     """Its own files on disk would say the same; here two ways of asking have to agree, for ids with any sign."""
-    from connect_share.kafka.admin import topic_id_text
 
-    class Raw:
-        def __init__(self, high: int, low: int) -> None:
-            self.high, self.low = high, low
+    def raw(high: int, low: int) -> Any:
+        return SimpleNamespace(get_most_significant_bits=lambda: high, get_least_significant_bits=lambda: low)
 
-        def get_most_significant_bits(self) -> int:
-            return self.high
-
-        def get_least_significant_bits(self) -> int:
-            return self.low
-
-    assert topic_id_text(Raw(-1, -1)) == "_____________________w"
-    assert topic_id_text(Raw(-1, -2)) == "_____________________g"
-    assert topic_id_text(Raw(0, 1)) == "AAAAAAAAAAAAAAAAAAAAAQ"
-    assert topic_id_text(Raw(0, 0)) is None
+    assert topic_id_text(raw(-1, -1)) == "_____________________w"
+    assert topic_id_text(raw(-1, -2)) == "_____________________g"
+    assert topic_id_text(raw(0, 1)) == "AAAAAAAAAAAAAAAAAAAAAQ"
+    assert topic_id_text(raw(0, 0)) is None
     assert topic_id_text(None) is None
 
 

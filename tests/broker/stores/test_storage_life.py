@@ -25,7 +25,6 @@ from connect_share.errors import (
     LostTopicError,
     NotStartedError,
     StoreClosedError,
-    TopicNotCompactedError,
     UsageError,
 )
 from connect_share.exporter import followed_topic
@@ -285,15 +284,6 @@ def test_started_again_after_a_stop_a_failed_start_and_a_failure(shared: Any) ->
     assert restarted.wait(60)
     assert storage.failed is None
     storage.stop()
-
-
-def test_a_start_that_failed_is_tried_again(shared: Any) -> None:
-    topic = f"{shared.unique}-deletes"
-    shared.create(topic, cleanup_policy="delete")
-    storage = ConnectStorage(shared.sharing(config_storage_topic=topic))
-    for _ in range(2):
-        with pytest.raises(TopicNotCompactedError):
-            storage.start()
 
 
 SECRET = "s3cret-in-an-error"

@@ -90,6 +90,11 @@ def test_wrong_usage(words: list[str], message: str, form: str, capsys: pytest.C
     assert "zebra" not in captured.err
 
 
+def test_a_file_that_cannot_even_be_looked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["get", "groups", "-w", "x" * 300]) in (1, 2)
+    assert "File name too long" in capsys.readouterr().err
+
+
 def test_a_broker_that_does_not_answer(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["get", "groups", "-B", "127.0.0.1:1", "--config-storage-topic", "c", "--timeout", "5"]
     assert main(words) == 1

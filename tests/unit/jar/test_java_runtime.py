@@ -42,10 +42,6 @@ def test_java_version(tmp_path: Path, line: str, expected: int | None) -> None:
     assert java_runtime.java_version(_java(tmp_path, line)) == expected
 
 
-def test_a_program_that_is_missing_has_no_version(tmp_path: Path) -> None:
-    assert java_runtime.java_version(tmp_path / "java") is None
-
-
 @pytest.mark.parametrize(("number", "taken"), [("17.0.1", "home"), ("11.0.1", "other")])
 def test_java_home_wins_over_the_path_unless_it_is_too_old(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str, taken: str

@@ -416,10 +416,6 @@ def test_keys_without_a_group_are_refused() -> None:
             replay([], keys=KEYS)
 
 
-def test_without_keys_a_sealed_offset_is_no_offset() -> None:
-    assert replay_offsets([sealed(record(OFFSET), TopicType.OFFSET)], GROUP).raw == {}
-
-
 def at(now_ms: int) -> Freshness:
     return Freshness(lambda: now_ms)
 

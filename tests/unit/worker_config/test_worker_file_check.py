@@ -290,7 +290,7 @@ def test_odd_connector_configurations_are_no_trouble() -> None:
 
 def a_jar(path: Path, *, number: str | None = VERSION, ours: bool = True) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(path, "w") as archive:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("connectshare/TopicSharingInterceptor.class" if ours else "a/B.class", b"x")
         if number is not None:
             archive.writestr("connectshare/version.properties", f"version={number}\n")
@@ -305,11 +305,14 @@ def test_our_jar_is_known_by_what_is_in_it(tmp_path: Path) -> None:
     a_jar(libs / "kafka-clients.jar", ours=False)
     (libs / "broken.jar").write_bytes(b"PK\x03\x04 no archive")
     (libs / "folder.jar").mkdir()
-    renamed = a_jar(libs / "renamed.JAR", number=None)
+    renamed = a_jar(libs / "renamed.JAR", number="1")
+    data = bytearray(renamed.read_bytes())
+    data[data.index(b".properties") + 11] ^= 0xFF  # where what is deflated begins
+    renamed.write_bytes(data)
     (libs / "gone.jar").symlink_to(libs / "nowhere")
     (libs / "again.jar").symlink_to(renamed)
     (libs / "loop.jar").symlink_to(libs / "loop.jar")
-    found = find_jars([*folder_jars(libs), *class_path_files(f"{libs}/*:{renamed}:{libs}:/nowhere/x.jar::")])
+    found = find_jars([*folder_jars(libs), *class_path_files(f"{libs}/*:{renamed}:{libs}:/nowhere/x.jar::{'x' * 300}")])
     assert [jar.version for jar in found] == ["unknown"]
     assert found[0].path.resolve() == renamed
 
