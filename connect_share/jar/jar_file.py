@@ -121,7 +121,10 @@ def hand_out(folder: Path) -> HandedOut:
         raise ConfigError(f"{folder} is not a folder; give one that is there, such as the libs folder of Kafka")
     ours, target = own_jar(), folder / JAR_NAME
     try:
-        there = _there(target)
+        there = None
+        if target.exists():  # an incomplete copy is no jar, but it is replaced like one
+            sha256 = hashlib.sha256(target.read_bytes()).hexdigest()
+            there = read_jar(target) or JarFile(target, sha256, UNKNOWN_VERSION)
         if there is not None and there.sha256 == ours.sha256:
             return HandedOut(there, None, written=False)
         # Its other name does not end in .jar: a worker that starts now must not load an incomplete file.
@@ -129,10 +132,3 @@ def hand_out(folder: Path) -> HandedOut:
     except OSError as exc:
         raise WorkerPluginError(f"cannot write {target}: {exc.strerror or exc}; nothing was changed") from exc
     return HandedOut(JarFile(target, ours.sha256, ours.version), there, written=True)
-
-
-def _there(target: Path) -> JarFile | None:
-    if not target.exists():
-        return None
-    # An incomplete copy is no jar, but it is replaced like one.
-    return read_jar(target) or JarFile(target, hashlib.sha256(target.read_bytes()).hexdigest(), UNKNOWN_VERSION)

@@ -72,7 +72,7 @@ class TaskRunner(EventReceiver):
     ) -> None:
         self.config: WorkerConfig = worker_config
         self.url: str = worker_url
-        self.worker_id: str = worker_url.partition("://")[2].strip("/")
+        self.worker_id: str = worker_url.rpartition("://")[2].strip("/")
         self._connectors_by_class = dict(connectors)
         self._on_failed = on_failed
         self._transformer = WorkerConfigTransformer(worker_config)

@@ -82,6 +82,7 @@ _TOKEN: Final = re.compile(
 )
 _EQUALS: Final = (False, "=")
 _END: Final = (False, ";")
+_HOST: Final = re.compile(r"[^:]*|.*]|.*:([0-5]?[0-9]{1,4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])")
 
 
 @dataclass(frozen=True)
@@ -563,6 +564,8 @@ def common_settings(java: Mapping[str, str], own: Mapping[str, str] | None = Non
     servers = ",".join(part.strip() for part in java.get("bootstrap.servers", "").split(",") if part.strip())
     if not servers:
         raise refusal("bootstrap.servers", "is missing; give host:port of the brokers")
+    if wrong := [each for each in servers.split(",") if not _HOST.fullmatch(each)]:  # the library takes another port
+        raise refusal("bootstrap.servers", f"has {wrong[0]!r}, whose port is no number up to 65535; give host:port")
     protocol = java.get("security.protocol", "PLAINTEXT").strip().upper()
     if protocol not in SECURITY_PROTOCOLS:
         raise refusal("security.protocol", f"has to be one of {', '.join(SECURITY_PROTOCOLS)}")

@@ -383,6 +383,7 @@ def test_a_sink_has_as_many_tasks_as_it_may_and_java_can_run_them(make: Make) ->
     runner._connectors_by_class["Sink"] = Sink
     made = runner.task_configs({"connector.class": "Sink", "topics": "t", "tasks.max": "3"})
     assert [each["topics"] for each in made] == ["t"] * 3
+    assert TaskRunner(runner.config, {}, worker_url="here:8083").worker_id == "here:8083"  # else it had no statuses
 
 
 def test_clients_of_a_connector_are_the_workers_under_what_it_overrides() -> None:

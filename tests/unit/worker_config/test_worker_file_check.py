@@ -93,6 +93,8 @@ def test_a_right_file_has_no_findings(properties: dict[str, str]) -> None:
         ),
         ({"status.storage.topic": "configs"}, [("error", "status.storage.topic")]),
         ({"bootstrap.servers": None}, [("error", "bootstrap.servers")]),
+        ({"bootstrap.servers": "[::1]:9092,h:74628"}, [("error", "bootstrap.servers")]),
+        ({"bootstrap.servers": "h:x"}, [("error", "bootstrap.servers")]),
         (
             {**EOS, **STRICT},
             [("error", f"producer.{LIST}"), ("error", f"consumer.{LIST}")],
