@@ -219,6 +219,7 @@ def _add_options(parser: Parser) -> None:
         action="append",
         help=f"{', '.join(NEEDS)}; may be repeated; {', '.join(_DEFAULT)} by default",
     )
+    parser.set_defaults(all_groups=False)
 
 
 def _check_rights(arguments: argparse.Namespace, out: Output) -> Result:

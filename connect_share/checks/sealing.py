@@ -166,6 +166,7 @@ def _add_options(parser: Parser) -> None:
     add_topics(parser)
     parser.add_argument(
         "--all-groups-sealed",
+        dest="all_groups",
         action="store_true",
         help="every group on these topics has to be sealed: a plain one is an error",
     )
@@ -174,11 +175,11 @@ def _add_options(parser: Parser) -> None:
 def _check_sealing(arguments: argparse.Namespace, out: Output) -> Result:
     topic_set = topic_set_of(arguments)
     worker, group = topic_set.worker, None if topic_set.worker is None else topic_set.worker.cluster_group_id
-    only = None if group is None or arguments.all_groups_sealed else (group,)
+    only = None if group is None or arguments.all_groups else (group,)
     contents = read_topics(topic_set, list(topic_set.topics), groups=only, timeout_s=arguments.timeout)
     for topic in contents.topics.values():
         out.note(*topic.notes)
-    findings = find(contents, worker, arguments.worker_config, all_groups_sealed=arguments.all_groups_sealed)
+    findings = find(contents, worker, arguments.worker_config, all_groups_sealed=arguments.all_groups)
     return findings_result(findings, _names(contents), {"values_at_most": _values_at_most(contents)})
 
 

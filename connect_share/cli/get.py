@@ -244,7 +244,6 @@ class Reading:
         needed: Sequence[TopicType] = (),
         also: Sequence[TopicType] = (),
         *,
-        every_group: bool = False,
         unshown: Collection[KeyKind] = (),
     ) -> None:
         """Read nothing yet; without the topics ``needed`` there is nothing to show, ``also`` are others of use."""
@@ -254,7 +253,7 @@ class Reading:
         self._unshown = unshown
         self._groups = groups_of(arguments.groups)
         self._named = set(self._groups or ())
-        if self._groups is None and not arguments.all_groups and not every_group:
+        if self._groups is None and not arguments.all_groups:
             self._groups = self.topic_set.worker_group
         self.begin()
 
@@ -319,7 +318,7 @@ def add_contents_options(parser: Parser, noun: str) -> None:
     by_default = "every group by default" if of_groups else "with a worker file: its own group by default"
     add_groups(what, "only ", f"; {by_default}")
     every = "as by default" if of_groups else "also with a worker file"
-    what.add_argument("--all-groups", action="store_true", help=f"every group, {every}")
+    what.add_argument("--all-groups", action="store_true", default=of_groups, help=f"every group, {every}")
     if noun in ("connectors", "tasks", "offsets", "statuses"):
         what.add_argument("--connector", metavar="NAME", help="only this connector")
     if noun in ("connector", "statuses"):
@@ -365,7 +364,7 @@ def _get(noun: _Noun, arguments: argparse.Namespace, out: Output) -> Result | in
         needed = (*needed, *(topic_type for topic_type in noun.also if topic_type is _STATUS))
     of_groups = noun.listed is _list_groups
     unshown = tuple(StatusKey) if of_groups else () if topic else (StatusKey.TOPIC,)
-    reading = Reading(arguments, needed, noun.also, every_group=of_groups, unshown=unshown)
+    reading = Reading(arguments, needed, noun.also, unshown=unshown)
     if arguments.watch is not None and arguments.output == "tsv":
         raise UsageError("--watch shows a list again and again: give it --output json for a program, or text")
     arguments.worker = reading.topic_set.worker

@@ -38,6 +38,7 @@ def _add_options(parser: Parser) -> None:
         action="append",
         help="only this Connect group (group.id), may be repeated; with a worker file: its own by default, else every one",
     )
+    parser.set_defaults(all_groups=False)
 
 
 def _get(arguments: argparse.Namespace, _out: Output) -> Result:

@@ -112,10 +112,12 @@ def add_worker_file(parser: Container, text: str, *names: str, required: bool = 
 
 def choose_worker_files(parser: Parser, arguments: argparse.Namespace) -> None:
     """Put a worker file in the place of a folder of them, where it is clear which one is meant; of several all files."""
-    named = getattr(arguments, "groups", None) or [getattr(arguments, "group", None)]
+    groups = getattr(arguments, "groups", None) or getattr(arguments, "group_ids", None)
+    named = groups or [getattr(arguments, "group", None)]
     group = named[0] if len(named) == 1 else None
-    # What shows all groups, or none in particular, needs the topics only.
-    any_of_one_set = getattr(arguments, "all_groups", False) or hasattr(arguments, "bootstrap_servers")
+    # What shows all groups, those that are named, or none in particular, needs the topics only.
+    is_for_one = named == [None] and not getattr(arguments, "all_groups", True)
+    any_of_one_set = hasattr(arguments, "bootstrap_servers") and not is_for_one
     for action in parser._actions:  # noqa: SLF001 - argparse has no public name for it
         if action.type is not worker_file:
             continue

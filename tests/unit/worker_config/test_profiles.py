@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -140,8 +141,17 @@ def test_the_group_of_a_command_line_says_which_file(folder: Path, words: list[s
     assert arguments.worker_config == folder / "orders.properties"
 
 
-def test_any_file_will_do_where_all_have_the_same_topics(folder: Path) -> None:
-    assert choose_worker_file(folder, None, any_of_one_set=True).parent == folder
+OWN = ("get tasks", "get workers", "export -o F", "check rights", "check sealing")
+MORE = ("get groups", "get tasks --all-groups", "export -o F --group a --group b", "check sealing --all-groups-sealed")
+
+
+@pytest.mark.parametrize("line", [*OWN, *MORE, "check all", "get workers --group-id a --group-id b"])
+def test_any_file_will_do_for_more_than_its_own_group(folder: Path, line: str) -> None:
+    verb, *words = line.split()
+    arguments = PROGRAM.parser(verb).parse_args([verb, *words, "-w", str(folder)])
+    with pytest.raises(ConfigError, match="2 worker files") if line in OWN else nullcontext():
+        choose_worker_files(arguments.parser, arguments)
+        assert arguments.worker_config.parent == folder
     (folder / "third.properties").write_text(f"group.id=third\n{TOPICS}".replace("=c\n", "=other\n"))
     with pytest.raises(ConfigError, match=r"3 worker files: .*third\.properties \(third\); give one of them"):
         choose_worker_file(folder, None, any_of_one_set=True)
