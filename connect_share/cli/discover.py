@@ -68,7 +68,7 @@ def _discover(arguments: argparse.Namespace, out: Output) -> Result:
 
     notes: list[str] = []
     with Admin(settings, client_id=CONSOLE_CLIENT_ID, timeout_s=arguments.timeout) as admin:
-        members: dict[str, tuple[str | None, ...]] = {}
+        members: dict[str, tuple[str | None, ...]] | None = None
         admin.cluster_id()
         try:
             members = live_worker_ids(admin)

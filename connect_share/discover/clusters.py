@@ -201,7 +201,7 @@ class KafkaFacts:
 
     Attributes:
         empty: topics without a record that a cluster could have.
-        members: worker ids by Connect group with live members.
+        members: worker ids by Connect group with live members; none, where ``live_known`` is false.
     """
 
     client: ClientSettings
@@ -209,6 +209,7 @@ class KafkaFacts:
     places: Mapping[str, Place]
     empty: Sequence[str]
     members: Mapping[str, Collection[str | None]]
+    live_known: bool = True
 
 
 def problems_of(

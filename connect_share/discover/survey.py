@@ -133,11 +133,16 @@ class _Look:
 
 
 def survey(
-    admin: Admin, reader: Callable[[int], BoundedReader], *, most: int, members: Mapping[str, tuple[str | None, ...]]
+    admin: Admin,
+    reader: Callable[[int], BoundedReader],
+    *,
+    most: int,
+    members: Mapping[str, tuple[str | None, ...]] | None,
 ) -> Discovered:
     """Find the clusters.
 
     So many records at most are read whole of the topics of clusters; the samples are bounded by the number of partitions.
+    ``members`` is ``None`` where it is not known who lives.
     """
     look = _Look(admin)
     topics = look.find_candidates()
@@ -161,7 +166,7 @@ def survey(
         for topic, partitions in filled.items()
         if topic not in look.unreadable and not (partitions and sampled[topic].records)
     ]
-    kafka = KafkaFacts(admin.settings, admin.broker_count(), look.places, empty, members)
+    kafka = KafkaFacts(admin.settings, admin.broker_count(), look.places, empty, members or {}, members is not None)
     look_alikes = [evidence for evidence in sampled.values() if evidence.keys and not evidence.roles]
     return Discovered(
         join(kept.values()),
@@ -309,8 +314,8 @@ def _group_row(cluster: Cluster, group: Group, group_id: str | None, kafka: Kafk
     found = cluster.of_group(group)
     config = found.get(TopicType.CONFIG)
     live: int | None = len(kafka.members.get(group_id, ())) if group_id is not None else 0
-    if group_id is None and elsewhere:
-        live = None  # workers live whose topics are not known: they may be this cluster's
+    if not kafka.live_known or (group_id is None and elsewhere):
+        live = None  # or workers live whose topics are not known: they may be this cluster's
     return {
         "group": group,
         "group_id": group_id,

@@ -9,6 +9,7 @@ import pytest
 from connect_share.checks.finding import Severity
 from connect_share.discover.clusters import JoinedTopics, KafkaFacts, _on_two_sets, join
 from connect_share.discover.evidence import Fit, TopicEvidence
+from connect_share.discover.survey import _group_row
 from connect_share.model.config import connector_config_record, moved_record
 from connect_share.model.config_state import Moved
 from connect_share.model.connect_json import dumps
@@ -158,6 +159,8 @@ def test_the_own_offsets_topic_of_a_connector_is_not_the_clusters() -> None:
 def test_a_status_topic_alone_is_a_cluster_whose_other_topics_are_missing() -> None:
     (cluster,) = join([status_topic("s", ["a"])]).clusters
     assert (cluster.name, list(cluster.groups), cluster.workers(None)) == ("s", [None], {"w:1"})
+    looks = [KafkaFacts(ClientSettings(), 1, {}, [], {}, live_known=is_known) for is_known in (True, False)]
+    assert [_group_row(cluster, None, None, look, elsewhere=False)["live_members"] for look in looks] == [0, None]
 
 
 @pytest.mark.parametrize(("live", "severity"), [({"h:1", "h:2"}, Severity.ERROR), ({"h:1"}, Severity.WARNING)])
