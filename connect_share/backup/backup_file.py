@@ -311,7 +311,7 @@ class BackupFiles:
             RestoreRejectedError: the moment is not there.
             RecordFileError: as the class says.
         """
-        parts = sorted(path.glob("*-of-*.avro"))
+        parts = sorted(path.glob("[0-9]*-of-[0-9]*.avro"))
         if path.is_dir() and not parts:
             return cls(path, [each.path for each in point_at(segment_files(path), at_ms)])
         if at_ms is not None:

@@ -219,12 +219,12 @@ class CheckSources:
             group = shown_group(worker.cluster_group_id)
             found.insert(0, replace(_LOOK_DUE, where=str(self.worker_file), group=group, command=commands[due[0]]))
         own, named = (None, shown_group(worker.cluster_group_id)), f"-w {shlex.quote(str(self.worker_file))}"
-        return [
-            replace(each, command=re.sub(r"-w FILE(?!\w)", lambda _: named, each.command))
-            if each.command and each.group in own
-            else each
-            for each in found
-        ]
+        for number, each in enumerate(found):
+            if each.command and each.group in own:
+                command = re.sub(r"-w FILE(?!\w)", lambda _: named, each.command)
+                remedy = command if each.remedy == each.command else each.remedy
+                found[number] = replace(each, command=command, remedy=remedy)
+        return found
 
     def admin(self) -> Admin:
         """Return an admin client; the caller closes it."""

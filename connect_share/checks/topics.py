@@ -424,15 +424,9 @@ def _add_options(parser: Parser) -> None:
 
 
 def _check_topics(arguments: argparse.Namespace, out: Output) -> Result:
-    topic_set, lost, moved_by = topic_set_of(arguments), list[Finding](), None
+    topic_set = topic_set_of(arguments)
     sources = CheckSources(topic_set, out, timeout_s=arguments.timeout, worker_file=arguments.worker_config)
-    try:
-        lost = find_lost(sources)
-        moved_by = _moved_by(sources)
-    except TopicMissingError:
-        pass  # the findings say so
-    except ConnectShareError as error:
-        out.note(f"what lies on the topics was not looked at, nor whether a move has closed the config topic: {error}")
+    lost, moved_by = _on_the_topics(sources)
     inspection = _inspected(sources, topic_specs(topic_set, arguments.replication_factor), moved_by)
     gone = {each.where for each in lost}
     found = [each for each in inspection.findings if kind_of(each) != "missing" or each.where not in gone]
@@ -516,9 +510,19 @@ def _ranges(numbers: Sequence[int]) -> str:
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
 
 
-def _moved_by(sources: CheckSources) -> str | None:
-    """Return the plan that has closed the config topic, if every group there was moved away."""
-    return closed_by(state.config.moved for state in sources.state.groups if state.records.get(TopicType.CONFIG))
+def _on_the_topics(sources: CheckSources) -> tuple[list[Finding], str | None]:
+    """Return what is lost, and the plan that has closed the config topic, if every group there was moved away."""
+    lost = list[Finding]()
+    try:
+        lost = find_lost(sources)
+        groups = sources.state.groups
+        return lost, closed_by(state.config.moved for state in groups if state.records.get(TopicType.CONFIG))
+    except TopicMissingError:
+        pass  # the findings say so
+    except ConnectShareError as error:
+        what = "what lies on the topics was not looked at, nor whether a move has closed the config topic"
+        sources.note([f"{what}: {error}"])
+    return lost, None
 
 
 def _inspected(sources: CheckSources, specs: Sequence[TopicSpec], moved_by: str | None) -> Inspection:
@@ -536,7 +540,7 @@ def _write(path: Path, plan: dict[str, Any]) -> None:
 
 
 def _find_all(sources: CheckSources) -> Iterable[Finding]:
-    inspection = _inspected(sources, topic_specs(sources.topic_set), _moved_by(sources))
+    inspection = _inspected(sources, topic_specs(sources.topic_set), _on_the_topics(sources)[1])
     # Partitions that differ in nothing else are one finding here; the command of this check names each.
     return {(topic_of(each), each.id): each for each in inspection.findings}.values()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 from typing import Any, Final
 
 from connect_share.checks.check import add_check_options, all_checks
@@ -12,11 +13,12 @@ from connect_share.checks.orphans import find_lost
 from connect_share.checks.sources import CheckSources
 from connect_share.console import Command, Output, Parser, ProgressLine, Result, plural
 from connect_share.console.options import add_runtime
-from connect_share.errors import AuthorizationError, command_line
+from connect_share.errors import AuthorizationError, TopicMissingError, command_line
 from connect_share.kafka.create import LOST
 
 _ON_A_SCREEN: Final = 10
 """Findings that are shown: each takes up to four lines."""
+_REFUSED: Final = AuthorizationError, TopicMissingError
 _SCANS: Final = f"needs scans of the brokers' disks: {command_line('connect-share', 'check', 'topic-ids', '--help')}"
 
 
@@ -32,7 +34,9 @@ def _check_all(arguments: argparse.Namespace, out: Output) -> Result:
 
     with ProgressLine(sys.stderr) as progress:
         progress.phase("reading the topics", 0)
-        lost = {each.group for each in wanted(find_lost(sources), arguments.ignore)}
+        lost = set[str | None]()
+        with suppress(*_REFUSED):  # each check that reads the topics says so
+            lost = {each.group for each in wanted(find_lost(sources), arguments.ignore)}
         for check in all_checks():
             progress.phase(f"check {check.name}", 0)
             if missing := check.missing(sources):
@@ -44,7 +48,7 @@ def _check_all(arguments: argparse.Namespace, out: Output) -> Result:
             try:
                 findings = wanted(sources.with_file(check.find(sources)), arguments.ignore)
                 findings = [each for each in findings if each.id == LOST or each.group not in lost]
-            except AuthorizationError as error:
+            except _REFUSED as error:
                 note(check.name, [], str(error))
             else:
                 every += findings

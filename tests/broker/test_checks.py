@@ -175,6 +175,9 @@ def test_a_healthy_group_passes(runtime: str, broker: TestBroker, unique: str, t
     lines += [f"{kind.value}.storage.replication.factor=1" for kind in topics]
     lines += [] if runtime == "plain" else ["connect.management.topic.sharing.support=enabled"]
     file.write_text("\n".join(lines))
+    ran = check("all", "-w", file, "--output", "json")  # before there are any topics
+    assert {name for name, each in ran.json["checks"].items() if each["run"]} == {"topics", "rights", "worker-config"}
+    assert all(check(noun, "-w", file).out.count(f"create topics -w {file}\n") == 3 for noun in ("all", "topics"))
     assert main(["create", "topics", "-w", str(file), "--yes"]) == 0
     config = [("connector-c", CONNECTOR), ("task-c-0", TASK), ("commit-c", '{"tasks":1}')]
     own = records(CONFIG, *config, group=None if runtime == "plain" else unique)

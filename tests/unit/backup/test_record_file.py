@@ -428,7 +428,8 @@ def write_file_of(folder: Path, made: BackupContents, *, named: int | None = Non
 
 @pytest.mark.parametrize("second", [contents(2, 4, 5), contents(2, 2, 5), contents(2, 3, 5, topic_id="other")])
 def test_files_that_do_not_follow_each_other_are_refused(tmp_path: Path, second: BackupContents) -> None:
-    write_file_of(tmp_path, contents(1, 0, 3, base=True))
+    base = write_file_of(tmp_path, contents(1, 0, 3, base=True))
+    base.with_name("copy-of-base.avro").write_bytes(base.read_bytes())
     write_file_of(tmp_path, second)
     with pytest.raises(RecordFileError, match="does not begin where the file before it ends"):
         BackupFiles.at(tmp_path, None)
