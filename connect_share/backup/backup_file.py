@@ -13,6 +13,7 @@ reads many topics. Its header names the topics of each section.
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections import Counter
@@ -388,6 +389,17 @@ def new_backup_path(worker_file: Path, name: str) -> Path:
     now = datetime.now(UTC)
     moment = f"{now:%Y%m%dT%H%M%S}.{now.microsecond // 1_000:03d}Z"
     return file_of(worker_file).with_name(f"{name}-{moment}.backup.avro")
+
+
+def no_place_for(path: Path) -> RecordFileError | None:
+    """Return why no new file can be made there, as far as that is known before the work."""
+    if not os.access(path.parent, os.W_OK | os.X_OK) or not path.parent.is_dir():
+        text = f"{path} cannot be written: {path.parent} is no folder that can be written to"
+    elif path.exists():
+        text = f"{path} is there already: give another name, or move it away"
+    else:
+        return None
+    return RecordFileError(text, path=str(path))
 
 
 @dataclass

@@ -36,6 +36,7 @@ from connect_share.backup.backup_file import (
     Segment,
     SegmentFile,
     file_name,
+    no_place_for,
     not_needed,
     point_at,
     read_contents,
@@ -137,8 +138,8 @@ class Export:
             ConnectShareError: a group or connector that was named has no record there; nothing was written.
             RecordFileError: there is such a file, or it cannot be written; nothing new bears its name then.
         """
-        if path.exists():
-            raise ConnectShareError(f"{path} is there already: give another name, or move it away")
+        if (refusal := no_place_for(path)) is not None:
+            raise refusal
         with Admin(self.topic_set.settings, client_id=CONSOLE_CLIENT_ID) as admin:
             ranges, notes = self.look(admin)
             cluster = admin.cluster_id()

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from connect_share.backup.backup_file import new_backup_path
+from connect_share.backup.backup_file import new_backup_path, no_place_for
 from connect_share.backup.rewrites import (
     GroupDeletion,
     Mending,
@@ -84,14 +84,15 @@ def _remove(deletion: GroupDeletion, arguments: argparse.Namespace, name: str) -
         topics = deletion.look(progress, beside_workers=arguments.dry_run)
     members = _deletion_members(deletion, topics)
     due = any(topic.due for topic in topics.values())
+    path = arguments.backup or new_backup_path(arguments.worker_config, name)
     if due or arguments.dry_run:
         aborted = deletion.stopped.aborted()
         refused = refused_of({kind: topic.seals for kind, topic in topics.items()})
-        yield Preview(_deletion_lines(deletion, topics), members, "remove these?", aborted=aborted, refused=refused)
+        lines = _deletion_lines(deletion, topics)
+        yield Preview(lines, members, "remove these?", no_place_for(path), aborted=aborted, refused=refused)
     backup = None
     counts = {"removed": 0, "others": 0, "others_wrote": 0}
     if due:
-        path = arguments.backup or new_backup_path(arguments.worker_config, name)
         with ProgressLine(sys.stderr) as progress:
             done = deletion.write(path, progress)
         backup = str(path)
@@ -150,8 +151,9 @@ def _repair(noun: str, arguments: argparse.Namespace, _: Output) -> Steps:
     backup: Path | None = None
     if arguments.dry_run or mending.records:
         lines = _repair_lines(noun, repair, mending)
-        yield Preview(lines, members, "write these?", aborted=repair.stopped.aborted(), refused=refused_of(seen.seals))
         backup = arguments.backup or new_backup_path(arguments.worker_config, f"{arguments.worker_config.stem}.repair")
+        aborted, refused = repair.stopped.aborted(), refused_of(seen.seals)
+        yield Preview(lines, members, "write these?", no_place_for(backup), aborted=aborted, refused=refused)
         with ProgressLine(sys.stderr) as progress:
             mending = repair.write(backup, progress).before.mending
     lines = [f"{shown_group(repair.worker.cluster_group_id)}: nothing to repair"]

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from connect_share.backup.backup_file import new_backup_path
+from connect_share.backup.backup_file import new_backup_path, no_place_for
 from connect_share.backup.restore import restore_command
 from connect_share.backup.rewrites import Reseal, ResealTopic, refused_plain
 from connect_share.console import Command, Output, Parser, Preview, ProgressLine, Result, Steps, add_worker_file
@@ -29,8 +29,9 @@ def _reseal(arguments: argparse.Namespace, _: Output) -> Steps:
     before = {"topics": _json(topics)}
     if arguments.dry_run or any(topic.outgoing for topic in topics.values()):
         aborted = reseal.stopped.aborted()
-        yield Preview(_preview(reseal, topics), {**members, **before}, "write these?", aborted=aborted)
         path = arguments.backup or new_backup_path(arguments.worker_config, f"{arguments.worker_config.stem}.reseal")
+        lines, refusal = _preview(reseal, topics), no_place_for(path)
+        yield Preview(lines, {**members, **before}, "write these?", refusal, aborted=aborted)
         with ProgressLine(sys.stderr) as progress:
             done = reseal.write(path, progress)
         after, backup = done.after, str(path)

@@ -76,6 +76,8 @@ def test_a_group_goes_out_and_comes_back_exactly(shared: Site, call: Any) -> Non
     again = call("export", "-w", worker, "-o", file)
     assert (again.code, again.out) == (1, "")
     assert "is there already" in again.err
+    nowhere = call("export", "-w", worker, "--all-groups", "-o", file.with_name("no") / file.name)
+    assert ("no is no folder" in nowhere.err, "looking for groups" in nowhere.err) == (True, False)
     dry = call("restore", file, "-w", elsewhere, "--dry-run", "--output", "json").json
     assert {(each["added"], each["changed"], each["removed"]) for each in dry["changes"]} == {(0, 0, 0)}
 

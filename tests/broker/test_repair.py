@@ -132,6 +132,9 @@ def test_order(site: Site, run: Any, tmp_path: Path) -> None:
     assert run("repair", "order").code == 1  # nobody to ask
     assert len(site.read(CONFIG)) == offset
     assert not backup.exists()
+    for place, why in ((tmp_path / "no" / "x.avro", "no is no folder"), (site.file, "is there already")):
+        ran = run("repair", "order", "--yes", "--backup", place)
+        assert (ran.code, why in ran.err, ran.err.count('"ended": true')) == (1, True, 3)  # the topics were read once
 
     ran = run("repair", "order", "--yes", "--backup", backup, "--output", "json")
     assert (ran.code, ran.json["backup"]) == (0, str(backup))
