@@ -28,6 +28,7 @@ from connect_share.console import (
     Parser,
     Result,
     groups_of,
+    named_groups,
     plural,
     shown_group,
 )
@@ -118,7 +119,7 @@ def _describe_connector(arguments: argparse.Namespace, out: Output) -> Result:
     rows = partial(offset_rows, contents, worker=worker, note=out.note)
     found = [_connector_members(contents, of, rows, arguments) for of in connectors_of(contents, arguments.connector)]
     if not found:
-        known = ", ".join(shown_group(group) for group in contents.groups()) or "none with records"
+        known = named_groups(contents.groups())
         raise ConnectShareError(
             f"no connector {arguments.connector!r} (groups checked: {known}); get connectors lists all connectors"
         )

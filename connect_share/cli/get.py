@@ -225,7 +225,6 @@ def json_text_of(value: Any) -> str:
 _CONFIG, _STATUS, _OFFSET = TopicType.CONFIG, TopicType.STATUS, TopicType.OFFSET
 STATES: Final = (*(state.name for state in State), UNKNOWN)
 _WATCH_S: Final = 2.0
-_NAMED: Final = 5
 _FIRST: Final = (State.FAILED.name, State.UNASSIGNED.name)
 _SPARE: Final = ("VERSION", "URL", "PROTOCOL", "GENERATION", "WORKER", "LAST WRITTEN", "TARGET")
 """Columns that a narrow terminal does without, the first of them first."""
@@ -579,7 +578,7 @@ def list_offsets(contents: Contents, arguments: argparse.Namespace) -> Result:
     if arguments.connector is None or arguments.output != "json" or any(row["offset"] == SEALED for row in rows):
         pass
     elif len(owners) > 1:
-        named = _named(sorted(owners, key=group_order))
+        named = named_groups(sorted(owners, key=group_order))
         notes += [f"{arguments.connector} is a connector of {named}: --group names one, for JSON that a worker takes"]
     else:
         # Null would mean to a worker that the offset is to be removed.
@@ -601,10 +600,7 @@ def _nothing(what: str, contents: Contents, arguments: argparse.Namespace) -> st
         parts.append(f"in state {' or '.join(arguments.states)}")
     groups = contents.groups()
     topics = ", ".join(topic.topic for topic in contents.topics.values())
-    if groups:
-        parts.append("in " + (_named(groups) if len(groups) <= _NAMED else plural(len(groups), "group")))
-    else:
-        parts.append(f"in {topics}")
+    parts.append(f"in {named_groups(groups) if groups else topics}")
     text = " ".join(parts)
     config = contents.topics.get(_CONFIG)
     if groups and config is not None and not any(map(config.records_of, groups)):
@@ -615,10 +611,6 @@ def _nothing(what: str, contents: Contents, arguments: argparse.Namespace) -> st
     if others:
         return f"{text}; {plural(others, 'record')} there of other groups: --all-groups shows them"
     return text if groups else f"{text}: no record there is one of Connect"
-
-
-def _named(groups: Iterable[Group]) -> str:
-    return ", ".join(map(shown_group, groups))
 
 
 _NOUNS: Final = {

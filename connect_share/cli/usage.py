@@ -125,7 +125,7 @@ def _verdict(found: Usage) -> str:
         return f"no limit is near: {fine}, and these groups write next to nothing"
     what = "the start gets" if found.limited_by == "start" else "what brokers send gets"
     text = f"up to {found.most_groups:,} such groups fit on one set ({fine}); beyond that {what} too much: use a second set"
-    return text if found.workers else f"{text}. No worker is alive, so what brokers send is not counted"
+    return text if found.workers else f"{text}. No live worker of them is known, so what brokers send is not counted"
 
 
 def _rate(bytes_per_s: float | None) -> str:

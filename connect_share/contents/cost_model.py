@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from connect_share.errors import ConfigError
 
-NotNegative = Annotated[float, Field(ge=0)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 EARLY_RECORDS: Final = 50_000
 """The first records cost more than later ones: fetches are not full yet, nothing in the process is warm."""
@@ -86,7 +86,7 @@ class FittedModel(BaseModel):
     model: CostModel
     machine: dict[str, Any] = Field(default_factory=dict)
     versions: dict[str, str] = Field(default_factory=dict)
-    measured_at_ms: int = 0
+    measured_at_ms: int = Field(default=0, ge=0, lt=1 << 47)
 
 
 def load_model(path: Path | None = None) -> FittedModel:
@@ -103,5 +103,5 @@ def load_model(path: Path | None = None) -> FittedModel:
             f"python -m spark_jobs.benchmark_startup has one",
             property_name="model",
         ) from exc
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise ConfigError(f"{path} is no JSON, so it has no cost model", property_name="model") from exc

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connect_share.cli.usage import _verdict
 from connect_share.console import Group
 from connect_share.contents.advice import (
     DAY_MS,
@@ -395,7 +396,8 @@ def test_models(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     path.write_text(json.dumps({"model": DEAR.model_dump(), "starts": [], "machine": {"processors": 4}}))
     assert load_model(path) == FittedModel(model=DEAR, machine={"processors": 4})
-    for text, what in (("{}", "no cost model"), ('{"model": null}', "no cost model"), ("[", "is no JSON")):
+    far = json.dumps({"model": DEAR.model_dump(), "measured_at_ms": 10**18})
+    for text, what in (("{}", "no cost model"), (far, "measured_at_ms is not"), ("[" * 100_000, "is no JSON")):
         path.write_text(text)
         with pytest.raises(ConfigError, match=what):
             load_model(path)
@@ -457,9 +459,10 @@ def test_how_many_fit(limits: UsageLimits, most: int, limited_by: str) -> None:
 
 
 def test_nothing_is_invented_where_nothing_is_known() -> None:
-    found = usage({"a": 1}, Recent(0, {}, {}), None)
+    found = usage({"a": 1}, Recent(0, {}, {}), None, UsageLimits(1.005, 1.0))
     assert (found.groups[0].sent_to_others_per_s, found.groups[0].members, found.workers) == (None, None, None)
     assert found.projections[0].egress_bytes_per_s is None
+    assert "No live worker of them is known" in _verdict(found)
     empty = usage_of({}, {}, {}, MODEL, window_s=1.0)
     assert (empty.groups, empty.projections, empty.most_groups) == ([], [], None)
 
