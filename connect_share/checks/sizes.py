@@ -21,10 +21,12 @@ _OUTGROWN_BYTES: Final = 64 * MIB
 _OUTGROWN_TIMES: Final = 4
 
 
-def find(topics: Mapping[TopicType, ProfiledTopic], request_size: int) -> Iterator[Finding]:
+def find(
+    topics: Mapping[TopicType, ProfiledTopic], request_size: int, groups: Collection[Group] | None = None
+) -> Iterator[Finding]:
     """Yield what is found; ``request_size`` is the ``max.request.size`` of the producers that write the topics."""
     for topic in topics.values():
-        yield from limited(large(topic, request_size))
+        yield from limited(large(topic, request_size, groups=groups))
         yield from _outgrown(topic)
 
 
@@ -99,7 +101,7 @@ CHECK: Final = Check(
     "are records nearly too large, or topics larger than they should be?",
     "Compare the largest records with max.message.bytes of the topic and max.request.size of the worker, and look for "
     "topics that are not compacted as they should be.",
-    lambda sources: find(sources.profile.topics, sources.request_size),
+    lambda sources: find(sources.profile.topics, sources.request_size, sources.only),
     needs=tuple(TopicType),
     members={"largest": lambda sources: [*largest(sources.profile.topics)]},
     place=65,

@@ -158,16 +158,17 @@ def _name(member: GroupMember) -> str:
 
 def _by_rest(sources: CheckSources, urls: Collection[str]) -> Iterator[Finding]:
     """Yield how what workers at these addresses say differs from the config topic."""
-    own = sources.topic_set.worker_group if sources.only is None else None
+    own = sources.topic_set.worker_group if sources.only is None else sources.only
     states = [each for each in sources.groups if own is None or each.group in own]
-    if urls and len(states) > 1:
+    groups = [each.group for each in states] or [*(own or ())]  # one without a record has no connector
+    if urls and len(groups) > 1:
         raise ConfigError("--rest URL is of one group: give its worker file, or --group ID")
     topic = sources.state.topics[TopicType.CONFIG]
     there = {name for each in states for name in each.config.connectors()}
-    for url in urls if states else ():
+    for url in urls:
         try:
             names = set(_connectors_at(url))
-        except (OSError, ValueError, HTTPException) as error:
+        except (OSError, ValueError, RecursionError, HTTPException) as error:
             yield _finding(url, None, "rest-silent", _SILENT, f"gives no list of its connectors: {error}")
             continue
         with sources.admin() as admin:
@@ -177,7 +178,8 @@ def _by_rest(sources: CheckSources, urls: Collection[str]) -> Iterator[Finding]:
         elif names != there:
             lacks, more = (named(sorted(each)) or "none" for each in (there - names, names - there))
             what = f"of the topic's connectors it lacks {lacks}; that the topic does not have it has {more}"
-            yield from of_group(states[0].group, [_finding(url, None, "rest-differs", _DIFFERS, what)])
+            found = [_finding(url, None, "rest-differs", _DIFFERS, what)]
+            yield from of_group(groups[0], found) if groups else found
 
 
 def _connectors_at(url: str) -> list[str]:
@@ -197,8 +199,12 @@ def _connectors_at(url: str) -> list[str]:
 
 
 def _url(text: str) -> str:
-    parts = urllib.parse.urlsplit(text)
-    if text and (parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None):
+    try:
+        parts = urllib.parse.urlsplit(text)
+        is_url = parts.scheme in ("http", "https") and parts.hostname and parts.username is None and parts.port != 0
+    except ValueError:
+        is_url = False
+    if text and not is_url:
         raise argparse.ArgumentTypeError("has to be http://HOST:PORT or https://HOST:PORT")
     return text
 

@@ -131,6 +131,7 @@ def test_only_a_group_and_without_what_is_ignored(site: Site, check: Any) -> Non
     assert ran.code == 0
     (line,) = ran.out.splitlines()
     assert line.endswith(": nothing found")
+    assert check("sizes", *site.flags(), "--group", site.healthy, "--output", "json").json["findings"] == []
     largest = check("sizes", *site.flags(), "--output", "json").json["largest"]
     assert {each["group"] for each in largest} == {site.healthy, site.faulty}
     assert max(each["bytes"] for each in largest) > 15_000

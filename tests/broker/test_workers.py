@@ -76,8 +76,11 @@ def test_a_leader_that_cannot_be_reached_is_looked_for_only_when_asked(
         assert "http://127.0.0.1:1/" in ran.json["findings"][0]["what"]
 
 
-def test_a_worker_is_asked_by_rest_at_an_address_that_is_given(worker_file: Path, call: Callable[..., Ran]) -> None:
+def test_a_worker_is_asked_by_rest_at_an_address_that_is_given(
+    unique: str, worker_file: Path, call: Callable[..., Ran]
+) -> None:
     answers = [(200, b'["c"]'), (200, b'["c", "of-another"]'), (500, b"{}"), (200, b"x" * (1 << 23)), (302, b"")]
+    answers.append((200, b"[" * 100_000))
 
     class Rest(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -91,20 +94,27 @@ def test_a_worker_is_asked_by_rest_at_an_address_that_is_given(worker_file: Path
     with ThreadingHTTPServer(("127.0.0.1", 0), Rest) as server, ThreadPoolExecutor(1) as threads:
         threads.submit(server.serve_forever)
         words = ("check", "workers", "-w", worker_file, "--rest", f"http://127.0.0.1:{server.server_port}/")
+        other = worker_file.with_name("other.properties")
+        other.write_text(f"{worker_file.read_text()}\nconnect.management.topic.sharing.support=enabled\n")
+        (found,) = call(*words[:3], other, *words[4:], "--output", "json").json["findings"]  # it has no record
+        assert (found["id"], found["group"]) == ("workers-rest-differs", unique)
         for expected in (
             None,
             "it lacks none; that the topic does not have it has of-another",
             "HTTP Error 500",
             "is larger than",
             "HTTP Error 302",
+            "recursion",
         ):
             found = [(each["id"], each["what"]) for each in call(*words, "--output", "json").json["findings"]]
-            kind = "workers-rest-differs" if len(answers) == 4 else "workers-rest-silent"
+            kind = "workers-rest-differs" if len(answers) == 5 else "workers-rest-silent"
             assert [each for each, _ in found] == ([] if expected is None else [kind])
             assert expected is None or expected in found[0][1]
             answers.pop(0)
         server.shutdown()
-    assert call("check", "workers", "-w", worker_file, "--rest", "file:///etc/hosts").code == 2
+    for url in ("file:///etc/hosts", "http://127.0.0.1:99999", "http://u:pass@[::1"):
+        refused = call("check", "workers", "-w", worker_file, "--rest", url)
+        assert (refused.code, "has to be http://HOST:PORT" in refused.err, "pass" in refused.err) == (2, True, False)
 
 
 def test_a_worker_of_another_topic(
