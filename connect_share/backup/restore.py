@@ -580,10 +580,9 @@ def _members(restore: Restore, preview: RestorePreview) -> dict[str, object]:
 
 def _lines(restore: Restore, preview: RestorePreview) -> Iterator[str]:
     contents = restore.file.contents
-    made = datetime.fromtimestamp(contents.made_at_ms / 1000, UTC)
     group = restore.worker.cluster_group_id
     becomes = PLAIN_KEYS if group is None else f"keys under the prefix {group}."
-    head = f"made {made:%Y-%m-%d %H:%M:%S} UTC by run {restore.file.contents.run_id}"
+    head = f"made {shown_moment(contents.made_at_ms)} by run {restore.file.contents.run_id}"
     if restore.file.contents.segment is not None:
         names = " to ".join(dict.fromkeys(restore.file.names))
         head = f"state of {shown_moment(restore.file.contents.segment.at_ms)}, {names}"

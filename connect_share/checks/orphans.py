@@ -60,12 +60,9 @@ def find_lost(sources: CheckSources) -> list[Finding]:
 
 
 def _lost(sources: CheckSources, topic_type: TopicType, what: str) -> Finding:
-    why, command = (
-        "workers that start on it begin anew",
-        command_line("connect-share", "restore", "BACKUP", "-w", "FILE", "--only", topic_type.value, "--dry-run"),
-    )
-    topic, what = sources.topic_set.topics[topic_type], f"is lost, not empty: it {what}"
-    return Finding(LOST, Severity.ERROR, topic, what, why, way_back(topic_type), command)
+    command = command_line("connect-share", "restore", "BACKUP", "-w", "FILE", "--only", topic_type.value, "--dry-run")
+    topic, why = sources.topic_set.topics[topic_type], "workers that start on it begin anew"
+    return Finding(LOST, Severity.ERROR, topic, f"is lost, not empty: it {what}", why, way_back(topic_type), command)
 
 
 def orphans_of(state: GroupState, read: Collection[TopicType]) -> Orphans:

@@ -520,8 +520,7 @@ def _on_the_topics(sources: CheckSources) -> tuple[list[Finding], str | None]:
     except TopicMissingError:
         pass  # the findings say so
     except ConnectShareError as error:
-        what = "what lies on the topics was not looked at, nor whether a move has closed the config topic"
-        sources.note([f"{what}: {error}"])
+        sources.note([f"what lies there was not looked at, nor whether a move has closed the config topic: {error}"])
     return lost, None
 
 

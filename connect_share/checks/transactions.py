@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from typing import Final
 
 from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity
 from connect_share.kafka.read import OpenTransaction
+from connect_share.model.records import shown_time
 from connect_share.worker_config import ClientSettings
 
 LONGEST_MS: Final = 900_000
@@ -20,7 +20,9 @@ def find(opened: Iterable[OpenTransaction], client: ClientSettings, now_ms: int)
     for each in opened:
         age_ms = None if each.since_ms is None else now_ms - each.since_ms
         hangs = age_ms is not None and age_ms > LONGEST_MS
-        since = "since when is not known" if each.since_ms is None or age_ms is None else _since(each.since_ms, age_ms)
+        since = "since when is not known"
+        if age_ms is not None:
+            since = f"since {shown_time(each.since_ms)} ({max(0, age_ms) // 1000:,} s)"
         yield Finding(
             "transactions-hanging" if hangs else "transactions-open",
             Severity.ERROR if hangs else Severity.WARNING,
@@ -33,14 +35,6 @@ def find(opened: Iterable[OpenTransaction], client: ClientSettings, now_ms: int)
             "producer, then abort it",
             each.aborting(client),
         )
-
-
-def _since(since_ms: int, age_ms: int) -> str:
-    try:
-        shown = datetime.fromtimestamp(since_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (OverflowError, ValueError):  # its writer chose the time
-        return "since when is not known"
-    return f"since {shown} ({max(0, age_ms) // 1000:,} s)"
 
 
 CHECK: Final = Check(

@@ -123,13 +123,12 @@ def _check(file: Path, asked: _Asked, note: _Note) -> _Checked:
     if isinstance(properties, Finding):
         return _Checked(file, [properties])
     checked = check_properties(properties, java=asked.java)
+    found = [*checked.findings, *check_sealing(file, properties, checked.config)]
     if not asked.java:
-        sealing = check_sealing(file, properties, checked.config)
-        return _Checked(file, errors_first([*checked.findings, *sealing]), checked)
+        return _Checked(file, errors_first(found), checked)
     search = _search(asked.libs, os.environ, properties.get(PLUGIN_PATH, ""))
     of_connectors, connectors = _connectors(file, asked, checked, note)
-    sealing = check_sealing(file, properties, checked.config)
-    findings = errors_first([*checked.findings, *sealing, *check_jars(search, own_jar()), *of_connectors])
+    findings = errors_first([*found, *check_jars(search, own_jar()), *of_connectors])
     return _Checked(file, findings, checked, connectors, search)
 
 
@@ -215,10 +214,8 @@ def _lines(result: _Checked) -> Iterator[str]:
         yield ""
         where = "at its end: of several lines for one name the last one counts"
         if file_of(result.file).suffix.lower() in RESOURCES:  # Strimzi drops lines of producers and consumers
-            where, kept = (
-                "under spec.config",
-                [each for each in lines if not each.startswith(("producer.", "consumer."))],
-            )
+            where = "under spec.config"
+            kept = [each for each in lines if not each.startswith(("producer.", "consumer."))]
             kept += [f"{POLICY_PROPERTY}={POLICY_CLASS}"] if len(kept) < len(lines) else []
             lines = tuple(each.replace("=", ": ", 1) for each in kept)
         yield f"add to {result.file} ({where}):"

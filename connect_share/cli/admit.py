@@ -44,8 +44,7 @@ def _admit(arguments: argparse.Namespace, out: Output) -> Result:
     source = None if arguments.source is None else CheckSources.of_file(arguments.source, arguments.timeout, out)
     moves: GroupState | None = None  # nor if it has no records yet
     if source is not None:
-        (group,) = source.topic_set.worker_group or (None,)
-        moves = next((each for each in source.state.groups if each.group == group), None)
+        moves = next((each for each in source.state.groups if (each.group,) == source.topic_set.worker_group), None)
     new = NewGroup(
         group=worker.cluster_group_id,
         members=len(sources.members.get(worker.group_id, ())),
@@ -81,10 +80,9 @@ def _of_file(arguments: argparse.Namespace, out: Output) -> Iterator[Finding]:
 
 
 def _effect(sources: CheckSources, source: CheckSources | None, added: int) -> StartupEffect:
-    (group,) = (None,) if source is None else source.topic_set.worker_group or (None,)
-    topics = {} if source is None else source.profile.topics
+    own, topics = (None, {}) if source is None else (source.topic_set.worker_group, source.profile.topics)
     counts = [
-        count for topic in topics.values() for (owner, _), count in topic.profile.counts().items() if owner == group
+        count for topic in topics.values() for (owner, _), count in topic.profile.counts().items() if (owner,) == own
     ]
     records = sum(count.records for count in counts)
     return admission.startup_effect(sources.profile, records, sum(count.bytes for count in counts) + added * records)

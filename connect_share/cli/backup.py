@@ -19,6 +19,7 @@ from connect_share.console import (
     ProgressLine,
     Result,
     groups_of,
+    number,
     plural,
     seconds,
     shown_group,
@@ -71,14 +72,14 @@ def _add_follow(parser: Parser) -> None:
     follow.add_argument(
         "--base-every",
         metavar="HOURS",
-        type=partial(_number, 1 / 60),
+        type=partial(number, 1 / 60, _MOST),
         default=24.0,
         help="how often everything is written, 24 by default",
     )
     follow.add_argument(
         "--keep",
         metavar="DAYS",
-        type=partial(_number, 0),
+        type=partial(number, 0, _MOST),
         default=7.0,
         help="how long back every state can be restored, 7 by default; older files are deleted",
     )
@@ -92,16 +93,6 @@ def _export(arguments: argparse.Namespace, out: Output) -> Result | int:
     with ProgressLine(sys.stderr) as progress:
         done = asked.write(arguments.file, progress, out.note)
     return _result(arguments.file, done, encrypted=arguments.encrypt)
-
-
-def _number(least: float, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not least <= value <= _MOST:
-        raise argparse.ArgumentTypeError(f"has to be a number up to {_MOST:,}")
-    return value
 
 
 def _follow(arguments: argparse.Namespace, asked: Export, out: Output) -> int:

@@ -119,9 +119,9 @@ def _describe_connector(arguments: argparse.Namespace, out: Output) -> Result:
     rows = partial(offset_rows, contents, worker=worker, note=out.note)
     found = [_connector_members(contents, of, rows, arguments) for of in connectors_of(contents, arguments.connector)]
     if not found:
-        known = named_groups(contents.groups())
         raise ConnectShareError(
-            f"no connector {arguments.connector!r} (groups checked: {known}); get connectors lists all connectors"
+            f"no connector {arguments.connector!r} (groups checked: {named_groups(contents.groups())}); get "
+            "connectors lists all connectors"
         )
     lines = [line for each in found for line in ("", *_connector_lines(each))]
     return Result({"connectors": found}, lines[1:])

@@ -120,11 +120,9 @@ def _cluster_lines(row: dict[str, Any]) -> list[str]:
     lines = []
     if row["shared"]:
         for group in row["groups"][:_SHOWN_GROUPS]:
-            live = (
-                "workers not known" if group["live_members"] is None else plural(group["live_members"], "live worker")
-            )
-            connectors = (
-                "connectors not known" if group["connectors"] is None else plural(group["connectors"], "connector")
+            live, connectors = (
+                f"{thing}s not known" if group[of] is None else plural(group[of], thing)
+                for of, thing in (("live_members", "live worker"), ("connectors", "connector"))
             )
             records, size = sum(group["records"].values()), sum(group["bytes"].values())
             name = shown_group(group["group"])
@@ -164,11 +162,8 @@ def _other_lines(result: dict[str, Any]) -> list[str]:
         for each in result["groups_elsewhere"][:_SHOWN_OTHERS]
     ]
     lines += [f"not read: {each['topic']}: {each['why']}" for each in result["unreadable"][:_SHOWN_OTHERS]]
-    counts = [
-        len(result[name]) for name in ("look_alikes", "unclaimed_offset_topics", "groups_elsewhere", "unreadable")
-    ]
-    more = sum(max(0, count - _SHOWN_OTHERS) for count in counts)
-    if more:
+    others = ("look_alikes", "unclaimed_offset_topics", "groups_elsewhere", "unreadable")
+    if more := sum(max(0, len(result[name]) - _SHOWN_OTHERS) for name in others):
         lines.append(f"and {more:,} more; --output json has all")
     return ["", *lines] if lines else []
 

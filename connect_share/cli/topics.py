@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from connect_share.console import Command, Output, Parser, Result, confirmed
+from connect_share.console import Command, Output, Parser, Result, confirmed, plural
 from connect_share.console.options import add_replication_factor, add_topics, topic_set_of
 from connect_share.errors import also_saying
 from connect_share.kafka.create import ALTHOUGH_LOST, require_none_lost, topic_specs
@@ -67,11 +67,10 @@ def _members(planned: Sequence[PlannedTopic], created: Sequence[str] = (), *, dr
 def _lines(planned: Sequence[PlannedTopic]) -> Iterator[str]:
     shown: set[tuple[str, str]] = set()
     for topic in planned:
-        partitions = "default" if topic.spec.partitions < 0 else str(topic.spec.partitions)
-        replicas = "default" if topic.replicas is None else str(topic.replicas)
-        size = f"{_count(partitions, 'partition')}, {_count(replicas, 'replica')}"
+        partitions = "default partitions" if topic.spec.partitions < 0 else plural(topic.spec.partitions, "partition")
+        replicas = "default replicas" if topic.replicas is None else plural(topic.replicas, "replica")
         if not topic.exists:
-            yield f"{topic.spec.topic} ({topic.spec.topic_type.value}): new, {size}"
+            yield f"{topic.spec.topic} ({topic.spec.topic_type.value}): new, {partitions}, {replicas}"
             width = max(len(f"{setting.name}={setting.shown_value}") for setting in topic.settings)
             for setting in topic.settings:
                 text = f"{setting.name}={setting.shown_value}"
@@ -87,10 +86,6 @@ def _lines(planned: Sequence[PlannedTopic]) -> Iterator[str]:
             yield f"    {mark}: {difference.what} is {difference.actual}, wanted {difference.wanted}"
     if any(topic.differences for topic in planned):
         yield "    existing topics are not changed; check topics says how to correct what matters"
-
-
-def _count(number: str, thing: str) -> str:
-    return f"{number} {thing}{'' if number == '1' else 's'}"
 
 
 COMMANDS: Final = [

@@ -6,9 +6,10 @@ import argparse
 import csv
 import io
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
-from connect_share.console import Command, Output, Parser, Result, Table, seconds, shown_group
+from connect_share.console import Command, Output, Parser, Result, Table, number, seconds, shown_group
 from connect_share.console.options import add_topics, topic_set_of
 from connect_share.contents.cost_model import load_model
 from connect_share.contents.startup import CountPlan, count_topics
@@ -32,7 +33,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--window",
         metavar="SECONDS",
-        type=lambda text: seconds(text, _MOST_WINDOW_S),
+        type=partial(number, 0.1, _MOST_WINDOW_S, unit=" seconds"),
         default=DEFAULT_WINDOW_S,
         help=f"writes are counted over the last so many seconds, {DEFAULT_WINDOW_S:g} by default",
     )
@@ -46,7 +47,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument(
         "--egress-limit",
         metavar="MB",
-        type=lambda text: seconds(text, 1_000_000),
+        type=partial(number, 0.1, 1_000_000),
         default=DEFAULT_EGRESS_BYTES / 1e6,
         help=f"megabytes a second that brokers may send for these topics, {DEFAULT_EGRESS_BYTES / 1e6:g} by default",
     )

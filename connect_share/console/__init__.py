@@ -12,6 +12,7 @@ from connect_share.console.options import (
     group_order,
     groups_of,
     named_groups,
+    number,
     seconds,
     shown_group,
     worker_file,

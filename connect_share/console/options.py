@@ -262,15 +262,18 @@ def topic_set_of(arguments: argparse.Namespace, needed: Sequence[TopicType] = ()
     return replace(TopicSet.from_flags(arguments.bootstrap_servers, topics, client), own=named)
 
 
-def seconds(text: str, most: int = 86_400) -> float:
-    """Return a length of time given on the command line."""
+def number(least: float, most: int, text: str, unit: str = "") -> float:
+    """Return a number given on the command line."""
     try:
         value = float(text)
     except ValueError:
-        value = 0.0
-    if not 0.1 <= value <= most:
-        raise argparse.ArgumentTypeError(f"has to be 0.1 to {most} seconds")
+        value = -1.0
+    if not least <= value <= most:
+        raise argparse.ArgumentTypeError(f"has to be {least:g} to {most}{unit}")
     return value
+
+
+seconds: Final = partial(number, 0.1, 86_400, unit=" seconds")
 
 
 def groups_of(names: Collection[str] | None) -> Collection[Group] | None:

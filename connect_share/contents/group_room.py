@@ -6,10 +6,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final
 
-from connect_share.console import Group, shown_group
-from connect_share.errors import listed
+from connect_share.console import Group, named_groups
 
-_NAMED_GROUPS: Final = 3
 MOST_GROUPS: Final = 10_000
 """A limit: any writer of a topic can invent groups, and each takes some kilobytes here."""
 _MOST_NAMED: Final = 100
@@ -54,5 +52,5 @@ class GroupRoom:
     def said(self, topic: str, records: int) -> str:
         """Return what was left out, for people; of the groups those with the most records are named."""
         what = f"{topic} has more than {self.limit:,} groups, or too many keys of one"
-        named = listed(map(shown_group, self.most_left_out()), _NAMED_GROUPS)
+        named = named_groups(self.most_left_out())
         return f"{what}: {records:,} record(s) were left out, of {named}; name those that are wanted with --group"

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from connect_share.console import Group, group_order, plural, shown_group
+from connect_share.console import Group, group_order, named_groups, plural, shown_group
 from connect_share.contents.group_room import GroupRoom
 from connect_share.contents.seals import Newest, SealCount
-from connect_share.errors import TopicRecreatedError, listed
+from connect_share.errors import TopicRecreatedError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import to_record
 from connect_share.kafka.read import CONSOLE_CLIENT_ID, topic_ranges
@@ -25,8 +25,6 @@ from connect_share.model.removal import is_removal
 from connect_share.model.status import StatusFold, StatusSnapshot
 from connect_share.sealing.cipher import is_sealed, removes
 from connect_share.worker_config import TopicSet, WorkerConfig
-
-_NAMED_GROUPS: Final = 3
 
 FOLDS: Final[Mapping[TopicType, Callable[[Group], Any]]] = {
     TopicType.CONFIG: ConfigFold,
@@ -468,9 +466,9 @@ class TopicFold:
         if beyond:
             contents.notes.append(self._folds.room.said(self._topic, beyond))
         if contents.sealed:
-            named = map(shown_group, sorted(contents.sealed, key=group_order))
+            named = named_groups(sorted(contents.sealed, key=group_order))
             contents.notes.append(
-                f"{self._topic} has sealed values of {listed(named, _NAMED_GROUPS)}: only what the keys of such "
+                f"{self._topic} has sealed values of {named}: only what the keys of such "
                 "records say is shown, and anybody may have written it; -w with the worker file of a group opens "
                 "that group, if its keys are in it"
             )

@@ -242,11 +242,8 @@ def members_of(discovered: Discovered) -> Row:
             holders.setdefault(group_id, {})[number] = clusters[number]
     rows = []
     for cluster, ids in zip(clusters, group_ids, strict=True):
-        others = {}
-        for group_id in filter(None, ids.values()):
-            last = next((each for each in reversed(holders[group_id].values()) if each is not cluster), None)
-            if last is not None:
-                others[group_id] = last
+        named = filter(None, ids.values())
+        others = {each: there for each in named for there in holders[each].values() if there is not cluster}
         plan = moved_by(cluster)
         unsure = any(discovered.found[topic].confidence != "certain" for topic in _names(cluster))
         rows.append(

@@ -17,11 +17,13 @@ from connect_share.cli import check as cli_check
 from connect_share.cli.__main__ import main
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.records import TopicType
+from tests.lab.embedded.worker import write_properties
 from tests.support.captures import prefixed
 from tests.support.checked import CONFIG, OFFSET, STATUS, captured_topics, records
 from tests.support.console import Ran, console
 from tests.support.kafka import TOPIC_PREFIX, TestBroker
 from tests.support.topics import UNTOUCHED, alter_known, create_known, write_records
+from tests.support.worker_files import SHARING, properties_of
 
 SECRET = "hunter2-canary"
 CONNECTOR = '{"properties":{"connector.class":"C"}}'
@@ -74,12 +76,8 @@ def site(broker: TestBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     topics = {kind: f"{TOPIC_PREFIX}-checks-{tag}-{kind.value}" for kind in TopicType}
     file = tmp_path_factory.mktemp("checks") / "worker.properties"
     made = Site(f"healthy-{tag}", f"faulty-{tag}", file, topics, broker)
-    file.write_text(
-        f"bootstrap.servers={broker.bootstrap_servers}\ngroup.id={made.faulty}\n"
-        "connect.management.topic.sharing.support=enabled\n"
-        + "".join(f"{kind.value}.storage.topic={topic}\n" for kind, topic in topics.items())
-        + "".join(f"{kind.value}.storage.replication.factor=1\n" for kind in topics)
-    )
+    lines = properties_of(broker.bootstrap_servers, made.faulty) | SHARING
+    write_properties(file, lines | {f"{kind.value}.storage.topic": topic for kind, topic in topics.items()})
     with broker.admin() as admin:
         for kind, topic in topics.items():
             create_known(admin, NewTopicRequest(topic, 1 if kind is CONFIG else 3, 1, UNTOUCHED))
@@ -169,20 +167,15 @@ def test_all_at_once(site: Site, check: Any) -> None:
 @pytest.mark.parametrize("runtime", ["plain", "python", "java"])
 def test_a_healthy_group_passes(runtime: str, broker: TestBroker, unique: str, tmp_path: Path, check: Any) -> None:
     """A plain cluster is not asked for topic sharing, nor a group of the Python stores for the jar."""
-    file = tmp_path / "worker.properties"
-    topics = {kind: f"{unique}-{kind.value}" for kind in TopicType}
-    lines = [f"bootstrap.servers={broker.bootstrap_servers}", f"group.id={unique}"]
-    lines += [f"{kind.value}.storage.topic={topic}" for kind, topic in topics.items()]
-    lines += [f"{kind.value}.storage.replication.factor=1" for kind in topics]
-    lines += [] if runtime == "plain" else ["connect.management.topic.sharing.support=enabled"]
-    file.write_text("\n".join(lines))
+    lines = properties_of(broker.bootstrap_servers, unique, f"{unique}-") | ({} if runtime == "plain" else SHARING)
+    file = write_properties(tmp_path / "worker.properties", lines)
     ran = check("all", "-w", file, "--output", "json")  # before there are any topics
     assert {name for name, each in ran.json["checks"].items() if each["run"]} == {"topics", "rights", "worker-config"}
     assert all(check(noun, "-w", file).out.count(f"create topics -w {file}\n") == 3 for noun in ("all", "topics"))
     assert main(["create", "topics", "-w", str(file), "--yes"]) == 0
     config = [("connector-c", CONNECTOR), ("task-c-0", TASK), ("commit-c", '{"tasks":1}')]
     own = records(CONFIG, *config, group=None if runtime == "plain" else unique)
-    write_records(broker.client_settings, topics[CONFIG], own, keep_partition=False)
+    write_records(broker.client_settings, lines["config.storage.topic"], own, keep_partition=False)
     asked = [] if runtime == "plain" else ["--runtime", runtime]
     ran = check("all", "-w", file, *asked, "--output", "json")
     errors = {each["what"] for each in ran.json["findings"] if each["severity"] == "error"}

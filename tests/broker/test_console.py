@@ -162,6 +162,9 @@ def test_a_group_that_is_not_there_is_no_empty_answer(filled: Filled, call: Any)
         assert (ran.code, ran.out) == (1, "")
         assert "error: there is no group nope in " in ran.err
         assert "; there are: (plain), evil, team-b, team.a\n" in ran.err
+    ran = call("describe", "connector", "nobody", *filled.flags())
+    assert (ran.code, ran.out) == (1, "")
+    assert "no connector 'nobody' (groups checked: (plain), evil, team-b, team.a)" in ran.err
     # It is there, and has none.
     ran = call("get", "offsets", *filled.flags(), "--group", "evil")
     assert (ran.code, ran.out) == (0, "GROUP  CONNECTOR  PARTITION  OFFSET  LAST WRITTEN\n")
@@ -229,12 +232,6 @@ def test_hostile_names_are_escaped(filled: Filled, call: Any) -> None:
     ran = call("describe", "connector", "\u202eevil\x1b[2J\x1b]0;gotcha\x07", *filled.flags(), "--show-values")
     assert ran.code == 0
     assert "n\\x1b = v" in ran.out
-
-
-def test_an_unknown_connector_fails(filled: Filled, call: Any) -> None:
-    ran = call("describe", "connector", "nobody", *filled.flags())
-    assert (ran.code, ran.out) == (1, "")
-    assert "no connector 'nobody' (groups checked: (plain), evil, team-b, team.a)" in ran.err
 
 
 def worker_file(folder: Path, filled: Filled, group: str, *, sharing: bool) -> Path:

@@ -49,9 +49,6 @@ class Message:
     def timestamp(self) -> tuple[int, int]:
         return 1, self.record.timestamp_ms
 
-    def error(self) -> None:
-        """Return that it is none."""
-
 
 @dataclass(frozen=True)
 class Held(Side):

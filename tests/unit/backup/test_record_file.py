@@ -317,10 +317,7 @@ def test_a_value_opens_nowhere_else(change: dict[str, object]) -> None:
     assert "hunter2" not in str(caught.value)
     with pytest.raises(RecordFileError):
         FileCipher(KEYS).opened(TopicType.STATUS, encrypted(PLACE))
-
-
-def test_a_value_of_a_file_is_none_of_a_topic() -> None:
-    value = encrypted(PLACE).value or b""
+    value = encrypted(PLACE).value or b""  # nor does it on a topic
     assert not isinstance(Cipher(KEYS, TopicType.CONFIG).open(PLACE.key or b"", value), Opened)
 
 

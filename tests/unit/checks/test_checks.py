@@ -349,13 +349,6 @@ def test_a_group_id_that_is_the_consumer_group_of_a_sink() -> None:
     assert "0 of a, 0 of b" in found.what
 
 
-def test_two_clusters_with_plain_keys() -> None:
-    status = '{"state":"RUNNING","trace":null,"worker_id":"%s","generation":%d}'
-    turns = [("status-connector-a", status % (f"w{n % 2}:1", 5 + 10 * (n % 2))) for n in range(4)]
-    (found,) = collisions.find(state_of({STATUS: records(STATUS, *turns)}))
-    assert (found.id, found.severity) == ("collision-two-plain-clusters", Severity.ERROR)
-
-
 def profiled(*sizes_of: tuple[bytes, int], configs: dict[str, str] | None = None) -> dict[TopicType, ProfiledTopic]:
     counter = PartitionCounter(CONFIG, 0)
     for offset, (key, size) in enumerate(sizes_of):

@@ -53,12 +53,8 @@ any_text = st.text() | st.sampled_from(HOSTILE) | st.text(alphabet=st.characters
 def test_nothing_that_acts_on_a_terminal_gets_through(text: str) -> None:
     shown = printable(text)
     assert shown.isprintable()
+    assert shown == text or not text.isprintable()  # letters, digits and emoji are left alone
     shown.encode("utf-8")
-
-
-@given(st.text(alphabet=st.characters(categories=["L", "N", "P", "S"])))
-def test_letters_digits_and_emoji_are_left_alone(text: str) -> None:
-    assert printable(text) == text
 
 
 @pytest.mark.parametrize(

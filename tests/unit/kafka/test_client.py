@@ -6,7 +6,6 @@ import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -23,10 +22,8 @@ from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import AdminClient, KafkaError
 from connect_share.kafka.descriptions import NewTopicRequest
-from connect_share.kafka.read import BoundedReader, raise_unless_passing
-from connect_share.model.records import Record
+from connect_share.kafka.read import raise_unless_passing
 from connect_share.worker_config import ClientSettings, Isolation
-from tests.support.sides import Message
 
 ALL_CODES = sorted(
     {
@@ -48,14 +45,6 @@ class InterruptedText(str):  # noqa: SLOT000 - it is written to
             self.converted = True
             signal.raise_signal(signal.SIGALRM)
         return str.__str__(self)
-
-
-def test_a_topic_is_read_in_part_if_a_limit_comes_within_a_batch() -> None:
-    records, taken = [Record(topic, 0, offset, 0, None, None) for topic in "ab" for offset in (0, 1)], list[Record]()
-    client: Any = SimpleNamespace(consume=lambda *_: map(Message, records), pause=list)
-    reader = BoundedReader(NOWHERE, most=3, idle_timeout_s=1)
-    reader._follow(client, dict.fromkeys([("a", 0), ("b", 0)], (0, 2)), taken.append, None)
-    assert (taken, reader.unread) == (records[:3], {"b"})
 
 
 def test_a_value_that_the_library_would_cut_off() -> None:
