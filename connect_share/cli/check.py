@@ -24,6 +24,8 @@ _SCANS: Final = f"needs scans of the brokers' disks: {command_line('connect-shar
 
 def _check_all(arguments: argparse.Namespace, out: Output) -> Result:
     sources = CheckSources.asked(arguments, out)
+    if len(getattr(arguments, "own_groups", ())) > 1:
+        out.note(f"of these worker files worker-config, rights and sealing look at {arguments.worker_config} alone")
     every: list[Finding] = []
     checks: dict[str, Any] = {}
     verdicts: list[str] = []

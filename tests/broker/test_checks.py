@@ -180,6 +180,8 @@ def test_a_healthy_group_passes(runtime: str, broker: TestBroker, unique: str, t
     ran = check("all", "-w", file, *asked, "--output", "json")
     errors = {each["what"] for each in ran.json["findings"] if each["severity"] == "error"}
     assert (ran.code, bool(errors)) == ((1, True) if runtime == "java" else (0, False))
+    write_properties(tmp_path / "x.properties", lines | SHARING | {"group.id": "another"})
+    assert f"rights and sealing look at {file} alone" in check("all", "-w", tmp_path, *asked).err
     assert all("interceptor" in each for each in errors)
 
 
