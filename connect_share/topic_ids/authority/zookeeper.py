@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -274,13 +275,13 @@ def open_zookeeper(hosts: str, config: Path | None = None, *, timeout_s: float =
     except ImportError as exc:
         raise UsageError("asking ZooKeeper needs kazoo: pip install kazoo, or use --zookeeper-dump FILE") from exc
     arguments = client_arguments(load_properties(config) if config is not None else {})
-    if "sasl_options" in arguments:
-        try:
-            __import__("puresasl")
-        except ImportError as exc:
-            raise UsageError("SASL to ZooKeeper needs one more package: pip install pure-sasl") from exc
+    if "sasl_options" in arguments and find_spec("puresasl") is None:
+        raise UsageError("SASL to ZooKeeper needs one more package: pip install pure-sasl")
     log = _KazooLog()
-    client = KazooClient(hosts=hosts, timeout=timeout_s, logger=log, **arguments)
+    try:
+        client = KazooClient(hosts=hosts, timeout=timeout_s, logger=log, **arguments)
+    except ValueError as exc:
+        raise UsageError(f"ZooKeeper {hosts!r}: {exc}; give host:port,... and the chroot") from exc
     try:
         try:
             client.start(timeout=timeout_s)

@@ -235,6 +235,7 @@ def test_a_name_that_kafka_has_cut(tmp_path: Path) -> None:
         (["--brokers-dir", "/nowhere", "--zookeeper-dump", "{dir}/zookeeper.json"], "cannot read /nowhere"),
         (["--brokers-dir", "{dir}/broker-1", "--zookeeper-dump", "{dir}/zookeeper.json"], "has no folder broker-<id>"),
         (["--brokers-dir", "{dir}", "--zookeeper-dump", "/nowhere"], "cannot read /nowhere"),
+        (["--brokers-dir", "{dir}", "--zookeeper", "zk:2l8l"], "give host:port"),
         (["--brokers-dir", "{dir}", "--zookeeper-dump", "{dir}/files.json"], "nothing under /brokers/topics"),
         (["--brokers-dir", "{dir}", "--metadata-dump", "{dir}/zookeeper.json"], "has no metadata records"),
         (["--scan", "{dir}/zookeeper.json", "--zookeeper-dump", "{dir}/zookeeper.json"], "is no line of a scan"),

@@ -34,7 +34,6 @@ def test_the_first_seals_and_all_open() -> None:
         (f"07:{GOOD}", 1, "has no key id"),
         (f"٧:{GOOD}", 1, "has no key id"),
         (f"4294967296:{GOOD}", 1, "has no key id"),
-        (f"7:{GOOD.rstrip('=')}", 1, "has no base64 of 32 bytes"),
         (f"7:{b64encode(KEY[:31]).decode()}", 1, "has no base64 of 32 bytes"),
         (f"7:{b64encode(KEY + b'x').decode()}", 1, "has no base64 of 32 bytes"),
         (f"7:{b64encode(bytes([255]) * 32).decode().replace('/', '_')}", 1, "has no base64 of 32 bytes"),
