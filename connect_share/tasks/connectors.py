@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
+from connect_share.model.config_state import MOST_TASKS
 from connect_share.model.records import ConnectorTaskId, Headers, Record
 
 T = TypeVar("T")
@@ -61,9 +62,9 @@ class _ConnectorTask:
     def task_configs(cls, config: Config, max_tasks: int) -> Sequence[Mapping[str, str]]:
         """Return the configuration of each task of a connector; what it raises is the connector's status.
 
-        By default a source has one task, and a sink as many as it may have.
+        By default a source has one task, and a sink as many as it may have, 10,000 at most.
         """
-        return [config] * (1 if cls.kind == "source" else max_tasks)
+        return [config] * (1 if cls.kind == "source" else min(max_tasks, MOST_TASKS))
 
     def start(self, config: Config) -> Perhaps[None]:
         """Open source or sink."""

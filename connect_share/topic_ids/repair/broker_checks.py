@@ -112,8 +112,7 @@ def check_others_stopped(backup: BrokerBackup) -> None:
         try:
             socket.create_connection((host, port), timeout=_CONNECT_S, all_errors=True).close()
         except (OSError, ExceptionGroup) as exc:
-            # Of a host with several addresses one that says nothing counts.
-            errors = [exc] if isinstance(exc, OSError) else [*exc.exceptions]
+            errors = [exc] if isinstance(exc, OSError) else [*exc.exceptions]  # of each address; a silent one counts
             unsure = [each for each in errors if not isinstance(each, ConnectionRefusedError)]
             if len(unsure) < len(errors) and not any(isinstance(each, TimeoutError) for each in unsure):
                 continue

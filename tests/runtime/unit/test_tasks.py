@@ -376,13 +376,11 @@ def test_a_connector_whose_tasks_are_refused_holds_up_no_other(make: Make, monke
 
 
 def test_a_sink_has_as_many_tasks_as_it_may_and_java_can_run_them(make: Make) -> None:
-    class Sink(SinkTask):
-        pass
-
     runner = make()
-    runner._connectors_by_class["Sink"] = Sink
-    made = runner.task_configs({"connector.class": "Sink", "topics": "t", "tasks.max": "3"})
-    assert [each["topics"] for each in made] == ["t"] * 3
+    runner._connectors_by_class["Sink"] = SinkTask
+    for most, count in (("3", 3), ("2000000000", 10_000)):
+        made = runner.task_configs({"connector.class": "Sink", "topics": "t", "tasks.max": most})
+        assert [each["topics"] for each in made] == ["t"] * count
     assert TaskRunner(runner.config, {}, worker_url="here:8083").worker_id == "here:8083"  # else it had no statuses
 
 
