@@ -138,11 +138,9 @@ def create_planned(admin: Admin, planned: Sequence[PlannedTopic], *, timeout_s: 
             # Side by side; those with the most replicas first: if brokers are missing, none is created.
             most = sum(topic.replicas == missing[0].replicas for topic in missing)
             specs = [topic.spec for topic in missing]
-            made = [
-                *pool.map(partial(ensure_topic, admin, timeout_s=deadline.timeout_s, stopping=stopping), specs[:most])
-            ]
-            left_s = deadline.remaining_s(1.0)
-            made += pool.map(partial(ensure_topic, admin, timeout_s=left_s, stopping=stopping), specs[most:])
+            make = partial(ensure_topic, admin, stopping=stopping)
+            made = [*pool.map(partial(make, timeout_s=deadline.timeout_s), specs[:most])]
+            made += pool.map(partial(make, timeout_s=deadline.remaining_s(1.0)), specs[most:])
         except BaseException:
             stopping.set()
             raise

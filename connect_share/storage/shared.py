@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -180,6 +180,7 @@ class SharedTopics:
         self._stack = ExitStack()
         self._storages: list[GroupStorage] = []
         self._topics: ReadTopics | None = None
+        self._aborts: list[Callable[[], object]] = []  # what ends a read that is under way
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -218,8 +219,10 @@ class SharedTopics:
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Stop every storage, then the reader; may be called twice."""
         deadline = Deadline.after(timeout_s)
+        self._closed = True
+        for abort in [] if self._topics is not None else [*self._aborts]:
+            abort()
         with self._lock:
-            self._closed = True
             storages, self._storages = self._storages, []
         with self._stack as ending:  # all of it ends, also if a storage cannot
             for storage in storages:
@@ -263,6 +266,7 @@ class SharedTopics:
                 except BaseException:
                     for each in self._storages:
                         each.let_go()  # also those that were prepared for this read and wait to be used
+                    self._check_open()
                     raise
             return self._topics
 
@@ -275,6 +279,7 @@ class SharedTopics:
     def _read(self, stack: ExitStack) -> ReadTopics:
         worker, began_s = self._worker, time.monotonic()
         admin = stack.enter_context(Admin(worker.admin_settings(), client_id=worker.client_id("shared-admin")))
+        self._aborts = [admin.close]
         start = TopicsStart(worker, admin, stack, group_id=None, began_s=began_s)
         start.find(allow_lost=False)
         plain_topics = PlainTopicsCheck()
@@ -284,7 +289,8 @@ class SharedTopics:
             storage.prepare(topics)
         for hub in hubs.values():
             stack.callback(hub.log.stop)
-        start.read({topic_type: hub.log for topic_type, hub in hubs.items()}, asks_for_members=True)
+        logs = {topic_type: hub.log for topic_type, hub in hubs.items()}
+        start.read(logs, asks_for_members=True, on_abort=self._aborts.append)
         start.follow()
         return topics
 

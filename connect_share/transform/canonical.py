@@ -192,9 +192,8 @@ class _Ordering:
         return -1 if record is None else record.offset
 
     def _emit(self, original: bytes, record: Record, value: bytes | None = None) -> None:
-        self._result.records.append(
-            replace(record, key=self._transform.prefix + original, value=record.value if value is None else value)
-        )
+        value = record.value if value is None else value
+        self._result.records.append(replace(record, key=self._transform.prefix + original, value=value))
 
     def _emit_made(self, made: tuple[bytes, bytes | None], like: bytes) -> None:
         """Write a value that no record holds any more, at the time of a record that is near."""

@@ -76,18 +76,6 @@ def test_others_writes_and_markers_are_followed_without_asking(bench: Any, colle
     assert log.positions() == {0: 4}  # they never fall
 
 
-@pytest.mark.parametrize("isolation", Isolation)
-def test_markers_are_passed_by_the_tail(bench: Any, collected: Any, isolation: Isolation) -> None:
-    sink = collected()
-    log = bench.started(sink, isolation=isolation)
-    for i in range(3):
-        bench.transact([(b"a", b"%d" % i)], commit=i != 1)
-        log.read_to_end(30)
-        assert log.positions()[0] == 2 * (i + 1)
-    committed = isolation is Isolation.READ_COMMITTED
-    assert sink.values == ([b"0", b"2"] if committed else [b"0", b"1", b"2"])
-
-
 def test_open_transaction_and_the_deadline(bench: Any, collected: Any) -> None:
     sink = collected()
     log = bench.started(sink, isolation=Isolation.READ_COMMITTED)

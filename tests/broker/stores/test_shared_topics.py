@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -302,6 +303,16 @@ def test_plain_topics_are_refused(shared: Any) -> None:
         with pytest.raises(PlainTopicsError):
             topics.storage("a").start()
         assert topics.storage("b", allow_empty=True).config.snapshot().connectors() == frozenset()
+
+
+def test_a_stop_ends_the_read_that_is_under_way(shared: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(1) as threads:
+        topics = SharedTopics(shared.sharing(bootstrap_servers=f"127.0.0.1:{silent.getsockname()[1]}"))
+        starting = threads.submit(topics.storage("a").start)
+        await_that(lambda: topics._aborts, what="begun")
+        topics.stop(1.0)
+        with pytest.raises(NotStartedError, match="these SharedTopics were stopped"):
+            starting.result(0.5)
 
 
 def test_a_read_that_failed_is_tried_again_for_all(shared: Any) -> None:
