@@ -274,7 +274,7 @@ class RestorePreview:
 
 @dataclass
 class Restored:
-    """What was written, per topic type; ``removals`` are those without a value."""
+    """What was written, per topic type; ``removals`` are those that remove a key."""
 
     written: Counter[TopicType]
     removals: int
@@ -431,7 +431,7 @@ class Restore:
             if isinstance(outgoing, Skipped) or self._backed_up[topic_type].places.is_replaced(name, record):
                 continue
             value = outgoing.value
-            restored.removals += value is None
+            restored.removals += is_removal(topic_type, value)
             restored.written[topic_type] += 1
             if value is None:
                 value = removal_value(topic_type, self.worker.cluster_group_id)

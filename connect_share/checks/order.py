@@ -15,8 +15,9 @@ from connect_share.checks.sources import GroupState
 from connect_share.console import plural
 from connect_share.errors import command_line
 from connect_share.model.config_state import ClusterConfigState, TargetState
-from connect_share.model.keys import ConfigKey, connector_of, parse
+from connect_share.model.keys import ConfigKey, connector_of, parse, prefix_of
 from connect_share.model.records import Record, TopicType
+from connect_share.model.removal import is_removal
 
 _SILENT: Final = (
     "a starting worker of 3.9 or later gives it no tasks and reports no error; one that runs may still have them"
@@ -66,7 +67,8 @@ class Order:
         counts: dict[str, int] = {}
         for original, record in self._latest.items():
             key = parse(TopicType.CONFIG, original)
-            if key is None or key.kind is not ConfigKey.TASK or key.subject is None or record.value is None:
+            is_gone = is_removal(TopicType.CONFIG, record.value)
+            if key is None or key.kind is not ConfigKey.TASK or key.subject is None or is_gone:
                 continue
             commit = self._latest.get(ConfigKey.COMMIT.key(key.subject.connector))
             if commit is None or commit.offset < record.offset:
@@ -76,11 +78,9 @@ class Order:
     @staticmethod
     def _connector(record: Record, state: GroupState) -> str | None:
         """Return of which connector a record is a task configuration or the commit."""
-        prefix = "" if state.group is None else f"{state.group}."
-        key = parse(TopicType.CONFIG, (record.key or b"")[len(prefix) :])
-        if key is None or key.kind not in (ConfigKey.TASK, ConfigKey.COMMIT) or key.subject is None:
-            return None
-        return key.subject.connector
+        key = parse(TopicType.CONFIG, (record.key or b"")[len(prefix_of(state.group)) :])
+        is_one = key is not None and key.kind in (ConfigKey.TASK, ConfigKey.COMMIT)
+        return key.subject.connector if key is not None and is_one and key.subject is not None else None
 
 
 def _same_tasks(name: str, now: ClusterConfigState, after: ClusterConfigState) -> bool:

@@ -73,6 +73,7 @@ def test_a_group_goes_out_and_comes_back_exactly(shared: Site, call: Any) -> Non
     assert (done.code, done.json["verified"]) == (0, True)
     for topic_type in TopicType:
         assert of_group(shared, "elsewhere", topic_type, "one") == of_group(shared, "shared", topic_type, "one")
+    assert ", 2 of them removals" in call("restore", file, "-w", elsewhere, "--yes").out
     again = call("export", "-w", worker, "-o", file)
     assert (again.code, again.out) == (1, "")
     assert "is there already" in again.err

@@ -71,6 +71,7 @@ def test_no_capture_of_a_real_worker_raises_a_false_alarm(version: str, group: s
         ([*HEALTHY, HEALTHY[0]], ["order-compaction"]),
         ([*HEALTHY, ("task-a-0", TASK % 7)], ["order-compaction"]),
         ([*HEALTHY, ("task-a-2", TASK % 2)], ["order-half-reconfiguration"]),
+        ([*HEALTHY, ("task-a-2", "null")], []),  # as a repair removes it
         (HEALTHY[:3], ["order-half-reconfiguration"]),
         # Stopped: no tasks on purpose.
         ([*HEALTHY[1:], ("target-state-a", '{"state":"PAUSED","state.v2":"STOPPED"}'), HEALTHY[0]], []),
