@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.errors import ConfigError, WorkerPluginError
-from connect_share.files import write_private_file
+from connect_share.files import open_regular, write_private_file
 from connect_share.jar import INTERCEPTOR_CLASS, JAR_NAME, jar_path
 from connect_share.worker_config import parse_properties
 
@@ -51,7 +51,7 @@ class HandedOut:
 def read_jar(path: Path) -> JarFile | None:
     """Look into a file; ``None`` if it is no jar, cannot be read, or does not hold the interceptor."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_regular(path) as file, zipfile.ZipFile(file) as archive:
             if _CLASS_ENTRY not in archive.namelist():
                 return None
             return JarFile(path, hashlib.sha256(path.read_bytes()).hexdigest(), _version_in(archive))

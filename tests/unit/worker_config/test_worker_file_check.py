@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+import os
 import zipfile
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -307,6 +308,7 @@ def test_our_jar_is_known_by_what_is_in_it(tmp_path: Path) -> None:
     a_jar(libs / "kafka-clients.jar", ours=False)
     (libs / "broken.jar").write_bytes(b"PK\x03\x04 no archive")
     (libs / "folder.jar").mkdir()
+    os.mkfifo(libs / "pipe.jar")
     renamed = a_jar(libs / "renamed.JAR", number="1")
     data = bytearray(renamed.read_bytes())
     data[data.index(b".properties") + 11] ^= 0xFF  # where what is deflated begins
