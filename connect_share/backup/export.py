@@ -97,6 +97,12 @@ class Export:
     keys: KeyRing | None = field(default=None, repr=False)
     follows: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuse one topic for several kinds of records: a file knows one of each topic, and others would not come back."""
+        topics = [*self.topic_set.topics.values()]
+        if twice := [each for each in dict.fromkeys(topics) if topics.count(each) > 1]:
+            raise ConnectShareError(f"{twice[0]} is given as several topics: export each kind of its records by itself")
+
     def look(self, admin: Admin) -> tuple[dict[TopicType, list[OffsetRange]], list[str]]:
         """Return what there is to read now, and notes for people; raises as :func:`topic_ranges`."""
         found = topic_ranges(admin, self._read_as, self.topic_set.topics, self.groups)

@@ -22,8 +22,9 @@ from connect_share.model.removal import is_removal
 _SILENT: Final = (
     "a starting worker of 3.9 or later gives it no tasks and reports no error; one that runs may still have them"
 )
-_WRITE_AGAIN: Final = (
-    "stop the workers, and write the task configurations and the commit once more behind the connector"
+_REPAIR: Final = (
+    "stop the workers, and write the task configurations and the commit once more behind the connector",
+    command_line("connect-share", "repair", "order", "-w", "FILE"),
 )
 _CONFIGURE: Final = (
     "restart the connector, or send its configuration to REST once more: its workers then write the tasks anew"
@@ -92,19 +93,13 @@ def _same_tasks(name: str, now: ClusterConfigState, after: ClusterConfigState) -
 _DROPPED: Final = (
     "its task configurations and their commit lie before the connector's own record, or behind each other",
     _SILENT,
-    _WRITE_AGAIN,
-    command_line("connect-share", "repair", "order", "-w", "FILE"),
+    *_REPAIR,
 )
-_MISSING: Final = (
-    "its commit is for more tasks than there are configurations",
-    _SILENT,
-    _CONFIGURE,
-)
+_MISSING: Final = ("its commit is for more tasks than there are configurations", _SILENT, _CONFIGURE)
 _DOOMED: Final = (
     "it loses its tasks, or gets other ones, when the cleaner has taken what newer records replace",
     "a worker of 3.9 or later that starts then gives it no tasks, or others, and reports no error",
-    _WRITE_AGAIN,
-    command_line("connect-share", "repair", "order", "-w", "FILE"),
+    *_REPAIR,
 )
 
 

@@ -82,10 +82,7 @@ NEEDS: Final[Mapping[str, tuple[Need, ...]]] = {
         _GUARD,
     ),
     "console": (Need(("READ",), On.TOPICS, "reading them once"),),
-    "create-topics": (
-        _CREATE,
-        Need(("DESCRIBE",), On.TOPICS, "waiting until all replicas are in sync"),
-    ),
+    "create-topics": (_CREATE, Need(("DESCRIBE",), On.TOPICS, "waiting until all replicas are in sync")),
     "migrator": (*_BOTH_SIDES, _GUARD),
 }
 """By use, as ``check rights --for`` names them. Of a move, the file may be the one of either side."""

@@ -89,6 +89,8 @@ def test_all_groups_lie_in_one_file_and_go_where_they_are_wanted(shared: Site, c
     flags = [word for t in TopicType for word in (f"--{t.value}-storage-topic", shared.topic("shared", t))]
     told = call("export", "-B", shared.bootstrap_servers, *flags, "-o", file, "--output", "json").json
     assert told["groups"] == [None, "one", "two"]
+    refused = call("export", "-B", shared.bootstrap_servers, *flags[:3], flags[1], "-o", "x.avro")
+    assert (refused.code, "is given as several topics" in refused.err) == (1, True)
     keys = [record.key for record in RecordFile(file).read()]
     assert b"garbage" not in keys
     third = shared.worker_file("elsewhere", "three", sharing=True)
