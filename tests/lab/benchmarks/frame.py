@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
+from timeit import timeit
 from typing import Any, Final
 
 from connect_share.console import ProgressLine
@@ -100,9 +101,11 @@ def run(options: argparse.Namespace, measure: Measure, table: Table) -> int:
 
 
 def keep(path: Path, report: Mapping[str, Any]) -> None:
-    """Write a report to a file, with machine, versions and time."""
+    """Write a report to a file, with machine, its speed, versions and time."""
     used = {**versions(), "kafka": DEFAULT_VERSION, **report.get("versions", {})}
-    found = {**report, "machine": describe_machine(), "versions": used, "measured_at_ms": int(time.time() * 1000)}
+    additions_s = timeit("s += 1", "s = 0", timer=time.process_time, number=10_000_000)
+    machine = {**describe_machine(), "cpu_s_of_ten_million_additions": round(additions_s, 2)}
+    found = {**report, "machine": machine, "versions": used, "measured_at_ms": int(time.time() * 1000)}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
 

@@ -14,7 +14,7 @@ MILLION: Final = 1_000_000
 
 _TITLES: Final = {
     "mirror_maker": "MirrorMaker 2, until the last record",
-    "bare": "bare clients: read, and write again",
+    "bare": "bare clients: topics, read, write again",
     "local_plan": "local: plan",
     "local_apply": "local: apply",
     "local_verify": "local: verify",
