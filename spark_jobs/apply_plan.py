@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +13,7 @@ from connect_share.files import Progress
 from connect_share.kafka.read import batches
 from migrator.bystanders import bundles, size_of
 from migrator.cli.apply import APPLY, RESUME
-from migrator.copy.copy_job import TOGETHER, CopyJob, Engine, SliceEvidence, Wave, local_engine
+from migrator.copy.copy_job import BULK, TOGETHER, CopyJob, Engine, SliceEvidence, Wave, local_engine
 from spark_jobs import command_line
 from spark_jobs.session import require_single_attempts, spark_session, task_slots
 from spark_jobs.tasks import copy_in_task, run_as_tasks
@@ -20,6 +21,10 @@ from spark_jobs.tasks import copy_in_task, run_as_tasks
 SPARK_ENGINE: Final = "spark"
 _BUNDLES: Final = 2
 """Tasks of a wave for each core: a resume reads the destination behind the last wave, and a wave waits for its last task."""
+_TASKS: Final = 4
+"""Tasks for each core, if there is enough to copy."""
+_AT_ONCE: Final = 200_000
+"""Offsets that a task copies at most, or one partition: what has failed begins anew, and is read again."""
 
 
 def _offsets(job: CopyJob) -> int:
@@ -37,12 +42,14 @@ def copy_engine(progress: Progress) -> Engine:
         with session:
             # This process reads what an interrupted wave has left, once; each task would have to read all of it.
             yield from local_engine(progress)([job for job in jobs if job.resumed])
-            together = bundles([job for job in jobs if not job.resumed], _offsets, TOGETHER)
-            width = _BUNDLES * task_slots(spark)
+            slots, offsets = task_slots(spark), sum(map(_offsets, jobs))
+            at_once = max(TOGETHER, min(_AT_ONCE, offsets // (_TASKS * slots)))
+            together, width = bundles([job for job in jobs if not job.resumed], _offsets, at_once), _BUNDLES * slots
+            copy = partial(copy_in_task, bulk=offsets > BULK)
             for some in batches(together, width):
                 yield (wave := Wave.of(itertools.chain.from_iterable(some), jobs))
                 begun = [[wave.begun(job, resumed=False) for job in bundle] for bundle in some]
-                copied = run_as_tasks(spark, begun, copy_in_task, progress=progress, what="copying partitions")
+                copied = run_as_tasks(spark, begun, copy, progress=progress, what="copying partitions")
                 yield from itertools.chain.from_iterable(copied)
 
     return engine

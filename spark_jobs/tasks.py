@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from connect_share.errors import ConnectShareError
 from connect_share.files import Progress, Silent, repeated
-from connect_share.kafka.write import PROCESS_PRODUCERS
+from connect_share.kafka.write import PROCESS_PRODUCERS, Producers
 from migrator.copy.copy_job import CopyJob, SliceEvidence, copy_all
 from spark_jobs.session import failures_explained, is_connect, require_on_executors, warn_of_missing_protection
 
@@ -33,6 +33,8 @@ R = TypeVar("R")
 
 RESULTS: Final = "job bigint, failed boolean, result binary"
 """Number of the job, whether it failed, and what came of it or the error, pickled."""
+_BULK_PRODUCERS: Final = Producers(bulk=True)
+"""As ``PROCESS_PRODUCERS``."""
 _TICK_S: Final = 0.5
 _numbers: Final = itertools.count()
 
@@ -91,14 +93,14 @@ def _keep_modules() -> None:
     gc.freeze()
 
 
-def copy_in_task(jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
+def copy_in_task(jobs: Sequence[CopyJob], *, bulk: bool = False) -> list[SliceEvidence]:
     """Copy slices; an attempt after a failed one first reads back what that has written."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
     again = context is not None and context.attemptNumber() > 0
     begun = [replace(job, resumed=True) for job in jobs] if again else jobs
-    return list(copy_all(begun, PROCESS_PRODUCERS, Silent()))
+    return list(copy_all(begun, _BULK_PRODUCERS if bulk else PROCESS_PRODUCERS, Silent()))
 
 
 @contextmanager

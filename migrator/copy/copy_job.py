@@ -508,7 +508,7 @@ OPEN_AHEAD: Final = 1
 gain."""
 TOGETHER: Final = 50_000
 """Offsets of slices that are read by one client; larger slices have one each."""
-_BULK: Final = 200_000
+BULK: Final = 200_000
 """Offsets of a plan from which on the producer does not wait for larger batches, and says of failures only."""
 _UNSETTLED: Final = 200_000
 """Records after which a bulk copy waits for their acknowledgements: what is in the manifest then, a resume need not read."""
@@ -568,7 +568,7 @@ def early_engine(jobs: Sequence[CopyJob], producers: Producers, progress: Progre
 def producers_for(plan: MigrationPlan) -> Producers:
     """Return the producers with which a whole plan is copied."""
     ranges = [slice_.offset_range for slice_ in plan.slices()]
-    return Producers(once=True, bulk=sum(part.end - part.start for part in ranges) > _BULK)
+    return Producers(once=True, bulk=sum(part.end - part.start for part in ranges) > BULK)
 
 
 def copy_all(

@@ -260,7 +260,7 @@ def test_what_was_refused_is_written_when_it_may_be(
     site: Site, monkeypatch: pytest.MonkeyPatch, bulk_from: int
 ) -> None:
     """One record in the middle is refused for a while: it is not left out for those behind it that were taken."""
-    monkeypatch.setattr("migrator.copy.copy_job._BULK", bulk_from)
+    monkeypatch.setattr("migrator.copy.copy_job.BULK", bulk_from)
     large = {"max.message.bytes": "1100000"}
     site.create("own", configs=large)
     pairs = [pair(f"connector-{number}", json.dumps({"properties": {"x": "x" * 90}})) for number in range(6_000)]

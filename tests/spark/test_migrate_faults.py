@@ -70,7 +70,7 @@ def killed_in_the_middle(jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
         with Site(copy_job.producer_settings.properties["bootstrap.servers"], "", Path()).admin() as admin:
             await_that(lambda: begun.writer.is_acknowledged or admin.end_offsets([at])[at] > 0, what="some written")
         os.kill(os.getpid(), signal.SIGKILL)
-    return copy_in_task(jobs)
+    return copy_in_task(jobs, bulk=True)
 
 
 @pytest.mark.slow
@@ -162,7 +162,9 @@ def test_what_was_taken_and_not_acknowledged_is_not_taken_again(
         second.start()
 
     def apply(plan: Path) -> None:
-        apply_plan(plan, engine=spark_engine(spark, partial(copy_in_held_task, allowed)), engine_name="spark")
+        apply_plan(
+            plan, engine=spark_engine(spark, partial(copy_in_held_task, allowed, bulk=True)), engine_name="spark"
+        )
 
     plan = busy_pair.struck("taken", crash, apply)
     busy_pair.check("taken")

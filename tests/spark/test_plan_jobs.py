@@ -19,7 +19,7 @@ from connect_share.model.removal import BARRIER_RECORDS
 from connect_share.replay import replay_config, replay_offsets, replay_status
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
-from migrator.copy.copy_job import CopyJob, SliceEvidence, Wave
+from migrator.copy.copy_job import BULK, CopyJob, SliceEvidence, Wave
 from migrator.planner import make_plan
 from migrator.report import folder_of
 from migrator.run import Manifest, MigrationStatus, manifest_path
@@ -115,8 +115,16 @@ def scene(broker: TestBroker, unique: str, tmp_path: Path, request: pytest.Fixtu
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("scene", [None, key_text(7)], ids=["plain", "sealed"], indirect=True)
-def test_apply_and_verify(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("scene", "bulk_from"),
+    [(None, BULK), (None, 0), (key_text(7), BULK)],
+    ids=["plain", "bulk", "sealed"],
+    indirect=["scene"],
+)
+def test_apply_and_verify(
+    scene: Scene, bulk_from: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(apply_plan, "BULK", bulk_from)
     assert apply_plan.main([str(scene.plan), "--output", "json"]) == 0
     applied = json.loads(capsys.readouterr().out)
     assert applied["manifest"]["engine"] == "spark"

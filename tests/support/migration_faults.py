@@ -262,12 +262,12 @@ def held_backup(allowed: Allowed) -> Iterator[None]:
         yield
 
 
-def copy_in_held_task(allowed: Allowed, jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
+def copy_in_held_task(allowed: Allowed, jobs: Sequence[CopyJob], *, bulk: bool = False) -> list[SliceEvidence]:
     """Copy slices in a Spark task; each is allowed so many records."""
     from spark_jobs.tasks import copy_in_task
 
     with held_copy(allowed):
-        return copy_in_task(jobs)
+        return copy_in_task(jobs, bulk=bulk)
 
 
 def command(what: str, allowed: Allowed, *words: str) -> list[str]:
@@ -279,12 +279,13 @@ def main(what: str, allowed: Allowed, words: Sequence[str]) -> int:
     if what == "spark":
         from spark_jobs import apply_plan
 
-        with patch.object(apply_plan, "copy_in_task", partial(copy_in_held_task, allowed)):
+        copy = partial(copy_in_held_task, allowed)
+        with patch.object(apply_plan, "copy_in_task", copy), patch.object(apply_plan, "BULK", 0):
             return apply_plan.main(words)
     from migrator.cli.__main__ import main as migrate
 
     hold = held_backup if what == "backup" else held_copy
-    with hold(allowed), patch("migrator.copy.copy_job._BULK", 0) if what == "bulk" else nullcontext():
+    with hold(allowed), patch("migrator.copy.copy_job.BULK", 0) if what == "bulk" else nullcontext():
         return migrate(words)
 
 
