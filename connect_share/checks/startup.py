@@ -113,8 +113,8 @@ def _add_options(parser: Parser) -> None:
 
 def _check_startup(arguments: argparse.Namespace, out: Output) -> Result | int:
     """Profile the topics; 1 if there are findings that this call has not corrected."""
-    if arguments.yes and not arguments.apply:
-        raise UsageError("--yes goes with --apply; without it nothing is changed")
+    if (arguments.yes or arguments.dry_run) and not arguments.apply:
+        raise UsageError("--yes and --dry-run go with --apply; without it nothing is changed")
     fitted = load_model(arguments.model)
     topic_set = topic_set_of(arguments, tuple(TopicType))
     groups = groups_of(arguments.groups)

@@ -81,8 +81,8 @@ def _alter(arguments: argparse.Namespace, out: Output) -> Result | int:
         worker, name = Worker(arguments.worker_config, stack), arguments.connector
         worker.end_due_looks()
         if any(is_of_sink(at) for at, _ in pairs) and (worker.is_sink(name) or not worker.state.contains(name)):
-            return _carry_out(arguments, out, [SinkPlan(worker, name, pairs)])
-        return _carry_out(arguments, out, [ConnectorPlan(worker, name, parse_offsets(data))])
+            return _carry_out(arguments, out, worker, [SinkPlan(worker, name, pairs)])
+        return _carry_out(arguments, out, worker, [ConnectorPlan(worker, name, parse_offsets(data))])
 
 
 def _reset(arguments: argparse.Namespace, out: Output) -> Result | int:
@@ -96,7 +96,7 @@ def _reset(arguments: argparse.Namespace, out: Output) -> Result | int:
         for name in _connectors_of(arguments, worker):
             plan_of = SinkPlan if worker.is_sink(name) else ConnectorPlan
             plans.append(plan_of(worker, name, [*partitions], resets=not partitions))
-        return _carry_out(arguments, out, plans)
+        return _carry_out(arguments, out, worker, plans)
 
 
 def _copy(arguments: argparse.Namespace, out: Output) -> Result | int:
@@ -124,6 +124,7 @@ def _copy(arguments: argparse.Namespace, out: Output) -> Result | int:
                 if not arguments.matching:
                     raise
                 out.note(f"{name} not copied: {error}")
+                continue
             stored = source.stored_offsets(name)
             if not stored and not arguments.matching:
                 raise ConnectShareError(
@@ -139,7 +140,7 @@ def _copy(arguments: argparse.Namespace, out: Output) -> Result | int:
                 out.note(
                     f"{name} ({shown_group(source.group)}) is not stopped: what it commits from now on is not copied"
                 )
-        return _carry_out(arguments, out, plans)
+        return _carry_out(arguments, out, destination, plans)
 
 
 def _copied_sink(source: Worker, destination: Worker, name: str, to: str) -> SinkPlan:
@@ -153,17 +154,19 @@ def _copied_sink(source: Worker, destination: Worker, name: str, to: str) -> Sin
         return SinkPlan(destination, to, [*sink_pairs(admin.group_offsets(group))])
 
 
-def _carry_out(arguments: argparse.Namespace, out: Output, plans: Sequence[ConnectorPlan]) -> Result | int:
+def _carry_out(
+    arguments: argparse.Namespace, out: Output, worker: Worker, plans: Sequence[ConnectorPlan]
+) -> Result | int:
     """Show the changes, and make them after a backup, unless something forbids it."""
     needed = [plan for plan in plans if plan.needed]
-    refusals = [*plans[0].worker.refusals([plan.connector for plan in plans], force=arguments.force)]
+    refusals = [*worker.refusals([plan.connector for plan in plans], force=arguments.force)]
     if refusals and not arguments.dry_run:
         if len(refusals) > 1:
             out.note(f"{plural(len(refusals), 'reason')} not to change anything; --dry-run shows all")
         raise refusals[0]
     rows = [_row(plan, change) for plan in plans for change in plan.changes if change.is_change]
     unchanged = sum(len(plan.changes) for plan in plans) - len(rows)
-    left_out, counts = said_left_out({}, refused_by(plans[0].worker.storage))
+    left_out, counts = said_left_out({}, refused_by(worker.storage))
     members: dict[str, Any] = {"changes": rows, "unchanged": unchanged, "dry_run": arguments.dry_run, **counts}
     lines = [*(line for plan in plans for line in _lines(plan)), *left_out]
     if arguments.dry_run or not needed:

@@ -159,14 +159,18 @@ def test_offsets_are_copied_between_groups_by_pattern(shared: Any, call: Any, tm
     here, there = Side(shared, call, tmp_path, "a"), Side(shared, call, tmp_path, "b", **sealed)
     own = f"{shared.unique}-own"
     shared.create(own, partitions=2, cleanup_policy="compact")
-    here.put({"x-1": {}, "x-2": {}, "y": {}})
+    far = {"connector.class": "FileStreamSink", "topics": "t", "consumer.override.bootstrap.servers": "127.0.0.1:1"}
+    here.put({"x-1": {}, "x-2": {}, "x-far": far, "y": {}})
     there.put({"x-1": {}, "x-2": {"offsets.storage.topic": own}, "y": {}})
     for name in ("x-1", "x-2", "y"):
         assert here.alter(name, [(FILE, {"position": CANARY}), (None, {"n": None})]).code == 0
     there.alter("x-1", [(FILE, {"position": 1}), (OTHER, {"position": 2})])
 
-    ran = here.change("copy", "--matching", "x-*", "--to-worker-config", there.file, "--output", "json")
-    assert (ran.code, ran.json["written"]) == (0, 4)
+    to = ("--to-worker-config", there.file)
+    ran = here.change("copy", "--matching", "x-*", *to, "--output", "json", "--timeout", "3")
+    assert (ran.code, ran.json["written"], "x-far not copied: " in ran.err) == (0, 4, True)
+    ran_alone = here.change("copy", "--matching", "x-f*", *to, "--timeout", "3")
+    assert (ran_alone.code, ran_alone.out.strip()) == (0, "nothing to do")
     assert [row["connector"] for row in ran.json["changes"]] == ["x-1", "x-1", "x-2", "x-2"]
     assert {row["group"] for row in ran.json["changes"]} == {there.group}
     # Sealed in the other group, and the canary in no value of it.
