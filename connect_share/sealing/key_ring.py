@@ -95,7 +95,9 @@ def _parsed(position: int, entry: str) -> tuple[int, bytes]:
     if not colon:
         raise _refused(position, "has no colon; it has to be <id>:<base64 of 32 bytes>")
     if not _ID.fullmatch(number) or int(number) > _LARGEST_ID:
-        raise _refused(position, f"has no key id before the colon: 1 to {_LARGEST_ID}, without leading zeros")
+        raise _refused(
+            position, f"has no key id before the colon: a number from 1 to {_LARGEST_ID}, without leading zeros"
+        )
     if not _KEY.fullmatch(encoded):
         raise _refused(position, f"has no base64 of {KEY_BYTES} bytes behind the colon: 43 characters and one =")
     key = b64decode(encoded)

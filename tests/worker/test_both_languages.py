@@ -74,6 +74,8 @@ class Group:
                 "topics": self.topic,
                 # A worker that ends may not have closed its consumer, which then counts as alive for so long.
                 "consumer.override.session.timeout.ms": "6000",
+                # Captures have a sink of this name, too; tests of them ask this broker for its offsets.
+                "consumer.override.group.id": f"{self.topic}-sink",
                 "name": SINK,
             },
         }
