@@ -445,6 +445,7 @@ def copy_jobs(
             destination_starts=tuple(sorted(starts[slice_.topic_type].items())),
             client_id=run.destinations[slice_.source_index].client_id(MIGRATE_CLIENT_ID),
             resumed=resumed,
+            stamped=limits[slice_.destination_topic].stamps,
             source_sealing=run.source_sealing(slice_.source_index),
             sealing=run.destination_sealing(slice_.source_index),
             times=SealTimes(destination=times.get((slice_.transform.destination, slice_.topic_type), {})),

@@ -46,18 +46,19 @@ class Extent:
 
 @dataclass(frozen=True)
 class TopicLimits:
-    """The largest record that a topic takes, and how far times may be from the brokers': the setting, and milliseconds."""
+    """The largest record that a topic takes, how far times may be from the brokers' (setting, ms), whether it sets them."""
 
     largest_bytes: int = 1_048_588
     before: tuple[str, int] | None = None
     after: tuple[str, int] | None = None
+    stamps: bool = False
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> TopicLimits:
         """Return the limits in the settings of a topic; what is not there does not limit."""
         largest = number_of(settings, "max.message.bytes") or cls.largest_bytes
         if settings.get("message.timestamp.type") == "LogAppendTime":
-            return cls(largest)
+            return cls(largest, stamps=True)
         return cls(largest, _limit(settings, "before"), _limit(settings, "after"))
 
     @classmethod

@@ -299,6 +299,7 @@ class CopyJob:
     Attributes:
         destination_starts: per destination partition the end offset before anything was written.
         resumed: an interrupted copy may have written a part of it.
+        stamped: the destination's topic gives records the time of their write.
         source_sealing: of the source's worker file.
         sealing: of the destination's.
         times: of what the source has before the slice, and the destination before ``destination_starts``.
@@ -312,6 +313,7 @@ class CopyJob:
     destination_starts: tuple[tuple[int, int], ...]
     client_id: str
     resumed: bool = False
+    stamped: bool = False
     source_sealing: Sealing = NO_SEALING
     sealing: Sealing = NO_SEALING
     times: SealTimes = field(default_factory=SealTimes)
@@ -385,11 +387,10 @@ class CopyJob:
         self.write_barrier()
         with Admin(settings, client_id=self.client_id) as admin:
             ends = admin.end_offsets([(slice_.destination_topic, number) for number in starts])
-            stamped = admin.stamps(slice_.destination_topic)
         ranges = ranges_since(slice_.destination_topic, starts, {number: end for (_, number), end in ends.items()})
         records = Reader(settings, self.client_id, Isolation.READ_UNCOMMITTED).records(ranges)
         opener = Opener(self.sealing, slice_.transform.at_destination(), self.times.destination)
-        return ExistingRecords.read(records, slice_.transform, opener, stamped=stamped)
+        return ExistingRecords.read(records, slice_.transform, opener, stamped=self.stamped)
 
     def write_barrier(self) -> None:
         """Make visible what an interrupted copy has written: write one record to each partition of the destination.
