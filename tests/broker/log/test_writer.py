@@ -163,8 +163,8 @@ def test_a_broker_that_hangs_has_not_said_where_a_topic_ends(patient: LocalBroke
 
 
 def test_nothing_is_kept_of_what_was_written_where_brokers_give_no_ids() -> None:
-    nobody: Any = None
-    watch = writer.IdentityWatch("t", writer.TopicIdentity(nobody, "t"), fail=print)
+    no_admin: Any = None
+    watch = writer.IdentityWatch("t", writer.TopicIdentity(no_admin, "t"), fail=print)
     watch.start()
     watch.acknowledged(Future(), RecordMetadata("t", 0, 0), {})
     assert watch._passed == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -432,10 +431,16 @@ def test_a_failed_start_or_stop_leaves_nothing(make: Make, where: str, monkeypat
 
 def test_a_start_that_is_cancelled_leaves_nothing_running(make: Make) -> None:
     async def run() -> None:
-        runner, go_on = make(), threading.Event()
-        runner._make_member = lambda *given, **named: go_on.wait(20) and SoleMember(*given, **named)
+        runner, begun, go_on = make(), threading.Event(), threading.Event()
+
+        def made(*given: Any, **named: Any) -> SoleMember:
+            begun.set()
+            assert go_on.wait(20)
+            return SoleMember(*given, **named)
+
+        runner._make_member = made
         entering = asyncio.ensure_future(runner.__aenter__())
-        await asyncio.sleep(0.1)
+        assert await asyncio.to_thread(begun.wait, 20)
         entering.cancel()
         go_on.set()
         with pytest.raises(asyncio.CancelledError):
@@ -447,11 +452,18 @@ def test_a_start_that_is_cancelled_leaves_nothing_running(make: Make) -> None:
 
 def test_a_stop_ends_tasks_while_the_worker_is_busy(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("connect_share.tasks.runner._REVOKE_S", 0.1)
+    busy, stop = threading.Event(), SoleMember.stop
+
+    def stopped(member: SoleMember, timeout_s: float) -> None:
+        stop(member, timeout_s)
+        busy.set()
+
+    monkeypatch.setattr(SoleMember, "stop", stopped)
     with make() as runner:
         put(runner, "c", connector_class="Words", words="a")
         await_states(runner, "c", "RUNNING", "RUNNING")
         (task,) = runner._tasks.values()
-        runner._soon(time.sleep, 1)
+        runner._soon(busy.wait, 20)
     assert not task.is_alive()
 
 
