@@ -80,8 +80,9 @@ class Order:
     def _connector(record: Record, state: GroupState) -> str | None:
         """Return of which connector a record is a task configuration or the commit."""
         key = parse(TopicType.CONFIG, (record.key or b"")[len(prefix_of(state.group)) :])
-        is_one = key is not None and key.kind in (ConfigKey.TASK, ConfigKey.COMMIT)
-        return key.subject.connector if key is not None and is_one and key.subject is not None else None
+        if key is None or key.kind not in (ConfigKey.TASK, ConfigKey.COMMIT) or key.subject is None:
+            return None
+        return key.subject.connector
 
 
 def _same_tasks(name: str, now: ClusterConfigState, after: ClusterConfigState) -> bool:

@@ -624,8 +624,9 @@ def topic_ranges(
         ends = admin.end_offsets(partitions)
         waits = apart is not None or isolation is Isolation.READ_COMMITTED
         stable |= admin.end_offsets(partitions, Isolation.READ_COMMITTED) if waits else ends
-        beside = f", but all of {apart.group or 'plain keys'}" if apart else ""
-        beside *= isolation is Isolation.READ_COMMITTED
+        beside = ""
+        if apart is not None and isolation is Isolation.READ_COMMITTED:
+            beside = f", but all of {apart.group or 'plain keys'}"
         notes = []
         for place, end in sorted(ends.items()):
             if stable[place] < end:
