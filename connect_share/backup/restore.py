@@ -404,10 +404,10 @@ class Restore:
         require_access(self._needs(CREATE, READ, WRITE))
         with admin_of(self.worker) as admin:
             require_no_live_workers(admin, self.worker.group_id, side=self.stopped.side)
-            specs = [topic_spec(self.worker, topic_type) for topic_type in TopicType]
-            if create_planned(admin, plan_topics(admin, specs)):  # of which nothing was known before
-                require_access(self._needs(CREATE, READ, WRITE))
-            for spec in specs:
+            specs = {kind: topic_spec(self.worker, kind) for kind in TopicType}
+            if create_planned(admin, plan_topics(admin, [specs[kind] for kind in specs if kind not in facts])):
+                require_access(self._needs(CREATE, READ, WRITE))  # nothing was known of those that were made
+            for spec in specs.values():
                 ensure_topic(admin, spec, may_be_fenced=True)
         restored = Restored(Counter(), 0, 0.0)
         sealers = {

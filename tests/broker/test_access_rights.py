@@ -126,6 +126,9 @@ def use_stores(scene: Scene, **more: str) -> None:
         if more:
             storage.config.put_task_count_record("c", 1)
             storage.alter_offsets("c", [({"file": "a"}, {"position": 2})], force=True)
+    backup = scene.folder / f"{scene.shared}.avro"
+    run(console, "delete", "group", GROUP, "-w", worker.file, "--backup", backup, "--yes")
+    run(console, "restore", backup, "-w", worker.file, "--yes")
 
 
 def use_stores_exactly_once(scene: Scene) -> None:
@@ -153,12 +156,7 @@ def create_topics(scene: Scene) -> None:
 
 
 def move(scene: Scene) -> Path:
-    files = [
-        "--source-worker-config",
-        scene.file(scene.source),
-        "--destination-worker-config",
-        scene.shared_file(),
-    ]
+    files = ["-w", scene.file(scene.source), "--to-worker-config", scene.shared_file()]
     plan = scene.folder / f"{scene.shared}.json"
     run(migrate, "survey", *files)
     run(migrate, "plan", *files, "-o", plan)
