@@ -256,10 +256,10 @@ def steps_of(moves: Sequence[PlannedMove], plan: MigrationPlan) -> Iterator[Plan
         yield _stop([*sources, *new])
     elif new:
         yield _stop(new)
-    yield _tool("apply: check that nothing changed since this plan was made, back up what is read and replaced")
-    create = [topic.topic for topic in plan.destination.topics.values() if topic.create]
-    if create:
+    yield _tool("apply: check that nothing changed since this plan was made")
+    if create := [topic.topic for topic in plan.destination.topics.values() if topic.create]:
         yield _tool(f"apply: create {', '.join(create)} with the settings of create topics")
+    yield _tool("apply: back up what is read and replaced")
     what = "the folded state" if plan.mode == "state" else "the records"
     for move in moves:
         whose = what if move.only_connectors is None else f"{what} of {named_connectors(move.only_connectors)}"
