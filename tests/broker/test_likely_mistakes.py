@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.server
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES
 from migrator.cli.__main__ import main as migrate
 from tests.lab.secure_broker import LOST, SecureBroker
 from tests.support.rights import USERS, login
+from tests.support.servers import serving
 
 # One broker with TLS and rights, not one for each process.
 pytestmark = pytest.mark.xdist_group("secure-broker")
@@ -95,12 +95,8 @@ def no_kafka() -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
-        serving = threading.Thread(target=server.serve_forever)
-        serving.start()
-        yield f"127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        serving.join()
+    with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet)) as address:
+        yield address
 
 
 def worker_file(folder: Path, broker: SecureBroker, changes: dict[str, str], without: tuple[str, ...] = ()) -> Path:

@@ -8,7 +8,6 @@ import logging
 import select
 import socket
 import socketserver
-import threading
 import traceback
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
@@ -43,6 +42,7 @@ from tests.lab.secure_broker import SecureBroker
 from tests.support.flushes import flush_offsets
 from tests.support.rights import KINDS, USERS, allow, rights_of, worker_file
 from tests.support.runtime_workers import Idle
+from tests.support.servers import serving
 from tests.support.topics import create_known
 from tests.support.waiting import await_that
 
@@ -297,15 +297,10 @@ def under_another_name(broker: SecureBroker) -> Iterator[str]:
                             return
                         ends[end].sendall(data)
 
-    with socketserver.ThreadingTCPServer((ANOTHER_NAME, 0), Passing) as server:
-        server.daemon_threads = True
-        serving = threading.Thread(target=server.serve_forever)
-        serving.start()
-        try:
-            yield f"{ANOTHER_NAME}:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            serving.join()
+    server = socketserver.ThreadingTCPServer((ANOTHER_NAME, 0), Passing)
+    server.daemon_threads = True
+    with serving(server) as address:
+        yield address
 
 
 def test_only_an_empty_algorithm_takes_a_certificate_of_another_host(secure: SecureBroker, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,6 +18,7 @@ from tests.support.connect_member import ConnectMember, a_worker
 from tests.support.console import Ran
 from tests.support.kafka import TestBroker
 from tests.support.printed import Printed
+from tests.support.servers import serving
 from tests.support.topics import create_known, write_records
 
 STATUS_VALUE = '{"state":"RUNNING","trace":null,"worker_id":"h:8083","generation":%d}'
@@ -86,14 +86,13 @@ def test_a_worker_is_asked_by_rest_at_an_address_that_is_given(
         def do_GET(self) -> None:
             code, body = answers[0]
             self.send_response(code)
-            self.send_header("Location", f"http://127.0.0.1:{server.server_port}/elsewhere")
+            self.send_header("Location", f"http://{address}/elsewhere")
             self.end_headers()
             with suppress(OSError):
                 self.wfile.write(body if self.path == "/connectors" else b'["c"]')
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Rest) as server, ThreadPoolExecutor(1) as threads:
-        threads.submit(server.serve_forever)
-        words = ("check", "workers", "-w", worker_file, "--rest", f"http://127.0.0.1:{server.server_port}/")
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Rest)) as address:
+        words = ("check", "workers", "-w", worker_file, "--rest", f"http://{address}/")
         other = worker_file.with_name("other.properties")
         other.write_text(f"{worker_file.read_text()}\nconnect.management.topic.sharing.support=enabled\n")
         (found,) = call(*words[:3], other, *words[4:], "--output", "json").json["findings"]  # it has no record
@@ -111,7 +110,6 @@ def test_a_worker_is_asked_by_rest_at_an_address_that_is_given(
             assert [each for each, _ in found] == ([] if expected is None else [kind])
             assert expected is None or expected in found[0][1]
             answers.pop(0)
-        server.shutdown()
     for url in ("file:///etc/hosts", "http://127.0.0.1:99999"):
         assert "has to be http://HOST:PORT" in call("check", "workers", "-w", worker_file, "--rest", url).err
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import socketserver
 import struct
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from tests.support.servers import serving
 
 _API_VERSIONS, _HANDSHAKE, _AUTHENTICATE = 18, 17, 36
 _UNSUPPORTED_VERSION = 35
@@ -70,11 +71,6 @@ class _Connection(socketserver.BaseRequestHandler):
 
 @contextmanager
 def password_collector() -> Iterator[Any]:
-    with PasswordCollector() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    server = PasswordCollector()
+    with serving(server):
+        yield server
