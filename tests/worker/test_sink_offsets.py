@@ -1,9 +1,8 @@
-"""Committed offsets of sinks: the console, a worker's REST and Kafka's own tool agree."""
+"""Committed offsets of sinks: the console and a worker's REST agree."""
 
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,6 @@ import pytest
 
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.records import Record
-from tests.lab.embedded.artifacts import ensure_artifacts
-from tests.lab.embedded.broker import DEFAULT_VERSION
-from tests.lab.embedded.jvm import QUICK, java_arguments, write_log_settings
 from tests.lab.embedded.worker import ConnectWorker, worker_properties, write_properties
 from tests.support.console import console
 from tests.support.java_groups import put
@@ -23,24 +19,6 @@ from tests.support.topics import ANYWHERE, create_known, write_records
 from tests.support.waiting import await_that
 
 Offsets = dict[tuple[str, int], int]
-
-
-def by_kafkas_tool(broker: TestBroker, group: str, folder: Path) -> Offsets:
-    """What ``kafka-consumer-groups --describe`` prints of a group."""
-    command = java_arguments(
-        ensure_artifacts(f"kafka-{DEFAULT_VERSION}"),
-        "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-        ["--bootstrap-server", broker.bootstrap_servers, "--describe", "--group", group],
-        options=QUICK,
-        log_settings=write_log_settings(folder, "warn"),
-    )
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    found: Offsets = {}
-    for line in done.stdout.splitlines():
-        words = line.split()
-        if words and words[0] == group and words[3].isdigit():
-            found[words[1], int(words[2])] = int(words[3])
-    return found
 
 
 def offsets_of(document: Any) -> Offsets:
@@ -71,14 +49,8 @@ def test_all_agree_on_the_offsets_of_a_sink(
         assert ran.code == 0
         return ran.json
 
-    def agree(worker: ConnectWorker | None, expected: Offsets) -> None:
-        """Ask the console, and the worker, or Kafka's tool where none runs."""
-        theirs = (
-            by_kafkas_tool(broker, f"connect-{name}", tmp_path)
-            if worker is None
-            else offsets_of(worker.rest.call("GET", f"/connectors/{name}/offsets"))
-        )
-        assert offsets_of(ours()) == theirs == expected
+    def agree(worker: ConnectWorker, expected: Offsets) -> None:
+        assert offsets_of(ours()) == offsets_of(worker.rest.call("GET", f"/connectors/{name}/offsets")) == expected
 
     def change(verb: str, *words: str | Path) -> None:
         ran = run(verb, "offsets", name, "-w", file, "--backup-dir", tmp_path, "--yes", *words)
@@ -106,12 +78,12 @@ def test_all_agree_on_the_offsets_of_a_sink(
     ]
     (tmp_path / "wanted.json").write_text(json.dumps({"offsets": pairs}))
     change("alter", "--file", tmp_path / "wanted.json")
-    agree(None, wanted)
+    assert offsets_of(ours()) == wanted
     change("reset")
-    agree(None, {})
+    assert offsets_of(ours()) == {}
     (tmp_path / "given.json").write_text(json.dumps(given))
     change("alter", "--file", tmp_path / "given.json")
-    agree(None, whole)
+    assert offsets_of(ours()) == whole
     change("alter", "--file", tmp_path / "wanted.json")
     # A worker reads on from there, and takes what the console shows.
     worker = worker_factory(properties)
