@@ -139,12 +139,3 @@ def test_the_migrator_says_the_same(secure: SecureBroker, tmp_path: Path, capsys
     path = worker_file(tmp_path, secure, {"bootstrap.servers": "no-such-host.invalid:9092"})
     assert migrate(["survey", "--source-worker-config", str(path)]) == 1
     assert MISTAKES["wrong host"].said[0] in capsys.readouterr().out
-
-
-def test_a_missing_topic_is_named_with_its_property(
-    secure: SecureBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = worker_file(tmp_path, secure, {"config.storage.topic": "shared-gone"})
-    assert console(["get", "connectors", "-w", str(path)]) == 1
-    expected = "topic shared-gone does not exist; check config.storage.topic and the cluster's address"
-    assert expected in capsys.readouterr().err

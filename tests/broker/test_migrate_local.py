@@ -374,6 +374,7 @@ def test_no_secret_is_shown(site: Site, mode: str, caplog: pytest.LogCaptureFixt
     told += [record.getMessage() + str(record.exc_text) + repr(record.args) for record in caplog.records]
     written = [path for path in site.folder.rglob("*") if path.is_file() and path.suffix != ".properties"]
     assert plan in written
+    assert not [path for path in site.folder.glob("*.json") if site.bootstrap_servers in path.read_text()]
     for path in written:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
         if path.suffix != ".avro":  # a copy of records, secrets and all

@@ -99,30 +99,6 @@ def state(path: Path) -> tuple[dict[bytes, int | None], dict[int, int]]:
 EXPECTED = ({offset_key("", number): number for number in NUMBERS}, {number: number for number in NUMBERS})
 
 
-@pytest.fixture
-def plain(site: Site) -> Scattered:
-    scattered = Scattered(site)
-    scattered.lay()
-    return scattered
-
-
-def test_stores_and_console_follow_the_rule_and_the_console_says_so(site: Site, plain: Scattered, call: Any) -> None:
-    path = site.worker_file("shared", "one", sharing=True)
-    assert state(path) == EXPECTED
-    shown = call("get", "offsets", "-w", path, "--output", "json")
-    assert shown.code == 0
-    assert sorted(each["offset"]["position"] for each in shown.json["offsets"]) == [*NUMBERS]
-    assert f"{len(NUMBERS)} keys of one in several partitions" in shown.err
-
-
-def test_reset_offsets_leaves_nothing(site: Site, plain: Scattered, call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(site.folder)  # there the backup goes
-    path = site.worker_file("shared", "one", sharing=True)
-    told = call("reset", "offsets", "c", "-w", path, "--yes", "--force", "--backup-dir", site.folder)
-    assert told.code == 0, told.err
-    assert plain.living(OFFSET) == {}
-
-
 @pytest.mark.parametrize("sealed", [False, True])
 def test_a_group_that_is_deleted_is_gone_and_comes_back(site: Site, call: Any, sealed: bool) -> None:
     scattered = Scattered(site, connector=not sealed)
@@ -141,19 +117,6 @@ def test_a_group_that_is_deleted_is_gone_and_comes_back(site: Site, call: Any, s
     assert state(path) == EXPECTED
     # What was removed everywhere is put back once, where murmur2 places it.
     assert {len(places) for places in scattered.living(OFFSET).values()} == {1}
-
-
-def test_a_backup_put_back_over_other_values_counts_everywhere(site: Site, plain: Scattered, call: Any) -> None:
-    path = site.worker_file("shared", "one", sharing=True)
-    backup = site.folder / "one.avro"
-    assert call("export", "--group", "one", "-w", path, "-o", backup).code == 0
-    with ConnectStorage(WorkerConfig.from_file(path)) as storage:
-        storage.offsets.set({offset_key("one.", number): b'{"position":77}' for number in NUMBERS}).result(30)
-    told = call("restore", backup, "-w", path, "--yes")
-    assert told.code == 0, told.err
-    assert state(path)[0] == EXPECTED[0]
-    for key, places in plain.living(OFFSET).items():
-        assert {position(value) for value in places.values()} == {EXPECTED[0][key[4:]]}
 
 
 def test_reseal(site: Site, call: Any) -> None:
@@ -249,11 +212,14 @@ def test_random_layouts_over_commands(site: Site, call: Any) -> None:
     shown = call("get", "offsets", "-w", path, "--output", "json")
     got = {offset_key("", each["partition"]["n"]): each["offset"]["position"] for each in shown.json["offsets"]}
     assert got == state(path)[0] == expected
+    assert " keys of one in several partitions" in shown.err
     assert call("export", "-w", path, "-o", backup).code == 0
     with ConnectStorage(WorkerConfig.from_file(path)) as storage:
         storage.offsets.set({b"one." + key: b'{"position":-1}' for key in expected}).result(60)
     assert call("restore", backup, "-w", path, "--yes").code == 0
     assert state(path)[0] == expected
+    places = living(site, "shared", OFFSET, "one.")  # the value is in each of them
+    assert all({position(value) for value in places[b"one." + key].values()} == {at} for key, at in expected.items())
     Scattered(site, "", "own")
     expected, destination = random_layouts(site, "own", ""), site.shared("two")
     plan = site.plan(site.worker_file("own", "old", sharing=False), destination)

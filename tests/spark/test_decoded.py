@@ -192,13 +192,6 @@ def test_what_has_no_key_and_no_time_is_a_row(spark: SparkSession, tmp_path: Pat
     assert found == {**places, "removes": False, "sealed": False, "key_bytes": 0, "value_bytes": 0}
 
 
-def test_long_partitions_are_divided_where_it_is_asked_for(spark: SparkSession, shared_set: SharedSet) -> None:
-    whole = read_kafka(spark, shared_set.worker, topics=[TopicType.OFFSET])
-    parts = read_kafka(spark, shared_set.worker, topics=[TopicType.OFFSET], records_per_task=3)
-    assert whole.rdd.getNumPartitions() == 2 < parts.rdd.getNumPartitions()
-    assert sorted(whole.collect()) == sorted(parts.collect())
-
-
 def test_the_examples_of_pages(
     spark: SparkSession, shared_set: SharedSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

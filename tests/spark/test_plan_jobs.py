@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from connect_share.errors import ConfigError, CopyError
@@ -26,7 +25,7 @@ from migrator.run import Manifest, MigrationStatus, manifest_path
 from migrator.verify import verification
 from spark_jobs import apply_plan, verify_plan
 from spark_jobs.generate_workload import generate
-from spark_jobs.tasks import copy_in_task, run_as_tasks
+from spark_jobs.tasks import run_as_tasks
 from spark_jobs.workload import WorkloadSize
 from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.captures import captured
@@ -155,14 +154,6 @@ def check_tampering(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     assert '"x"' not in output
 
 
-def fail_once_half_way(jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
-    """First attempt: copy everything, then fail as if the executor had died before it could report."""
-    context, evidence = TaskContext.get(), copy_in_task(jobs)
-    if context is not None and context.attemptNumber() == 0:
-        raise RuntimeError("lost")
-    return evidence
-
-
 @pytest.mark.usefixtures("spark")
 def test_a_resume_reads_behind_the_last_wave_and_leaves_one_barrier_in_each_partition(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -196,28 +187,6 @@ def test_a_resume_reads_behind_the_last_wave_and_leaves_one_barrier_in_each_part
     found = console(capsys)("check", "startup", "-w", scene.plan.parent / "shared.properties", "--output", "json").json
     assert [topic["keys_in_several_partitions"] for topic in found["topics"]] == [0, 0, 0]
     assert found["problems"] == []
-
-
-@pytest.mark.slow
-def test_a_repeated_task_writes_nothing_twice(scene: Scene, spark: SparkSession) -> None:
-    def engine(jobs: Sequence[CopyJob]) -> list[SliceEvidence]:
-        together = [jobs[:2], jobs[2:]]
-        assert len(together) < len(jobs)
-        copied = run_as_tasks(spark, together, fail_once_half_way, progress=Silent(), what="copying with failures")
-        return [evidence for each in copied for evidence in each]
-
-    manifest = apply_with(scene.plan, engine=engine, engine_name="spark")
-    assert manifest.records_written == sum(evidence.found_present for evidence in manifest.evidence) > 0
-    for topic_type, name in NAMES.items():
-        carried = [
-            record
-            for record in captured(CAPTURE, name)
-            if record.key != b"session-key" and not (record.key or b"").startswith(b"restart-connector-")
-        ]
-        settled = b"." + BARRIER_RECORDS[topic_type][0]
-        records = [r for r in scene.shared_records(topic_type) if not (r.key or b"").endswith(settled)]
-        assert len(records) == len(carried)
-    scene.check_states()
 
 
 @pytest.fixture

@@ -43,6 +43,7 @@ def test_the_owner_is_named_at_the_deadline(
     with shared.open_transaction(kind, [pair]):
         error = error_at_deadline(store._log.read_to_end, lambda error: told in str(error))
         assert (error.blocked_by, error.transactional_id) == (group, transactional_id)
+        assert (error.topic, error.position, error.end_offset, error.retriable) == (shared.topics[kind], 0, 1, True)
     store._log.read_to_end(30)
 
 

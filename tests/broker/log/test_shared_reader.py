@@ -103,8 +103,9 @@ def test_what_ends_the_read_ends_it_for_all(bench: Any, collected: Any) -> None:
                 for topic in (bench.topic, other)
             ]
             for done in start_all(*logs):
-                with pytest.raises(ReadToEndTimeoutError, match=f"{bench.topic}.0. was not read"):
+                with pytest.raises(ReadToEndTimeoutError, match=f"{bench.topic}.0. was not read.*transaction") as late:
                     done.result()
+                assert (late.value.topic, late.value.position, late.value.end_offset) == (bench.topic, 0, 1)
 
 
 def test_a_log_that_is_stopped_while_it_waits_for_the_others(bench: Any, collected: Any) -> None:

@@ -103,25 +103,6 @@ def test_a_marker_at_the_end(bench: Any, collected: Any, isolation: Isolation, c
     assert sink.values == [b"1"] * seen
 
 
-def test_open_transaction_ends_at_the_deadline(bench: Any, collected: Any) -> None:
-    bench.create()
-    bench.write([(b"a", b"0")])
-    with bench.transaction([(b"a", b"1")]):
-
-        def start(timeout_s: float) -> None:
-            bench.log(collected(), isolation=Isolation.READ_COMMITTED, start_timeout_s=timeout_s).start()
-
-        told = error_at_deadline(start, lambda error: error.position == 1)
-        assert (told.topic, told.partition) == (bench.topic, 0)
-        assert told.end_offset == 2
-        assert "transaction" in str(told)
-        assert f"{bench.topic}[0]" in str(told)
-        # Without read_committed nobody waits.
-        sink = collected()
-        bench.started(sink)
-        assert sink.values == [b"0", b"1"]
-
-
 def test_foreign_garbage_null_and_empty_keys(bench: Any, collected: Any) -> None:
     bench.create(configs={"cleanup.policy": "delete"})  # compacted topics take no null keys
     pairs: list[tuple[bytes | None, bytes | None]] = [
@@ -182,16 +163,6 @@ def test_stop_while_the_first_read_waits(bench: Any, collected: Any) -> None:
             starting.result(60)
     with pytest.raises(StoreClosedError):
         log.read_to_end(1)
-
-
-def test_stop_while_the_topic_cannot_be_created(bench: Any, collected: Any) -> None:
-    log = bench.log(collected(), spec=bench.spec(replicas=3), create_timeout_s=120.0)
-    with ThreadPoolExecutor(1) as threads:
-        starting = threads.submit(log.start)
-        log.stop()
-        with pytest.raises(StoreClosedError):
-            starting.result(60)
-    assert bench.admin.describe_topics([bench.topic]) == {}
 
 
 @pytest.mark.parametrize("name", ["log-identity-", "log-"])

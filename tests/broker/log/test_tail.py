@@ -28,7 +28,7 @@ from connect_share.log import writer as identity
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import RecordMetadata
 from connect_share.worker_config import Isolation
-from tests.support.waiting import await_that, error_at_deadline
+from tests.support.waiting import await_that
 
 
 def both(log: KafkaBasedLog) -> list[Callable[[], object]]:
@@ -76,18 +76,6 @@ def test_others_writes_and_markers_are_followed_without_asking(bench: Any, colle
     assert log.positions() == {0: 4}  # they never fall
 
 
-def test_open_transaction_and_the_deadline(bench: Any, collected: Any) -> None:
-    sink = collected()
-    log = bench.started(sink, isolation=Isolation.READ_COMMITTED)
-    with bench.transaction([(b"a", b"1")]):
-        told = error_at_deadline(log.read_to_end, lambda error: "transaction" in str(error))
-        assert (told.topic, told.partition) == (bench.topic, 0)
-        assert (told.position, told.end_offset) == (0, 1)
-        assert told.retriable
-    log.read_to_end(30)
-    assert sink.values == [b"1"]
-
-
 def test_new_records_do_not_move_the_end(bench: Any, collected: Any) -> None:
     """Others write without pause; a read to the end ends all the same."""
     log = bench.started(collected())
@@ -109,18 +97,6 @@ def test_new_records_do_not_move_the_end(bench: Any, collected: Any) -> None:
         writing.join(30)
 
 
-def test_oversized_record_fails_its_future_only(bench: Any, collected: Any) -> None:
-    sink = collected()
-    log = bench.started(sink)
-    with pytest.raises(BrokerError) as caught:
-        log.send(b"large", b"\x00" * 3_000_000).result(30)
-    assert caught.value.name == "MSG_SIZE_TOO_LARGE"
-    assert bench.topic in str(caught.value)
-    log.send(b"small", b"1").result(30)
-    log.read_to_end(30)
-    assert sink.values == [b"1"]
-
-
 def test_sent_records_cannot_be_cancelled(bench: Any, collected: Any) -> None:
     log = bench.started(collected())
     futures = [log.send(b"k", b"%d" % i) for i in range(20)]
@@ -135,16 +111,6 @@ def test_read_only_log_refuses_to_send(bench: Any, collected: Any) -> None:
         log.send(b"k", b"v")
     log.flush(1)
     log.read_to_end(30)
-
-
-def test_stop_ends_a_read_to_end_that_waits(bench: Any, collected: Any) -> None:
-    log = bench.started(collected(), isolation=Isolation.READ_COMMITTED)
-    with bench.transaction([(b"a", b"1")]), ThreadPoolExecutor(1) as thread:
-        waiting = thread.submit(log.read_to_end, 120)
-        await_that(lambda: log._state.awaited, what="somebody who waits")
-        log.stop()
-        with pytest.raises(StoreClosedError):
-            waiting.result(60)
 
 
 def test_futures_end_when_the_log_is_stopped_while_sending(bench: Any, collected: Any) -> None:

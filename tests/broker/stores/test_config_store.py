@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from connect_share.errors import InvalidClusterGroupIdError, WriteError
+from connect_share.errors import WriteError
 from connect_share.model.config_state import RestartRequest, SessionKey, TargetState
 from connect_share.model.records import ConnectorTaskId
-from connect_share.stores.config import KafkaConfigBackingStore
 from tests.support.topics import COMPACT_NOW
 from tests.support.waiting import await_that
 
@@ -226,10 +225,3 @@ def test_aborted_own_record_at_the_end(shared: Any) -> None:  # case 16
         store = shared.config_store(worker=shared.sharing(shared.group, exactly_once_source_support=mode))
         assert (store.snapshot().connectors(), store.snapshot().offset) == (connectors, len(connectors))
         assert store.positions() == {0: 3}
-
-
-def test_lookalike_ids_are_refused(shared: Any) -> None:
-    for group in ("connector-x", "a.connector-b", "task-runner", "", "a b", "ä"):
-        with pytest.raises(InvalidClusterGroupIdError):
-            KafkaConfigBackingStore(shared.worker(), cluster_group_id=group)
-    assert shared.admin.describe_topics([shared.topics["config"]]) == {}

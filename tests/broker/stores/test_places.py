@@ -62,22 +62,16 @@ def test_a_running_store_follows_partitions_that_are_added(shared: Shared) -> No
     assert values(shared.offset_store("group-a")) == {b'{"n":2}'}
 
 
-def test_what_is_removed_is_removed_from_every_partition(shared: Shared) -> None:
-    set_all(shared.offset_store("group-a"), b'{"n":1}')
-    add_partitions(shared, "offset")
-    store = shared.offset_store("group-a")
-    reset_offsets(store, "c")
-    assert stored_offsets(store, "c") == []
-    assert living(shared, "offset") == {}
-    assert values(shared.offset_store("group-a")) == {None}
-
-
-def test_what_is_altered_is_the_same_in_every_partition(shared: Shared) -> None:
+def test_what_is_altered_and_removed_is_so_in_every_partition(shared: Shared) -> None:
     set_all(shared.offset_store("group-a"), b'{"n":1}')
     add_partitions(shared, "offset")
     store = shared.offset_store("group-a")
     alter_offsets(store, "c", [({"file": str(number)}, {"n": 7}) for number in range(12)])
     assert {value for places in living(shared, "offset").values() for value in places.values()} == {b'{"n":7}'}
+    reset_offsets(store, "c")
+    assert stored_offsets(store, "c") == []
+    assert living(shared, "offset") == {}
+    assert values(shared.offset_store("group-a")) == {None}
 
 
 def test_a_status_is_replaced_and_removed_in_every_partition(shared: Shared) -> None:

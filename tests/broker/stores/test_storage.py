@@ -180,17 +180,6 @@ def test_writes_are_refused_while_java_members_live(shared: Any, monkeypatch: An
         assert storage.config.snapshot().connectors() == {"foo", "late", "later"}
 
 
-def test_claim_does_not_fence_live_java_members(shared: Any) -> None:
-    """A claim would fence the Java leader, which is as bad as writing."""
-    group = shared.group
-    with (
-        ConnectStorage(shared.sharing(group, exactly_once_source_support="enabled")) as storage,
-        ConnectMember(shared.bootstrap_servers, group),
-        pytest.raises(LiveMembersError),
-    ):
-        storage.config.claim_write_privileges()
-
-
 def test_the_client_of_the_start_is_closed_with_the_storage(shared: Any, monkeypatch: Any) -> None:
     """It lets go beside the running storage, and may not be ready when that ends."""
     ended, close = threading.Event(), SharedReader.close
