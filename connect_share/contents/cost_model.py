@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from connect_share.errors import ConfigError
+from connect_share.worker_config.properties import read_whole
 
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -92,10 +93,9 @@ class FittedModel(BaseModel):
 def load_model(path: Path | None = None) -> FittedModel:
     """Read the model of a result of ``spark_jobs.benchmark_startup``; without a path the one of this package."""
     try:
-        text = (files(__package__) / "model.json" if path is None else path).read_text(encoding="utf-8")
-        return FittedModel.model_validate(json.loads(text))
-    except OSError as exc:
-        raise ConfigError(f"cannot read {path}: {exc.strerror or exc}", property_name="model") from exc
+        own = files(__package__) / "model.json"
+        data = own.read_bytes() if path is None else read_whole(path, property_name="model")
+        return FittedModel.model_validate(json.loads(data))
     except ValidationError as exc:
         where = ".".join(str(part) for part in exc.errors()[0]["loc"])
         raise ConfigError(

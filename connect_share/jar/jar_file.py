@@ -123,7 +123,8 @@ def hand_out(folder: Path) -> HandedOut:
     try:
         there = None
         if target.exists():  # an incomplete copy is no jar, but it is replaced like one
-            sha256 = hashlib.sha256(target.read_bytes()).hexdigest()
+            with open_regular(target) as file:
+                sha256 = hashlib.sha256(file.read()).hexdigest()
             there = read_jar(target) or JarFile(target, sha256, UNKNOWN_VERSION)
         if there is not None and there.sha256 == ours.sha256:
             return HandedOut(there, None, written=False)

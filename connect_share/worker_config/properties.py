@@ -45,21 +45,27 @@ def load_properties(path: str | Path, encoding: str = "latin-1") -> dict[str, st
         raise ConfigError(f"{path}: {exc}", property_name=exc.property_name) from exc
 
 
-def read_whole(path: str | Path, remedy: str = "", *, most_bytes: int = 16 << 20) -> bytes:
+def read_whole(
+    path: str | Path, remedy: str = "", *, most_bytes: int = 16 << 20, property_name: str | None = None
+) -> bytes:
     """Return the content of a file that a person has written, or of a pipe.
 
     Raises:
         ConfigError: it cannot be read, or is longer than that; ends with the remedy.
     """
+
+    def refused(name: object, why: object) -> ConfigError:
+        return ConfigError(f"cannot read {name}: {why}{remedy}", property_name=property_name)
+
     try:
         with Path(path).open("rb") as file:
             data = file.read(most_bytes + 1)
     except OSError as exc:
-        raise ConfigError(f"cannot read {path}: {exc.strerror or exc}{remedy}") from exc
+        raise refused(path, exc.strerror or exc) from exc
     except ValueError:
-        raise ConfigError(f"cannot read {str(path)!r}: no file can have such a name{remedy}") from None
+        raise refused(repr(str(path)), "no file can have such a name") from None
     if len(data) > most_bytes:
-        raise ConfigError(f"cannot read {path}: it is longer than {most_bytes >> 20} MiB{remedy}")
+        raise refused(path, f"it is longer than {most_bytes >> 20} MiB")
     return data
 
 

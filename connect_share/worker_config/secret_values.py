@@ -7,8 +7,8 @@ value that refers to a config provider (``${file:...}``) is what it should be.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from connect_share.worker_config.config_providers import has_reference, is_reference
 
@@ -82,12 +82,23 @@ def is_to_be_hidden(name: str, value: object) -> bool:
     return _names_a_secret(name.lower()) or _IN_A_VALUE.search(value) is not None
 
 
-def without_secrets(text: str, configs: Iterable[Mapping[str, str] | None]) -> str:
+def without_secrets(text: str, configs: Iterable[Mapping[str, Any] | None]) -> str:
     """Return a text such as a trace in which values are hidden that are to be hidden in these configurations."""
-    secrets = {value for config in configs for name, value in (config or {}).items() if is_to_be_hidden(name, value)}
-    for value in sorted(secrets, key=len, reverse=True):
-        text = text.replace(value, HIDDEN)
+    values = [value for config in configs for name, value in (config or {}).items() if is_to_be_hidden(name, value)]
+    secrets = {each for each in _texts_in(values) if each.strip().lower() not in _HARMLESS_VALUES}
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
     return _PASSWORD_IN_URL.sub(rf"\1{HIDDEN}@", text)
+
+
+def _texts_in(values: list[Any]) -> Iterator[str]:
+    """Yield texts, those in lists and objects, too: workers write none of these, and others can."""
+    while values:
+        value = values.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, (dict, list)):
+            values += value.values() if isinstance(value, dict) else value
 
 
 def _names_a_secret(name: str) -> bool:

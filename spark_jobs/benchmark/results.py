@@ -19,6 +19,7 @@ from connect_share.errors import ConfigError, ConnectShareError
 from connect_share.files import write_private_file
 from connect_share.jar.java_runtime import java_command, java_version
 from connect_share.kafka.client import library_versions
+from connect_share.worker_config.properties import read_whole
 
 FORMAT: Final = "startup-benchmark/2"
 PHASES: Final = ("connect", "metadata", "first_record", "read", "parse", "fold", "other")
@@ -240,12 +241,9 @@ def load(path: Path | None, machine: Mapping[str, Any], known_versions: Mapping[
 
 def read(path: Path, remedy: str = "measure again, or name another file") -> StartupResult:
     """Read a result, of whatever machine and versions; a ``ConfigError`` ends with the remedy."""
+    data = read_whole(path, f"; {remedy}", most_bytes=_MOST_BYTES, property_name="result")
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise ConfigError(f"{path} is longer than {_MOST_BYTES >> 20} MiB; {remedy}", property_name="result")
-        found = StartupResult.model_validate_json(path.read_bytes())
-    except OSError as exc:
-        raise ConfigError(f"{path} cannot be read: {exc.strerror}", property_name="result") from exc
+        found = StartupResult.model_validate_json(data)
     except ValidationError as exc:
         raise ConfigError(
             f"{path} is not a result of the start-up benchmark; {remedy}", property_name="result"

@@ -403,6 +403,8 @@ def test_models(tmp_path: Path) -> None:
             load_model(path)
     with pytest.raises(ConfigError, match="cannot read"):
         load_model(tmp_path / "nowhere.json")
+    with pytest.raises(ConfigError, match="cannot read /dev/zero: it is longer than 16 MiB"):
+        load_model(Path("/dev/zero"))
 
 
 A, B = ClusterGroupId("a"), ClusterGroupId("b")

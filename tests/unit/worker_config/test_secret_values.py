@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.worker_config.secret_values import clear_text_secrets, is_to_be_hidden
+from connect_share.worker_config.secret_values import clear_text_secrets, is_to_be_hidden, without_secrets
 
 NAMES = ["password", "Database.Password", "aws.secret.access.key", "azure.account.key", "api_key", "api-key", "key"]
 NAMES += ["ssl.keystore.key", "sasl.jaas.config", "oauth.token", "gcs.credentials.json", "ssl.private.pem"]
@@ -64,6 +64,12 @@ def test_what_is_none(name: str, value: object) -> None:
 def test_what_may_be_one_is_hidden(name: str, value: object) -> None:
     assert clear_text_secrets({name: value}) == []
     assert is_to_be_hidden(name, value)
+
+
+def test_a_trace_hides_texts_in_lists_and_objects_that_others_wrote() -> None:
+    config = {"password": "pw-1", "hosts": ["host-a", {"user": "scott", "port": 5432, "note": ""}], "topics": "orders"}
+    trace = "pw-1 at host-a as scott: orders"
+    assert without_secrets(trace, [config, None]) == "[hidden] at [hidden] as [hidden]: orders"
 
 
 @given(st.dictionaries(st.text(), st.one_of(st.none(), st.text(), st.integers(), st.booleans())))

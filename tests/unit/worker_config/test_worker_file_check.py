@@ -365,6 +365,9 @@ def test_handing_out_to_where_it_cannot_go(tmp_path: Path) -> None:
         hand_out(tmp_path / "nowhere")
     with pytest.raises(ConfigError, match="is not a folder"):
         hand_out(a_jar(tmp_path / "file.jar"))
+    os.mkfifo(tmp_path / JAR_NAME)
+    with pytest.raises(WorkerPluginError, match="it is no regular file; nothing was changed"):
+        hand_out(tmp_path)
 
 
 def test_nothing_is_left_of_a_copy_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
