@@ -57,22 +57,50 @@ def group_label(group: Group) -> str:
     return PLAIN if group is None else label(group)
 
 
+_COUNTERS: Final = {
+    "connect_share_topic_left_out_records": "Records of groups and keys beyond the exporter's limits",
+    "connect_share_topic_unrecognized_records": "Records whose key is none of Connect's",
+    "connect_share_group_records": "Records of the group that were read",
+    "connect_share_group_bytes": "Keys and values of those records, bytes",
+    "connect_share_group_skipped_records": "Records of the group that changed nothing, by reason",
+}
+_GAUGES: Final = {
+    "kafka_connect_up": "1: all topics are read to their end, and the brokers answer",
+    "kafka_connect_connectors_count": "Connectors of the group",
+    "kafka_connect_worker_connector_count": "Connectors of the group",
+    "kafka_connect_worker_task_count": "Tasks of the group",
+    "kafka_connect_connector_status": "1 for the state of the connector",
+    "kafka_connect_connector_task_status": "1 for the state of the task",
+    "kafka_connect_worker_connector_total_task_count": "Tasks of the connector",
+    **{
+        f"kafka_connect_worker_connector_{state.value.lower()}_task_count": f"Tasks of the connector that are {state.value}"
+        for state in _TASK_STATES
+    },
+    "connect_share_connector_target_state": "1 for the state that was asked for",
+    "connect_share_connectors_left_out": "Connectors without series of their own",
+    "connect_share_topic_up": "1: read to its end, and the brokers answer",
+    "connect_share_topic_lag_records": "Offsets that the exporter has not read yet",
+    "connect_share_group_last_written_timestamp_seconds": "Newest time stamp of the group's records",
+    "connect_share_group_sealed": "1: it has sealed values that cannot be opened here",
+    "connect_share_group_live_members": "Workers that are members of the group",
+    **{
+        f"connect_share_group_left_out_{what}": f"Of the {what} of the group those that have no room"
+        for what in ("connectors", "tasks", "records")
+    },
+}
+
+
 class _Families:
-    """Metric families by name, each made with its first sample or before it."""
+    """Metric families by name, each made with its first sample."""
 
     def __init__(self) -> None:
-        self._families: dict[str, Metric] = {}
+        self._families: dict[str, Any] = {}
 
-    def gauge(self, name: str, text: str, labels: Mapping[str, str], value: float) -> None:
-        self._family(GaugeMetricFamily, name, text, labels).add_metric(list(labels.values()), value)
-
-    def counter(self, name: str, text: str, labels: Mapping[str, str], value: float) -> None:
-        self._family(CounterMetricFamily, name, text, labels).add_metric(list(labels.values()), value)
-
-    def _family(self, kind: Any, name: str, text: str, labels: Mapping[str, str]) -> Any:
+    def add(self, name: str, value: float, **labels: str) -> None:
         if name not in self._families:
-            self._families[name] = kind(name, text, labels=list(labels))
-        return self._families[name]
+            kind, texts = (CounterMetricFamily, _COUNTERS) if name in _COUNTERS else (GaugeMetricFamily, _GAUGES)
+            self._families[name] = kind(name, texts[name], labels=list(labels))
+        self._families[name].add_metric(list(labels.values()), value)
 
     def all(self) -> Iterable[Metric]:
         return self._families.values()
@@ -94,10 +122,7 @@ class TopicMetrics(Collector):
         """Yield all metrics."""
         families = _Families()
         groups: dict[Group, dict[TopicType, FollowedGroup]] = {}
-        up = [topic.is_up for topic in self._topics.values()]
-        families.gauge(
-            "kafka_connect_up", "1: all topics are read to their end, and the brokers answer", {}, float(all(up))
-        )
+        families.add("kafka_connect_up", all(topic.is_up for topic in self._topics.values()))
         for topic_type, topic in self._topics.items():
             _topic(families, topic)
             for state in topic.states.groups():
@@ -119,14 +144,9 @@ class TopicMetrics(Collector):
         members = self._members()
         for group in groups:
             if group is not None and members is not None:
-                families.gauge(
-                    "connect_share_group_live_members",
-                    "Workers that are members of the group",
-                    {"group": group_label(group)},
-                    members.get(group, 0),
-                )
+                families.add("connect_share_group_live_members", members.get(group, 0), group=group_label(group))
         hidden = sum(len(each.names) for each in found.values()) - sum(connectors.values())
-        families.gauge("connect_share_connectors_left_out", "Connectors without series of their own", {}, hidden)
+        families.add("connect_share_connectors_left_out", hidden)
         left_out = {group: sum(state.left_out for state in states.values()) for group, states in groups.items()}
         for group, records in (left_out | self._room.left_out.copy()).items():
             _left_out(families, group, "records", records)
@@ -135,46 +155,22 @@ class TopicMetrics(Collector):
 
 def _topic(families: _Families, topic: FollowedTopic) -> None:
     labels = {"topic": topic.spec.topic, "type": topic.spec.topic_type.value}
-    families.gauge("connect_share_topic_up", "1: read to its end, and the brokers answer", labels, topic.is_up)
+    families.add("connect_share_topic_up", topic.is_up, **labels)
     if topic.lag is not None:
-        families.gauge(
-            "connect_share_topic_lag_records", "Offsets that the exporter has not read yet", labels, topic.lag
-        )
-    families.counter(
-        "connect_share_topic_left_out_records",
-        "Records of groups and keys beyond the exporter's limits",
-        labels,
-        topic.states.left_out,
-    )
-    families.counter(
-        "connect_share_topic_unrecognized_records",
-        "Records whose key is none of Connect's",
-        labels,
-        topic.states.unrecognized,
-    )
+        families.add("connect_share_topic_lag_records", topic.lag, **labels)
+    families.add("connect_share_topic_left_out_records", topic.states.left_out, **labels)
+    families.add("connect_share_topic_unrecognized_records", topic.states.unrecognized, **labels)
 
 
 def _group_on_topic(families: _Families, topic: str, state: FollowedGroup) -> None:
     labels = {"group": group_label(state.group), "topic": topic}
-    families.counter("connect_share_group_records", "Records of the group that were read", labels, state.records)
-    families.counter("connect_share_group_bytes", "Keys and values of those records, bytes", labels, state.bytes)
+    families.add("connect_share_group_records", state.records, **labels)
+    families.add("connect_share_group_bytes", state.bytes, **labels)
     if state.last_written_ms is not None:
-        families.gauge(
-            "connect_share_group_last_written_timestamp_seconds",
-            "Newest time stamp of the group's records",
-            labels,
-            state.last_written_ms / 1000,
-        )
-    families.gauge(
-        "connect_share_group_sealed", "1: it has sealed values that cannot be opened here", labels, state.is_sealed
-    )
+        families.add("connect_share_group_last_written_timestamp_seconds", state.last_written_ms / 1000, **labels)
+    families.add("connect_share_group_sealed", state.is_sealed, **labels)
     for kind, count in state.skipped.items():
-        families.counter(
-            "connect_share_group_skipped_records",
-            "Records of the group that changed nothing, by reason",
-            {**labels, "reason": kind.value},
-            count,
-        )
+        families.add("connect_share_group_skipped_records", count, **labels, reason=kind.value)
 
 
 class _Connectors:
@@ -212,10 +208,10 @@ class _Connectors:
 
 def _group(families: _Families, group: _Connectors, shown: Sequence[_ConnectorMetrics], most_tasks: int) -> None:
     """Add what one group's connectors do: of some, and so many series of their tasks."""
-    labels, all_tasks = {"group": group_label(group.group)}, group.tasks()
-    families.gauge("kafka_connect_connectors_count", "Connectors of the group", labels, len(group.names))
-    families.gauge("kafka_connect_worker_connector_count", "Connectors of the group", labels, len(group.names))
-    families.gauge("kafka_connect_worker_task_count", "Tasks of the group", labels, all_tasks)
+    label_of_group, all_tasks = group_label(group.group), group.tasks()
+    families.add("kafka_connect_connectors_count", len(group.names), group=label_of_group)
+    families.add("kafka_connect_worker_connector_count", len(group.names), group=label_of_group)
+    families.add("kafka_connect_worker_task_count", all_tasks, group=label_of_group)
     most = shares({each: len(each) for each in shown}, most_tasks)
     for each in shown:
         each.add_to(families, most[each])
@@ -226,8 +222,7 @@ def _group(families: _Families, group: _Connectors, shown: Sequence[_ConnectorMe
 
 def _left_out(families: _Families, group: Group, what: str, count: int) -> None:
     if count:
-        text = f"Of the {what} of the group those that have no room"
-        families.gauge(f"connect_share_group_left_out_{what}", text, {"group": group_label(group)}, count)
+        families.add(f"connect_share_group_left_out_{what}", count, group=group_label(group))
 
 
 class _ConnectorMetrics:
@@ -252,36 +247,17 @@ class _ConnectorMetrics:
     def add_to(self, families: _Families, most_tasks: int) -> None:
         """Add its metrics, with series of so many tasks."""
         if self._status is not None:
-            families.gauge(
-                "kafka_connect_connector_status",
-                "1 for the state of the connector",
-                {**self._labels, "status": self._status.state.value.lower()},
-                1,
-            )
+            status = self._status.state.value.lower()
+            families.add("kafka_connect_connector_status", 1, **self._labels, status=status)
         if self._target is not None:
-            families.gauge(
-                "connect_share_connector_target_state",
-                "1 for the state that was asked for",
-                {**self._labels, "state": self._target.value.lower()},
-                1,
-            )
+            families.add("connect_share_connector_target_state", 1, **self._labels, state=self._target.value.lower())
         for task in self._tasks[:most_tasks]:
-            families.gauge(
-                "kafka_connect_connector_task_status",
-                "1 for the state of the task",
-                {**self._labels, "task": str(task.task_id.task), "status": task.state.value.lower()},
-                1,
-            )
+            number, status = str(task.task_id.task), task.state.value.lower()
+            families.add("kafka_connect_connector_task_status", 1, **self._labels, task=number, status=status)
         by_state = Counter(task.state for task in self._tasks)
         # Java counts a task that no worker has reported yet as unassigned.
         by_state[State.UNASSIGNED] += self._silent
-        families.gauge(
-            "kafka_connect_worker_connector_total_task_count", "Tasks of the connector", self._labels, self.tasks
-        )
+        families.add("kafka_connect_worker_connector_total_task_count", self.tasks, **self._labels)
         for state in _TASK_STATES:
-            families.gauge(
-                f"kafka_connect_worker_connector_{state.value.lower()}_task_count",
-                f"Tasks of the connector that are {state.value}",
-                self._labels,
-                by_state[state],
-            )
+            name = f"kafka_connect_worker_connector_{state.value.lower()}_task_count"
+            families.add(name, by_state[state], **self._labels)
