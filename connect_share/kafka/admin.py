@@ -20,29 +20,9 @@ from functools import partial
 from typing import Any, Final, Self, TypeVar
 
 from connect_share.errors import AuthorizationError, BrokerError, BrokerTimeoutError, BrokerUnavailableError
+from connect_share.kafka import client
 from connect_share.kafka.callbacks import uninterrupted
-from connect_share.kafka.client import (
-    OFFSET_INVALID,
-    UNKNOWN_TOPIC,
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ConfigSource,
-    Deadline,
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-    NewTopic,
-    OffsetSpec,
-    ResourceType,
-    TopicCollection,
-    TopicPartition,
-    TopicRight,
-    admin_client,
-    is_unknown_topic,
-    translate,
-)
+from connect_share.kafka.client import Deadline, TopicRight, admin_client, is_unknown_topic, translate
 from connect_share.kafka.descriptions import (
     BrokerDescription,
     GroupMember,
@@ -66,7 +46,7 @@ NO_ANSWER: Final = (
 )
 
 
-def advice(error: KafkaError, bootstrap_servers: str) -> str | None:
+def advice(error: client.KafkaError, bootstrap_servers: str) -> str | None:
     """Return what to do about an error of a connection; ``None``: nothing special is known."""
     name, text = str(error.name()), str(error.str())
     told = _BROKER.search(text)
@@ -166,18 +146,18 @@ def result_of(
         return future.result(timeout_s + _GRACE_S)
     except TimeoutError as exc:
         raise unanswered(doing, timeout_s) from exc
-    except KafkaException as exc:
-        if missing_ok and exc.args[0].name() in UNKNOWN_TOPIC:
+    except client.KafkaException as exc:
+        if missing_ok and exc.args[0].name() in client.UNKNOWN_TOPIC:
             return None
         raise translate(exc, doing, needs) from exc
 
 
 _ISOLATION: Final = {
-    Isolation.READ_UNCOMMITTED: IsolationLevel.READ_UNCOMMITTED,
-    Isolation.READ_COMMITTED: IsolationLevel.READ_COMMITTED,
+    Isolation.READ_UNCOMMITTED: client.IsolationLevel.READ_UNCOMMITTED,
+    Isolation.READ_COMMITTED: client.IsolationLevel.READ_COMMITTED,
 }
-_EARLIEST: Final = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-_LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_EARLIEST: Final = client.OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_LATEST: Final = client.OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _STALE_LEADER: Final = ("FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "NOT_LEADER_FOR_PARTITION")
 
 _SPREAD_S: Final = 2.0
@@ -206,10 +186,10 @@ class Admin:
         self.bootstrap_servers: str = settings.bootstrap_servers
         self.settings = settings
         self._timeout_s = longest_wait_s(ANSWER_S) if timeout_s is None else timeout_s
-        self._trouble: KafkaError | None = None
+        self._trouble: client.KafkaError | None = None
         self._answered = False
         self._new_until_s: dict[str, float] = {}
-        self._open: AdminClient | None = admin_client(settings, client_id=client_id, on_error=self._note_trouble)
+        self._open: client.AdminClient | None = admin_client(settings, client_id=client_id, on_error=self._note_trouble)
 
     def __enter__(self) -> Self:
         return self
@@ -221,14 +201,13 @@ class Admin:
     __exit__ = close
 
     @property
-    def _client(self) -> AdminClient:
+    def _client(self) -> client.AdminClient:
         """The client; another thread may close this at any moment."""
-        client = self._open
-        if client is None:
+        if (found := self._open) is None:
             raise BrokerUnavailableError(f"the admin client of {self.bootstrap_servers} was closed")
-        return client
+        return found
 
-    def _note_trouble(self, error: KafkaError) -> None:
+    def _note_trouble(self, error: client.KafkaError) -> None:
         if error.name() != "_ALL_BROKERS_DOWN":  # all others were reported before that one
             self._trouble = error
 
@@ -272,7 +251,7 @@ class Admin:
         The library sends most calls to the controller, on KRaft to some broker that was named as such, and goes on waiting
         for that one when it has died.
         """
-        with contextlib.suppress(KafkaException):  # the call itself says what is wrong
+        with contextlib.suppress(client.KafkaException):  # the call itself says what is wrong
             self._client.list_topics(timeout=max(0.1, min(_LOOK_S, self._timeout_s, limit_s)))
 
     def _retried(self, ask: Callable[[float], T], timeout_s: float | None = None) -> T:
@@ -331,7 +310,7 @@ class Admin:
             return {}
 
         def ask(timeout_s: float) -> dict[str, TopicDescription]:
-            futures = self._client.describe_topics(TopicCollection(wanted), request_timeout=timeout_s)
+            futures = self._client.describe_topics(client.TopicCollection(wanted), request_timeout=timeout_s)
             found: dict[str, TopicDescription] = {}
             for name, future in futures.items():
                 description = result_of(
@@ -385,7 +364,7 @@ class Admin:
 
     def offsets_at(self, partitions: Iterable[tuple[str, int]], since_ms: int) -> dict[tuple[str, int], int]:
         """Return the first offset of each partition whose record is not older; partitions without one are absent."""
-        spec = OffsetSpec.for_timestamp(since_ms)
+        spec = client.OffsetSpec.for_timestamp(since_ms)
         found = self._offsets(partitions, spec, Isolation.READ_UNCOMMITTED, "first recent")
         return {at: start.offset for at, start in found.items() if start.offset >= 0}
 
@@ -405,7 +384,7 @@ class Admin:
         def ask(timeout_s: float) -> dict[tuple[str, int], LogEnd]:
             deadline = Deadline.after(timeout_s)
             futures = self._client.list_offsets(
-                {TopicPartition(topic, partition): spec for topic, partition in wanted},
+                {client.TopicPartition(topic, partition): spec for topic, partition in wanted},
                 isolation_level=_ISOLATION[isolation],
                 request_timeout=timeout_s,
             )
@@ -414,7 +393,9 @@ class Admin:
                 for at, future in futures.items():
                     doing = f"asking for the {what} offset of {at.topic}[{at.partition}]"
                     end = result_of(future, doing, TopicRight.DESCRIBE, timeout_s=timeout_s)
-                    if end.offset == OFFSET_INVALID:  # librdkafka's, and no error, where the leader has not answered
+                    if (
+                        end.offset == client.OFFSET_INVALID
+                    ):  # librdkafka's, and no error, where the leader has not answered
                         raise unanswered(doing, timeout_s)
                     epoch = end.leader_epoch
                     found[at.topic, at.partition] = LogEnd(end.offset, -1 if epoch is None else epoch)
@@ -432,7 +413,7 @@ class Admin:
         if error.name in _STALE_LEADER:
             # The library would keep the leader, and the epoch, it knows for half a minute.
             for topic in topics:
-                with contextlib.suppress(KafkaException):  # the next try says what is wrong
+                with contextlib.suppress(client.KafkaException):  # the next try says what is wrong
                     self._client.list_topics(topic, timeout=timeout_s)
         if error.name != "_NOENT":
             return error
@@ -460,7 +441,7 @@ class Admin:
         self, topics: Iterable[str], *, own: bool = False
     ) -> dict[str, dict[str, str] | BrokerError]:
         """Return the settings of several topics, asked for at once; for each that may not be read, why."""
-        wanted = [ConfigResource(ResourceType.TOPIC, topic) for topic in sorted(set(topics))]
+        wanted = [client.ConfigResource(client.ResourceType.TOPIC, topic) for topic in sorted(set(topics))]
         if not wanted:
             return {}
         spread = Deadline.after(_SPREAD_S)
@@ -497,7 +478,7 @@ class Admin:
         return found
 
     def _settings_of_broker(self, broker: int, timeout_s: float) -> dict[str, str]:
-        resource = ConfigResource(ResourceType.BROKER, str(broker))
+        resource = client.ConfigResource(client.ResourceType.BROKER, str(broker))
         answers = uninterrupted(lambda: self._client.describe_configs([resource], request_timeout=timeout_s))
         (future,) = answers.values()
         return _values(result_of(future, f"describing the settings of broker {broker}", timeout_s=timeout_s))
@@ -513,15 +494,12 @@ class Admin:
         Raises:
             BrokerError: not reachable, missing, not allowed, or a value that the broker does not take.
         """
+        kinds = client.AlterConfigOpType
         entries = [
-            ConfigEntry(
-                name,
-                value,
-                incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
-            )
+            client.ConfigEntry(name, value, incremental_operation=kinds.DELETE if value is None else kinds.SET)
             for name, value in changes.items()
         ]
-        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+        resource = client.ConfigResource(client.ResourceType.TOPIC, topic, incremental_configs=entries)
 
         def ask(timeout_s: float) -> None:
             answers = uninterrupted(
@@ -546,7 +524,7 @@ class Admin:
             BrokerError: with Kafka's name for it, such as ``TOPIC_ALREADY_EXISTS`` or ``INVALID_REPLICATION_FACTOR``.
         """
         limit_s = self._timeout_s if timeout_s is None else max(timeout_s, 0.1)
-        new = NewTopic(
+        new = client.NewTopic(
             request.topic,
             num_partitions=request.partitions,
             replication_factor=request.replication_factor,
@@ -561,7 +539,7 @@ class Admin:
                     [new], operation_timeout=limit_s, request_timeout=limit_s, validate_only=validate_only
                 )
             )
-        except KafkaException as exc:
+        except client.KafkaException as exc:
             raise translate(exc, doing, TopicRight.CREATE) from exc
         result_of(futures[request.topic], doing, TopicRight.CREATE, timeout_s=limit_s)
         if not validate_only:
@@ -587,12 +565,12 @@ class Admin:
         def ask(timeout_s: float) -> frozenset[str]:
             try:
                 return frozenset(self._client.list_topics(timeout=timeout_s).topics)
-            except KafkaException as exc:
+            except client.KafkaException as exc:
                 raise translate(exc, "asking for metadata") from exc
 
         return self._retried(ask)
 
-    def connect_groups(self, group_id: str | None = None, *, timeout_s: float | None = None) -> dict[str, int]:
+    def connect_groups(self, group_id: str | None = None) -> dict[str, int]:
         """Return the Connect groups the cluster knows, or just this one, with the number of their live members.
 
         Java workers form groups of protocol type ``connect``; calls about *consumer* groups hide them.
@@ -600,7 +578,7 @@ class Admin:
         Raises:
             BrokerError: not reachable, or a coordinator did not answer: then no member is known to be dead.
         """
-        return {name: len(found) for name, found in self.connect_members(group_id, timeout_s=timeout_s).items()}
+        return {name: len(found) for name, found in self.connect_members(group_id).items()}
 
     def connect_members(
         self, group_id: str | None = None, *, timeout_s: float | None = None
@@ -611,7 +589,7 @@ class Admin:
             named = {} if group_id is None else {"group": group_id}
             try:
                 groups = list(self._list_groups(timeout=timeout_s, **named))
-            except KafkaException as exc:
+            except client.KafkaException as exc:
                 raise translate(exc, "listing Connect groups") from exc
             for group in groups:
                 if group.error is not None:
@@ -663,5 +641,5 @@ def _values(entries: Mapping[str, Any], *, own: bool = False) -> dict[str, str]:
     return {
         name: entry.value
         for name, entry in entries.items()
-        if entry.value is not None and not (own and entry.source != ConfigSource.DYNAMIC_TOPIC_CONFIG.value)
+        if entry.value is not None and not (own and entry.source != client.ConfigSource.DYNAMIC_TOPIC_CONFIG.value)
     }
