@@ -46,7 +46,7 @@ PROGRAM: Final = Program(
     _EXAMPLES,
     {
         "get": Verb("list groups, connectors, tasks, offsets, statuses or workers", [f"{_CLI}.get", f"{_CLI}.workers"]),
-        "describe": Verb("show one group, connector or backup", [f"{_CLI}.describe", f"{_CLI}.describe_backup"]),
+        "describe": Verb("show one group, connector or backup", [f"{_CLI}.describe", f"{_CLI}.backup"]),
         "check": Verb(
             "check what is on the topics, the topics, worker files, what is sealed, rights, start-up, topic ids, or all of "
             "it",
