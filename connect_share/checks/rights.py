@@ -224,19 +224,17 @@ def _check_rights(arguments: argparse.Namespace, out: Output) -> Result:
     if topic_set.worker is None:
         out.note("without -w FILE no group is known: only rights on the topics were checked")
     uses, topics = list(dict.fromkeys(arguments.uses or _DEFAULT)), topic_set.topics.values()
-    findings, lacking = findings_of(topic_set, uses, arguments.timeout)
+    findings, lacking = findings_of(topic_set, uses)
     members = {use: _members(found) for use, found in lacking.items()}
     table = Table(("USE", "CHECKED", "MISSING"), [_row(use, found, uses) for use, found in lacking.items()])
     return findings_result(findings, ", ".join(topics), {"uses": members, "checked": uses}, between=[table])
 
 
-def findings_of(
-    topic_set: TopicSet, uses: Sequence[str], timeout_s: float
-) -> tuple[list[Finding], dict[str, list[Missing]]]:
+def findings_of(topic_set: TopicSet, uses: Sequence[str]) -> tuple[list[Finding], dict[str, list[Missing]]]:
     """Return what is found for these uses, errors first, and what is missing for each use there is."""
     worker, topics = topic_set.worker, list(topic_set.topics.values())
     group_id = None if worker is None else worker.group_id
-    with RightsAdmin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=timeout_s) as admin:
+    with RightsAdmin(topic_set.settings, client_id=CONSOLE_CLIENT_ID) as admin:
         held = _held(admin, topics, group_id)
     exactly_once = worker is not None and worker.uses_transactional_leader
     lacking = {use: list(missing(use, held, topics, group_id, exactly_once=exactly_once)) for use in NEEDS}
@@ -266,7 +264,7 @@ def _row(use: str, found: list[Missing], uses: list[str]) -> tuple[str, str, str
 
 def _find_all(sources: CheckSources) -> list[Finding]:
     uses = ("console",) if sources.topic_set.worker is None else ("worker", "console")
-    return findings_of(sources.topic_set, uses, sources.timeout_s)[0]
+    return findings_of(sources.topic_set, uses)[0]
 
 
 CHECK: Final = Check(

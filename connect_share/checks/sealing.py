@@ -176,7 +176,7 @@ def _check_sealing(arguments: argparse.Namespace, out: Output) -> Result:
     topic_set = topic_set_of(arguments)
     worker, group = topic_set.worker, None if topic_set.worker is None else topic_set.worker.cluster_group_id
     only = None if group is None or arguments.all_groups else (group,)
-    contents = read_topics(topic_set, list(topic_set.topics), groups=only, timeout_s=arguments.timeout)
+    contents = read_topics(topic_set, list(topic_set.topics), groups=only)
     for topic in contents.topics.values():
         out.note(*topic.notes)
     findings = find(contents, worker, arguments.worker_config, all_groups_sealed=arguments.all_groups)

@@ -45,12 +45,8 @@ def largest(topics: Mapping[TopicType, ProfiledTopic]) -> Iterator[dict[str, Any
                 "topic_type": topic_type.value,
                 "kind": kind,
                 "bytes": count.largest_record_bytes,
-                "at": _at(count),
+                "at": count.largest_place,
             }
-
-
-def _at(count: Count) -> str | None:
-    return None if count.largest_record_at is None else "{}@{}".format(*count.largest_record_at)
 
 
 def large(
@@ -70,7 +66,7 @@ def large(
         yield Finding(
             "sizes-too-large" if over else "sizes-near-limit",
             Severity.ERROR if over else Severity.WARNING,
-            f"{place(topic.profile.topic, group)}, {_at(count)}",
+            f"{place(topic.profile.topic, group)}, {count.largest_place}",
             f"a record of kind {kind} has {count.largest_record_bytes + added:,} bytes; the {name} is {limit:,}",
             "it cannot be written once more: a connector cannot be changed, and a restore or a move stops there"
             if over

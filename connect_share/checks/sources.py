@@ -23,9 +23,17 @@ from connect_share.contents.groups import Contents, read_topics
 from connect_share.contents.startup import CountPlan, StartupProfile, count_topics, startup_profile
 from connect_share.contents.workers import live_worker_ids
 from connect_share.errors import ConfigError, command_line
-from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import number_of
 from connect_share.kafka.due_look import due_path
-from connect_share.kafka.read import CONSOLE_CLIENT_ID, OpenTransaction, find_open_transactions, topic_ranges
+from connect_share.kafka.read import (
+    ASK_S,
+    CONSOLE_CLIENT_ID,
+    OpenTransaction,
+    console_admin,
+    find_open_transactions,
+    topic_ranges,
+)
+from connect_share.kafka.waits import longest_wait_s
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.keys import KEY_PREFIXES, ConfigKey, StatusKey, key_text, parse
 from connect_share.model.offsets import OffsetSnapshot
@@ -163,7 +171,6 @@ class CheckSources:
     topic_set: TopicSet
     out: Output
     _: KW_ONLY
-    timeout_s: float
     worker_file: Path | None = None
     only: Collection[Group] | None = None
     reads: Collection[TopicType] = tuple(TopicType)
@@ -183,7 +190,6 @@ class CheckSources:
         return cls(
             topic_set_of(arguments),
             out,
-            timeout_s=arguments.timeout,
             worker_file=arguments.worker_config,
             only=groups_of(arguments.groups),
             reads=reads,
@@ -193,11 +199,11 @@ class CheckSources:
         )
 
     @classmethod
-    def of_file(cls, path: Path, timeout_s: float, out: Output) -> CheckSources:
+    def of_file(cls, path: Path, out: Output) -> CheckSources:
         """Return those of a worker file."""
-        return cls(TopicSet.from_worker_file(path), out, timeout_s=timeout_s, worker_file=path)
+        return cls(TopicSet.from_worker_file(path), out, worker_file=path)
 
-    def note(self, texts: Collection[str]) -> None:
+    def note(self, *texts: str) -> None:
         """Print notes that were not printed yet."""
         for text in texts:
             if text not in self._noted:
@@ -226,10 +232,6 @@ class CheckSources:
                 found[number] = replace(each, command=command, remedy=remedy)
         return found
 
-    def admin(self) -> Admin:
-        """Return an admin client; the caller closes it."""
-        return Admin(self.topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=self.timeout_s)
-
     @cached_property
     def _read(self) -> tuple[Contents, dict[Group, GroupRecords]]:
         kept: dict[Group, GroupRecords] = {}
@@ -241,9 +243,9 @@ class CheckSources:
 
         wanted = [topic_type for topic_type in self.topic_set.topics if topic_type in self.reads]
         room = GroupRoom(self.topic_set.own, limit=self.limit, forget={"records": lambda group: kept.pop(group, None)})
-        contents = read_topics(self.topic_set, wanted, timeout_s=self.timeout_s, look=look, room=room)
+        contents = read_topics(self.topic_set, wanted, look=look, room=room)
         for topic in contents.topics.values():
-            self.note(topic.notes)
+            self.note(*topic.notes)
         return contents, kept
 
     @property
@@ -267,14 +269,14 @@ class CheckSources:
         missing = [each.value for each in TopicType if each not in self.topic_set.topics]
         if missing:
             raise ConfigError(f"this needs all three topics; name the {' and the '.join(missing)} topic too")
-        plan = CountPlan.of(self.topic_set, timeout_s=self.timeout_s)
-        self.note(plan.notes)
+        plan = CountPlan.of(self.topic_set)
+        self.note(*plan.notes)
         return startup_profile(count_topics(plan, self.out), load_model(), now_ms=plan.now_ms)
 
     @cached_property
     def members(self) -> Mapping[str, tuple[str | None, ...]]:
         """The worker ids of the live members of each Connect group."""
-        with self.admin() as admin:
+        with console_admin(self.topic_set) as admin:
             return live_worker_ids(admin)
 
     @cached_property
@@ -286,9 +288,8 @@ class CheckSources:
     @cached_property
     def request_size(self) -> int:
         """The largest request of the worker's producers; Kafka's default without a worker file."""
-        file = self.worker_file
-        text = "" if file is None else load_worker_file(file).get(_REQUEST_SIZE, "").strip()
-        return int(text) if text.isascii() and text.isdecimal() else REQUEST_SIZE
+        given = None if self.worker_file is None else number_of(load_worker_file(self.worker_file), _REQUEST_SIZE)
+        return REQUEST_SIZE if given is None else given
 
     def members_of(self, group: Group) -> int | None:
         """Return the number of live members of a group; ``None``: plain keys do not tell whose they are."""
@@ -299,11 +300,12 @@ class CheckSources:
         """Return the transactions that are open on the topics now."""
         settings = self.topic_set.settings
         opened: list[OpenTransaction] = []
-        with self.admin() as admin:
+        with console_admin(self.topic_set) as admin:
             for topic_type, found in topic_ranges(admin, self.topic_set, list(self.topic_set.topics)).items():
                 topic, partitions = self.topic_set.topics[topic_type], [each.partition for each in found.ranges]
+                timeout_s = longest_wait_s(ASK_S)
                 opened += find_open_transactions(
-                    admin, settings, topic, partitions, client_id=CONSOLE_CLIENT_ID, timeout_s=self.timeout_s
+                    admin, settings, topic, partitions, client_id=CONSOLE_CLIENT_ID, timeout_s=timeout_s
                 )
         return opened
 

@@ -40,7 +40,7 @@ from connect_share.contents.startup import (
 from connect_share.errors import ConnectShareError, UsageError, also_saying, command_line
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import alter_command, topic_specs
-from connect_share.kafka.read import CONSOLE_CLIENT_ID
+from connect_share.kafka.read import CONSOLE_CLIENT_ID, console_admin
 from connect_share.kafka.shared_set import setting_differences
 from connect_share.kafka.write_access import RightsAdmin
 from connect_share.model.records import TopicType
@@ -121,9 +121,9 @@ def _check_startup(arguments: argparse.Namespace, out: Output) -> Result | int:
     with also_saying("Nothing was changed") if arguments.apply else nullcontext():
         if arguments.apply:
             rights = ("READ", "DESCRIBE_CONFIGS", *(() if arguments.dry_run else ("ALTER_CONFIGS",)))
-            with RightsAdmin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=arguments.timeout) as asked:
+            with RightsAdmin(topic_set.settings, client_id=CONSOLE_CLIENT_ID) as asked:
                 asked.require(dict.fromkeys(topic_set.topics.values(), rights))
-        plan = CountPlan.of(topic_set, timeout_s=arguments.timeout)
+        plan = CountPlan.of(topic_set)
         out.note(*plan.notes)
         found = startup_profile(
             count_topics(plan, out),
@@ -134,7 +134,7 @@ def _check_startup(arguments: argparse.Namespace, out: Output) -> Result | int:
             groups=groups,
         )
     if arguments.apply and found.advice.changes:
-        with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=arguments.timeout) as admin:
+        with console_admin(topic_set) as admin:
             return _apply(arguments, found, admin, out)
     notes = [*([] if out.is_json else not_shown(found)), *_differences(topic_set, plan)]
     shown = startup_members(found, arguments.worker_config)
@@ -152,7 +152,7 @@ def _differences(topic_set: TopicSet, plan: CountPlan) -> Iterator[str]:
             )
 
 
-def _apply(arguments: argparse.Namespace, found: StartupProfile, admin: Admin, out: Output) -> int:
+def _apply(arguments: argparse.Namespace, found: StartupProfile, admin: Admin, out: Output) -> Result | int:
     changes: dict[str, list[SettingChange]] = {}
     for change in found.advice.changes:
         changes.setdefault(change.topic, []).append(change)
@@ -173,19 +173,17 @@ def _apply(arguments: argparse.Namespace, found: StartupProfile, admin: Admin, o
         if not arguments.yes and not confirmed("change these settings?", otherwise=_UNASKED):
             return 1
         _change(admin, changes, out)
-    if out.is_json:
-        undo = [
-            {"topic": topic, "setting": setting, "value": value}
-            for topic, settings in before.items()
-            for setting, value in settings.items()
-        ]
-        result = {"applied": not dry_run, "dry_run": dry_run, "undo": undo, "undo_commands": undo_commands}
-        out.json({**startup_members(found, arguments.worker_config), **result})
-    elif dry_run:
-        out.lines("", "dry run: nothing was changed")
-    else:
-        out.lines(f"{plural(len(found.advice.changes), 'setting')} changed; to undo it:", *undo_lines)
-    return 1 if dry_run or found.advice.problems or found.too_slow else 0
+    undo = [
+        {"topic": topic, "setting": setting, "value": value}
+        for topic, settings in before.items()
+        for setting, value in settings.items()
+    ]
+    result = {"applied": not dry_run, "dry_run": dry_run, "undo": undo, "undo_commands": undo_commands}
+    lines = [f"{plural(len(found.advice.changes), 'setting')} changed; to undo it:", *undo_lines]
+    if dry_run:
+        lines = ["", "dry run: nothing was changed"]
+    code = 1 if dry_run or found.advice.problems or found.too_slow else 0
+    return Result({**startup_members(found, arguments.worker_config), **result}, lines, code)
 
 
 def _change(admin: Admin, changes: Mapping[str, list[SettingChange]], out: Output) -> None:

@@ -41,6 +41,7 @@ from connect_share.kafka.create import (
 )
 from connect_share.kafka.descriptions import BrokerDescription, NewTopicRequest, PartitionDescription, TopicDescription
 from connect_share.kafka.limits import FOREVER_MS, TopicLimits
+from connect_share.kafka.read import console_admin
 from connect_share.kafka.shared_set import TopicDifference, setting_differences
 from connect_share.model.config_state import closed_by
 from connect_share.model.records import TopicType
@@ -106,13 +107,8 @@ def _placed(
 
 def reassignment_json(planned: Sequence[PartitionReplicas]) -> dict[str, Any]:
     """Return the plan in the form that ``kafka-reassign-partitions --reassignment-json-file`` reads."""
-    return {
-        "version": 1,
-        "partitions": [
-            {"topic": partition.topic, "partition": partition.partition, "replicas": list(partition.replicas)}
-            for partition in planned
-        ],
-    }
+    partitions = [{**asdict(partition), "replicas": list(partition.replicas)} for partition in planned]
+    return {"version": 1, "partitions": partitions}
 
 
 _STOPS: Final = "workers cannot start, or cannot read and write"
@@ -236,7 +232,7 @@ def _of_topic(facts: ClusterFacts, watched: WatchedTopic) -> Iterator[Finding]:
             alter(UNCLEAN_ELECTION, "false"),
         )
     min_isr = configs.get(MIN_ISR, "")
-    fewest = min((len(partition.replicas) for partition in description.partitions), default=0)
+    fewest = description.fewest_replicas
     if stops_with_one_broker(min_isr, fewest):
         yield watched.finding(
             FindingKind.MIN_INSYNC_REPLICAS,
@@ -364,8 +360,8 @@ def _differences(
     wanted = {topic.topic: topic.replicas for topic in watched}
     for spec in specs:
         if spec.topic in facts.configs:
-            has = min((len(partition.replicas) for partition in facts.topics[spec.topic].partitions), default=0)
-            for difference in setting_differences(spec, wanted.get(spec.topic), facts.configs[spec.topic], has=has):
+            has, settings = facts.topics[spec.topic].fewest_replicas, facts.configs[spec.topic]
+            for difference in setting_differences(spec, wanted.get(spec.topic), settings, has=has):
                 if not difference.matters:  # those that matter are among the findings
                     yield spec.topic, difference
 
@@ -425,7 +421,7 @@ def _add_options(parser: Parser) -> None:
 
 def _check_topics(arguments: argparse.Namespace, out: Output) -> Result:
     topic_set = topic_set_of(arguments)
-    sources = CheckSources(topic_set, out, timeout_s=arguments.timeout, worker_file=arguments.worker_config)
+    sources = CheckSources(topic_set, out, worker_file=arguments.worker_config)
     lost, moved_by = _on_the_topics(sources)
     inspection = _inspected(sources, topic_specs(topic_set, arguments.replication_factor), moved_by)
     gone = {each.where for each in lost}
@@ -520,14 +516,14 @@ def _on_the_topics(sources: CheckSources) -> tuple[list[Finding], str | None]:
     except TopicMissingError:
         pass  # the findings say so
     except ConnectShareError as error:
-        sources.note([f"what lies there was not looked at, nor whether a move has closed the config topic: {error}"])
+        sources.note(f"what lies there was not looked at, nor whether a move has closed the config topic: {error}")
     return lost, None
 
 
 def _inspected(sources: CheckSources, specs: Sequence[TopicSpec], moved_by: str | None) -> Inspection:
-    with sources.admin() as admin:
+    with console_admin(sources.topic_set) as admin:
         inspection = inspect_topics(admin, specs, moved_by)
-    sources.note(inspection.notes)
+    sources.note(*inspection.notes)
     return inspection
 
 

@@ -44,7 +44,6 @@ class _Asked(NamedTuple):
 
     libs: Sequence[Path]
     offline: bool
-    timeout_s: float
     several: bool = False
     java: bool = True
 
@@ -89,7 +88,7 @@ def _check_worker_config(arguments: argparse.Namespace, out: Output) -> Result:
     files = list(dict.fromkeys([*arguments.files, *arguments.more]))
     if not files:
         raise UsageError("name the worker file to check")
-    asked = _Asked(arguments.libs, arguments.offline, arguments.timeout, len(files) > 1, for_java(arguments))
+    asked = _Asked(arguments.libs, arguments.offline, len(files) > 1, for_java(arguments))
     results = [_check(file, asked, out.note) for file in files]
     compared = errors_first(compare_files([(each.file, each.checked) for each in results if each.checked is not None]))
     ok = all(each.ok for each in results) and exit_code(compared) == 0
@@ -102,9 +101,9 @@ def _check_worker_config(arguments: argparse.Namespace, out: Output) -> Result:
     return Result(members, lines, 0 if ok else 1)
 
 
-def findings_of(file: Path, timeout_s: float, note: _Note, *, java: bool) -> list[Finding]:
+def findings_of(file: Path, note: _Note, *, java: bool) -> list[Finding]:
     """Return what is found in one worker file, in the form of all checks."""
-    return [in_file(finding, file) for finding in _check(file, _Asked((), False, timeout_s, java=java), note).findings]
+    return [in_file(finding, file) for finding in _check(file, _Asked((), False, java=java), note).findings]
 
 
 def _members(file: Path, finding: Finding) -> dict[str, Any]:
@@ -164,8 +163,8 @@ def _connectors(file: Path, asked: _Asked, checked: CheckedFile, note: _Note) ->
         note(f"connectors{of_file} were not checked: errors in the file prevent reading the config topic")
         return (), None
     try:
-        states = _states(config, asked.timeout_s, note, sharing_enabled=checked.sharing_enabled)
-        two_clusters = _two_plain_clusters(config, asked.timeout_s)
+        states = _states(config, note, sharing_enabled=checked.sharing_enabled)
+        two_clusters = _two_plain_clusters(config)
     except (BrokerError, StoreError, TopicError) as exc:
         note(f"connectors{of_file} were not checked: {exc}")
         return (), None
@@ -179,22 +178,20 @@ def _connectors(file: Path, asked: _Asked, checked: CheckedFile, note: _Note) ->
     return tuple(dict.fromkeys(found)), sum(len(state.connectors()) for state in states)
 
 
-def _states(
-    config: WorkerConfig, timeout_s: float, note: _Note, *, sharing_enabled: bool
-) -> tuple[ClusterConfigState, ...]:
+def _states(config: WorkerConfig, note: _Note, *, sharing_enabled: bool) -> tuple[ClusterConfigState, ...]:
     """Return the group's connectors, and those with plain keys where they can only be its own: not moved yet."""
     own: Group = ClusterGroupId(config.group_id)
-    topic = _read(config, TopicType.CONFIG, (own, None), timeout_s)
+    topic = _read(config, TopicType.CONFIG, (own, None))
     for text in topic.notes:
         note(text)
     wanted = [own] if sharing_enabled and topic.others else [own, None]
     return tuple(topic.groups[group] for group in wanted if group in topic.groups)
 
 
-def _two_plain_clusters(config: WorkerConfig, timeout_s: float) -> list[Finding]:
+def _two_plain_clusters(config: WorkerConfig) -> list[Finding]:
     """Return a finding if two clusters with plain keys use the topics; no worker file shows that."""
     try:
-        topic = _read(config, TopicType.STATUS, (None,), timeout_s)
+        topic = _read(config, TopicType.STATUS, (None,))
     except TopicMissingError:
         return []  # a worker creates it
     if topic.two_clusters is None:
@@ -202,9 +199,9 @@ def _two_plain_clusters(config: WorkerConfig, timeout_s: float) -> list[Finding]
     return [worker_finding(Severity.WARNING, TOPIC_PROPERTIES[TopicType.STATUS], topic.two_clusters)]
 
 
-def _read(config: WorkerConfig, topic_type: TopicType, groups: Sequence[Group], timeout_s: float) -> TopicContents:
+def _read(config: WorkerConfig, topic_type: TopicType, groups: Sequence[Group]) -> TopicContents:
     topic_set = replace(TopicSet.of(config), topics={topic_type: config.topic(topic_type)})
-    return read_topics(topic_set, [topic_type], groups=groups, timeout_s=timeout_s).topics[topic_type]
+    return read_topics(topic_set, [topic_type], groups=groups).topics[topic_type]
 
 
 def _lines(result: _Checked) -> Iterator[str]:
@@ -256,9 +253,9 @@ def _add_options(parser: Parser) -> None:
 def _find_all(sources: CheckSources) -> list[Finding]:
     assert sources.worker_file is not None  # noqa: S101 - the check needs it
     if sources.topic_set.worker is not None and not sources.topic_set.worker.sharing_enabled:
-        sources.note([f"{sources.worker_file} has no topic sharing: it was not checked for that (check worker-config)"])
+        sources.note(f"{sources.worker_file} has no topic sharing: it was not checked for that (check worker-config)")
         return []
-    return findings_of(sources.worker_file, sources.timeout_s, lambda text: sources.note([text]), java=sources.java)
+    return findings_of(sources.worker_file, sources.note, java=sources.java)
 
 
 CHECK: Final = Check(

@@ -20,6 +20,7 @@ from connect_share.console import Parser, plural
 from connect_share.contents.workers import LOOK_S, WatchedGroup, watch
 from connect_share.errors import ConfigError, command_line
 from connect_share.kafka.descriptions import GroupMember
+from connect_share.kafka.read import console_admin
 from connect_share.model.records import Record, TopicType
 
 _PROTOCOLS: Final = {"default": "eager", "compatible": "compatible", "sessioned": "sessioned"}
@@ -171,10 +172,10 @@ def _by_rest(sources: CheckSources, urls: Collection[str]) -> Iterator[Finding]:
         except (OSError, ValueError, RecursionError, HTTPException) as error:
             yield _finding(url, None, "rest-silent", _SILENT, f"gives no list of its connectors: {error}")
             continue
-        with sources.admin() as admin:
+        with console_admin(sources.topic_set) as admin:
             (end,) = admin.end_offsets([(topic, 0)]).values()
         if end != sources.contents.topics[TopicType.CONFIG].end:
-            sources.note([f"{topic} has changed since it was read: it was not compared with {url}"])
+            sources.note(f"{topic} has changed since it was read: it was not compared with {url}")
         elif names != there:
             lacks, more = (named(sorted(each)) or "none" for each in (there - names, names - there))
             what = f"of the topic's connectors it lacks {lacks}; that the topic does not have it has {more}"
@@ -220,8 +221,8 @@ def _in_groups(sources: CheckSources) -> Iterator[Finding]:
     live = {group_id: ids[group_id] for group_id in ids if group_id is not None and sources.members.get(group_id)}
     if not live:
         return
-    with sources.admin() as admin:
-        watched = watch(admin, live, for_s=sources.timeout_s)
+    with console_admin(sources.topic_set) as admin:
+        watched = watch(admin, live)
         (end,) = admin.end_offsets([(topic, 0)]).values()
     for group_id, group in live.items():
         worker = topic_set.worker if topic_set.worker is not None and topic_set.worker.group_id == group_id else None

@@ -12,7 +12,7 @@ from connect_share.checks import admission, secrets, sizes, transactions
 from connect_share.checks import rights as check_rights
 from connect_share.checks import worker_config as check_worker_config
 from connect_share.checks.admission import NewGroup, StartupEffect
-from connect_share.checks.finding import Finding, Severity, counted, exit_code, finding_lines, of_group, wanted
+from connect_share.checks.finding import Finding, Severity, exit_code, findings_result, of_group, wanted
 from connect_share.checks.sealing import sealed_groups
 from connect_share.checks.sources import CheckSources, GroupState
 from connect_share.console import (
@@ -35,13 +35,13 @@ from connect_share.worker_config import SHARING_PROPERTY, Isolation
 
 def _admit(arguments: argparse.Namespace, out: Output) -> Result:
     try:
-        sources = CheckSources.of_file(arguments.worker_config, arguments.timeout, out)
+        sources = CheckSources.of_file(arguments.worker_config, out)
     except InvalidClusterGroupIdError as error:
         return _result(arguments, [_illegal(arguments.worker_config, error)], {})
     worker = sources.topic_set.worker
     if worker is None or worker.cluster_group_id is None:
         return _result(arguments, [_not_shared(arguments.worker_config)], {})
-    source = None if arguments.source is None else CheckSources.of_file(arguments.source, arguments.timeout, out)
+    source = None if arguments.source is None else CheckSources.of_file(arguments.source, out)
     moves: GroupState | None = None  # nor if it has no records yet
     if source is not None:
         moves = next((each for each in source.state.groups if (each.group,) == source.topic_set.worker_group), None)
@@ -74,8 +74,8 @@ def _admit(arguments: argparse.Namespace, out: Output) -> Result:
 
 def _of_file(arguments: argparse.Namespace, out: Output) -> Iterator[Finding]:
     """Check the file; its errors are warnings here: another runtime than Java's may use it."""
-    file, java = arguments.worker_config, for_java(arguments)
-    for finding in check_worker_config.findings_of(file, arguments.timeout, out.note, java=java):
+    java = for_java(arguments)
+    for finding in check_worker_config.findings_of(arguments.worker_config, out.note, java=java):
         yield replace(finding, severity=Severity.WARNING) if finding.severity is Severity.ERROR else finding
 
 
@@ -96,7 +96,7 @@ def _open_transactions(sources: CheckSources) -> Iterator[Finding]:
 
 def _rights(sources: CheckSources, out: Output) -> list[Finding]:
     try:
-        return check_rights.findings_of(sources.topic_set, ("worker",), sources.timeout_s)[0]
+        return check_rights.findings_of(sources.topic_set, ("worker",))[0]
     except AuthorizationError as error:
         out.note(f"rights were not checked: {error}")
         return []
@@ -137,14 +137,10 @@ def _not_shared(file: Path) -> Finding:
 
 def _result(arguments: argparse.Namespace, findings: list[Finding], members: dict[str, Any]) -> Result:
     found = wanted(findings, arguments.ignore)
-    code = exit_code(found)
+    admitted = exit_code(found) == 0
     there = f" beside {plural(members['groups_there'], 'group')}" if "groups_there" in members else ""
-    verdict = f"{'may join' if code == 0 else 'may not join'}{there}: {counted(found)}"
-    return Result(
-        {**members, "admitted": code == 0, "findings": [finding.to_dict() for finding in found]},
-        [*finding_lines(found), f"{arguments.worker_config}: {verdict}"],
-        code,
-    )
+    verdict = f"{arguments.worker_config}: {'may join' if admitted else 'may not join'}{there}"
+    return findings_result(found, verdict, {**members, "admitted": admitted})
 
 
 def _add_options(parser: Parser) -> None:

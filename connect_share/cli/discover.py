@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 from connect_share.checks.finding import Severity
@@ -22,9 +23,8 @@ from connect_share.console.options import topic_set_of
 from connect_share.contents.workers import live_worker_ids
 from connect_share.discover.survey import Discovered, members_of, survey
 from connect_share.errors import BrokerError
-from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import OLD_TOPICS
-from connect_share.kafka.read import CONSOLE_CLIENT_ID, BoundedReader
+from connect_share.kafka.read import BoundedReader, console_admin
 
 _MOST_RECORDS: Final = 1_000_000
 _SHOWN_GROUPS: Final = 20
@@ -61,20 +61,18 @@ def _count(text: str) -> int:
 
 
 def _discover(arguments: argparse.Namespace, out: Output) -> Result:
-    settings = topic_set_of(arguments, or_none=True).settings
-
-    def reader(most: int) -> BoundedReader:
-        return BoundedReader(settings, most=most, idle_timeout_s=arguments.timeout)
-
+    topic_set = topic_set_of(arguments, or_none=True)
     notes: list[str] = []
-    with Admin(settings, client_id=CONSOLE_CLIENT_ID, timeout_s=arguments.timeout) as admin:
+    with console_admin(topic_set) as admin:
         members: dict[str, tuple[str | None, ...]] | None = None
         admin.cluster_id()
         try:
             members = live_worker_ids(admin)
         except BrokerError as error:
             notes.append(f"whether workers live is not known: {error}")
-        discovered = survey(admin, reader, most=arguments.most_records, members=members)
+        discovered = survey(
+            admin, partial(BoundedReader, topic_set.settings), most=arguments.most_records, members=members
+        )
     discovered.notes += notes
     out.note(*discovered.notes)
     result = members_of(discovered)

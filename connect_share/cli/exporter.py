@@ -54,7 +54,7 @@ def _export_metrics(arguments: argparse.Namespace, out: Output) -> int:
     host, port = arguments.listen
     with ExitStack() as stack:
         stopped = stack.enter_context(stopped_by(signal.SIGTERM))
-        admin = stack.enter_context(Admin(topic_set.settings, client_id=CLIENT_ID, timeout_s=arguments.timeout))
+        admin = stack.enter_context(Admin(topic_set.settings, client_id=CLIENT_ID))
         require_topics(admin, topic_set.topics)
         topics, room = [], GroupRoom(topic_set.own, MOST_BYTES, MOST_GROUPS)
         for spec in topic_specs(topic_set):

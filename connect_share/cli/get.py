@@ -33,7 +33,7 @@ from connect_share.contents.groups import Contents, TopicReading, read_topics
 from connect_share.contents.seals import SealCount, total
 from connect_share.errors import ConnectShareError, TopicRecreatedError, UsageError, ValueFormatError
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.read import CONSOLE_CLIENT_ID
+from connect_share.kafka.read import console_admin
 from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.connect_json import dumps
 from connect_share.model.keys import ConfigKey, KeyKind, OffsetKey, StatusKey
@@ -247,7 +247,6 @@ class Reading:
     ) -> None:
         """Read nothing yet; without the topics ``needed`` there is nothing to show, ``also`` are others of use."""
         self.topic_set = topic_set_of(arguments, needed)
-        self._timeout_s: float = arguments.timeout
         self._wanted = [each for each in dict.fromkeys((*needed, *also)) if each in self.topic_set.topics]
         self._unshown = unshown
         self._groups = groups_of(arguments.groups)
@@ -258,18 +257,7 @@ class Reading:
 
     def begin(self) -> None:
         """Read all again the next time: after an error, a part of the records may be folded."""
-        self.topics = TopicReading(
-            self.topic_set,
-            self._wanted,
-            groups=self._groups,
-            timeout_s=self._timeout_s,
-            unshown=self._unshown,
-            timed=True,
-        )
-
-    def admin(self) -> Admin:
-        """Return an admin client; the caller closes it."""
-        return Admin(self.topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=self._timeout_s)
+        self.topics = TopicReading(self.topic_set, self._wanted, groups=self._groups, unshown=self._unshown, timed=True)
 
     def read(self, admin: Admin, out: Output) -> Contents:
         """Return the contents for the first time, and print notes about the topics.
@@ -280,7 +268,7 @@ class Reading:
         assert contents is not None  # noqa: S101 - the first time
         unknown = self._named - set(contents.groups())
         if unknown:  # a group may have no record in the topics that were read
-            there = read_topics(self.topic_set, list(self.topic_set.topics), timeout_s=self._timeout_s).groups()
+            there = read_topics(self.topic_set, list(self.topic_set.topics)).groups()
             unknown -= set(there)
         if unknown:
             raise ConnectShareError(
@@ -292,7 +280,7 @@ class Reading:
 
     def once(self, out: Output) -> Contents:
         """Return the contents of a command that reads them once."""
-        with self.admin() as admin:
+        with console_admin(self.topic_set) as admin:
             contents = self.read(admin, out)
         for topic in contents.topics.values():
             topic.forget_replaced()
@@ -379,7 +367,7 @@ def _watch(reading: Reading, listed: Callable[[Contents], Result], out: Output, 
     """
     shown = trouble = None
     try:
-        with reading.admin() as admin:
+        with console_admin(reading.topic_set) as admin:
             contents: Contents | None = reading.read(admin, out)
             while True:
                 if contents is not None and (result := listed(contents)).members != shown:

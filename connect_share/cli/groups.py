@@ -88,7 +88,7 @@ def _remove(deletion: GroupDeletion, arguments: argparse.Namespace, name: str) -
     if due or arguments.dry_run:
         aborted = deletion.stopped.aborted()
         refused = refused_of({kind: topic.seals for kind, topic in topics.items()})
-        lines = _deletion_lines(deletion, topics)
+        lines = _deletion_lines(deletion, topics, members)
         yield Preview(lines, members, "remove these?", no_place_for(path), aborted=aborted, refused=refused)
     backup = None
     counts = {"removed": 0, "others": 0, "others_wrote": 0}
@@ -116,17 +116,12 @@ def _deletion_members(deletion: GroupDeletion, topics: _Topics) -> dict[str, Any
             topic_type.value: {"topic": topic.facts.topic, "keys": len(topic.keys), "to_remove": len(topic.due)}
             for topic_type, topic in topics.items()
         },
-        "connectors": _connectors(topics),
+        "connectors": sorted({name for topic in topics.values() for name in topic.connectors}),
         "other_groups": len(next(iter(topics.values())).groups),
     }
 
 
-def _connectors(topics: _Topics) -> list[str]:
-    return sorted({name for topic in topics.values() for name in topic.connectors})
-
-
-def _deletion_lines(deletion: GroupDeletion, topics: _Topics) -> list[str]:
-    names, members = _connectors(topics), _deletion_members(deletion, topics)
+def _deletion_lines(deletion: GroupDeletion, topics: _Topics, members: Mapping[str, Any]) -> list[str]:
     claims = Counter(claim for topic in topics.values() for claim in topic.claims.values() if claim)
     return [
         f"{deletion.what.format(deletion.stopped.shown)} is removed:",
@@ -134,7 +129,7 @@ def _deletion_lines(deletion: GroupDeletion, topics: _Topics) -> list[str]:
             f"  {topic_type.value:6}  {topic.facts.topic}: {len(topic.due):,} of {plural(len(topic.keys), 'key')}"
             for topic_type, topic in topics.items()
         ),
-        f"  connectors: {listed(map(repr, names), _SHOWN) or 'none'}",
+        f"  connectors: {listed(map(repr, members['connectors']), _SHOWN) or 'none'}",
         *(f"  that claim to be sealed with key {claim}: {count:,}" for claim, count in claims.most_common(_SHOWN)),
         f"{plural(members['other_groups'], 'other group')} on these topics: not touched",
     ]

@@ -55,7 +55,7 @@ def create_topics(arguments: argparse.Namespace, out: Output) -> Result | int:
         if short is not None:
             out.note(f"{short[0]} of {short[1]} brokers are up: waiting {arguments.timeout:g} s for the others")
         with also_saying("What was created stays. When that is mended, the same command creates the rest"):
-            created = create_planned(admin, planned, timeout_s=arguments.timeout)
+            created = create_planned(admin, planned)
         verdict = f"created, all replicas in sync: {', '.join(created) or 'none'}"
         return Result(_members(planned, created), ["", verdict])
 

@@ -55,7 +55,7 @@ def _add_options(parser: Parser) -> None:
 
 def _usage(arguments: argparse.Namespace, out: Output) -> Result:
     topic_set = topic_set_of(arguments, tuple(TopicType))
-    plan = CountPlan.of(topic_set, timeout_s=arguments.timeout)
+    plan = CountPlan.of(topic_set)
     out.note(*plan.notes)
     profiled = count_topics(plan, out)
     found = measured_usage(

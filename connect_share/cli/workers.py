@@ -11,9 +11,8 @@ from connect_share.console.options import add_topics, topic_set_of
 from connect_share.contents.groups import Contents, read_topics
 from connect_share.contents.workers import LOOK_S, WatchedGroup, watch
 from connect_share.errors import command_line
-from connect_share.kafka.admin import Admin
 from connect_share.kafka.descriptions import GroupMember
-from connect_share.kafka.read import CONSOLE_CLIENT_ID
+from connect_share.kafka.read import console_admin
 from connect_share.model.records import TopicType
 
 _COLUMNS: Final[Columns] = {
@@ -44,10 +43,10 @@ def _add_options(parser: Parser) -> None:
 def _get(arguments: argparse.Namespace, _out: Output) -> Result:
     topic_set = topic_set_of(arguments, or_none=True)
     wanted = arguments.group_ids or (None if topic_set.worker is None else [topic_set.worker.group_id])
-    with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=arguments.timeout) as admin:
-        found = watch(admin, wanted, for_s=arguments.timeout)
+    with console_admin(topic_set) as admin:
+        found = watch(admin, wanted)
     statuses = [each for each in topic_set.topics if each is TopicType.STATUS]
-    contents = read_topics(topic_set, statuses, timeout_s=arguments.timeout) if statuses else None
+    contents = read_topics(topic_set, statuses) if statuses else None
     rows, notes = list[Row](), list[str]()
     more = command_line("connect-share", "check", "workers", "-w", arguments.worker_config or "FILE")
     for group_id, group in found.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from connect_share.contents.seals import Newest, SealCount
 from connect_share.errors import TopicRecreatedError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import to_record
-from connect_share.kafka.read import CONSOLE_CLIENT_ID, topic_ranges
+from connect_share.kafka.read import console_admin, topic_ranges
 from connect_share.model.config import ConfigFold
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.keys import KeyKind, parse, split_key
@@ -54,7 +54,6 @@ class TopicContents:
         end: of all partitions together, so more records were never written.
         others: records of groups that were not asked for.
         beyond: of these, records of groups for which there was no room.
-        several: how many keys of each group have living records in several partitions.
         two_clusters: if plain keys seem to be those of two clusters: that, and what to do.
     """
 
@@ -67,7 +66,6 @@ class TopicContents:
     end: int = 0
     others: int = 0
     beyond: int = 0
-    several: dict[Group, int] = field(default_factory=dict)
     unrecognized: int = 0
     notes: list[str] = field(default_factory=list)
     two_clusters: str | None = None
@@ -147,17 +145,15 @@ def read_topics(
     wanted: Collection[TopicType],
     *,
     groups: Collection[Group] | None = None,
-    timeout_s: float,
     look: Look | None = None,
     room: GroupRoom | None = None,
 ) -> Contents:
     """Read topics to the end they have now.
 
-    Read only ``groups``, if they are given. ``timeout_s`` is the longest wait for an answer, and without progress; ``look``
-    is shown each record of the groups. ``room``: which groups are kept.
+    Read only ``groups``, if they are given. ``look`` is shown each record of the groups. ``room``: which groups are kept.
     """
-    reading = TopicReading(topic_set, wanted, groups=groups, timeout_s=timeout_s, look=look, room=room)
-    with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=timeout_s) as admin:
+    reading = TopicReading(topic_set, wanted, groups=groups, look=look, room=room)
+    with console_admin(topic_set) as admin:
         contents = reading.read_on(admin)
     assert contents is not None  # noqa: S101 - the first time
     for topic in contents.topics.values():
@@ -178,7 +174,6 @@ class TopicReading:
         wanted: Collection[TopicType],
         *,
         groups: Collection[Group] | None,
-        timeout_s: float,
         look: Look | None = None,
         unshown: Collection[KeyKind] = (),
         timed: bool = False,
@@ -188,7 +183,6 @@ class TopicReading:
         room = room or GroupRoom(topic_set.own | {*(groups or ())})
         self._partitions = Counter[TopicType]()
         self._wanted, self._groups = wanted, groups
-        self._timeout_s = timeout_s
         self._folds = {
             topic_type: TopicFold(
                 topic_set.topics[topic_type],
@@ -225,8 +219,7 @@ class TopicReading:
         with ExitStack() as stack:
             readers = {kind: stack.enter_context(topic.reader.open(new[kind])) for kind, topic in found.items()}
             for topic_type, reader in readers.items():
-                batches = reader.batches(self._timeout_s)
-                self._folds[topic_type].apply(to_record(message) for batch in batches for message in batch)
+                self._folds[topic_type].apply(to_record(message) for batch in reader.batches() for message in batch)
                 self._ends |= {each[:2]: max(each.start, each.end) for each in new[topic_type]}
                 stable = found[topic_type].stable
                 self._starts |= {each[:2]: min(stable[each[:2]], self._ends[each[:2]]) for each in new[topic_type]}
@@ -294,6 +287,35 @@ class GroupFold:
     def snapshot(self) -> Any:
         """Return the state; an empty one where values cannot be opened."""
         return (type(self.fold)(self.group) if self.is_sealed else self.fold).snapshot()
+
+
+class CountedGroup(GroupFold):
+    """One group's records of a topic, folded and counted.
+
+    Attributes:
+        count: how they are sealed.
+        times: when those in the state were written, by original key.
+    """
+
+    def __init__(
+        self, topic_type: TopicType, group: Group, worker: WorkerConfig | None, partitions: Callable[[], int]
+    ) -> None:
+        super().__init__(topic_type, group, worker, partitions)
+        known = () if worker is None or worker.keys_in_use is None else worker.keys_in_use.ids
+        self.count = SealCount() if self.seals is None else SealCount(known, self.seals.refused)
+        self.times: dict[bytes, int] = {}
+        self._topic_type = topic_type
+
+    def note(self, record: Record, original: bytes, opened: Record | None) -> None:
+        """Count the next record; ``opened`` is what the fold has to apply in its place."""
+        accepted = self.seals is None or (opened is not None and opened.key == record.key)
+        is_gone = is_removal if self.group is None else removes
+        removal = is_gone(self._topic_type, record.value)
+        self.count.note_life(record, original, accepted=accepted, removal=removal)
+        if self.group is None:
+            self.count.plain += 1
+        else:
+            self.count.add(record, original, accepted=accepted)
 
 
 class _Kept(Protocol):
@@ -391,13 +413,9 @@ class TopicFold:
         self._topic = topic
         self._topic_type = topic_type
         self._look = look
-        new = partial(GroupFold, topic_type, worker=worker, partitions=partitions)
+        new = partial(CountedGroup, topic_type, worker=worker, partitions=partitions)
         self._folds = GroupFolds(topic_type, new, room, groups)
-        self._known_ids = () if worker is None or worker.keys_in_use is None else worker.keys_in_use.ids
-        self._counts: dict[Group, SealCount] = {}
         self._timed = timed
-        self._times: defaultdict[Group, dict[bytes, int]] = defaultdict(dict)
-        room.forget[topic_type, "counts"] = lambda group: (self._counts.pop(group, 0), self._times.pop(group, 0))
 
     def apply(self, records: Iterable[Record]) -> None:
         """Fold the next records."""
@@ -406,62 +424,45 @@ class TopicFold:
             if found is None:
                 continue
             fold, original = found
-            count = self._count_of(fold)
-            if not self._folds.keep(fold, count.further(record, original)):
+            if not self._folds.keep(fold, fold.count.further(record, original)):
                 continue
             opened = fold.open(record)
-            self._count(count, fold, record, original, opened)
+            fold.note(record, original, opened)
             is_shown = fold.group is None or fold.seals is not None or not original.startswith(self._unshown)
             if opened is not None and is_shown:
                 fold.fold.apply(opened)
             counted = record if fold.is_sealed else opened
             # What takes the place of a replayed record has another key.
             if self._timed and counted is not None and (counted.key or b"").endswith(original):
-                self._times[fold.group][original] = counted.timestamp_ms
+                fold.times[original] = counted.timestamp_ms
             if self._look is not None:
                 self._look(self._topic_type, fold.group, original, opened)
-
-    def _count_of(self, fold: GroupFold) -> SealCount:
-        count = self._counts.get(fold.group)
-        if count is None:
-            count = SealCount() if fold.seals is None else SealCount(self._known_ids, fold.seals.refused)
-            self._counts[fold.group] = count
-        return count
-
-    def _count(self, count: SealCount, fold: GroupFold, record: Record, original: bytes, opened: Record | None) -> None:
-        accepted = fold.seals is None or (opened is not None and opened.key == record.key)
-        is_gone = is_removal if fold.group is None else removes
-        count.note_life(record, original, accepted=accepted, removal=is_gone(self._topic_type, record.value))
-        if fold.group is None:
-            count.plain += 1
-        else:
-            count.add(record, original, accepted=accepted)
 
     def contents(self) -> TopicContents:
         """Return the state after all records so far; only the counts of seals and the times change later on."""
         folds, beyond = self._folds.by_group, self._folds.beyond
-        for group, each in folds.items():
+        for each in folds.values():
             if each.is_unsaid:  # without keys what looks sealed counts as refused
-                each.is_sealed = self._counts[group].refused > self._counts[group].plain
+                each.is_sealed = each.count.refused > each.count.plain
         contents = TopicContents(
             self._topic,
             groups={group: each.snapshot() for group, each in folds.items()},
             sealed={group for group, each in folds.items() if each.is_sealed},
             opened={group for group, each in folds.items() if each.seals is not None},
-            seals=dict(self._counts),
-            times=self._times,
+            seals={group: each.count for group, each in folds.items()},
+            times={group: each.times for group, each in folds.items()},
             others=self._folds.others + beyond,
             beyond=beyond,
             unrecognized=self._folds.unrecognized,
         )
         placed = {} if self._topic_type is TopicType.CONFIG else folds  # that has one partition
         several = {group: len(each.fold.places.in_several()) for group, each in placed.items()}
-        contents.several = {group: count for group, count in several.items() if count}
         contents.notes += [
             f"{self._topic}: {plural(count, 'key')} of {shown_group(group)} in several partitions, as after partitions were "
             "added: the newest record by time counts here, but without the jar what a Java worker reads last. A move onto "
             "other topics leaves one record of each"
-            for group, count in contents.several.items()
+            for group, count in several.items()
+            if count
         ]
         if beyond:
             contents.notes.append(self._folds.room.said(self._topic, beyond))

@@ -86,6 +86,11 @@ class Count:
         """Keys whose newest record has a value other than JSON null; one in several partitions counts in each."""
         return self.records - self.superseded_records - self.live_tombstones - self.live_json_nulls
 
+    @property
+    def largest_place(self) -> str | None:
+        """Where the largest record lies: ``partition@offset``."""
+        return None if self.largest_record_at is None else "{}@{}".format(*self.largest_record_at)
+
     def merge(self, other: Count) -> None:
         """Add the figures of other partitions, or of other kinds."""
         for name in _SUMS:
@@ -99,14 +104,13 @@ class Count:
         self.newest_ms = max((ms for ms in (self.newest_ms, other.newest_ms) if ms is not None), default=None)
 
     def members(self) -> dict[str, Any]:
-        """Return the figures for JSON; the place of the largest record is ``partition@offset``."""
-        place = self.largest_record_at
+        """Return the figures for JSON."""
         return {
             **asdict(self),
             "live_keys": self.live_keys,
             "live_tombstones": self.live_tombstones,
             "live_json_nulls": self.live_json_nulls,
-            "largest_record_at": None if place is None else f"{place[0]}@{place[1]}",
+            "largest_record_at": self.largest_place,
         }
 
 

@@ -12,14 +12,14 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final
 
-from connect_share.console import Group, Output, Table, shown_group
+from connect_share.console import Group, Output, Table, group_order, shown_group
 from connect_share.contents.advice import SHOWN_SETTINGS, Advice, CleanerSettings, Hidden, SettingChange, advise, hidden
 from connect_share.contents.cost_model import FittedModel, StartSize
 from connect_share.contents.group_room import GroupRoom
 from connect_share.contents.profile import FURTHER, Count, PartitionCounter, PartitionProfile, TopicProfile, total
 from connect_share.errors import AuthorizationError, listed
-from connect_share.kafka.admin import Admin
-from connect_share.kafka.read import CONSOLE_CLIENT_ID, Reader, topic_ranges
+from connect_share.kafka.read import IDLE_TIMEOUT_S, Reader, console_admin, topic_ranges
+from connect_share.kafka.waits import longest_wait_s
 from connect_share.model.records import OffsetRange, TopicType, now_ms
 from connect_share.worker_config import TopicSet
 
@@ -105,7 +105,7 @@ def startup_profile(
         for group, kinds in by_group.items()
         if groups is None or group in groups
     ]
-    starts.sort(key=lambda start: (-start.count.bytes, start.group is not None, start.group or ""))
+    starts.sort(key=lambda start: (-start.count.bytes, group_order(start.group)))
     # A worthwhile gain is measured against all groups, even if only some are shown.
     most_own = max((sum(count.records for count in kinds.values()) for kinds in by_group.values()), default=0)
     advice = advise(
@@ -273,6 +273,15 @@ def _topics(found: StartupProfile) -> Table:
     return Table([*headers, "HIDDEN (ESTIMATED)", "DIRTY RATIO (ESTIMATED)"], rows)
 
 
+_COUNTED: Final = ("RECORDS", "SIZE", "LIVE KEYS", "SUPERSEDED", "TOMBSTONES")
+
+
+def _counted(count: Count) -> tuple[str, ...]:
+    """Return the cells under :data:`_COUNTED`."""
+    tombstones = f"{count.live_tombstones:,}"
+    return f"{count.records:,}", _size(count.bytes), f"{count.live_keys:,}", _share(count), tombstones
+
+
 def _kinds(found: StartupProfile) -> Table:
     kinds: dict[tuple[TopicType, str], Count] = {}
     for start in found.groups:
@@ -282,48 +291,36 @@ def _kinds(found: StartupProfile) -> Table:
         (
             topic_type.value,
             kind,
-            f"{count.records:,}",
-            _size(count.bytes),
-            f"{count.live_keys:,}",
-            _share(count),
-            f"{count.live_tombstones:,}",
+            *_counted(count),
             f"{count.live_json_nulls:,}",
             _size(count.largest_key_bytes),
             _size(count.largest_record_bytes),
-            None if count.largest_record_at is None else "{}@{}".format(*count.largest_record_at),
+            count.largest_place,
         )
         for (topic_type, kind), count in sorted(kinds.items(), key=lambda item: (item[0][0].value, item[0][1]))
     ]
-    headers = ["TYPE", "KIND", "RECORDS", "SIZE", "LIVE KEYS", "SUPERSEDED", "TOMBSTONES", "JSON NULLS"]
-    return Table([*headers, "LARGEST KEY", "LARGEST RECORD", "AT"], rows)
+    return Table(["TYPE", "KIND", *_COUNTED, "JSON NULLS", "LARGEST KEY", "LARGEST RECORD", "AT"], rows)
 
 
 def _groups(found: StartupProfile) -> Table:
     rows = [
         (
             shown_group(start.group),
-            f"{start.count.records:,}",
-            _size(start.count.bytes),
-            f"{start.count.live_keys:,}",
-            _share(start.count),
-            f"{start.count.live_tombstones:,}",
+            *_counted(start.count),
             _seconds(start.seconds),
             f"{_seconds(start.between[0])} - {_seconds(start.between[1])}",
             _seconds(start.alone_seconds),
         )
         for start in found.groups[:_SHOWN_GROUPS]
     ]
-    headers = ["GROUP", "RECORDS", "SIZE", "LIVE KEYS", "SUPERSEDED", "TOMBSTONES", "START", "BETWEEN", "ALONE"]
-    return Table(headers, rows)
+    return Table(["GROUP", *_COUNTED, "START", "BETWEEN", "ALONE"], rows)
 
 
 def _model(found: StartupProfile) -> str:
     fitted = found.fitted
-    when = (
-        f"{datetime.fromtimestamp(fitted.measured_at_ms / 1000, UTC):%Y-%m-%d}"
-        if fitted.measured_at_ms
-        else "unknown date"
-    )
+    when = "unknown date"
+    if fitted.measured_at_ms:
+        when = f"{datetime.fromtimestamp(fitted.measured_at_ms / 1000, UTC):%Y-%m-%d}"
     machine = ", ".join(
         f"{name} {value}" for name, value in fitted.machine.items() if name in ("processors", "architecture", "system")
     )
@@ -391,14 +388,13 @@ class CountPlan:
     readers: Mapping[TopicType, Reader]
     notes: Sequence[str]
     now_ms: int
-    timeout_s: float
 
     @classmethod
-    def of(cls, topic_set: TopicSet, *, timeout_s: float) -> CountPlan:
+    def of(cls, topic_set: TopicSet) -> CountPlan:
         """Ask the cluster for the three topics."""
         configs: dict[TopicType, Mapping[str, str] | None] = {}
         notes: list[str] = []
-        with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=timeout_s) as admin:
+        with console_admin(topic_set) as admin:
             found = topic_ranges(admin, topic_set, list(TopicType))
             for topic_type in TopicType:
                 notes += found[topic_type].notes
@@ -410,13 +406,14 @@ class CountPlan:
                     notes.append(f"no advice for {topic}: {exc}")
         ranges = {topic_type: each.ranges for topic_type, each in found.items()}
         readers = {topic_type: each.reader for topic_type, each in found.items()}
-        return cls(topic_set, ranges, configs, readers, notes, now_ms(), timeout_s)
+        return cls(topic_set, ranges, configs, readers, notes, now_ms())
 
     def jobs(self, topic_type: TopicType, *, one_for_each_partition: bool = False) -> list[CountJob]:
         """Return the reads of one topic: a single one, or one for each partition."""
         ranges, reader = self.ranges[topic_type], self.readers[topic_type]
         parts = [[each] for each in ranges] if one_for_each_partition else [ranges]
-        return [CountJob(topic_type, reader, part, self.timeout_s, self.room) for part in parts]
+        timeout_s = longest_wait_s(IDLE_TIMEOUT_S)
+        return [CountJob(topic_type, reader, part, timeout_s, self.room) for part in parts]
 
     @cached_property
     def room(self) -> GroupRoom:

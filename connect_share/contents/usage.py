@@ -20,7 +20,7 @@ from connect_share.contents.profile import FURTHER, Count, TopicProfile, total
 from connect_share.contents.startup import CountPlan
 from connect_share.errors import BrokerError
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.read import CONSOLE_CLIENT_ID
+from connect_share.kafka.read import console_admin
 from connect_share.model.keys import split_key
 from connect_share.model.records import TopicType, now_ms
 
@@ -303,7 +303,7 @@ def measured_usage(
 ) -> Usage:
     """Return the usage of all groups of topics that were counted; ``note`` gets what could not be learnt."""
     since_ms = now_ms() - round(window_s * 1000)
-    with Admin(plan.topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=plan.timeout_s) as admin:
+    with console_admin(plan.topic_set) as admin:
         recent = {topic_type: _recent(admin, plan, topic_type, since_ms) for topic_type in TopicType}
         try:
             members = admin.connect_groups()
@@ -320,7 +320,7 @@ def _recent(admin: Admin, plan: CountPlan, topic_type: TopicType, since_ms: int)
     late = [each._replace(start=max(each.start, begins.get(each[:2], each.end))) for each in ranges]
     records: Counter[Group] = Counter()
     size: Counter[Group] = Counter()
-    for batch in plan.readers[topic_type].batches(late, plan.timeout_s):
+    for batch in plan.readers[topic_type].batches(late):
         for message in batch:
             key, value = message.key(), message.value()
             owner = None if key is None else split_key(topic_type, key)

@@ -10,6 +10,7 @@ from typing import Final
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.connect_protocol import NO_ERROR
 from connect_share.kafka.descriptions import GroupMember
+from connect_share.kafka.waits import longest_wait_s
 
 LOOK_S: Final = 12.0
 """How long a group is looked at that does not settle: a worker that died is missed after ten seconds by default."""
@@ -58,10 +59,10 @@ def live_worker_ids(admin: Admin) -> dict[str, tuple[str | None, ...]]:
     return {group: tuple(each.worker_id for each in found) for group, found in admin.connect_members().items() if found}
 
 
-def watch(admin: Admin, group_ids: Collection[str] | None, *, for_s: float) -> Mapping[str, WatchedGroup]:
+def watch(admin: Admin, group_ids: Collection[str] | None) -> Mapping[str, WatchedGroup]:
     """Look at groups until all have settled, or the time is over; ``None``: all Connect groups of the cluster."""
     found = {group_id: WatchedGroup(group_id) for group_id in sorted(group_ids or ())}
-    deadline_s = time.monotonic() + min(for_s, LOOK_S)
+    deadline_s = time.monotonic() + min(LOOK_S, longest_wait_s(LOOK_S))
     while True:
         wanted = [name for name, group in found.items() if not group.looks or not group.is_settled]
         asked: list[str | None] = [*wanted] if group_ids is not None and len(wanted) <= _FEW else [None]

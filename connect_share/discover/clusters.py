@@ -66,9 +66,9 @@ class Cluster:
         found = {topic_type: role.groups.get(group) for topic_type, role in self.topics.items()}
         return {topic_type: each for topic_type, each in found.items() if each is not None}
 
-    def workers(self, group: Group) -> set[str]:
+    def plain_workers(self) -> set[str]:
         """Return the ids of workers that wrote statuses with plain keys."""
-        return {worker for found in self.of_group(group).values() for worker in found.workers}
+        return {worker for found in self.of_group(None).values() for worker in found.workers}
 
 
 @dataclass
@@ -275,7 +275,11 @@ def _on_two_sets(
         config = cluster.configs.get(group)
         if group_id is None or group_id not in others or (config is not None and config.moved is not None):
             continue
-        live, here, there = {*kafka.members.get(group_id, ())}, cluster.workers(None), others[group_id].workers(None)
+        live, here, there = (
+            {*kafka.members.get(group_id, ())},
+            cluster.plain_workers(),
+            others[group_id].plain_workers(),
+        )
         yield Finding(
             "discover-two-sets",
             _ERROR if live & (here - there) and live & (there - here) else _WARNING,
@@ -293,11 +297,8 @@ def _on_two_sets(
 
 
 def _one_replica(cluster: Cluster, kafka: KafkaFacts) -> Iterator[Finding]:
-    fewest = {
-        role.topic: min((len(each.replicas) for each in kafka.places[role.topic].description.partitions), default=0)
-        for role in cluster.topics.values()
-    }
-    topics = [topic for topic, replicas in fewest.items() if replicas == 1]
+    described = {role.topic: kafka.places[role.topic].description for role in cluster.topics.values()}
+    topics = [topic for topic, description in described.items() if description.fewest_replicas == 1]
     if not topics:
         return
     several = kafka.brokers > 1

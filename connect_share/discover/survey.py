@@ -5,6 +5,7 @@ What was found as members for JSON; the text is made of the same.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -25,7 +26,7 @@ from connect_share.errors import AuthorizationError, BrokerError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import cleanup_policy
 from connect_share.kafka.read import BoundedReader, Partition, batches
-from connect_share.model.records import Record, TopicType
+from connect_share.model.records import TopicType
 
 SAMPLE: Final = 100
 """Records from the beginning, and as many offsets before the end, of each partition that is looked at."""
@@ -190,12 +191,8 @@ def _sampled(
     heads |= {at: (max(start, end - _LAST), end) for at, (start, end) in heads.items() if at[0] in look.uncompacted}
     tails = {at: (end - SAMPLE, end) for at, (start, end) in heads.items() if end - start > 2 * SAMPLE}
     source = reader(2 * SAMPLE * len(heads) + 1)
-
-    def take(record: Record) -> None:
+    for record in itertools.chain(source.records(heads, SAMPLE), source.records(tails, SAMPLE)):
         sampled[record.topic].add(record)
-
-    source.read(heads, take, each=SAMPLE)
-    source.read(tails, take, each=SAMPLE)
     look.unreadable |= {topic: str(error) for topic, error in source.refused.items()}
     look.unreadable |= {topic: "gave no record in time" for topic in source.unread if not sampled[topic].records}
     return sampled
@@ -213,15 +210,12 @@ def _whole(
     """Read topics whole, small ones first; return also those of which something is left."""
     whole = {topic: TopicEvidence(topic) for topic in topics}
     sizes = {topic: sum(look.bounds[at][1] - look.bounds[at][0] for at in filled[topic]) for topic in topics}
-
-    def take(record: Record) -> None:
-        whole[record.topic].add(record)
-
     # A client of its own for what is large, so that a limit is reached there.
     small = [topic for topic in topics if sizes[topic] <= _SMALL]
-    source.read({at: look.bounds[at] for topic in small for at in filled[topic]}, take)
-    for topic in sorted(set(topics) - set(small), key=sizes.__getitem__):
-        source.read({at: look.bounds[at] for at in filled[topic]}, take)
+    large = sorted(set(topics) - set(small), key=sizes.__getitem__)
+    for together in (small, *([topic] for topic in large)):
+        for record in source.records({at: look.bounds[at] for topic in together for at in filled[topic]}):
+            whole[record.topic].add(record)
     return whole, source.unread | {topic for topic in topics if topic in source.refused}
 
 
@@ -302,7 +296,7 @@ def _group_ids(cluster: Cluster, candidates: Sequence[str], kafka: KafkaFacts) -
     """
     ids: dict[Group, str | None] = {group: group for group in cluster.groups}
     if None in ids:
-        workers = cluster.workers(None)
+        workers = cluster.plain_workers()
         ids[None] = next((each for each in candidates if workers.intersection(kafka.members[each])), None)
     return ids
 

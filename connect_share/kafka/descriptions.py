@@ -56,6 +56,11 @@ class TopicDescription:
     topic_id: str | None
     partitions: tuple[PartitionDescription, ...]
 
+    @property
+    def fewest_replicas(self) -> int:
+        """Replicas of the partition with the fewest."""
+        return min((len(partition.replicas) for partition in self.partitions), default=0)
+
 
 @dataclass(frozen=True, slots=True)
 class HeldRights:

@@ -11,7 +11,7 @@ import time
 from array import array
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -69,6 +69,11 @@ _BULK_SETTINGS: Final[Mapping[str, str]] = {
     "fetch.max.bytes": "8388608",
     "queued.max.messages.kbytes": "8192",
 }
+
+
+def console_admin(topic_set: TopicSet) -> Admin:
+    """Return an admin client of a command that looks at topics; the caller closes it."""
+    return Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID)
 
 
 class Apart(NamedTuple):
@@ -331,21 +336,15 @@ class BoundedReader:
         unread: topics that were not read as far as they should be.
     """
 
-    def __init__(self, settings: ClientSettings, *, most: int, idle_timeout_s: float) -> None:
+    def __init__(self, settings: ClientSettings, most: int) -> None:
         self.left: int = most
         self.refused: dict[str, BrokerError] = {}
         self.unread: set[str] = set()
         self._settings = settings
-        self._idle_timeout_s = idle_timeout_s
+        self._idle_timeout_s = longest_wait_s(IDLE_TIMEOUT_S)
 
-    def read(
-        self,
-        ranges: Mapping[Partition, tuple[int, int]],
-        take: Callable[[Record], None],
-        *,
-        each: int | None = None,
-    ) -> None:
-        """Hand over the records from the start to the end of each partition, at most ``each`` of it.
+    def records(self, ranges: Mapping[Partition, tuple[int, int]], each: int | None = None) -> Iterator[Record]:
+        """Yield the records from the start to the end of each partition, at most ``each`` of it.
 
         Every isolation level's records come: what they look like matters, not whether they were committed.
         """
@@ -354,30 +353,24 @@ class BoundedReader:
             if self.left <= 0:
                 self.unread.update(topic for topic, _ in some)
             else:
-                self._read_some({at: ranges[at] for at in some}, take, each)
+                yield from self._some({at: ranges[at] for at in some}, each)
 
-    def _read_some(
-        self, ranges: Mapping[Partition, tuple[int, int]], take: Callable[[Record], None], each: int | None
-    ) -> None:
+    def _some(self, ranges: Mapping[Partition, tuple[int, int]], each: int | None) -> Iterator[Record]:
         client = consumer(
             self._settings, client_id=CONSOLE_CLIENT_ID, isolation=Isolation.READ_UNCOMMITTED, overrides=_SETTINGS
         )
         try:
             client.assign([TopicPartition(*at, start) for at, (start, _) in ranges.items()])
             with Awaited(f"records of {len(ranges):,} partitions"):
-                self._follow(client, ranges, take, each)
+                yield from self._follow(client, ranges, each)
         except KafkaException as exc:
             raise translate(exc, "reading topics", TopicRight.READ) from exc
         finally:
             client.close()
 
     def _follow(
-        self,
-        client: Consumer,
-        ranges: Mapping[Partition, tuple[int, int]],
-        take: Callable[[Record], None],
-        each: int | None,
-    ) -> None:
+        self, client: Consumer, ranges: Mapping[Partition, tuple[int, int]], each: int | None
+    ) -> Iterator[Record]:
         open_ = dict.fromkeys(ranges, 0)
         quiet_since = time.monotonic()
         while open_ and self.left > 0:
@@ -392,9 +385,9 @@ class BoundedReader:
                     continue
                 offset, end = message.offset() or 0, ranges[at][1]
                 if offset < end:
-                    take(to_record(message))
                     self.left -= 1
                     open_[at] += 1
+                    yield to_record(message)
                 if offset >= end - 1 or open_[at] == each:
                     del open_[at]
                     done.add(at)

@@ -120,14 +120,14 @@ def missing_brokers(admin: Admin, planned: Sequence[PlannedTopic]) -> tuple[int,
     return (up, needed) if up < needed else None
 
 
-def create_planned(admin: Admin, planned: Sequence[PlannedTopic], *, timeout_s: float | None = None) -> list[str]:
+def create_planned(admin: Admin, planned: Sequence[PlannedTopic]) -> list[str]:
     """Make the topics that do not exist, wait until all replicas are in sync, and return their names.
 
     Raises:
-        ReplicationFactorError: brokers were missing until ``timeout_s`` was over; nothing was created then.
+        ReplicationFactorError: brokers were missing until the time was over; nothing was created then.
         TopicError, BrokerError: as :func:`~connect_share.kafka.create.ensure_topic`.
     """
-    deadline = Deadline.after(longest_wait_s(CREATE_TIMEOUT_S) if timeout_s is None else timeout_s)
+    deadline = Deadline.after(longest_wait_s(CREATE_TIMEOUT_S))
     missing = sorted((topic for topic in planned if not topic.exists), key=lambda topic: -(topic.replicas or 0))
     for topic in missing:
         for setting in topic.given_up:
@@ -193,7 +193,7 @@ def _differences(
         found.append(
             TopicDifference("partitions", str(spec.partitions), str(partitions), spec.topic_type is TopicType.CONFIG)
         )
-    has = min(len(partition.replicas) for partition in existing.partitions)
+    has = existing.fewest_replicas
     if replicas is not None and has != replicas:
         found.append(TopicDifference("replicas", str(replicas), str(has), has < replicas))
     return (*found, *setting_differences(spec, replicas, actual, has=has))

@@ -217,7 +217,7 @@ def test_what_a_group_has(site: Site, call: Any, support: str, end: str, whose: 
 def test_what_is_read_on_behind_an_open_transaction(site: Site) -> None:
     """The own group does not wait, another is shown when it has committed, and nothing is taken twice."""
     topic, topic_set = site.topic("shared", OFFSET), TopicSet.from_worker_file(group_one(site, "disabled"))
-    reading = TopicReading(topic_set, [OFFSET], groups=None, timeout_s=30)
+    reading = TopicReading(topic_set, [OFFSET], groups=None)
     pairs = [(b'%s.["a.b",{"at":"new"}]' % group, b'{"n":1}') for group in (b"two", b"one")]
     with site.admin() as admin:
         writer = in_transaction(site.settings, site.name, pairs_of(topic, pairs[:1], 0))

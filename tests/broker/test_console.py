@@ -461,7 +461,6 @@ def test_only_what_is_new_is_read_on(changing: Filled, broker: TestBroker) -> No
         TopicSet.from_flags(broker.bootstrap_servers, topics, {}),
         tuple(topics),
         groups=None,
-        timeout_s=30,
         look=lambda _type, _group, original, _record: looks.append(original),
     )
     with broker.admin() as admin:
@@ -484,7 +483,6 @@ def test_a_topic_that_was_created_again_is_read_from_its_beginning(broker: TestB
         TopicSet.from_flags(broker.bootstrap_servers, {TopicType.CONFIG: topic}, {}),
         [TopicType.CONFIG],
         groups=None,
-        timeout_s=30,
     )
     with broker.admin() as admin:
         create_known(admin, NewTopicRequest(topic, 1, 1, {"cleanup.policy": "compact"}))

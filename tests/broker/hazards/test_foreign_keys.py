@@ -103,7 +103,7 @@ def test_reading_commands_end_in_ten_times_the_time_of_the_shortest(
         assert len(used) == 5
         small = partial(GroupRoom, most_bytes=20_000)
         monkeypatch.setattr("connect_share.checks.sources.GroupRoom", small)
-        contents, kept = CheckSources.of_file(path, 30.0, Output("test"))._read
+        contents, kept = CheckSources.of_file(path, Output("test"))._read
         assert {*kept} == {group for topic in contents.topics.values() for group in topic.groups}
         surveyed = Survey.model_validate_json(run("survey", "-w", path, "--output", "json")[1]).topics
         assert all({group.group for group in topic.groups} > {"own"} for topic in surveyed)

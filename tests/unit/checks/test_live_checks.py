@@ -241,7 +241,7 @@ def test_a_config_topic_without_the_groups_of_the_others_is_lost(
         topics[CONFIG] = [each for group in configured for each in records(CONFIG, *HEALTHY[CONFIG], group=group)]
     names = {each: each.value for each in (CONFIG, STATUS)}
     own = None if worker_group is None else (ClusterGroupId(worker_group),)
-    sources = CheckSources(TopicSet(names, CLIENT, worker_group=own), Output("check"), timeout_s=1)
+    sources = CheckSources(TopicSet(names, CLIENT, worker_group=own), Output("check"))
     vars(sources).update(state=state_of(topics), members={"alive": ALIVE})  # as if they had been read
     found = find_lost(sources)
     assert [(each.id, each.where, str(each.group)) for each in found] == [(LOST, "config", group) for group in lost]

@@ -7,6 +7,7 @@ import pytest
 
 from connect_share.kafka import read
 from connect_share.kafka.limits import FOREVER_MS, Extent, TopicLimits
+from connect_share.kafka.waits import longest_wait
 from connect_share.model.records import Record
 from connect_share.worker_config import ClientSettings
 
@@ -44,6 +45,7 @@ def test_a_topic_for_which_no_record_was_left_is_not_read(monkeypatch: pytest.Mo
         for topic, at in places
     ]
     monkeypatch.setattr(read, "consumer", lambda *_, **__: client)
-    reader = read.BoundedReader(ClientSettings({}), most=2, idle_timeout_s=0)
-    reader.read({("a", 0): (0, 2), ("b", 0): (0, 1)}, lambda _: None)
+    with longest_wait(0):
+        reader = read.BoundedReader(ClientSettings({}), 2)
+    assert len([*reader.records({("a", 0): (0, 2), ("b", 0): (0, 1)})]) == 2
     assert reader.unread == {"b"}
