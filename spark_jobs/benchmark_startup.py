@@ -19,7 +19,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
-from connect_share.console import NEEDS_YES, Output, ProgressLine, add_worker_file, confirmed, printable
+from connect_share.console import NEEDS_YES, Output, ProgressLine, Result, add_worker_file, confirmed, printable
 from connect_share.console.options import add_profile
 from connect_share.errors import ConfigError
 from connect_share.files import run_folder
@@ -118,12 +118,8 @@ def _body(options: argparse.Namespace) -> int:
     result = measure(options)
     if result is None:
         return 1
-    output = Output("benchmark_startup", options.output)
-    if output.is_json:
-        output.json(result.model_dump(mode="json"))
-    else:
-        output.lines(*startup_table(result))
-    return 0
+    shown = Result(result.model_dump(mode="json"), startup_table(result))
+    return Output("benchmark_startup", options.output).show(shown)
 
 
 def _names(text: str) -> list[str]:

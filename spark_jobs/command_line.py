@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Final
 
 from connect_share import console
 from connect_share.console import Command, Output
 from connect_share.errors import ConnectShareError
+from connect_share.kafka.waits import longest_wait
 
 INTERRUPTED: Final = 130
 """Exit code of a job that was interrupted, as shells expect it."""
@@ -28,8 +30,10 @@ def parser(job: str, description: str) -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace, body: Callable[[argparse.Namespace], int], *, failed: int | None = None) -> int:
     """Run a job's body; errors of ours become one line on stderr and an exit code: ``failed``, or their own."""
+    limit_s = getattr(options, "timeout", None)
     try:
-        return body(options)
+        with nullcontext() if limit_s is None else longest_wait(limit_s):
+            return body(options)
     except ConnectShareError as exc:
         print(f"error: {exc}", file=sys.stderr)
         return exc.exit_code if failed is None else failed

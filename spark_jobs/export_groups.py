@@ -31,11 +31,10 @@ from connect_share.backup.backup_file import (
     write_sections,
 )
 from connect_share.backup.export import Export
-from connect_share.console import DEFAULT_TIMEOUT_S, Output, ProgressLine, add_worker_file, groups_of, plural
+from connect_share.console import DEFAULT_TIMEOUT_S, Output, ProgressLine, Result, add_worker_file, groups_of, plural
 from connect_share.errors import RecordFileError
 from connect_share.files import Progress, Silent, sync_folder
 from connect_share.kafka.read import batches
-from connect_share.kafka.waits import longest_wait
 from connect_share.worker_config import TopicSet
 from migrator.bystanders import bundles, size_of
 from spark_jobs import command_line
@@ -156,7 +155,7 @@ def _body(options: argparse.Namespace) -> int:
     groups = groups_of(options.groups) or (None if options.all_groups else topic_set.worker_group)
     asked = Export(topic_set, None if groups is None else frozenset(groups))
     path: Path = options.file or options.folder.absolute()
-    with ProgressLine(sys.stderr) as progress, ExitStack() as stack, longest_wait(options.timeout):
+    with ProgressLine(sys.stderr) as progress, ExitStack() as stack:
         # Spark is started when there is something to read.
         spark = cache(lambda: stack.enter_context(spark_session("connect-share export_groups")))
 
@@ -167,13 +166,9 @@ def _body(options: argparse.Namespace) -> int:
 
         done = asked.write(path, progress, out.note, by=write)
     file = done.file
-    if out.is_json:
-        out.json({**file.model_dump(mode="json"), "file": str(path), "groups": list(done.groups)})
-    else:
-        out.lines(
-            f"{path}: {plural(file.records, 'record')} of {plural(len(done.groups), 'group')}, {file.size_bytes:,} bytes"
-        )
-    return 0
+    members = {**file.model_dump(mode="json"), "file": str(path), "groups": list(done.groups)}
+    line = f"{path}: {plural(file.records, 'record')} of {plural(len(done.groups), 'group')}, {file.size_bytes:,} bytes"
+    return out.show(Result(members, [line]))
 
 
 def main(argv: Sequence[str]) -> int:

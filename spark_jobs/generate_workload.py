@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final
 
-from connect_share.console import NEEDS_YES, Output, ProgressLine, add_worker_file, confirmed
+from connect_share.console import NEEDS_YES, Output, ProgressLine, Result, add_worker_file, confirmed
 from connect_share.errors import BrokerError, ConfigError, WriteError
 from connect_share.files import Progress
 from connect_share.kafka import client
@@ -203,18 +203,15 @@ def _body(options: argparse.Namespace) -> int:
         return 1
     with ProgressLine(sys.stderr) as progress, spark_session("connect-share generate_workload") as spark:
         written, grown = generate(spark, worker, size, progress=progress)
-    output = Output("generate_workload", options.output)
-    if grown > written:
-        output.note(
-            f"the topics have {grown:,} records more than before: others write there, or an attempt of a task that was "
-            "given up went on"
-        )
-    if output.is_json:
-        output.json({"records": written, "grown": grown, "groups": size.groups, "jobs": size.jobs, "topics": topics})
-    else:
-        kind = "prefixed" if size.prefixed else "plain"
-        output.lines(f"{written:,} {kind} records of {size.groups} groups in {', '.join(topics.values())}")
-    return 0
+    more = (
+        f"the topics have {grown:,} records more than before: others write there, or an attempt of a task that was given up "
+        "went on"
+    )
+    kind = "prefixed" if size.prefixed else "plain"
+    members = {"records": written, "grown": grown, "groups": size.groups, "jobs": size.jobs, "topics": topics}
+    line = f"{written:,} {kind} records of {size.groups} groups in {', '.join(topics.values())}"
+    result = Result(members, [line], notes=[more] if grown > written else [])
+    return Output("generate_workload", options.output).show(result)
 
 
 def main(argv: Sequence[str]) -> int:

@@ -10,7 +10,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from connect_share.checks.startup import startup_members
 from connect_share.console import DEFAULT_TIMEOUT_S, Output, ProgressLine, Result, add_worker_file, groups_of, json_text
@@ -36,10 +35,10 @@ JOB = "profile_topics"
 
 
 def _body(options: argparse.Namespace) -> int:
-    out = Output(JOB, options.output, program=JOB)
+    out = Output(JOB, "json" if options.usage else options.output, program=JOB)
     fitted = load_model(options.model)
     groups = groups_of(options.groups)
-    plan = CountPlan.of(TopicSet.from_worker_file(options.worker_config), timeout_s=options.timeout)
+    plan = CountPlan.of(TopicSet.from_worker_file(options.worker_config))
     out.note(*plan.notes)
     jobs = [job for topic_type in TopicType for job in plan.jobs(topic_type, one_for_each_partition=True)]
     with ProgressLine(sys.stderr) as progress, spark_session("connect-share profile_topics") as spark:
@@ -51,27 +50,21 @@ def _body(options: argparse.Namespace) -> int:
     if options.usage:
         topics = {topic_type: topic.profile for topic_type, topic in profiled.items()}
         found = measured_usage(plan, topics, fitted.model, note=out.note)
-        _hand_out(options, out, {"window_seconds": DEFAULT_WINDOW_S, **usage_members(found)})
-        return 0
-    start = startup_profile(
-        profiled,
-        fitted,
-        now_ms=plan.now_ms,
-        model_name=SHIPPED_NAME if options.model is None else str(options.model),
-        groups=groups,
-    )
-    _hand_out(options, out, startup_members(start, options.worker_config))
-    if not out.is_json:
-        out.show(Result({}, profile_lines(start), notes=not_shown(start)))
-    return 0
-
-
-def _hand_out(options: argparse.Namespace, out: Output, members: dict[str, Any]) -> None:
+        result = Result({"window_seconds": DEFAULT_WINDOW_S, **usage_members(found)})
+    else:
+        start = startup_profile(
+            profiled,
+            fitted,
+            now_ms=plan.now_ms,
+            model_name=SHIPPED_NAME if options.model is None else str(options.model),
+            groups=groups,
+        )
+        notes = [] if out.is_json else not_shown(start)
+        result = Result(startup_members(start, options.worker_config), profile_lines(start), notes=notes)
     if options.result is not None:
         options.result.parent.mkdir(parents=True, exist_ok=True)
-        options.result.write_text(json_text(JOB, members) + "\n", encoding="utf-8")
-    if out.is_json or options.usage:
-        out.json(members)
+        options.result.write_text(json_text(JOB, result.members) + "\n", encoding="utf-8")
+    return out.show(result)
 
 
 def main(argv: Sequence[str]) -> int:

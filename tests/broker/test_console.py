@@ -457,12 +457,8 @@ def test_only_what_is_new_is_read_on(changing: Filled, broker: TestBroker) -> No
     write_connector(broker, changing, "read-on", State.RUNNING)
     looks: list[bytes] = []
     topics = {TopicType.CONFIG: changing.topic("configs"), TopicType.STATUS: changing.topic("status")}
-    reading = TopicReading(
-        TopicSet.from_flags(broker.bootstrap_servers, topics, {}),
-        tuple(topics),
-        groups=None,
-        look=lambda _type, _group, original, _record: looks.append(original),
-    )
+    topic_set = TopicSet.from_flags(broker.bootstrap_servers, topics, {})
+    reading = TopicReading(topic_set, tuple(topics), groups=None, look=lambda *found: looks.append(found[2]))
     with broker.admin() as admin:
         assert reading.read_on(admin)
         before = reading.contents()
@@ -479,11 +475,8 @@ def test_only_what_is_new_is_read_on(changing: Filled, broker: TestBroker) -> No
 
 def test_a_topic_that_was_created_again_is_read_from_its_beginning(broker: TestBroker, unique: str) -> None:
     topic = f"{unique}-configs"
-    reading = TopicReading(
-        TopicSet.from_flags(broker.bootstrap_servers, {TopicType.CONFIG: topic}, {}),
-        [TopicType.CONFIG],
-        groups=None,
-    )
+    topic_set = TopicSet.from_flags(broker.bootstrap_servers, {TopicType.CONFIG: topic}, {})
+    reading = TopicReading(topic_set, [TopicType.CONFIG], groups=None)
     with broker.admin() as admin:
         create_known(admin, NewTopicRequest(topic, 1, 1, {"cleanup.policy": "compact"}))
         reading.read_on(admin)

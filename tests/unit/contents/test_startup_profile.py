@@ -401,10 +401,9 @@ def test_models(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(ConfigError, match=what):
             load_model(path)
-    with pytest.raises(ConfigError, match="cannot read"):
-        load_model(tmp_path / "nowhere.json")
-    with pytest.raises(ConfigError, match="cannot read /dev/zero: it is longer than 16 MiB"):
-        load_model(Path("/dev/zero"))
+    for path, what in ((tmp_path / "nowhere.json", "No such file"), (Path("/dev/zero"), "it is longer than 16 MiB")):
+        with pytest.raises(ConfigError, match=f"cannot read {path}: {what}"):
+            load_model(path)
 
 
 A, B = ClusterGroupId("a"), ClusterGroupId("b")

@@ -361,10 +361,9 @@ def test_handing_out(tmp_path: Path) -> None:
 
 
 def test_handing_out_to_where_it_cannot_go(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is not a folder"):
-        hand_out(tmp_path / "nowhere")
-    with pytest.raises(ConfigError, match="is not a folder"):
-        hand_out(a_jar(tmp_path / "file.jar"))
+    for place in (tmp_path / "nowhere", a_jar(tmp_path / "file.jar")):
+        with pytest.raises(ConfigError, match="is not a folder"):
+            hand_out(place)
     os.mkfifo(tmp_path / JAR_NAME)
     with pytest.raises(WorkerPluginError, match="it is no regular file; nothing was changed"):
         hand_out(tmp_path)
