@@ -1,11 +1,10 @@
-"""A connector's own offsets topic: in front of the worker's, resets, whom it holds up, what its configuration can reach."""
+"""A connector's own offsets topic: in front of the worker's, resets, whom it holds up, where its configuration leads."""
 
 from __future__ import annotations
 
 import gc
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +26,6 @@ from connect_share.stores.alter_offsets import alter_offsets, reset_offsets
 from connect_share.stores.connector_offsets import ConnectorOffsetBackingStore, _joined
 from connect_share.stores.offsets import OffsetStorageReader, OffsetStorageWriter
 from tests.support.flushes import HeldBack, done, flush_offsets
-from tests.support.password_collector import PasswordCollector, password_collector
 from tests.support.waiting import await_that
 
 GROUPS = pytest.mark.parametrize("group", ["group-a", None], ids=["shared", "plain"])
@@ -243,7 +241,6 @@ def test_every_order_of_the_members_is_altered_and_reset(shared: Any) -> None:
 
 KEY = b'["foo",{"filename":"x.txt"}]'
 POLICY = "connector.client.config.override.policy"
-PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="{}" password="{}";'
 CLIENTS = ("admin", "consumer", "producer")
 
 
@@ -382,73 +379,3 @@ def _error_of(storage: ConnectStorage, connector: str) -> ConnectShareError:
     with pytest.raises(ConnectShareError) as error:
         storage.offset_reader(connector)
     return error.value
-
-
-# What a connector's configuration says, and whether its clients reach the brokers it names.
-OWN_LOGIN = {
-    "security_protocol": "SASL_PLAINTEXT",
-    "sasl_mechanism": "PLAIN",
-    "sasl_jaas_config": PLAIN.format("u", "own-password"),
-}
-WORKERS_LOGIN = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
-
-
-@pytest.mark.parametrize(
-    ("policy", "overrides", "reached"),
-    [
-        ("Principal", {"bootstrap_servers": "{}", **OWN_LOGIN}, False),
-        ("Allowlist", {"bootstrap_servers": "{}"}, True),
-        ("All", {"bootstrap_servers": "{}", **WORKERS_LOGIN}, False),
-        ("All", {"bootstrap_servers": "{}", **OWN_LOGIN, "sasl_jaas_config": "${file:{secrets}:login}"}, False),
-        (
-            "All",
-            {"bootstrap_servers": "{}", "config_providers": "file", "client_id": "${file:{secrets}:password}"},
-            True,
-        ),
-        ("All", {"bootstrap_servers": "{}", **OWN_LOGIN}, True),
-    ],
-)
-def test_what_a_connectors_configuration_reaches_of_the_worker(
-    shared: Any, tmp_path: Path, policy: str, overrides: dict[str, str], reached: bool
-) -> None:
-    secrets = tmp_path / "secrets.properties"
-    secrets.write_text(f"password=s3cret-of-worker\nlogin={PLAIN.format('worker', 's3cret-of-worker')}\n")
-    login = {"sasl.mechanism": "PLAIN", "sasl.jaas.config": f"${{file:{secrets}:login}}"}
-    config = shared.sharing(
-        **{
-            POLICY: policy,
-            "connector.client.config.override.allowlist": "linger.ms, bootstrap.servers",
-            "config.providers": "file",
-            "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
-            **login,
-            **{f"{client}.{name}": value for client in CLIENTS for name, value in login.items()},
-        },
-    )
-    with password_collector() as listening, ConnectStorage(config) as storage:
-        texts = {
-            name: value.replace("{}", listening.bootstrap_servers).replace("{secrets}", str(secrets))
-            for name, value in overrides.items()
-        }
-        storage.config.put_connector_config(
-            "evil", {"offsets.storage.topic": f"{shared.unique}-own", **everywhere(**texts)}
-        )
-        if not reached:
-            with pytest.raises(ConfigError, match="'evil'") as refused:
-                storage.offset_reader("evil")
-            assert "s3cret" not in repr(refused.value)
-            assert listening.connections == 0
-            return
-        ended: list[ConnectShareError] = []
-        reading = threading.Thread(target=lambda: ended.append(_error_of(storage, "evil")), daemon=True)
-        reading.start()
-        own_login = "sasl_jaas_config" in overrides
-        await_that(lambda: _seen(listening, own_login), bool, what="clients at the brokers of the configuration")
-        storage.close()
-        reading.join(60)
-        assert isinstance(ended[0], ConnectShareError | StoreClosedError)
-        assert b"s3cret" not in listening.received
-
-
-def _seen(listening: PasswordCollector, own_login: bool) -> bool:
-    """Whatever would be said there has been said: the collector does get passwords."""
-    return b"\0u\0own-password" in listening.received if own_login else listening.connections > 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfi
 from connect_share.worker_config.override_policy import OverridePolicy
 from tests.support import worker_files
 from tests.support.sealed import key_text
+from tests.support.worker_files import providers
 
 POLICY = "connector.client.config.override.policy"
 PACKAGE = "org.apache.kafka.connect.connector.policy."
@@ -22,6 +24,7 @@ WORKER = {
     "offset.storage.partitions": "7",
     "offset.storage.segment.bytes": "1048576",
 }
+CLIENTS = ("admin", "consumer", "producer")
 JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required username='{}' password='{}-secret';"
 
 
@@ -35,6 +38,10 @@ def login(user: str) -> dict[str, str]:
 
 def prefixed(prefix: str, properties: dict[str, str]) -> dict[str, str]:
     return {f"{prefix}{name}": value for name, value in properties.items()}
+
+
+def everywhere(overrides: dict[str, str]) -> dict[str, str]:
+    return {f"{client}.override.{name}": value for client in CLIENTS for name, value in overrides.items()}
 
 
 def own(connector_config: dict[str, Any], **worker: str) -> OwnOffsetsConfig:
@@ -120,8 +127,8 @@ def test_which_records_are_read() -> None:
 
 def test_with_exactly_once_offsets_are_where_the_records_go() -> None:
     """``Worker.offsetStoreForExactlyOnceSourceTask``: without a topic of its own the worker's, in the producer's cluster."""
-    elsewhere = {f"{client}.override.bootstrap.servers": "other:9092" for client in ("admin", "consumer", "producer")}
-    workers = {f"{client}.bootstrap.servers": "other:9092" for client in ("admin", "consumer", "producer")}
+    elsewhere = everywhere({"bootstrap.servers": "other:9092"})
+    workers = {f"{client}.bootstrap.servers": "other:9092" for client in CLIENTS}
     for mode, connector_config, more in (
         ("enabled", elsewhere, {}),
         ("enabled", {}, workers),
@@ -149,16 +156,29 @@ def test_with_exactly_once_offsets_are_where_the_records_go() -> None:
     ],
 )
 def test_the_workers_credentials_go_nowhere_else(overrides: dict[str, str]) -> None:
-    clients = ("admin", "consumer", "producer")
-    everywhere = {f"{client}.override.{name}": value for client in clients for name, value in overrides.items()}
-    workers = {name: value for client in clients for name, value in prefixed(f"{client}.", login("worker")).items()}
+    workers = {name: value for client in CLIENTS for name, value in prefixed(f"{client}.", login("worker")).items()}
     with pytest.raises(ConfigError, match="brings the credentials"):
-        own(everywhere, **workers)
-    its_own = {f"{client}.override.sasl.jaas.config": JAAS.format("its", "its") for client in clients}
-    made = own(everywhere | its_own, **workers)
+        own(everywhere(overrides), **workers)
+    its_own = {"sasl.jaas.config": JAAS.format("its", "its")}
+    made = own(everywhere(overrides | its_own), **workers)
     for settings in (made.admin_settings(), made.consumer_settings(), made.producer_settings()):
         assert settings.properties["sasl.username"] == "its"
         assert "worker" not in str(settings.properties.values())
+
+
+def test_a_server_that_is_allowed_gets_nothing_of_the_worker(tmp_path: Path) -> None:
+    """Without a protocol no password is missing; a reference of the connector is not followed."""
+    secrets = tmp_path / "secrets.properties"
+    secrets.write_text(f"login={JAAS.format('worker', 'worker')}\n")
+    lines = {"sasl.mechanism": "PLAIN", "sasl.jaas.config": f"${{file:{secrets}:login}}"}
+    workers = {POLICY: "Allowlist", "connector.client.config.override.allowlist": "bootstrap.servers, client.id"}
+    workers |= providers(file="File")
+    for prefix in ("", *(f"{client}." for client in CLIENTS)):
+        workers |= prefixed(prefix, lines)
+    made = own(everywhere({"bootstrap.servers": "other:9092", "client.id": f"${{file:{secrets}:login}}"}), **workers)
+    for settings in (made.admin_settings(), made.consumer_settings(), made.producer_settings()):
+        assert settings.bootstrap_servers == "other:9092"
+        assert "secret" not in str(settings.properties.values())
 
 
 @pytest.mark.parametrize(
