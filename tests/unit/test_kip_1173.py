@@ -105,9 +105,6 @@ def test_a_dot_at_the_end_names_another_connector() -> None:
     assert ours.connector_config("foo") == {"a": "1"}
 
 
-# Group ids
-
-
 # Plain records on shared topics
 
 
@@ -164,11 +161,6 @@ def test_a_cleaned_tombstone_moves_the_position_back(removal: bytes | None) -> N
     assert replay_config(cleaned(log), B).connectors() == {"keep"}
 
 
-def test_a_removal_as_json_null_is_one_for_old_workers() -> None:
-    log = config_log([("connector-a", properties()), ("connector-a", JSON_NULL), ("target-state-a", JSON_NULL)])
-    assert replay_config(log).connectors() == frozenset()
-
-
 # Migration
 
 
@@ -195,9 +187,6 @@ def test_the_default_gives_prefixed_keys_a_second_prefix() -> None:
     assert parse_key(twice.key) is None  # nobody's, for ever
     assert replay_config([twice], B).connectors() == frozenset()
     assert KafkaConnectTopicMigrator(STRAIGHT).apply(source) == Skipped(SkipReason.ALREADY_PREFIXED)
-
-
-# Properties, exactly-once
 
 
 # The page

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import multiprocessing
-import os
-import signal
 import subprocess
 import sys
 import threading
@@ -127,39 +124,6 @@ def test_work_is_spread_moves_and_comes_back(shared: Any, stack: ExitStack) -> N
     await_spread(first, second)
     assert first.member.assignment == first.running
     assert first.failures == second.failures == []
-
-
-def work(shared: dict[str, Any], ready: Any) -> None:
-    worker = WorkerConfig.from_properties(shared)
-
-    class Announcing(Idle):
-        def on_assigned(self, items: ConnectorsAndTasks, generation: Generation) -> None:
-            ready.set()
-
-    with (
-        ConnectStorage(worker, allow_live_members=ConnectGroupMember.is_own_member) as storage,
-        ConnectGroupMember(worker, storage.config, Announcing(), worker_url="http://localhost:9009/"),
-    ):
-        threading.Event().wait()
-
-
-def test_a_killed_leader_is_replaced_and_its_work_taken_over(shared: Any, stack: ExitStack) -> None:
-    context = multiprocessing.get_context("spawn")
-    ready = context.Event()
-    properties = shared.sharing(shared.group, **FAST).originals
-    process = context.Process(target=work, args=(dict(properties), ready), daemon=True)
-    process.start()
-    stack.callback(process.kill)
-    assert ready.wait(60)
-    runtime = Runtime(shared, 1, stack)
-    configure(runtime.storage, 2, 2)
-    await_that(lambda: runtime.generation, what="joined")
-    assert runtime.generation is not None
-    assert not runtime.generation.is_leader
-    assert process.pid is not None
-    os.kill(process.pid, signal.SIGKILL)
-    await_spread(runtime)
-    assert runtime.generation.is_leader
 
 
 def test_java_workers_and_these_do_not_join_one_group(shared: Any, stack: ExitStack) -> None:

@@ -23,7 +23,7 @@ from connect_share import (
     TaskStatus,
     WorkerConfig,
 )
-from connect_share.errors import BrokerError, ConfigError, GroupMembershipError, LogFailedError, NotStartedError
+from connect_share.errors import BrokerError, GroupMembershipError, LogFailedError, NotStartedError
 from connect_share.kafka.client import KafkaError, KafkaException
 from connect_share.runtime import SoleMember, connector_client_settings
 from connect_share.stores.transactional_writer import TransactionalWriter
@@ -192,17 +192,6 @@ def test_a_connector_from_its_first_configuration_to_its_removal(make: Make, kaf
         runner.storage.config.remove_connector_config("c")
         await_states(runner, "c", None)
     assert set(Words.stopped) == {"a", "b", "c"}
-
-
-def test_whoever_starts_next_goes_on(make: Make, kafka: MemoryKafka) -> None:
-    with make() as runner:
-        put(runner, "c", connector_class="Words", words="a")
-        await_values(kafka, "words", b"a")
-    with make() as runner:
-        assert states(runner, "c")[0] in ("UNASSIGNED", "RUNNING")
-        await_states(runner, "c", "RUNNING", "RUNNING")
-        put(runner, "c", connector_class="Words", words="a b")
-        await_values(kafka, "words", b"a", b"b")
 
 
 def test_a_task_that_fails_says_why_without_secrets_and_is_restarted(
@@ -383,27 +372,14 @@ def test_a_sink_has_as_many_tasks_as_it_may_and_java_can_run_them(make: Make) ->
     assert TaskRunner(runner.config, {}, worker_url="here:8083").worker_id == "here:8083"  # else it had no statuses
 
 
-def test_clients_of_a_connector_are_the_workers_under_what_it_overrides() -> None:
-    policy = "connector.client.config.override.policy"
-    worker = WorkerConfig.from_properties(
-        {
-            **WORKER,
-            "consumer.fetch.max.bytes": "2000000",
-            "producer.linger.ms": "5",
-            policy: "Allowlist",
-            f"{policy[:-6]}allowlist": "linger.ms",
-        }
-    )
+def test_the_consumer_of_a_connector_has_the_group_of_the_sink() -> None:
+    worker = WorkerConfig.from_properties({**WORKER, "consumer.fetch.max.bytes": "2000000"})
     config = {"producer.override.linger.ms": "7", "topics": "t"}
     producer, consumer = (
         connector_client_settings(worker, "c", config, kind).properties for kind in ("producer", "consumer")
     )
     assert (producer["linger.ms"], "group.id" in producer) == ("7", False)
     assert (consumer["fetch.max.bytes"], consumer["group.id"]) == ("2000000", "connect-c")
-    with pytest.raises(
-        ConfigError, match=r"'consumer.override.group.id' of connector 'c' is not allowed by the worker's"
-    ):
-        connector_client_settings(worker, "c", {"consumer.override.group.id": "g"}, "consumer")
 
 
 def test_what_ended_the_membership_ends_the_wait_and_is_said_once(make: Make) -> None:

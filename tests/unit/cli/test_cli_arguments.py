@@ -30,16 +30,11 @@ from migrator.cli.__main__ import build_parser as migrator_parser
         (["get"], "required: NOUN; connect-share get --help shows"),
         (["get", "nothing"], "invalid choice: 'nothing'"),
         (["check", "everything"], "invalid choice: 'everything' (choose from"),
-        (["create", "connector"], "invalid choice: 'connector' (choose from"),
         (
             ["create", "topics", "-B", "x:1", "--config-storage-topic", "c"],
             "this needs --offset-storage-topic and --status",
         ),
         (["check", "order", "-B", "x:1", "--status-storage-topic", "s"], "this needs --config-storage-topic"),
-        (
-            ["check", "sizes", "-B", "x:1", "--config-storage-topic", "c"],
-            "this needs --status-storage-topic and --offset",
-        ),
         (["check", "topics", "--replication-factor", "0"], "has to be 1 to 32767, or -1"),
         (["check", "worker-config", "/nowhere/w.properties"], "cannot read /nowhere/w.properties"),
         (["check", "worker-config"], "name the worker file to check"),
@@ -55,10 +50,8 @@ from migrator.cli.__main__ import build_parser as migrator_parser
         (["reset", "offsets", "foo", "-w", "x", "--partition", '"zebra"'], "partition is not a JSON object"),
         (["copy", "offsets", "foo", "-w", "x"], "say where to: --to NAME, --to-worker-config FILE, or both"),
         (["copy", "offsets", "foo", "bar", "-w", "x", "--to", "y"], "--to is the name for one connector"),
-        (["copy", "offsets", "--matching", "*", "-w", "x", "--to", "y"], "--to is the name for one connector"),
         (["get", "groups"], "use -w FILE or -B HOST:PORT"),
         (["get", "groups", "-B", "x:1"], "--config-storage-topic or --offset-storage-topic or --status-storage-topic"),
-        (["get", "connectors", "-B", "x:1", "--offset-storage-topic", "o"], "this needs --config-storage-topic"),
         (["get", "groups", "-B", "x:1", "--config-storage-topic", "a/b"], "'a/b' cannot be a topic name"),
         (["get", "groups", "-w", "/nowhere/w.properties"], "cannot read /nowhere/w.properties"),
         (
@@ -109,11 +102,6 @@ def test_flags_become_a_topic_set() -> None:
     with pytest.raises(ConfigError) as caught:
         topic_set_of(build_parser().parse_args(words), (TopicType.CONFIG,))
     assert caught.value.property_name == "config.storage.topic"
-
-
-def test_brokers_may_be_given_as_a_client_setting() -> None:
-    words = ["get", "groups", "-X", "bootstrap.servers=y:2", "--config-storage-topic", "c"]
-    assert topic_set_of(build_parser().parse_args(words)).settings.bootstrap_servers == "y:2"
 
 
 PROGRAMS = {"connect-share": "connect_share", "connect-share-migrate": "migrator"}

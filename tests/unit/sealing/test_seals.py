@@ -66,18 +66,6 @@ def taken(step: TopicSeals, found: Record) -> tuple[bytes | None, ...] | str:
     return (seen.key, seen.value)
 
 
-@every_topic
-def test_what_a_group_writes_it_reads(topic_type: TopicType) -> None:
-    step, key = seals(topic_type), KEY_OF[topic_type]
-    for value in (VALUE, b"", b"null", None):
-        wire = step.seal(key, value)
-        assert wire is not None
-        assert b"hunter2" not in wire
-        removal = b"null" if topic_type is TopicType.CONFIG else None
-        assert taken(step, record(key, wire)) == (key, removal if value is None else value)
-    assert not step.refused
-
-
 PLAIN_FORMS = (VALUE, b'{"tasks":1}')
 FORMS = {"plain": PLAIN_FORMS[0], "sealed": b"\1" + bytes(60), "null": b"null", "tombstone": None}
 WRITTEN = st.lists(st.tuples(st.integers(0, 5), st.sampled_from([*FORMS])), max_size=40)

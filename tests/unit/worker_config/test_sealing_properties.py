@@ -55,8 +55,6 @@ def test_keys_seal_and_are_required_unless_the_file_says_otherwise() -> None:
         ({MODE: "on", KEYS_PROPERTY: TEXT}, MODE, "has to be one of required, accept, off"),
         ({KEYS_PROPERTY: TEXT, SHARING: "disabled"}, KEYS_PROPERTY, "is there, but .*support is not enabled"),
         ({KEYS_PROPERTY: f"{TEXT},8:{MATERIAL}"}, KEYS_PROPERTY, "entry 2 of the keys has no base64"),
-        ({KEYS_PROPERTY: MATERIAL}, KEYS_PROPERTY, "entry 1 of the keys has no colon"),
-        ({KEYS_PROPERTY: f"{TEXT},8"}, KEYS_PROPERTY, "entry 2 of the keys has no colon"),
         ({KEYS_PROPERTY: "x", MODE: "off"}, KEYS_PROPERTY, "entry 1"),
         ({KEYS_PROPERTY: "${vault:a:keys}"}, KEYS_PROPERTY, "refers to a config provider that is not declared"),
     ],
