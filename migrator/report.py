@@ -21,7 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from connect_share.console import printable
+from connect_share.console.output import printable
 from connect_share.errors import ConnectShareError, PlanFileError
 from connect_share.model.records import TopicType, now_ms
 from connect_share.transform.rules import SkipReason

@@ -16,7 +16,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
-from connect_share.console import Group, group_order
+from connect_share.console.options import Group, group_order
 from connect_share.contents.group_room import GroupRoom
 from connect_share.contents.groups import GroupFolds
 from connect_share.contents.seals import KEY_BYTES

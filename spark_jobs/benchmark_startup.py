@@ -19,8 +19,10 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
-from connect_share.console import NEEDS_YES, Output, ProgressLine, Result, add_worker_file, confirmed, printable
-from connect_share.console.options import add_profile
+from connect_share.console.options import add_profile, add_worker_file
+from connect_share.console.output import Output, Result, printable
+from connect_share.console.program import NEEDS_YES, confirmed
+from connect_share.console.progress_line import ProgressLine
 from connect_share.errors import ConfigError
 from connect_share.files import run_folder
 from spark_jobs import command_line

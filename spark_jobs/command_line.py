@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Final
 
-from connect_share import console
-from connect_share.console import Command, Output
+from connect_share.console import program
+from connect_share.console.output import Output
+from connect_share.console.program import Command
 from connect_share.errors import ConnectShareError
 from connect_share.kafka.waits import longest_wait
 
@@ -44,7 +45,7 @@ def run(options: argparse.Namespace, body: Callable[[argparse.Namespace], int], 
 
 def run_command(command: Command, options: argparse.Namespace) -> int:
     """Run a command of the migrator as the body of a job."""
-    return run(options, lambda given: console.run_command(command, given, Output(command.name, given.output)))
+    return run(options, lambda given: program.run_command(command, given, Output(command.name, given.output)))
 
 
 def exit_with(main: Callable[[Sequence[str]], int]) -> None:

@@ -31,7 +31,9 @@ from connect_share.backup.backup_file import (
     write_sections,
 )
 from connect_share.backup.export import Export
-from connect_share.console import DEFAULT_TIMEOUT_S, Output, ProgressLine, Result, add_worker_file, groups_of, plural
+from connect_share.console.options import DEFAULT_TIMEOUT_S, add_worker_file, groups_of
+from connect_share.console.output import Output, Result, plural
+from connect_share.console.progress_line import ProgressLine
 from connect_share.errors import RecordFileError
 from connect_share.files import Progress, Silent, sync_folder
 from connect_share.kafka.read import batches

@@ -11,7 +11,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final
 
-from connect_share.console import NEEDS_YES, Output, ProgressLine, Result, add_worker_file, confirmed
+from connect_share.console.options import add_worker_file
+from connect_share.console.output import Output, Result
+from connect_share.console.program import NEEDS_YES, confirmed
+from connect_share.console.progress_line import ProgressLine
 from connect_share.errors import BrokerError, ConfigError, WriteError
 from connect_share.files import Progress
 from connect_share.kafka import client

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from connect_share.checks.startup import startup_members
-from connect_share.console import DEFAULT_TIMEOUT_S, Output, ProgressLine, Result, add_worker_file, groups_of, json_text
-from connect_share.console.options import add_groups
+from connect_share.console.options import DEFAULT_TIMEOUT_S, add_groups, add_worker_file, groups_of
+from connect_share.console.output import Output, Result, json_text
+from connect_share.console.progress_line import ProgressLine
 from connect_share.contents.cost_model import load_model
 from connect_share.contents.profile import PartitionProfile
 from connect_share.contents.startup import (

@@ -35,7 +35,7 @@ from connect_share.backup.record_file import (
     missing_key,
     write_record_file,
 )
-from connect_share.console import plural
+from connect_share.console.output import plural
 from connect_share.errors import AlreadyAppliedError, RecordFileError, RestoreRejectedError, UsageError
 from connect_share.files import Progress, counted
 from connect_share.kafka.client import headers_of, to_record

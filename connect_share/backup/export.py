@@ -46,7 +46,7 @@ from connect_share.backup.backup_file import (
     write_backup,
 )
 from connect_share.backup.record_file import RecordFile, remove_half_written
-from connect_share.console import group_order
+from connect_share.console.options import group_order
 from connect_share.contents.group_room import GroupRoom
 from connect_share.errors import AlreadyAppliedError, ConnectShareError, RecordFileError, RestoreRejectedError, listed
 from connect_share.files import Progress, Silent, lock, sync_folder

@@ -26,7 +26,7 @@ from connect_share.backup.backup_file import (
     write_backup,
 )
 from connect_share.backup.changes import hash_of
-from connect_share.console import Group
+from connect_share.console.options import Group
 from connect_share.errors import CopyError, also_saying, command_line, listed
 from connect_share.files import Progress, Silent, counted
 from connect_share.kafka.admin import Admin

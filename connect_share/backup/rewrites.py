@@ -19,7 +19,7 @@ from connect_share.checks.order import Order
 from connect_share.checks.orphans import is_lost, orphans_of
 from connect_share.checks.sources import GroupRecords, GroupState
 from connect_share.checks.values import REPAIRED
-from connect_share.console import PLAIN, Group
+from connect_share.console.options import PLAIN, Group
 from connect_share.contents.groups import GroupFold
 from connect_share.errors import AlreadyAppliedError, ConfigError, ConnectShareError, CopyError
 from connect_share.files import Progress, lock

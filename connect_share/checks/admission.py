@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from connect_share.checks import collisions
 from connect_share.checks.finding import Finding, Severity, named
 from connect_share.checks.sources import GroupState, TopicsState
-from connect_share.console import Group, plural, shown_group
+from connect_share.console.options import Group, shown_group
+from connect_share.console.output import plural
 from connect_share.contents.cost_model import StartSize
 from connect_share.contents.startup import StartupProfile
 from connect_share.errors import command_line, operand

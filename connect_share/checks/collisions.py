@@ -9,7 +9,7 @@ from typing import Final
 from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity, limited, named, place
 from connect_share.checks.sources import GroupState, TopicsState
-from connect_share.console import Group, group_order, shown_group
+from connect_share.console.options import Group, group_order, shown_group
 from connect_share.model.config_state import TargetState
 from connect_share.model.keys import connector_of
 from connect_share.model.records import TopicType

@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from connect_share.console import Group, Result, Table, plural, shown_group
+from connect_share.console.options import Group, shown_group
+from connect_share.console.output import Result, Table, plural
 from connect_share.errors import listed
 from connect_share.kafka.create import PolicyFault
 

@@ -12,7 +12,7 @@ from typing import Final
 from connect_share.checks.check import Check, in_each_group
 from connect_share.checks.finding import Finding, Severity, limited, place
 from connect_share.checks.sources import GroupState
-from connect_share.console import plural
+from connect_share.console.output import plural
 from connect_share.errors import command_line
 from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.keys import ConfigKey, connector_of, parse, prefix_of

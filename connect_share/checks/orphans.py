@@ -10,7 +10,8 @@ from typing import Final
 from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity, named, of_group, place
 from connect_share.checks.sources import CheckSources, GroupState
-from connect_share.console import plural, shown_group
+from connect_share.console.options import shown_group
+from connect_share.console.output import plural
 from connect_share.errors import LostTopicError, command_line, operand
 from connect_share.kafka.create import GONE, LOST, way_back
 from connect_share.model.keys import MARKER, ConfigKey, StatusKey, connector_of, parse

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity, errors_first, findings_result
 from connect_share.checks.sources import CheckSources
-from connect_share.console import Output, Parser, Result, Table
-from connect_share.console.options import add_topics, topic_set_of
+from connect_share.console.options import Parser, add_topics, topic_set_of
+from connect_share.console.output import Output, Result, Table
 from connect_share.kafka.descriptions import HeldRights
 from connect_share.kafka.read import CONSOLE_CLIENT_ID
 from connect_share.kafka.write_access import RightsAdmin

@@ -16,8 +16,8 @@ from typing import Final
 from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity, errors_first, findings_result, of_group
 from connect_share.checks.worker_file import CheckedFile, worker_finding
-from connect_share.console import Group, Output, Parser, Result, named_groups, plural
-from connect_share.console.options import add_topics, topic_set_of
+from connect_share.console.options import Group, Parser, add_topics, named_groups, topic_set_of
+from connect_share.console.output import Output, Result, plural
 from connect_share.contents.groups import Contents, TopicContents, read_topics
 from connect_share.contents.seals import Newest, SealCount, SealKind, ids_text
 from connect_share.errors import command_line

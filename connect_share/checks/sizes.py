@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity, limited, place
-from connect_share.console import Group, group_order, shown_group
+from connect_share.console.options import Group, group_order, shown_group
 from connect_share.contents.advice import MIB, CleanerSettings
 from connect_share.contents.profile import Count
 from connect_share.contents.startup import ProfiledTopic

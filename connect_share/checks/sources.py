@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.checks.finding import Finding, Severity
-from connect_share.console import Group, Output, groups_of, shown_group
-from connect_share.console.options import for_java, topic_set_of
+from connect_share.console.options import Group, for_java, groups_of, shown_group, topic_set_of
+from connect_share.console.output import Output
 from connect_share.contents.cost_model import load_model
 from connect_share.contents.group_room import MOST_GROUPS, GroupRoom
 from connect_share.contents.groups import Contents, read_topics

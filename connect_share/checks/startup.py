@@ -11,19 +11,9 @@ from typing import Any, Final
 
 from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity
-from connect_share.console import (
-    NOTHING_CHANGED,
-    STAYS,
-    Output,
-    Parser,
-    Result,
-    confirmed,
-    groups_of,
-    plural,
-    seconds,
-    shown_group,
-)
-from connect_share.console.options import add_groups, add_topics, topic_set_of
+from connect_share.console.options import Parser, add_groups, add_topics, groups_of, seconds, shown_group, topic_set_of
+from connect_share.console.output import Output, Result, plural
+from connect_share.console.program import NOTHING_CHANGED, STAYS, confirmed
 from connect_share.contents.advice import SettingChange
 from connect_share.contents.cost_model import load_model
 from connect_share.contents.startup import (

@@ -15,8 +15,8 @@ from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity, policy_finding
 from connect_share.checks.orphans import find_lost
 from connect_share.checks.sources import CheckSources
-from connect_share.console import Output, Parser, Result, plural
-from connect_share.console.options import add_replication_factor, add_topics, topic_set_of
+from connect_share.console.options import Parser, add_replication_factor, add_topics, topic_set_of
+from connect_share.console.output import Output, Result, plural
 from connect_share.errors import (
     AuthorizationError,
     BrokerError,

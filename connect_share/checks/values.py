@@ -9,7 +9,7 @@ from typing import Final
 from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity, limited, of_group, place
 from connect_share.checks.sources import CheckSources, GroupState
-from connect_share.console import plural
+from connect_share.console.output import plural
 from connect_share.errors import command_line
 from connect_share.model.keys import ConfigKey, KeyKind, connector_of, key_text, parse, shown
 from connect_share.model.records import TopicType, shown_time

@@ -23,8 +23,8 @@ from connect_share.checks.worker_file import (
     with_remedy,
     worker_finding,
 )
-from connect_share.console import Group, Output, Parser, Result, plural, worker_file
-from connect_share.console.options import add_runtime, for_java
+from connect_share.console.options import Group, Parser, add_runtime, for_java, worker_file
+from connect_share.console.output import Output, Result, plural
 from connect_share.contents.groups import TopicContents, read_topics
 from connect_share.errors import BrokerError, ConfigError, StoreError, TopicError, TopicMissingError, UsageError
 from connect_share.jar.jar_file import class_path_files, find_jars, folder_jars, own_jar, plugin_path_jars

@@ -16,7 +16,8 @@ from typing import Final, NamedTuple
 from connect_share.checks.check import Check, add_check_options
 from connect_share.checks.finding import Finding, Severity, limited, named, of_group, place
 from connect_share.checks.sources import CheckSources
-from connect_share.console import Parser, plural
+from connect_share.console.options import Parser
+from connect_share.console.output import plural
 from connect_share.contents.workers import LOOK_S, WatchedGroup, watch
 from connect_share.errors import ConfigError, command_line
 from connect_share.kafka.descriptions import GroupMember

@@ -6,7 +6,7 @@ import logging
 import sys
 from typing import Final
 
-from connect_share.console import Program, Verb
+from connect_share.console.program import Program, Verb
 
 _EXAMPLES: Final = """\
 examples:

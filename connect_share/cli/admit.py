@@ -15,17 +15,17 @@ from connect_share.checks.admission import NewGroup, StartupEffect
 from connect_share.checks.finding import Finding, Severity, exit_code, findings_result, of_group, wanted
 from connect_share.checks.sealing import sealed_groups
 from connect_share.checks.sources import CheckSources, GroupState
-from connect_share.console import (
-    Command,
-    Output,
+from connect_share.console.options import (
     Parser,
-    Result,
+    add_ignore,
+    add_runtime,
     add_worker_file,
-    plural,
+    for_java,
     seconds,
     worker_file,
 )
-from connect_share.console.options import add_ignore, add_runtime, for_java
+from connect_share.console.output import Output, Result, plural
+from connect_share.console.program import Command
 from connect_share.contents.startup import ProfiledTopic
 from connect_share.errors import AuthorizationError, InvalidClusterGroupIdError, command_line
 from connect_share.model.records import TopicType

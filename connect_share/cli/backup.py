@@ -13,22 +13,21 @@ from typing import Any, Final
 from connect_share.backup.backup_file import BackupFiles, segment_files, shown_moment
 from connect_share.backup.export import Export, Exported, Follower, Limits, Written, locked_folder
 from connect_share.backup.restore import moment, restore_command
-from connect_share.console import (
-    Command,
+from connect_share.console.options import (
     Group,
-    Output,
     Parser,
-    ProgressLine,
-    Result,
-    Table,
+    add_groups,
+    add_topics,
     group_order,
     groups_of,
     number,
-    plural,
     seconds,
     shown_group,
+    topic_set_of,
 )
-from connect_share.console.options import add_groups, add_topics, topic_set_of
+from connect_share.console.output import Output, Result, Table, plural
+from connect_share.console.program import Command
+from connect_share.console.progress_line import ProgressLine
 from connect_share.errors import ConfigError, ConnectShareError, command_line, listed
 from connect_share.model.keys import connector_of, split_key
 from connect_share.model.records import TopicType

@@ -20,19 +20,9 @@ from connect_share.cli.get import (
     task_rows,
     task_statuses,
 )
-from connect_share.console import (
-    PLAIN,
-    Command,
-    Group,
-    Output,
-    Parser,
-    Result,
-    groups_of,
-    named_groups,
-    plural,
-    shown_group,
-)
-from connect_share.console.options import add_topics
+from connect_share.console.options import PLAIN, Group, Parser, add_topics, groups_of, named_groups, shown_group
+from connect_share.console.output import Output, Result, plural
+from connect_share.console.program import Command
 from connect_share.contents.groups import Contents
 from connect_share.errors import ConnectShareError
 from connect_share.model.config_state import ClusterConfigState

@@ -8,18 +8,9 @@ from functools import partial
 from typing import Any, Final
 
 from connect_share.checks.finding import Severity
-from connect_share.console import (
-    Command,
-    Output,
-    Parser,
-    Result,
-    Table,
-    add_client_settings,
-    add_worker_file,
-    plural,
-    shown_group,
-)
-from connect_share.console.options import topic_set_of
+from connect_share.console.options import Parser, add_client_settings, add_worker_file, shown_group, topic_set_of
+from connect_share.console.output import Output, Result, Table, plural
+from connect_share.console.program import Command
 from connect_share.contents.workers import live_worker_ids
 from connect_share.discover.survey import Discovered, members_of, survey
 from connect_share.errors import BrokerError

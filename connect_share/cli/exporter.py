@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Final
 
-from connect_share.console import Command, Output, Parser, stopped_by
-from connect_share.console.options import add_topics, topic_set_of
+from connect_share.console.options import Parser, add_topics, topic_set_of
+from connect_share.console.output import Output
+from connect_share.console.program import Command, stopped_by
 from connect_share.contents.group_room import GroupRoom
 from connect_share.errors import BrokerError, ConfigError
 from connect_share.kafka.admin import Admin

@@ -13,22 +13,20 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from connect_share.console import (
-    Command,
+from connect_share.console.options import (
     Group,
-    InterruptionError,
-    Output,
     Parser,
-    Result,
-    Table,
+    add_groups,
+    add_topics,
     group_order,
     groups_of,
     named_groups,
-    plural,
     seconds,
     shown_group,
+    topic_set_of,
 )
-from connect_share.console.options import add_groups, add_topics, topic_set_of
+from connect_share.console.output import Output, Result, Table, plural
+from connect_share.console.program import Command, InterruptionError
 from connect_share.contents.groups import Contents, TopicReading, read_topics
 from connect_share.contents.seals import SealCount, total
 from connect_share.errors import ConnectShareError, TopicRecreatedError, UsageError, ValueFormatError

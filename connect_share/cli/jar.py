@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from connect_share.checks.jar import compared
 from connect_share.checks.worker_file import EXACTLY_ONCE, worker_lines
-from connect_share.console import Command, Output, Result
+from connect_share.console.output import Output, Result
+from connect_share.console.program import Command
 from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.jar.jar_file import HandedOut, JarFile, find_jars, folder_jars, hand_out, own_jar
 

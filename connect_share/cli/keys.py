@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from connect_share.console import Command, Output, Result
+from connect_share.console.output import Output, Result
+from connect_share.console.program import Command
 from connect_share.sealing.key_ring import new_key
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from connect_share.backup.rewrite import Facts, StoppedGroup
-from connect_share.console import Group, plural, shown_group
+from connect_share.console.options import Group, shown_group
+from connect_share.console.output import plural
 from connect_share.errors import (
     ConnectShareError,
     CopyError,

@@ -15,18 +15,9 @@ from typing import Any, Final
 
 from connect_share.cli.get import json_text_of
 from connect_share.cli.offset_changes import ConnectorPlan, SinkPlan, Worker
-from connect_share.console import (
-    Command,
-    Output,
-    Parser,
-    Result,
-    add_worker_file,
-    confirmed,
-    plural,
-    said_left_out,
-    shown_group,
-    worker_file,
-)
+from connect_share.console.options import Parser, add_worker_file, shown_group, worker_file
+from connect_share.console.output import Output, Result, plural
+from connect_share.console.program import Command, confirmed, said_left_out
 from connect_share.errors import ConnectShareError, UsageError, also_saying
 from connect_share.model.keys import shown
 from connect_share.storage.connect_storage import refused_by

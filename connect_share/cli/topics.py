@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from connect_share.console import Command, Output, Parser, Result, confirmed, plural
-from connect_share.console.options import add_replication_factor, add_topics, topic_set_of
+from connect_share.console.options import Parser, add_replication_factor, add_topics, topic_set_of
+from connect_share.console.output import Output, Result, plural
+from connect_share.console.program import Command, confirmed
 from connect_share.errors import also_saying
 from connect_share.kafka.create import ALTHOUGH_LOST, require_none_lost, topic_specs
 from connect_share.kafka.read import CONSOLE_CLIENT_ID

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from connect_share.console import Command, Output, Parser, Result, Table, number, seconds, shown_group
-from connect_share.console.options import add_topics, topic_set_of
+from connect_share.console.options import Parser, add_topics, number, seconds, shown_group, topic_set_of
+from connect_share.console.output import Output, Result, Table
+from connect_share.console.program import Command
 from connect_share.contents.cost_model import load_model
 from connect_share.contents.startup import CountPlan, count_topics
 from connect_share.contents.usage import (

@@ -6,8 +6,9 @@ import argparse
 from typing import Final
 
 from connect_share.cli.get import Columns, Row, status_connectors, status_rows, table_of
-from connect_share.console import Command, Output, Parser, Result, plural
-from connect_share.console.options import add_topics, topic_set_of
+from connect_share.console.options import Parser, add_topics, topic_set_of
+from connect_share.console.output import Output, Result, plural
+from connect_share.console.program import Command
 from connect_share.contents.groups import Contents, read_topics
 from connect_share.contents.workers import LOOK_S, WatchedGroup, watch
 from connect_share.errors import command_line

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final
 
-from connect_share.console import Group, named_groups
+from connect_share.console.options import Group, named_groups
 
 MOST_GROUPS: Final = 10_000
 """A limit: any writer of a topic can invent groups, and each takes some kilobytes here."""

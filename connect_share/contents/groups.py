@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from connect_share.console import Group, group_order, named_groups, plural, shown_group
+from connect_share.console.options import Group, group_order, named_groups, shown_group
+from connect_share.console.output import plural
 from connect_share.contents.group_room import GroupRoom
 from connect_share.contents.seals import Newest, SealCount
 from connect_share.errors import TopicRecreatedError

@@ -19,7 +19,7 @@ from itertools import groupby
 from struct import iter_unpack
 from typing import Any, Final
 
-from connect_share.console import Group, shown_group
+from connect_share.console.options import Group, shown_group
 from connect_share.contents.group_room import GroupRoom
 from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import ClusterGroupId, parse, split_key

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, Final
 
-from connect_share.console import Group, group_order
+from connect_share.console.options import Group, group_order
 from connect_share.contents.cost_model import CostModel, StartSize
 from connect_share.contents.profile import FURTHER, Count, TopicProfile, total
 from connect_share.contents.startup import CountPlan

@@ -11,7 +11,7 @@ from difflib import SequenceMatcher
 from typing import Final
 
 from connect_share.checks.finding import Finding, Severity, errors_first, named, policy_finding
-from connect_share.console import Group, group_order
+from connect_share.console.options import Group, group_order
 from connect_share.discover.evidence import GroupEvidence, TopicEvidence, TypeEvidence
 from connect_share.errors import InvalidClusterGroupIdError, command_line
 from connect_share.kafka.create import ONE_PARTITION, policy_fault

@@ -13,7 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, assert_never
 
-from connect_share.console import Group, plural
+from connect_share.console.options import Group
+from connect_share.console.output import plural
 from connect_share.contents.group_room import MOST_GROUPS
 from connect_share.errors import ValueFormatError
 from connect_share.model.config import MOVED, moved_in

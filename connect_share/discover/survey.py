@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequenc
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from connect_share.console import Group
+from connect_share.console.options import Group
 from connect_share.discover.clusters import (
     Cluster,
     JoinedTopics,

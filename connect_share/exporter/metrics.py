@@ -14,7 +14,7 @@ from typing import Any, Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from connect_share.console import PLAIN, Group
+from connect_share.console.options import PLAIN, Group
 from connect_share.contents.group_room import GroupRoom
 from connect_share.exporter.followed_topic import FollowedTopic
 from connect_share.exporter.topic_states import FollowedGroup

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
-from connect_share.console import Group, group_order
+from connect_share.console.options import Group, group_order
 from connect_share.contents.group_room import GroupRoom
 from connect_share.contents.groups import GroupFold, GroupFolds
 from connect_share.contents.seals import KEY_BYTES, kept_bytes

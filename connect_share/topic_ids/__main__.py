@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from connect_share.console import Program, Verb
+from connect_share.console.program import Program, Verb
 
 _COMMANDS: Final = ["connect_share.topic_ids.cli"]
 PROGRAM: Final = Program(

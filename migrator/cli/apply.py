@@ -9,7 +9,10 @@ import sys
 import time
 from typing import Final
 
-from connect_share.console import Command, Output, Parser, Preview, ProgressLine, Result, Steps, stopped_by
+from connect_share.console.options import Parser
+from connect_share.console.output import Output, Result
+from connect_share.console.program import Command, Preview, Steps, stopped_by
+from connect_share.console.progress_line import ProgressLine
 from connect_share.errors import ConnectShareError
 from connect_share.kafka.waits import ANSWER_S
 from migrator.apply import Lag, apply_plan, follow_plan, require_made_to_follow, resume_plan

@@ -8,7 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from connect_share.console import Command, Output, Parser, Preview, ProgressLine, Result, Steps
+from connect_share.console.options import Parser
+from connect_share.console.output import Output, Result
+from connect_share.console.program import Command, Preview, Steps
+from connect_share.console.progress_line import ProgressLine
 from connect_share.kafka.create import FENCE, OLD_TOPICS
 from connect_share.kafka.waits import ANSWER_S
 from connect_share.model.records import TopicType

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from connect_share.console import Parser
+from connect_share.console.options import Parser
 from connect_share.files import Progress
 from connect_share.model.records import TopicType
 from migrator.plan import MigrationPlan, SourceCluster, named_connectors

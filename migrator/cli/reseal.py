@@ -12,7 +12,10 @@ from typing import Final
 from connect_share.backup.backup_file import new_backup_path, no_place_for
 from connect_share.backup.restore import restore_command
 from connect_share.backup.rewrites import Reseal, ResealTopic, refused_plain
-from connect_share.console import Command, Output, Parser, Preview, ProgressLine, Result, Steps, add_worker_file
+from connect_share.console.options import Parser, add_worker_file
+from connect_share.console.output import Output, Result
+from connect_share.console.program import Command, Preview, Steps
+from connect_share.console.progress_line import ProgressLine
 from connect_share.errors import command_line
 from connect_share.model.records import TopicType
 from migrator.cli.options import NOTHING_WRITTEN

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from connect_share.cli.__main__ import build_parser
-from connect_share.console import Output, run_command
+from connect_share.console.output import Output
+from connect_share.console.program import run_command
 from connect_share.errors import ReplicationFactorError
 from connect_share.kafka import client
 from connect_share.kafka.admin import Admin

@@ -19,7 +19,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from connect_share.console import printable, truncated
+from connect_share.console.output import printable, truncated
 from tests.lab.units import duration_tick
 
 _COLOURS: Final = ("#0b61a4", "#b3480a", "#00705a", "#8a3b8f", "#7a5c00", "#5f5f5a")

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from connect_share.checks import collisions, order, orphans, secrets, values
 from connect_share.checks.finding import Finding
 from connect_share.checks.sources import GroupRecords, TopicsState, topics_state
-from connect_share.console import Group
+from connect_share.console.options import Group
 from connect_share.contents.group_room import GroupRoom
 from connect_share.contents.groups import Contents, Look, TopicContents, TopicFold
 from connect_share.model.keys import prefix_key

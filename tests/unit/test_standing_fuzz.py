@@ -20,7 +20,7 @@ import pytest
 
 from connect_share.checks.sealing import find
 from connect_share.cli import get as rows
-from connect_share.console import Output, Result, Table
+from connect_share.console.output import Output, Result, Table
 from connect_share.contents.groups import FOLDS, Contents
 from connect_share.errors import ConfigError, ConnectShareError, ValueFormatError
 from connect_share.model import writable

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Final
 
-from connect_share.console import Output, confirmed
+from connect_share.console.output import Output
+from connect_share.console.program import confirmed
 from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.authority import MetadataMode
 from connect_share.topic_ids.authority.zookeeper import ZooKeeper

@@ -9,18 +9,15 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
-from connect_share.console import (
+from connect_share.console.options import (
     DEFAULT_TIMEOUT_S,
-    Command,
-    Output,
     Parser,
-    Result,
-    Table,
     add_client_settings,
     add_worker_file,
     client_settings_of,
-    plural,
 )
+from connect_share.console.output import Output, Result, Table, plural
+from connect_share.console.program import Command
 from connect_share.errors import UsageError
 from connect_share.kafka.admin import Admin
 from connect_share.topic_ids.authority.authority import Authority

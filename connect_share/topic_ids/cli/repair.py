@@ -7,7 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from connect_share.console import DEFAULT_TIMEOUT_S, NOTHING_CHANGED, STAYS, Command, Output, Parser, plural
+from connect_share.console.options import DEFAULT_TIMEOUT_S, Parser
+from connect_share.console.output import Output, plural
+from connect_share.console.program import NOTHING_CHANGED, STAYS, Command
 from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.zookeeper import ZooKeeper
 from connect_share.topic_ids.cli.broker_steps import BrokerSteps, StepLog, agreed

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from connect_share.checks.sources import CheckSources
-from connect_share.console import Output
+from connect_share.console.output import Output
 from connect_share.contents.group_room import GroupRoom
 from connect_share.contents.profile import FURTHER
 from connect_share.kafka import client

@@ -21,7 +21,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from connect_share.console import Output
+from connect_share.console.output import Output
 from migrator.cli.cutover import verification_lines
 from migrator.cli.options import plan_lines
 from spark_jobs import command_line

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from connect_share.console import ProgressLine
+from connect_share.console.progress_line import ProgressLine
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from migrator import apply, planner

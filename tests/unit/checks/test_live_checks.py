@@ -20,7 +20,7 @@ from connect_share.checks.orphans import find_lost
 from connect_share.checks.rights import NEEDS, Resource, When, missing
 from connect_share.checks.rights import find as find_missing
 from connect_share.checks.sources import CheckSources
-from connect_share.console import Output
+from connect_share.console.output import Output
 from connect_share.kafka.create import LOST
 from connect_share.kafka.descriptions import HeldRights, worker_id_of
 from connect_share.kafka.read import OpenTransaction

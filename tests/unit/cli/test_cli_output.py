@@ -20,7 +20,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import connect_share
-from connect_share.console import (
+from connect_share.console.output import (
     ELLIPSIS,
     Output,
     Result,
@@ -222,7 +222,7 @@ def test_the_version(program: str, name: str) -> None:
 
 PROGRAM = """
 import types
-from connect_share.console import Command, Program, Verb
+from connect_share.console.program import Command, Program, Verb
 sys.modules["of_a_test"] = types.SimpleNamespace(COMMANDS=[Command("go", body, after_interruption=lambda _: after)])
 verbs = {"go": Verb("", ["of_a_test"], has_nouns=False)}
 sys.argv.insert(1, "go")
@@ -237,7 +237,7 @@ def test_answers_to_a_question(typed: str, code: int) -> None:
     script = f"""
 import fcntl, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # so that ^C reaches this process
-from connect_share.console import confirmed
+from connect_share.console.program import confirmed
 body, after = lambda *_: 0 if confirmed("really?", otherwise="") else 1, "nothing was done"
 {PROGRAM}
 """

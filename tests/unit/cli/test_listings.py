@@ -11,7 +11,8 @@ import pytest
 
 from connect_share.cli.__main__ import main
 from connect_share.cli.get import list_connectors, list_offsets
-from connect_share.console import Result, Table, shown_group
+from connect_share.console.options import shown_group
+from connect_share.console.output import Result, Table
 from connect_share.contents.group_room import GroupRoom
 from connect_share.contents.groups import Contents, TopicFold
 from connect_share.model.config import connector_config_record, task_commit_record, task_config_record

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from connect_share.checks.finding import Finding, finding_lines
 from connect_share.checks.finding import counted as counted_findings
 from connect_share.checks.sealing import find
-from connect_share.console import Output
+from connect_share.console.output import Output
 from connect_share.contents.groups import Contents
 from connect_share.contents.seals import MOST_IDS, SealCount, SealKind, total
 from connect_share.model.keys import prefix_key

@@ -11,8 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from connect_share.cli.__main__ import build_parser
-from connect_share.console import Output, program, run_command
+from connect_share.console import program
 from connect_share.console.options import choose_worker_files
+from connect_share.console.output import Output
+from connect_share.console.program import run_command
 from connect_share.errors import ConnectShareError
 from connect_share.kafka import waits
 from connect_share.kafka.waits import Awaited, longest_wait, longest_wait_s, newest_wait

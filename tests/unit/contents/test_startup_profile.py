@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_share.cli.usage import _verdict
-from connect_share.console import Group
+from connect_share.console.options import Group
 from connect_share.contents.advice import (
     DAY_MS,
     HOUR_MS,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from connect_share.backup.backup_file import BackupFile
-from connect_share.console import printable
+from connect_share.console.output import printable
 from connect_share.errors import CopyError, PlanFileError
 from connect_share.model.records import TopicType
 from connect_share.transform.rules import SkipReason

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from connect_share.console import ProgressLine, progress_line
+from connect_share.console import progress_line
+from connect_share.console.progress_line import ProgressLine
 from connect_share.files import counted
 from migrator.cli.__main__ import main
 

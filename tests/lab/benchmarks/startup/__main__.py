@@ -16,7 +16,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
-from connect_share.console import Output
+from connect_share.console.output import Output
 from connect_share.errors import ConfigError
 from spark_jobs import command_line
 from spark_jobs.benchmark.results import Start

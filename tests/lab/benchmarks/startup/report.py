@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from connect_share.console import printable
+from connect_share.console.output import printable
 from connect_share.contents.cost_model import EARLY_BYTES, EARLY_RECORDS, CostModel
 from migrator.report import shown_value, templates_of
 from spark_jobs.benchmark.results import StartupResult
