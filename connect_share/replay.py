@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 from connect_share.errors import UsageError
 from connect_share.model.config import ConfigFold
 from connect_share.model.config_state import ClusterConfigState
+from connect_share.model.fold import Fold
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.offsets import OffsetFold, OffsetSnapshot
-from connect_share.model.records import Record, TopicType
+from connect_share.model.records import Record
 from connect_share.model.status import StatusFold, StatusSnapshot
 from connect_share.sealing import KeyRing, SealingMode, TopicSeals
 
@@ -18,18 +20,21 @@ def _group(cluster_group_id: str | None) -> ClusterGroupId | None:
     return None if cluster_group_id is None else ClusterGroupId(cluster_group_id)
 
 
-def _opened(
-    topic_type: TopicType,
-    records: Iterable[Record],
-    group: ClusterGroupId | None,
-    keys: KeyRing | None,
-    mode: SealingMode,
-) -> Iterable[Record]:
-    if group is not None:
-        return TopicSeals(topic_type, group, keys, mode).open_all(records)
-    if keys is not None:
+AnyFold = TypeVar("AnyFold", bound=Fold)
+
+
+def _folded(
+    fold: AnyFold, records: Iterable[Record], keys: KeyRing | None, mode: SealingMode, partitions: int = 0
+) -> AnyFold:
+    """Apply what the group accepts of these records."""
+    fold.places.partitions = lambda: partitions
+    if fold.group is not None:
+        records = TopicSeals(fold.topic_type, fold.group, keys, mode).open_all(records)
+    elif keys is not None:
         raise UsageError("records with plain keys are never sealed: give the cluster group id with the keys")
-    return records
+    for record in records:
+        fold.apply(record)
+    return fold
 
 
 def replay_config(
@@ -53,11 +58,7 @@ def replay_config(
     >>> replay_config([record], "a").connector_config("c")
     {'name': 'c'}
     """
-    group = _group(cluster_group_id)
-    fold = ConfigFold(group)
-    for record in _opened(TopicType.CONFIG, records, group, keys, mode):
-        fold.apply(record, started=False)
-    return fold.snapshot()
+    return _folded(ConfigFold(_group(cluster_group_id)), records, keys, mode).snapshot()
 
 
 def replay_status(
@@ -76,12 +77,7 @@ def replay_status(
     >>> replay_status([Record("statuses", 0, 0, 1, b"a.status-connector-c", value)], "a").connector_status("c").state
     <State.RUNNING: 'RUNNING'>
     """
-    group = _group(cluster_group_id)
-    fold = StatusFold(group)
-    fold.places.partitions = lambda: partitions
-    for record in _opened(TopicType.STATUS, records, group, keys, mode):
-        fold.apply(record)
-    return fold.snapshot()
+    return _folded(StatusFold(_group(cluster_group_id)), records, keys, mode, partitions).snapshot()
 
 
 def replay_offsets(
@@ -100,9 +96,4 @@ def replay_offsets(
     >>> replay_offsets([record], "a").offset("c", {"file": "in.txt"})
     {'position': 5}
     """
-    group = _group(cluster_group_id)
-    fold = OffsetFold(group)
-    fold.places.partitions = lambda: partitions
-    for record in _opened(TopicType.OFFSET, records, group, keys, mode):
-        fold.apply(record)
-    return fold.snapshot()
+    return _folded(OffsetFold(_group(cluster_group_id)), records, keys, mode, partitions).snapshot()

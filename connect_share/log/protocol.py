@@ -34,19 +34,19 @@ class RecordMetadata:
     offset: int
 
 
-class RecordSink(Protocol):
-    """The receiving side of a log: one backing store."""
+@dataclass(frozen=True, slots=True)
+class RecordSink:
+    """The receiving side of a log: one backing store.
 
-    @property
-    def key_prefix(self) -> bytes:
-        """Keys that do not start with these bytes are foreign; ``b""`` lets every record through."""
+    Attributes:
+        key_prefix: keys that do not start with these bytes are foreign; ``b""`` lets every record through.
+        apply: applies the next records whose key starts with ``key_prefix`` (``b""``: null keys too). It is called from one
+            thread at a time, in log order per partition. It must not raise for a bad record (it is counted instead); what it
+            does raise ends the log with ``LogFailedError``.
+    """
 
-    def apply(self, records: Sequence[Record]) -> None:
-        """Apply the next records whose key starts with ``key_prefix`` (``b""``: null keys too).
-
-        Called from one thread at a time, in log order per partition. It must not raise for a bad record (it is counted
-        instead); what it does raise ends the log with ``LogFailedError``.
-        """
+    key_prefix: bytes = field(repr=False)
+    apply: Callable[[Sequence[Record]], object] = field(repr=False)
 
 
 KeyWatch = Callable[[Sequence[bytes | None]], bool]

@@ -6,7 +6,6 @@ import logging
 import os
 import queue
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -38,6 +37,7 @@ from connect_share.kafka.read import is_about_groups
 from connect_share.log.protocol import RecordFeed, Steps, Wait
 from connect_share.log.threads import BackgroundThread, SafeFuture
 from connect_share.log.writer import IdentityWatch, TopicIdentity
+from connect_share.model.limited_log import LimitedLog
 from connect_share.worker_config import ClientSettings, Isolation
 
 OnFailed = Callable[[ConnectShareError], None]
@@ -201,7 +201,6 @@ _BATCH: Final = 500
 _HELD_S: Final = 0.005
 _EXPLAIN_S: Final = 3.0
 _CHECK_EVERY_S: Final = 0.1
-_LOGGED_EVERY_S: Final = 30.0
 _RECORDS_GONE: Final = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")
 
 
@@ -227,7 +226,7 @@ class Tail:
     may_start: threading.Event
 
     def __post_init__(self) -> None:
-        self._logged_s = -_LOGGED_EVERY_S
+        self._said = LimitedLog(_log, at_first=1, every_s=30.0)
         self._tasks: queue.SimpleQueue[Callable[[Mapping[int, int]], None]] = queue.SimpleQueue()
         self.trouble: BrokerError | None = None
         self.thread: BackgroundThread = BackgroundThread(f"log-{self.topic}", self._run, self.state.fail)
@@ -309,9 +308,7 @@ class Tail:
         if is_unknown_topic(trouble) and not self.watch.ask_now():
             raise trouble
         self.trouble = trouble
-        if time.monotonic() - self._logged_s >= _LOGGED_EVERY_S:
-            self._logged_s = time.monotonic()
-            _log.warning("%s; it is followed again when that has passed", trouble)
+        self._said.warning("%s; it is followed again when that has passed", trouble)
 
     def _explained(self, error: BaseException) -> BaseException:
         """Return why the reader's offset is not there any more: it may be in another topic."""

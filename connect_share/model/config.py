@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, assert_never
@@ -21,6 +20,7 @@ from connect_share.model.config_state import (
     TargetState,
 )
 from connect_share.model.connect_json import JSON_NULL, dumps, loads
+from connect_share.model.fold import Fold
 from connect_share.model.keys import (
     MARKER,
     ClusterGroupId,
@@ -29,14 +29,12 @@ from connect_share.model.keys import (
     config_kind,
     is_integer,
     key_text,
-    prefix_of,
     shown,
     split_key,
     task_id_of,
     to_int32,
 )
-from connect_share.model.places import KeyPlaces
-from connect_share.model.records import ConnectorTaskId, LimitedLog, Record, TopicType
+from connect_share.model.records import ConnectorTaskId, Record, TopicType
 
 
 def connector_config_record(connector: str, config: Mapping[str, str | None]) -> tuple[bytes, bytes]:
@@ -169,30 +167,22 @@ def _decode_base64(text: str) -> bytes:
         raise _BadValueError("'key' is not base64") from exc
 
 
-class ConfigFold:
-    """Mutable state of one cluster group, fed with records in log order.
+class ConfigFold(Fold):
+    """The state of one cluster group after records of the config topic.
 
     With a ``cluster_group_id`` only records under its prefix count; everything else is foreign, is recognised by its key
     alone and does not move the position (decision 2). Without one, the fold behaves as an unmodified worker: every
     record moves the position unless its value cannot be parsed (values under a foreign prefix are not looked at).
 
-    A bad record never takes others with it: it is counted in :attr:`skipped` and logged without its value.
-
-    Attributes:
-        skipped: how many records were passed over, by reason.
-        own_records: how many own records were understood.
-
     Source: ``KafkaConfigBackingStore.ConsumeCallback``.
     """
 
+    topic_type = TopicType.CONFIG
+    unknown_key_level = logging.ERROR
+
     def __init__(self, cluster_group_id: ClusterGroupId | None = None) -> None:
-        self.places: KeyPlaces = KeyPlaces()  # of no key: a config topic has one partition
-        self.skipped: Counter[SkipKind] = Counter()
-        self.own_records: int = 0
-        self._group = cluster_group_id
-        self._prefix = prefix_of(cluster_group_id)
+        super().__init__(cluster_group_id)
         self._tables = ConfigTables()
-        self._said = LimitedLog(_log)
 
     @property
     def offset(self) -> int:
@@ -236,19 +226,12 @@ class ConfigFold:
         if tables.session_key is not None:
             yield ConfigKey.SESSION_KEY.key("")
 
-    def apply(self, record: Record, *, started: bool = True) -> list[ConfigEvent]:
-        """Apply the next record, and return the events for listeners, in order.
-
-        ``started`` is ``False`` while the log is read for the first time: there are no events then.
-        """
-        key = record.key
-        if key is None:
-            self.skipped[SkipKind.NULL_KEY if self._group is None else SkipKind.FOREIGN] += 1
-            return []
-        prefix = self._prefix
-        kind = config_kind(key, len(prefix)) if key.startswith(prefix) else None
-        if kind is None:
-            self._pass_over(record, key)
+    def apply(self, record: Record) -> list[ConfigEvent]:
+        """Apply the next record, and return the events for listeners, in order."""
+        key, prefix = record.key, self._prefix
+        kind = config_kind(key, len(prefix)) if key is not None and key.startswith(prefix) else None
+        if key is None or kind is None:
+            self._pass_over(record)
             return []
         try:
             value = loads(record.value)
@@ -282,26 +265,20 @@ class ConfigFold:
                     assert_never(kind)
         except _BadValueError as error:
             self._bad(record, key[len(prefix) :], str(error))
-        return events if started else []
+        return events
 
-    def _pass_over(self, record: Record, key: bytes) -> None:
-        """Count a record whose key is not one of this group's."""
-        if self._group is not None:
-            self.skipped[SkipKind.FOREIGN] += 1
-            return
-        # As an unmodified worker: position first, then the key is found to be unknown.
-        if split_key(TopicType.CONFIG, key) is not None:
+    def _pass_over(self, record: Record) -> None:
+        """Count a record whose key is not one of this group's; as with an unmodified worker it moves the position."""
+        key = record.key
+        if self.group is None and key is not None:
+            try:
+                if split_key(TopicType.CONFIG, key) is None:
+                    loads(record.value)
+            except ValueFormatError as error:
+                self._bad(record, key, str(error))
+                return
             self._tables.offset = record.offset + 1
-            self.skipped[SkipKind.FOREIGN] += 1
-            return
-        try:
-            loads(record.value)
-        except ValueFormatError as error:
-            self._bad(record, key, str(error))
-            return
-        self._tables.offset = record.offset + 1
-        self.skipped[SkipKind.BAD_KEY] += 1
-        self._said.error("Discarding record with an unknown key at %s", record.place)
+        super()._pass_over(record)
 
     def _bad(self, record: Record, key: bytes, reason: str) -> None:
         self.skipped[SkipKind.BAD_VALUE] += 1

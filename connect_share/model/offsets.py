@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from base64 import b64decode, b64encode
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -13,9 +12,9 @@ from typing import Any, ClassVar, Final
 
 from connect_share.errors import ValueFormatError
 from connect_share.model.connect_json import dumps, loads
-from connect_share.model.keys import ClusterGroupId, OffsetKey, SkipKind, prefix_of, split_key
-from connect_share.model.places import KeyPlaces
-from connect_share.model.records import LimitedLog, Record, TopicType
+from connect_share.model.fold import Fold
+from connect_share.model.keys import ClusterGroupId, OffsetKey, SkipKind
+from connect_share.model.records import Record, TopicType
 
 
 def validate_offset_map(value: object, what: str = "offset") -> None:
@@ -80,8 +79,6 @@ def partition_identity(partition: Mapping[str, Any] | None) -> bytes:
     """
     return dumps(partition, in_order_of_names=True)
 
-
-_log = logging.getLogger(__name__)
 
 _LONGEST_PLAIN: Final = 1_000
 _TEXT: Final = rb'"[ !#-\[\]-~]*"'
@@ -168,8 +165,8 @@ class OffsetSnapshot(_SourcePartitions):
         return (OffsetSnapshot, (dict(self.raw), self._keys, self._partitions))
 
 
-class OffsetFold(_SourcePartitions):
-    """Mutable offsets of one cluster group, fed with records in log order per partition.
+class OffsetFold(Fold, _SourcePartitions):
+    """The offsets of one cluster group after records of the offset topic.
 
     A source partition is listed as long as one of its keys has a value, and of a key in several partitions of the topic
     :class:`KeyPlaces` says which record counts: so the order between partitions does not matter (Java forgets a source
@@ -177,22 +174,17 @@ class OffsetFold(_SourcePartitions):
 
     Attributes:
         values: value bytes by original key bytes.
-        places: where the keys have records.
 
     Source: ``KafkaOffsetBackingStore`` and ``OffsetUtils``.
     """
 
+    topic_type = TopicType.OFFSET
+
     def __init__(self, cluster_group_id: ClusterGroupId | None = None) -> None:
-        super().__init__({}, {})
-        self.skipped: Counter[SkipKind] = Counter()
-        self.own_records: int = 0
+        Fold.__init__(self, cluster_group_id)
+        _SourcePartitions.__init__(self, {}, {})
         self.values: dict[bytes, bytes] = {}
-        self.places: KeyPlaces = KeyPlaces()
-        self._said = LimitedLog(_log)
-        self._group = cluster_group_id
-        prefix = prefix_of(cluster_group_id)
-        self._prefix_length = len(prefix)
-        self._begins = tuple(prefix + kind.prefix for kind in OffsetKey)
+        self._begins = tuple(self._prefix + kind.prefix for kind in OffsetKey)
         self._homes: dict[bytes, tuple[str, bytes]] = {}
         self._unread: OrderedDict[bytes, None] = OrderedDict()
 
@@ -237,17 +229,10 @@ class OffsetFold(_SourcePartitions):
     def apply(self, record: Record) -> None:
         """Apply the next record of its partition."""
         key = record.key
-        if key is None:
-            self.skipped[SkipKind.NULL_KEY if self._group is None else SkipKind.FOREIGN] += 1
+        if key is None or not key.startswith(self._begins):
+            self._pass_over(record)
             return
-        if not key.startswith(self._begins):
-            if self._group is not None or split_key(TopicType.OFFSET, key) is not None:
-                self.skipped[SkipKind.FOREIGN] += 1
-            else:
-                self.skipped[SkipKind.BAD_KEY] += 1
-                self._said.warning("Ignoring the key at %s: not an offset's", record.place)
-            return
-        key = key[self._prefix_length :]
+        key = key[len(self._prefix) :]
         value = self.places.take(key, record, self.values.get).value
         if value is None:
             self._forget(key)

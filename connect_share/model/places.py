@@ -56,7 +56,7 @@ class KeyPlaces:
         ``value_of`` returns the value that counted before, if the key has one.
         """
         places, partition = self._places, record.partition
-        time_ms = record.timestamp_ms if record.sealed_ms is None else record.sealed_ms
+        time_ms = decisive_ms(record)
         before = places.get(key)
         if before is None and self._removed:
             before = self._removed.pop(key, None)

@@ -1,9 +1,8 @@
-"""The values everything else speaks of: records, topic types, offset ranges, task ids; and lines in the log about records."""
+"""The values everything else speaks of: records, topic types, offset ranges, task ids."""
 
 from __future__ import annotations
 
 import enum
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -127,6 +126,11 @@ class OffsetRange(NamedTuple):
     end: int
 
 
+def size_of(part: OffsetRange) -> int:
+    """Return the number of offsets of a range; fewer records may be there."""
+    return max(0, part.end - part.start)
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class ConnectorTaskId:
     """One task of a connector; text form ``<connector>-<task>`` (Connect's class of the same name)."""
@@ -136,27 +140,3 @@ class ConnectorTaskId:
 
     def __str__(self) -> str:
         return f"{self.connector}-{self.task}"
-
-
-_AT_FIRST: Final = 100
-_EVERY_S: Final = 60.0
-
-
-class LimitedLog(logging.LoggerAdapter[logging.Logger]):
-    """Logs what is wrong with records of one topic, but not thousands of lines."""
-
-    def __init__(self, log: logging.Logger) -> None:
-        super().__init__(log)
-        self._asked = 0
-        self._said_s = 0.0
-
-    def isEnabledFor(self, level: int) -> bool:  # noqa: N802 - the name that logging gives it
-        """Return whether a line is logged: not if there were many, and one of them a moment ago."""
-        if not super().isEnabledFor(level):
-            return False
-        self._asked += 1
-        now_s = time.monotonic()
-        if self._asked > _AT_FIRST and now_s - self._said_s < _EVERY_S:
-            return False
-        self._said_s = now_s
-        return True

@@ -6,8 +6,7 @@ Two clusters with plain keys on one topic, which run and destroy each other's co
 from __future__ import annotations
 
 import enum
-import logging
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -15,6 +14,7 @@ from typing import Any, ClassVar, Final, TypeVar, assert_never
 
 from connect_share.errors import ValueFormatError, command_line
 from connect_share.model.connect_json import dumps, loads
+from connect_share.model.fold import Fold
 from connect_share.model.keys import (
     ClusterGroupId,
     SkipKind,
@@ -23,15 +23,13 @@ from connect_share.model.keys import (
     is_integer,
     key_text,
     parse,
-    prefix_of,
     shown,
-    split_key,
     status_kind,
     task_id_of,
     to_int32,
 )
-from connect_share.model.places import KeyPlaces, decisive_ms
-from connect_share.model.records import ConnectorTaskId, LimitedLog, Record, TopicType
+from connect_share.model.places import decisive_ms
+from connect_share.model.records import ConnectorTaskId, Record, TopicType
 
 
 class State(enum.Enum):
@@ -208,8 +206,6 @@ def _in_turns_with(writer: Writer, turns: Iterable[Writer]) -> TwoClusters | Non
     return None
 
 
-_log = logging.getLogger(__name__)
-
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
@@ -314,29 +310,25 @@ class StatusSnapshot(_Statuses):
         return f"<StatusSnapshot connectors={sorted(self._connectors)} tasks={tasks} topics={topics}>"
 
 
-class StatusFold(_Statuses):
-    """Mutable statuses of one cluster group, fed with records in log order per partition.
+class StatusFold(Fold, _Statuses):
+    """The statuses of one cluster group after records of the status topic.
 
     The order *between* partitions does not matter: a connector's tombstone removes those task statuses whose
     time is not later than its own (on sealed topics that of the sealing), whichever is read first; and of a key in several
     partitions :class:`KeyPlaces` says which record counts.
 
     Attributes:
-        places: where the keys have records.
         clusters: with plain keys: whether they seem to be those of two clusters.
 
     Source: ``KafkaStatusBackingStore.read``; the rule on order is ours (decision 3).
     """
 
+    topic_type = TopicType.STATUS
+
     def __init__(self, cluster_group_id: ClusterGroupId | None = None) -> None:
-        super().__init__({}, {}, {})
-        self.skipped: Counter[SkipKind] = Counter()
-        self.own_records: int = 0
+        Fold.__init__(self, cluster_group_id)
+        _Statuses.__init__(self, {}, {}, {})
         self.clusters: PlainClusterWatch = PlainClusterWatch()
-        self.places: KeyPlaces = KeyPlaces()
-        self._said = LimitedLog(_log)
-        self._group = cluster_group_id
-        self._prefix = prefix_of(cluster_group_id)
         self._removed_at_ms: dict[str, int] = {}
         self._stale: dict[ConnectorTaskId, tuple[int, TaskStatus]] = {}
 
@@ -385,18 +377,10 @@ class StatusFold(_Statuses):
 
     def apply(self, record: Record) -> None:
         """Apply the next record of its partition."""
-        key = record.key
-        if key is None:
-            self.skipped[SkipKind.NULL_KEY if self._group is None else SkipKind.FOREIGN] += 1
-            return
-        prefix = self._prefix
-        kind = status_kind(key, len(prefix)) if key.startswith(prefix) else None
-        if kind is None:
-            if self._group is not None or split_key(TopicType.STATUS, key) is not None:
-                self.skipped[SkipKind.FOREIGN] += 1
-            else:
-                self.skipped[SkipKind.BAD_KEY] += 1
-                self._said.warning("Discarding record with an unknown key at %s", record.place)
+        key, prefix = record.key, self._prefix
+        kind = status_kind(key, len(prefix)) if key is not None and key.startswith(prefix) else None
+        if key is None or kind is None:
+            self._pass_over(record)
             return
         try:
             rest = key_text(key[len(prefix) + len(kind.prefix) :])
@@ -453,7 +437,7 @@ class StatusFold(_Statuses):
     def _counting(self, record: Record, parse_value: Callable[[bytes], T]) -> tuple[Record, T | None]:
         """Return the record of this one's key that counts now, and its value; ``None``: it removes the key."""
         value = None if record.value is None else parse_value(record.value)  # what cannot be read counts nowhere
-        if self._group is None and isinstance(value, tuple):
+        if self.group is None and isinstance(value, tuple):
             self.clusters.look(record.partition, value[1], value[2])
         counts = self.places.take((record.key or b"")[len(self._prefix) :], record, self._value_of)
         if counts is not record:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from connect_share.kafka.descriptions import GroupMember
 from connect_share.log.threads import BackgroundThread, where_raised
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.keys import shown
+from connect_share.model.limited_log import LimitedLog
 from connect_share.runtime.assignor import Change, balanced_assignment
 from connect_share.runtime.coordinator import GroupCoordinator, GroupSettings, Joined, MemberCallbacks
 from connect_share.runtime.protocol_encoding import encode_assignment, encode_worker_state, fits
@@ -50,7 +50,6 @@ _LEAVE_MS: Final = 1_000
 STOP_TIMEOUT_S: Final = 10.0
 _TIMES: Final = ("session.timeout.ms", "heartbeat.interval.ms", "rebalance.timeout.ms", "retry.backoff.ms")
 _NAMED: Final = 10
-LOGGED_EVERY_S: Final = 30.0
 _INT32_MAX: Final = (1 << 31) - 1
 
 Assignor = Callable[[Mapping[str, ConnectorsAndTasks], ConnectorsAndTasks], Mapping[str, Change]]
@@ -138,7 +137,7 @@ class ConnectGroupMember:
         self._held = self._ending = NOTHING
         self._generation: Generation | None = None
         self._failure: ConnectShareError | None = None
-        self._trouble_logged_s = -LOGGED_EVERY_S
+        self._said = LimitedLog(_logger, at_first=1, every_s=30.0)
         callbacks = MemberCallbacks(self._state, self._assign, self._wake.set)
         self._coordinator = GroupCoordinator(
             self._worker.client_settings(), self._group, callbacks, self._worker.client_id(_CLIENT_ID_SUFFIX)
@@ -222,9 +221,7 @@ class ConnectGroupMember:
         except BrokerError as error:
             if not error.retriable:
                 raise
-            if time.monotonic() - self._trouble_logged_s >= LOGGED_EVERY_S:
-                self._trouble_logged_s = time.monotonic()
-                _logger.warning("Joining group %s again: %s", self._group.group_id, error)
+            self._said.warning("Joining group %s again: %s", self._group.group_id, error)
             joined = None
             self._stopping.wait(self._group.retry_backoff_ms / 1000)
         if self._coordinator.take_lost():

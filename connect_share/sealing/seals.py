@@ -18,7 +18,8 @@ from typing import Any, Final
 from connect_share.errors import ConfigError, SealedGroupError
 from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import MARKER, ClusterGroupId, is_original_key
-from connect_share.model.records import LimitedLog, Record, TopicType, now_ms
+from connect_share.model.limited_log import LimitedLog
+from connect_share.model.records import Record, TopicType, now_ms
 from connect_share.model.removal import removal_value
 from connect_share.sealing.cipher import LATEST_MS, Cipher, Opened, Refusal, is_sealed, iv_of, key_id
 from connect_share.sealing.key_ring import KeyRing

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from typing import Any, Final, Literal, Protocol, TypedDict, Unpack
@@ -24,8 +23,8 @@ from connect_share.log.memory import MemoryKafka
 from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, RecordFeed, RecordMetadata, RecordSink
 from connect_share.log.tail import OnFailed
 from connect_share.log.threads import SafeFuture
+from connect_share.model.fold import Fold
 from connect_share.model.keys import ClusterGroupId, SkipKind, prefix_of
-from connect_share.model.places import KeyPlaces
 from connect_share.model.records import Record, TopicType, now_ms
 from connect_share.sealing import TopicSeals
 from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, WorkerConfig
@@ -176,22 +175,6 @@ class StoreOptions(TypedDict, total=False):
     admin: Admin | None
     write_guard: WriteGuard | None
     kafka: MemoryKafka | None
-
-
-class Fold(Protocol):
-    """What a store makes of its records, seen from here."""
-
-    skipped: Counter[SkipKind]
-
-    @property
-    def places(self) -> KeyPlaces:
-        """Where the keys have records, on topics with several partitions; else nothing."""
-
-    def saved(self) -> Any:
-        """Return the state as plain values for JSON."""
-
-    def restore(self, saved: Any) -> None:
-        """Replace the state by one that was saved."""
 
 
 class KafkaTopicBasedBackingStore(ABC):
@@ -375,7 +358,7 @@ class KafkaTopicBasedBackingStore(ABC):
         if self._compacted_log is None:
             seals, apply = self._seals, self._apply
             opened = apply if seals is None else partial(self._apply_opened, seals)
-            self._compacted_log = self._log_factory(_Sink(self._key_prefix, opened))
+            self._compacted_log = self._log_factory(RecordSink(self._key_prefix, opened))
         return self._compacted_log
 
     def _apply_opened(self, seals: TopicSeals, records: Sequence[Record]) -> None:
@@ -461,11 +444,3 @@ def all_of(futures: Sequence[Future[RecordMetadata]]) -> Future[RecordMetadata]:
 
     when_all(futures, end)
     return all_sent
-
-
-@dataclass(frozen=True, slots=True)
-class _Sink:
-    """A store's receiving half."""
-
-    key_prefix: bytes = field(repr=False)
-    apply: Callable[[Sequence[Record]], None]

@@ -578,8 +578,9 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
     def _apply(self, records: Sequence[Record]) -> None:
         for record in records:
             with self._state_lock:
-                events = self._fold.apply(record, started=self._started)
-            for event in events:
+                events = self._fold.apply(record)
+                has_listeners = self._started  # none hears of what the first read brings
+            for event in events if has_listeners else ():
                 listener = self._listener
                 if isinstance(listener, EventReceiver):
                     listener = listener.receive(event)

@@ -23,8 +23,15 @@ from connect_share.kafka.client import Deadline
 from connect_share.log.protocol import STOP_TIMEOUT_S, Steps, Wait, operation, steps_of
 from connect_share.log.threads import SafeFuture
 from connect_share.model.connect_json import loads
-from connect_share.model.keys import ClusterGroupId, own_key, prefix_key
-from connect_share.model.offsets import OffsetFold, OffsetSnapshot, offset_key, offset_value, validate_offset_map
+from connect_share.model.keys import ClusterGroupId, own_key, prefix_of
+from connect_share.model.offsets import (
+    OffsetFold,
+    OffsetSnapshot,
+    offset_key,
+    offset_value,
+    partition_identity,
+    validate_offset_map,
+)
 from connect_share.model.records import Record, TopicType
 from connect_share.stores.base import (
     FENCE_GUARD_S,
@@ -86,17 +93,13 @@ class OffsetBackingStore(Protocol):
 
 def wire_key(key: bytes, cluster_group_id: ClusterGroupId | None) -> bytes:
     """Return the key as it goes to the topic."""
-    return key if cluster_group_id is None else prefix_key(cluster_group_id, key)
+    return prefix_of(cluster_group_id) + key
 
 
 def translated_key(key: bytes, from_group: ClusterGroupId | None, to_group: ClusterGroupId | None) -> bytes | None:
     """Rewrite a wire key of one store as the wire key of another; ``None`` if it is not ``from_group``'s."""
-    if from_group is not None:
-        prefix = prefix_key(from_group, b"")
-        if not key.startswith(prefix):
-            return None
-        key = key[len(prefix) :]
-    return wire_key(key, to_group)
+    prefix = prefix_of(from_group)
+    return wire_key(key[len(prefix) :], to_group) if key.startswith(prefix) else None
 
 
 class WriteOutcome:
@@ -254,7 +257,7 @@ FLUSH_TIMEOUT_S: Final = 30.0
 class Flush:
     """Offsets that a flush writes, and when it ends."""
 
-    def __init__(self, offsets: dict[object, tuple[bytes, bytes | None]]) -> None:
+    def __init__(self, offsets: dict[bytes, tuple[bytes, bytes | None]]) -> None:
         self.offsets = offsets
         self.ended: Future[None] = SafeFuture()
         self.ended.set_running_or_notify_cancel()  # who waits for it in vain does not end it
@@ -291,7 +294,7 @@ class OffsetStorageWriter:
         self._namespace = namespace
         self._cluster_group_id = group_of_store(backing_store, cluster_group_id)
         self._lock = threading.Lock()
-        self._data: dict[object, tuple[bytes, bytes | None]] = {}
+        self._data: dict[bytes, tuple[bytes, bytes | None]] = {}
         self._flush: Flush | None = None
 
     def offset(self, partition: Mapping[str, Any] | None, offset: Mapping[str, Any] | None) -> None:
@@ -300,8 +303,8 @@ class OffsetStorageWriter:
         Raises:
             ValueFormatError: partition or offset is not a map that Connect can write; what was set before stays.
         """
-        identity = identity_of(partition)
         serialised = serialised_offset(self._namespace, self._cluster_group_id, partition, offset)
+        identity = partition_identity(partition)
         with self._lock:
             self._data.pop(identity, None)
             self._data[identity] = serialised
@@ -425,19 +428,6 @@ def serialised_offset(
     validate_offset_map(partition, "partition")
     validate_offset_map(offset)
     return wire_key(offset_key(connector, partition), cluster_group_id), offset_value(offset)
-
-
-def identity_of(value: object) -> object:
-    """Return something hashable that is equal where Java's maps are, also for what cannot be serialised."""
-    if isinstance(value, Mapping):
-        return ("map", frozenset((identity_of(key), identity_of(member)) for key, member in value.items()))
-    if isinstance(value, list | tuple):
-        return ("list", tuple(identity_of(member) for member in value))
-    if isinstance(value, float):
-        return ("float", repr(value))
-    if value is None or isinstance(value, bool | int | str | bytes):
-        return (type(value).__name__, value)
-    return ("object", id(value), type(value).__qualname__)
 
 
 # A read waits for transactions that others hold open; the broker ends them after 15 minutes at the latest.

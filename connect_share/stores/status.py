@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata
 from connect_share.log.threads import JobThread, SafeCondition
 from connect_share.model import writable as wire
 from connect_share.model.keys import Key, StatusKey, own_key, parse
+from connect_share.model.limited_log import LimitedLog
 from connect_share.model.records import ConnectorTaskId, Record, TopicType, now_ms
 from connect_share.model.status import ConnectorStatus, StatusFold, StatusSnapshot, TaskStatus, TopicStatus
 from connect_share.stores.base import NOT_GIVEN, GivenGroup, KafkaTopicBasedBackingStore, StoreOptions
@@ -26,7 +26,6 @@ _logger = logging.getLogger(__name__)
 FLUSH_TIMEOUT_S: Final = 30.0
 # Connect resends at once; a broker that is away would be asked thousands of times a second.
 RETRY_BACKOFF_S: Final = 0.1
-LOGGED_EVERY_S: Final = 30.0
 AHEAD_MS: Final = 60_000
 
 
@@ -110,7 +109,7 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
         self._entries: dict[bytes, _Entry] = {}
         self._unwritten: dict[bytes, object] = {}
         self._writes_ended = SafeCondition(self._state_lock)
-        self._refusal_logged_s = -LOGGED_EVERY_S
+        self._refusals = LimitedLog(_logger, at_first=1, every_s=30.0)
         self._last_generation_sent: int | None = None
         self._logged_two_clusters = False
         self._logged_clocks = False
@@ -234,9 +233,8 @@ class KafkaStatusBackingStore(KafkaTopicBasedBackingStore):
             if error is None:
                 self._ended(key, mine)
             elif _may_pass(error):
-                if isinstance(error, AuthorizationError) and time.monotonic() - self._refusal_logged_s > LOGGED_EVERY_S:
-                    self._refusal_logged_s = time.monotonic()
-                    _logger.warning("Statuses wait, and are sent again: %s", error)
+                if isinstance(error, AuthorizationError):
+                    self._refusals.warning("Statuses wait, and are sent again: %s", error)
                 self._retries.add(retry, retry)
             else:
                 _logger.error("Failed to write a status to %s: %s", self.topic, error)

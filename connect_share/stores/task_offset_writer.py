@@ -29,11 +29,12 @@ from connect_share.kafka.client import Deadline
 from connect_share.log.protocol import RecordMetadata
 from connect_share.model.config_state import MOST_TASKS, ClusterConfigState
 from connect_share.model.keys import is_integer, shown
+from connect_share.model.offsets import partition_identity
 from connect_share.model.records import ConnectorTaskId
 from connect_share.model.writable import require_connector_name
 from connect_share.stores.base import FENCE_GUARD_S
 from connect_share.stores.connector_offsets import ConnectorOffsetStores, own_offsets_worker_config
-from connect_share.stores.offsets import OffsetBackingStore, identity_of, serialised_offset
+from connect_share.stores.offsets import OffsetBackingStore, serialised_offset
 from connect_share.stores.transactional_writer import (
     ABORT_TIMEOUT_S,
     Outgoing,
@@ -95,7 +96,7 @@ class TaskOffsetWriter:
         self._shown = shown(str(task))
         self._record = f"a record of task {self._shown}"
         self._is_current = is_current
-        self._offsets: dict[object, tuple[bytes, bytes | None]] = {}
+        self._offsets: dict[bytes, tuple[bytes, bytes | None]] = {}
         self._producer = _TaskProducer(
             settings, client_id=client_id, transactional_id=transactional_id, topic=store.topic, producers=producers
         )
@@ -183,7 +184,7 @@ class TaskOffsetWriter:
             ValueFormatError: partition or offset is not a map that Connect can write; the transaction stays as it is.
         """
         serialised = serialised_offset(self._task.connector, self._store.cluster_group_id, partition, offset)
-        self._offsets[identity_of(partition)] = serialised
+        self._offsets[partition_identity(partition)] = serialised
 
     def commit(self) -> None:
         """Write the offsets into the transaction, and commit it; then they can be read. Nothing to write: nothing happens.

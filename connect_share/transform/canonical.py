@@ -141,7 +141,7 @@ class ConfigHistory:
             if skipped is not None:
                 skipped[original] += 1
             return
-        self._fold.apply(record, started=False)
+        self._fold.apply(record)
         self.latest[original] = record
         key = parse(TopicType.CONFIG, original)
         if key is not None and key.kind is ConfigKey.CONNECTOR and is_removal(TopicType.CONFIG, record.value):
@@ -155,7 +155,7 @@ class ConfigHistory:
         """Return the state of a worker that starts when the cleaner has been everywhere."""
         fold = ConfigFold(self._transform.source)
         for record in sorted(self.latest.values(), key=lambda each: each.offset):
-            fold.apply(record, started=False)
+            fold.apply(record)
         return fold.snapshot()
 
 
@@ -224,7 +224,7 @@ class _Ordering:
     def _alone(self, record: Record) -> ClusterConfigState:
         """Return the state that one record alone amounts to."""
         fold = ConfigFold(self._transform.source)
-        fold.apply(record, started=False)
+        fold.apply(record)
         return fold.snapshot()
 
     def _tasks(self, name: str) -> None:

@@ -35,8 +35,8 @@ def fold_answer(topic_type: TopicType, records: list[Record], group: str | None,
     for record in records:
         before = fold.skipped.copy()
         if topic_type is TopicType.CONFIG:
-            events = fold.apply(record, started=record.offset >= started)
-            answer.events += [[record.offset, *_event(event)] for event in events]
+            events = [[record.offset, *_event(event)] for event in fold.apply(record)]
+            answer.events += events if record.offset >= started else []
             answer.positions[record.offset] = fold.offset
         else:
             fold.apply(record)

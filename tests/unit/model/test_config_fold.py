@@ -39,7 +39,7 @@ def live(before: list[tuple[Any, ...]], after: list[tuple[Any, ...]]) -> tuple[C
     fold = ConfigFold()
     records = config_log([*before, *after])
     for record in records[: len(before)]:
-        assert fold.apply(record, started=False) == []
+        fold.apply(record)
     return fold, [event for record in records[len(before) :] for event in fold.apply(record)]
 
 
@@ -137,7 +137,7 @@ def test_case_14_compaction_took_a_task_config_then_it_is_repaired() -> None:
     before = [(0, "connector-c1", A), (2, "task-c1-1", B), (4, "commit-c1", {"tasks": 2}), (5, "task-c1-0", C)]
     fold = ConfigFold()
     for record in config_log(before):
-        fold.apply(record, started=False)
+        fold.apply(record)
     state = fold.snapshot()
     assert state.tasks("c1") == []
     assert state.inconsistent_connectors() == {"c1"}
@@ -289,15 +289,14 @@ def test_position_7_foreign_garbage(key: Any, value: bytes | None, caplog: pytes
     assert [record for record in logged(caplog) if record.levelno > logging.INFO] == []
 
 
-@pytest.mark.parametrize("started", [True, False])
-def test_positions_11_and_15_the_marker_changes_nothing_else(started: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_positions_11_and_15_the_marker_changes_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     fold = shared([("g.h.connector-a", A), ("g.h.connector-a", TOMBSTONE)])
     before = fold.snapshot()
     assert (fold.offset, fold.newest_own_is_tombstone) == (2, True)
     caplog.clear()
     marker = config_log([(7, "g.h.target-state-", JSON_NULL)])[0]
-    assert fold.apply(marker, started=started) == []
+    assert fold.apply(marker) == []
     assert at_offset(fold.snapshot(), 0) == at_offset(before, 0)
     assert (fold.offset, fold.newest_own_is_tombstone, logged(caplog)) == (8, False, [])
 

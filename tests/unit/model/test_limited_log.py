@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from connect_share.model import records as limited_log
 from connect_share.model.config import ConfigFold
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.offsets import OffsetFold
@@ -29,7 +28,7 @@ MANY = 3_000
     ],
 )
 def test_a_line_for_the_first_and_a_count_for_all(
-    fold: Callable[[], Any], key: bytes, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    fold: Callable[[], Any], key: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = fold()
     for at in range(MANY):
@@ -37,6 +36,6 @@ def test_a_line_for_the_first_and_a_count_for_all(
     assert sum(made.skipped.values()) == MANY
     assert len(caplog.records) == 100
     # What goes on for long is not forgotten.
-    monkeypatch.setattr(limited_log, "_EVERY_S", 0.0)
+    made._said.every_s = 0.0
     made.apply(Record("t", 0, MANY, 0, key % MANY if b"%" in key else key, b"[7]"))
     assert len(caplog.records) == 101

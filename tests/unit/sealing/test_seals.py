@@ -279,7 +279,7 @@ def test_a_worker_without_a_key_that_its_group_uses_does_not_start(ids: list[int
             started(log, *missing)
     fold = ConfigFold(GROUP)
     for each in started(log, *ids).open_all(log[3:]):
-        assert fold.apply(each, started=True) == []
+        assert fold.apply(each) == []
     # Whoever writes all of it again under one key leaves nothing announced.
     again = TopicSeals(TopicType.CONFIG, GROUP, KeyRing.parse(key_text(*ids)))
     rewritten = [record(each.key, again.seal(each.key or b"", each.value)) for each in [*again.open_all(log)]]
