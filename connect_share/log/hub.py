@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -23,45 +22,31 @@ T = TypeVar("T")
 
 
 class Routes(Generic[T]):
-    """Finds the owners of keys by their prefixes, in a sorted list: neither their number nor their lengths count for much.
+    """Finds the owners of keys by their prefixes, each of which ends with a dot; how many there are does not count.
 
     One prefix may begin another, as ``a.`` begins ``a.b.``.
 
     Attributes:
         shortest: length of the shortest prefix.
-        begins: by the first so many bytes of prefixes: the number of the one that begins so, -1 if several do. A key that
-            begins otherwise has no owner.
-        owners: by number of a prefix: its own, and those of the prefixes with which it begins.
+        begins: the first so many bytes of all prefixes. A key that begins otherwise has no owner.
     """
 
     def __init__(self, owned: Sequence[tuple[bytes, T]]) -> None:
-        own: dict[bytes, list[T]] = {}
+        self._owners: dict[bytes, list[T]] = {}
         for prefix, owner in owned:
-            own.setdefault(prefix, []).append(owner)
-        self._prefixes = sorted(own)
-        self._outer: list[int] = []
-        self.shortest: int = min(map(len, self._prefixes), default=0)
-        self.begins: dict[bytes, int] = {}
-        self.owners: list[tuple[T, ...]] = []
-        for number, prefix in enumerate(self._prefixes):
-            begin = prefix[: self.shortest]
-            self.begins[begin] = -1 if begin in self.begins else number
-            outer = self._longest(prefix, number - 1)
-            self._outer.append(outer)
-            self.owners.append((*own[prefix], *(self.owners[outer] if outer >= 0 else ())))
+            self._owners.setdefault(prefix, []).append(owner)
+        self.shortest: int = min(map(len, self._owners), default=0)
+        self._longest = max(map(len, self._owners), default=0)
+        self.begins: set[bytes] = {prefix[: self.shortest] for prefix in self._owners}
 
-    def find(self, key: bytes, only: int = -1) -> int:
-        """Return the number of the longest prefix with which a key begins; -1: there is none.
-
-        ``only``: what ``begins`` has for the key.
-        """
-        return self._longest(key, only if only >= 0 else bisect_right(self._prefixes, key) - 1)
-
-    def _longest(self, key: bytes, at: int) -> int:
-        # A prefix of the key comes before it in order, and whatever is in between begins with that prefix, too.
-        while at >= 0 and not key.startswith(self._prefixes[at]):
-            at = self._outer[at]
-        return at
+    def owners(self, key: bytes) -> list[T]:
+        """Return the owners of all prefixes with which a key begins."""
+        found: list[T] = []
+        end = key.find(b".") + 1
+        while 0 < end <= self._longest:
+            found += self._owners.get(key[:end], ())
+            end = key.find(b".", end) + 1
+        return found
 
 
 _ATTACH_S: Final = 30.0
@@ -93,25 +78,22 @@ class Router(RecordFeed):
 
     def _apply_own(self, messages: list[Message], keys: list[Any], joined: bytes) -> int:  # noqa: ARG002
         began, own = time.monotonic(), 0
-        if None in keys:
-            messages = [message for message, key in zip(messages, keys, strict=True) if key is not None]
-            keys = [key for key in keys if key is not None]
         with self._lock:
             if self._routes is None:
                 self._routes = Routes([(log.key_prefix, log) for log in self._logs])
             routes = self._routes
-        found: dict[int, list[Message]] = {}
         length, begins = routes.shortest, routes.begins
-        near = [(key, message) for key, message in zip(keys, messages, strict=True) if key[:length] in begins]
+        pairs = zip(keys, messages, strict=True)
+        near = [(key, message) for key, message in pairs if key is not None and key[:length] in begins]
+        found: dict[RoutedLog, list[Record]] = {}
         for key, message in near:
-            at = routes.find(key, begins[key[:length]])
-            if at >= 0:
-                found.setdefault(at, []).append(message)
-        for at, theirs in found.items():
-            records = [to_record(message) for message in theirs]
-            own += len(records)
-            for log in routes.owners[at]:
-                log.deliver(records)
+            if owners := routes.owners(key):
+                own += 1
+                record = to_record(message)
+                for log in owners:
+                    found.setdefault(log, []).append(record)
+        for log, records in found.items():
+            log.deliver(records)
         self.apply_s += time.monotonic() - began
         return own
 

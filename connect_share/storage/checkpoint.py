@@ -20,12 +20,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from connect_share.errors import RecordFileError, TopicRecreatedError, safe_text
 from connect_share.files import open_regular, write_private_file
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.facts import TopicFacts, gather_facts
+from connect_share.kafka.facts import TopicFacts, read_facts
 from connect_share.log.threads import BackgroundThread
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import TopicType, now_ms
@@ -68,7 +68,7 @@ class CheckpointRejected(Exception):  # noqa: N818 - no error: a full read follo
         self.reason = reason
 
 
-_Partition = Annotated[int, Field(ge=0, lt=2**31)]
+_Partition = Annotated[int, Field(ge=0, lt=2**31, strict=False)]  # text in JSON, as all names of members
 _Offset = Annotated[int, Field(ge=0, lt=2**63)]
 
 
@@ -156,19 +156,10 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
     if len(body) != int(head[2]) or hashlib.sha256(body).hexdigest().encode() != head[3]:
         raise CheckpointRejected(NotUsed.DAMAGED, "it is damaged: its checksum does not fit")
     try:
-        return Checkpoint.model_validate(_with_numbers(json.loads(body)))
-    except (ValidationError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        return Checkpoint.model_validate(json.loads(body))
+    except (ValueError, RecursionError):
         # The parser's own words would quote what is in the file.
         raise CheckpointRejected(NotUsed.NOT_VALID, "its content is not valid for this version") from None
-
-
-def _with_numbers(plain: Any) -> Any:
-    """Partitions are text in JSON."""
-    for topic_type in TopicType:
-        part = plain[topic_type.value]
-        for name in ("log_starts", "positions", "leader_epochs"):
-            part[name] = {int(partition): offset for partition, offset in part[name].items()}
-    return plain
 
 
 def require_usable(saved: TopicCheckpoint, now: TopicFacts, *, isolation: str) -> None:
@@ -235,9 +226,7 @@ def own_checkpoint(path: Path, worker: WorkerConfig) -> Checkpoint:
     return checkpoint
 
 
-def proven(
-    checkpoint: Checkpoint, worker: WorkerConfig, admin: Admin, facts: Mapping[str, TopicFacts]
-) -> dict[str, TopicFacts]:
+def proven(checkpoint: Checkpoint, worker: WorkerConfig, facts: Mapping[str, TopicFacts]) -> dict[str, TopicFacts]:
     """Prove that going on from a checkpoint gives what a full read would, if then every offset comes.
 
     Returns:
@@ -250,14 +239,12 @@ def proven(
     missing = [topic for topic in names.values() if topic not in facts]
     if missing:
         raise CheckpointRejected(NotUsed.TOPIC_MISSING, f"topic {missing[0]} does not exist")
-    starts = admin.start_offsets((name, number) for name, topic in facts.items() for number in topic.ends)
     begin: dict[str, TopicFacts] = {}
     for topic_type, topic in names.items():
-        found, saved = facts[topic], checkpoint.of(topic_type)
-        now = replace(found, starts={number: starts[topic, number] for number in found.ends})
-        require_usable(saved, now, isolation=worker.isolation(topic_type).value)
-        begin[topic] = replace(found, starts=saved.positions)
-    return {**facts, **begin}
+        saved = checkpoint.of(topic_type)
+        require_usable(saved, facts[topic], isolation=worker.isolation(topic_type).value)
+        begin[topic] = replace(facts[topic], starts=saved.positions)
+    return begin
 
 
 def _whose(group: str | None) -> str:
@@ -306,8 +293,7 @@ class CheckpointWriter:
             # Before anything else: what is true of this moment is true of the positions, which are not behind it.
             taken_at_ms = now_ms()
             names = {topic_type: self.worker.topic(topic_type) for topic_type in TopicType}
-            facts = gather_facts(self.admin, names.values())
-            starts = self.admin.start_offsets((name, number) for name in facts for number in facts[name].ends)
+            facts = read_facts(self.admin, names.values())
             parts: dict[str, TopicCheckpoint] = {}
             for topic_type, topic in names.items():
                 topic_id = self._topic_id(topic_type, facts.get(topic))
@@ -316,7 +302,7 @@ class CheckpointWriter:
                     topic=topic,
                     topic_id=topic_id,
                     isolation=self.worker.isolation(topic_type).value,
-                    log_starts={number: starts[topic, number] for number in facts[topic].ends},
+                    log_starts=dict(facts[topic].starts),
                     positions=positions,
                     leader_epochs=dict(facts[topic].leader_epochs),
                     state=state,

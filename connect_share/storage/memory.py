@@ -176,9 +176,7 @@ class MemoryConnectStorage(ConnectStorage):
             found[topic_type] = StoreStartup(store.topic, 1, time.monotonic() - began_s, own, foreign)
         config, status, offsets = (found[topic_type] for topic_type in TopicType)
         startup = StorageStartup(time.monotonic() - began_s, None, config, status, offsets)
-        return RunningStorage.of(
-            stores, worker, write_guard=None, life=life, stack=stack, startup=startup, kafka=self.kafka
-        )
+        return RunningStorage.of(stores, startup, life, stack)
 
 
 class AsyncMemoryConnectStorage(AsyncConnectStorage):

@@ -31,7 +31,7 @@ from connect_share.storage.start import (
     StoreStartup,
     TopicsStart,
 )
-from connect_share.stores.base import WriteGuard, group_of_worker
+from connect_share.stores.base import group_of_worker
 from connect_share.stores.config import ConfigUpdateListener, KafkaConfigBackingStore
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 
@@ -66,14 +66,11 @@ class GroupStorage(ConnectStorage):
         """Make the stores, unless they are there; they get records from now on."""
         if self._stores is not None:
             return self._stores
-        write_guard = self._write_guard(topics)
+        write_guard = topics.guard.of(self._worker_config.group_id, self._options.allow_live_members)
         self._stores = Stores.over(partial(self._log_of, topics), self._options, topics.admin, write_guard)
         for store in self._stores.by_topic().values():
             store.prepare()
         return self._stores
-
-    def _write_guard(self, topics: ReadTopics) -> WriteGuard:
-        return topics.guard.of(self._worker_config.group_id, self._options.allow_live_members)
 
     def _log_of(self, topics: ReadTopics, topic_type: TopicType, sink: RecordSink) -> RoutedLog:
         log = self._logs[topic_type] = topics.hubs[topic_type].log_of(sink, self._life.fail)
@@ -103,15 +100,7 @@ class GroupStorage(ConnectStorage):
             for topic_type, hub in topics.hubs.items()
         }
         config, status, offsets = (found[topic_type] for topic_type in TopicType)
-        startup = StorageStartup(seconds, None, config, status, offsets)
-        return RunningStorage.of(
-            stores,
-            self._worker_config,
-            write_guard=self._write_guard(topics),
-            life=life,
-            stack=stack,
-            startup=startup,
-        )
+        return RunningStorage.of(stores, StorageStartup(seconds, None, config, status, offsets), life, stack)
 
     def _with_own_listener_thread(self, config: KafkaConfigBackingStore) -> JobThread:
         """Let the reader of all groups wait for no listener.

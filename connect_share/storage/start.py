@@ -27,7 +27,7 @@ from connect_share.errors import (
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline
 from connect_share.kafka.create import GONE, check_known_policy, lost_topic, topic_spec
-from connect_share.kafka.facts import TopicFacts, gather_facts, read_facts, read_records, with_ends
+from connect_share.kafka.facts import TopicFacts, read_facts, read_records, with_ends
 from connect_share.log.first_read import OffsetsMissing, SharedReader, StartContext
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.memory import MemoryKafka
@@ -257,11 +257,19 @@ class StorageOptions:
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """The three stores of one group."""
+    """The three stores of one group.
 
+    Attributes:
+        write_guard: called before anything is written, to other topics, too.
+        kafka: where the topics are, if not on brokers.
+    """
+
+    worker: WorkerConfig
     config: KafkaConfigBackingStore
     status: KafkaStatusBackingStore
     offsets: KafkaOffsetBackingStore
+    write_guard: WriteGuard | None
+    kafka: MemoryKafka | None
 
     @classmethod
     def over(
@@ -287,7 +295,7 @@ class Stores:
         offsets = KafkaOffsetBackingStore(options.worker, **common(TopicType.OFFSET))
         status.leave_keys_to_config()
         offsets.leave_keys_to_config()
-        return cls(config, status, offsets)
+        return cls(options.worker, config, status, offsets, write_guard, kafka)
 
     def by_topic(self) -> dict[TopicType, KafkaTopicBasedBackingStore]:
         """Return the stores by the type of their topics."""
@@ -308,23 +316,19 @@ class RunningStorage:
     def of(
         cls,
         stores: Stores,
-        worker: WorkerConfig,
-        *,
-        write_guard: WriteGuard | None,
+        startup: StorageStartup,
         life: StorageLife,
         stack: ExitStack,
-        startup: StorageStartup,
         checkpoint_writer: CheckpointWriter | None = None,
-        kafka: MemoryKafka | None = None,
     ) -> Self:
         """Make what source connectors need beside the stores; ``stack`` closes it."""
         connector_offsets = ConnectorOffsetStores(
-            worker_config=worker,
+            worker_config=stores.worker,
             config=stores.config,
             offsets=stores.offsets,
-            write_guard=write_guard,
+            write_guard=stores.write_guard,
             left_s=life.left_s,
-            kafka=kafka,
+            kafka=stores.kafka,
         )
         source_tasks = SourceTasks(connector_offsets)
         stack.callback(connector_offsets.close)
@@ -398,7 +402,7 @@ class TopicsStart:
         """
         starts = {self._worker.topic(topic_type): checkpoint.of(topic_type).positions for topic_type in TopicType}
         reader = self._reader(starts, from_the_beginning=False)
-        facts = proven(checkpoint, self._worker, self._admin, gather_facts(self._admin, starts))
+        facts = proven(checkpoint, self._worker, read_facts(self._admin, starts))
         self._set_context(facts, reader, gapless=True)
 
     def _reader(self, starts: Mapping[str, Mapping[int, int]], *, from_the_beginning: bool) -> SharedReader | None:
@@ -584,16 +588,7 @@ class StorageStart(TopicsStart):
             full_read_reason=None if not_used is None else str(not_used),
             full_read_kind=None if not_used is None else not_used.reason,
         )
-        writer = self._checkpoint_writer(stores.by_topic())
-        running = RunningStorage.of(
-            stores,
-            self._worker,
-            write_guard=write_guard,
-            life=life,
-            stack=stack,
-            startup=startup,
-            checkpoint_writer=writer,
-        )
+        running = RunningStorage.of(stores, startup, life, stack, self._checkpoint_writer(stores.by_topic()))
         self.follow()
         return running
 
