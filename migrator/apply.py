@@ -27,7 +27,7 @@ from connect_share.files import SILENT, Progress, counted
 from connect_share.kafka.facts import read_records, require_own_keys
 from connect_share.kafka.write_access import require_writable
 from connect_share.model.places import KeyPlaces
-from connect_share.model.records import TopicType, now_ms
+from connect_share.model.records import TopicType, now_ms, size_of
 from connect_share.transform.rules import SkipReason
 from connect_share.transform.sealed import Opener, SealTimes
 from migrator.bystanders import back_up, take_baseline
@@ -218,7 +218,7 @@ def _without_replaced(
     transform, ranges = source.transform(topic_type), topic.ranges()
     opener = Opener(run.source_sealing(index), transform)
     places = KeyPlaces(partial(int, len(ranges)))
-    progress.phase(f"reading {topic.topic}", sum(part.end - part.start for part in ranges))
+    progress.phase(f"reading {topic.topic}", sum(map(size_of, ranges)))
     for record in counted(read_records(run.workers[index], ranges, topic.isolation), progress.advance):
         original = transform.original_key(record.key)
         opened = opener.open(record) if isinstance(original, bytes) else None
@@ -293,7 +293,7 @@ class Follower:
     def round(self) -> Lag:
         """Copy what is there now. Returns the lag at the beginning of the round."""
         manifest, slices = self._run.applied(), [*slices_behind(self._run)]
-        lag = sum(slice_.offset_range.end - slice_.offset_range.start for slice_ in slices)
+        lag = sum(size_of(slice_.offset_range) for slice_ in slices)
         followed = manifest.followed or Followed()
         if slices:
             before = followed.destination_ends

@@ -26,7 +26,7 @@ from connect_share.kafka.client import Message, headers_of
 from connect_share.kafka.facts import TopicFacts, admin_of, read_messages
 from connect_share.kafka.read import Reader
 from connect_share.model.keys import connector_of, split_key
-from connect_share.model.records import OffsetRange, TopicType, now_ms
+from connect_share.model.records import OffsetRange, TopicType, now_ms, size_of
 from connect_share.model.removal import BARRIER_RECORDS
 from connect_share.transform.rules import PLAIN_KEYS
 from connect_share.worker_config import WorkerConfig, common_isolation
@@ -99,11 +99,6 @@ def bundles(items: Sequence[Item], offsets: Callable[[Item], int], at_once: int)
     return together
 
 
-def size_of(part: OffsetRange) -> int:
-    """Return the number of offsets of a range."""
-    return part.end - part.start
-
-
 def digests_of(
     worker: WorkerConfig,
     owners: KeyOwners,
@@ -117,7 +112,7 @@ def digests_of(
     """
     keys, digests = Counter[str](), Counter[str]()
     newest: dict[int, int] = {}
-    for portion in bundles([part for part in ranges if part.end > part.start], size_of, AT_ONCE):
+    for portion in bundles(ranges, size_of, AT_ONCE):
         for batch in read_messages(worker, portion, common_isolation(owners.topic_type)):
             for message in batch:
                 owner = owners.owner(message.key())
@@ -151,7 +146,7 @@ def take_baseline(
             stable = admin.end_offsets(partitions, common_isolation(topic_type))
             ends = {number: min(end, stable[facts.topic, number]) for number, end in facts.ends.items()}
             ranges = [OffsetRange(facts.topic, number, facts.starts[number], end) for number, end in ends.items()]
-            total = sum(max(part.end - part.start, 0) for part in ranges)
+            total = sum(map(size_of, ranges))
             groups = {}
             if total:
                 progress.phase(f"noting what {facts.topic} holds of others", total)
@@ -312,7 +307,7 @@ class _TopicCheck:
             OffsetRange(topic, number, max(ends.get(number, 0), self.facts.starts[number]), end)
             for number, end in sorted(self.facts.ends.items())
         ]
-        progress.phase(f"looking at {topic}", sum(max(part.end - part.start, 0) for part in (*before, *since)))
+        progress.phase(f"looking at {topic}", sum(map(size_of, (*before, *since))))
         newer = self._count_newer(since, progress.advance)
         self.now = digests_of(self.worker, self.owners, before, progress.advance, newer)
         self.superseded = Counter(newer.values())

@@ -34,7 +34,7 @@ from connect_share.kafka.shared_set import create_planned, plan_topics
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.kafka.write_access import ALTER_CONFIGS, CREATE, READ, WRITE, TopicNeed, require_access
 from connect_share.model.keys import MARKER, ConfigKey, parse, split_key
-from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.model.records import OffsetRange, Record, TopicType, size_of
 from connect_share.model.removal import is_removal
 from connect_share.transform.rules import PLAIN_KEYS, RULES, KeyTransform
 from connect_share.transform.sealed import Opener, Sealing, SealTimes
@@ -170,7 +170,7 @@ def refuse_present(
     """
     for topic_type, facts in topics.items():
         ranges = facts.ranges()
-        progress.phase(f"looking for the groups in {facts.topic}", sum(part.end - part.start for part in ranges))
+        progress.phase(f"looking for the groups in {facts.topic}", sum(map(size_of, ranges)))
         records = counted(read_groups(workers, topic_type, ranges), progress.advance)
         counts = sorted(_living_keys(topic_type, wanted, records, sealings or {}).items(), key=str)
         if not counts:

@@ -24,20 +24,18 @@ from connect_share.kafka.facts import (
     TopicFacts,
     admin_of,
     count_aborted,
-    ranges_since,
     read_facts,
-    read_records,
     require_no_open_transaction,
 )
 from connect_share.kafka.waits import Awaited
 from connect_share.model.keys import MARKER, connector_of, prefix_of, split_key
-from connect_share.model.records import OffsetRange, Record, TopicType, now_ms
+from connect_share.model.records import OffsetRange, Record, TopicType, now_ms, size_of
 from connect_share.model.removal import OLDEST_MS, is_removal, tombstone
 from connect_share.transform.rules import KeyTransform
 from connect_share.transform.sealed import Opener, Sealer
 from migrator.apply import Follower, request_path, require_may_follow
 from migrator.checks import check_all, copy_jobs, read_groups, times_at_destination
-from migrator.copy.copy_job import CopyJob, Tally, marker, rewritten
+from migrator.copy.copy_job import CopyJob, marker
 from migrator.copy.existing_records import identity
 from migrator.moved_source import (
     SEALED,
@@ -59,10 +57,18 @@ from migrator.moved_source import (
     watch,
     write_watched,
 )
+from migrator.plan import CopySlice
 from migrator.run import IS_COPIED, Manifest, MigrationRun, MigrationStatus, SourceFence, only_one
 from migrator.topic_fence import fence_destination, fence_sources, fences_of
 from migrator.verify.equality import Verification
-from migrator.verify.verification import VerifyEngine, compare_sides, describe_written, require_unused, written_since
+from migrator.verify.verification import (
+    VerifyEngine,
+    compare_sides,
+    copies_of,
+    describe_written,
+    require_unused,
+    written_since,
+)
 
 TIMEOUT_S: Final = 120.0
 _RETRY_S: Final = 0.2
@@ -448,13 +454,13 @@ def _find(run: MigrationRun, progress: Progress, *, dry_run: bool) -> Rollback:
             facts = found.facts[topic_type] = read_facts(admin, {topic.topic})[topic.topic]
             # The plan's record counts again when a newer one is aborted.
             require_no_open_transaction(admin, facts)
-            stamped = admin.stamps(topic.topic)
-        ranges = ranges_since(topic.topic, starts[topic_type], facts.ends)
-        copies = {identity(record, stamped=stamped) for job in jobs for record in _copies(run, job)}
+        ranges = facts.since(starts[topic_type]).ranges()
+        stamped = jobs[0].stamped
+        copies = {identity(record, stamped=stamped) for job in jobs for record in _copies(run, job.slice_)}
         for space, worker in run.groups.items():
             takes = KeyTransform.between(topic_type, space, None).takes
             found.aborted[topic_type] += count_aborted(worker, ranges, worker.isolation(topic_type), takes)
-        progress.phase(f"reading {topic.topic}", sum(part.end - part.start for part in ranges))
+        progress.phase(f"reading {topic.topic}", sum(map(size_of, ranges)))
         found.removals[topic_type], found.times[topic_type] = [], {}
         for record, original in _newest(run, ranges, jobs, found):
             key = (topic_type, connector_of(topic_type, original))
@@ -470,17 +476,13 @@ def _find(run: MigrationRun, progress: Progress, *, dry_run: bool) -> Rollback:
     return found
 
 
-def _copies(run: MigrationRun, job: CopyJob) -> Iterator[Record]:
+def _copies(run: MigrationRun, slice_: CopySlice) -> Iterator[Record]:
     """Yield what the plan writes for one slice; from the backup where the source was cleared."""
     manifest = run.applied()
-    (whole,) = manifest.read_ranges_of(job.slice_.source_index, [job.slice_.offset_range])
-    slice_ = replace(job.slice_, offset_range=whole)
-    if manifest.sealed is None or manifest.sealed.how != "remove" or manifest.backup is None:
-        worker = run.workers[slice_.source_index]
-        originals = read_records(worker, [whole], slice_.isolation, with_headers=True)
-    else:
-        originals = _backed_up(run.plan_path.parent, manifest, whole)
-    return rewritten(slice_, originals, Tally(), resealer=job.resealer())
+    (whole,) = manifest.read_ranges_of(slice_.source_index, [slice_.offset_range])
+    is_cleared = manifest.sealed is not None and manifest.sealed.how == "remove" and manifest.backup is not None
+    originals = _backed_up(run.plan_path.parent, manifest, whole) if is_cleared else None
+    return copies_of(run, replace(slice_, offset_range=whole), originals)
 
 
 def _backed_up(folder: Path, manifest: Manifest, part: OffsetRange) -> Iterator[Record]:

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import product
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
@@ -20,7 +18,6 @@ from connect_share.files import Progress
 from connect_share.kafka import client
 from connect_share.kafka.facts import (
     admin_of,
-    count_aborted,
     read_facts,
     read_records,
     require_keys_of,
@@ -44,20 +41,18 @@ from migrator.plan import MigrationPlan, SourceCluster
 from migrator.run import Manifest, MigrationRun, MigrationStatus, Sealed
 from migrator.topic_fence import fence_sources, fences_of, seals_after
 
-_FENCED_AT_ONCE: Final = 8
-
 
 @dataclass(frozen=True)
 class _MovedGroup(StoppedGroup):
     """What a plan moves of a group; workers of other connectors of it may be alive."""
 
     must_be_stopped: ClassVar[bool] = False
-    plan: SourceCluster | None = None
-    destination: WorkerConfig | None = None
+    plan: SourceCluster = field(kw_only=True)
+    destination: WorkerConfig = field(kw_only=True)
 
     def is_own(self, topic_type: TopicType, key: bytes | None) -> bool:
         """Return whether a record with this key is moved."""
-        original = self.plan.transform(topic_type).original_key(key) if self.plan else None
+        original = self.plan.transform(topic_type).original_key(key)
         return isinstance(original, bytes) and original != MARKER[0]
 
 
@@ -74,7 +69,7 @@ class _LeftGroup(_MovedGroup):
 
     def restoring(self, backup: Path) -> str:
         """Return the command that puts it where the group is now."""
-        file = str(self.destination.file) if self.destination else ""
+        file = str(self.destination.file)
         return command_line("connect-share", "restore", backup, "-w", file, f"--from-group={self.group_id}")
 
 
@@ -219,20 +214,15 @@ def fence(sources: Sequence[MovedSource], progress: Progress) -> int:
 
     If the cluster refuses one, others may be fenced. Fencing again is harmless.
     """
-    ids = [(source.worker, id_) for source in sources for id_ in source.transactional_ids()]
-    progress.phase("fencing the old producers", len(ids))
-
-    def fence_one(entry: tuple[WorkerConfig, str]) -> None:
-        worker, transactional_id = entry
-        client.fence(worker.producer_settings(), transactional_id, client_id=worker.client_id(MIGRATE_CLIENT_ID))
-
-    pool = ThreadPoolExecutor(_FENCED_AT_ONCE, thread_name_prefix="fence")
-    try:
-        for _ in pool.map(fence_one, ids):
-            progress.advance(1)
-    finally:
-        pool.shutdown(cancel_futures=True)
-    return len(ids)
+    fences = [
+        partial(client.fence, worker.producer_settings(), id_, client_id=worker.client_id(MIGRATE_CLIENT_ID))
+        for source in sources
+        for worker in (source.worker,)
+        for id_ in source.transactional_ids()
+    ]
+    progress.phase("fencing the old producers", len(fences))
+    client.fence_together(fences, progress.advance)
+    return len(fences)
 
 
 Way = Literal["stop", "remove"]
@@ -360,15 +350,13 @@ def unseal(run: MigrationRun) -> int:
 def left_out(run: MigrationRun) -> tuple[Counter[TopicType], Counter[TopicType]]:
     """Return by topic how many records the workers of the sources leave out: of aborted transactions, and refused ones."""
     aborted, refused = Counter[TopicType](), Counter[TopicType]()
-    for source, kind in product(moved_sources(run), TopicType):
-        ranges, isolation = source.current_ranges(kind), source.plan.topics[kind].isolation
-        aborted[kind] += count_aborted(
-            source.worker, ranges, isolation, partial(source.stopped(left=True).is_own, kind)
-        )
-        if (seals := source.worker.seals(kind)) is not None:
-            for record in read_records(source.worker, ranges, isolation):
-                seals.open(record)
-            refused[kind] += seals.refused.total()
+    for source in moved_sources(run):
+        aborted.update(source.stopped(left=True).aborted())
+        for kind in TopicType:
+            if (seals := source.worker.seals(kind)) is not None:
+                for record in read_records(source.worker, source.current_ranges(kind), source.worker.isolation(kind)):
+                    seals.open(record)
+                refused[kind] += seals.refused.total()
     return aborted, refused
 
 

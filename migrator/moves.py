@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
@@ -93,12 +93,12 @@ class PlannedMove:
     @property
     def sealing(self) -> Sealing:
         """What opens its values."""
-        return replace(Sealing.of(self.source), as_is=self.sealed_as_is)
+        return Sealing.of(self.source, as_is=self.sealed_as_is)
 
     @property
     def destination_sealing(self) -> Sealing:
         """What seals their copies."""
-        return replace(Sealing.of(self.destination), as_is=self.sealed_as_is)
+        return Sealing.of(self.destination, as_is=self.sealed_as_is)
 
     def may_copy_as_is(self, mode: str) -> bool:
         """Return whether copies open like their originals: the same keys on the topics, and nothing is to be changed."""

@@ -33,10 +33,11 @@ from connect_share.kafka.facts import (
     require_some_plain,
     require_topic,
 )
+from connect_share.kafka.limits import TopicLimits
 from connect_share.kafka.shared_set import plan_topics
 from connect_share.kafka.write_access import READ, TopicNeed, require_access
 from connect_share.model.keys import split_key
-from connect_share.model.records import TopicType
+from connect_share.model.records import TopicType, size_of
 from connect_share.replay import replay_config
 from connect_share.sealing.cipher import SEALED_BYTES
 from connect_share.transform.counter import RecordCounter
@@ -307,6 +308,7 @@ def _plan_destination(
 ) -> tuple[Destination, dict[TopicType, TopicFacts], list[str]]:
     require_none_lost(admin, {topic_type: worker.topic(topic_type) for topic_type in TopicType})
     facts = read_facts(admin, {worker.topic(topic_type) for topic_type in TopicType})
+    limits = TopicLimits.seen(admin, facts)
     existing: dict[TopicType, TopicFacts] = {}
     topics: dict[TopicType, DestinationTopic] = {}
     warnings: list[str] = []
@@ -317,7 +319,7 @@ def _plan_destination(
             check_destination(admin, worker, topic_type, found)
             existing[topic_type] = found
             fence = fence_at(admin, worker) if topic_type is TopicType.CONFIG else None
-            if admin.stamps(name):
+            if limits[name].stamps:
                 warnings.append(
                     f"{name} stamps records with the time of the write (message.timestamp.type): the records' "
                     "own timestamps will be lost"
@@ -370,7 +372,7 @@ def _plan_source(admin: Admin, move: PlannedMove, progress: Progress, intent: In
         sealing = move.sealing
         counter = RecordCounter(transform, Opener(sealing, transform), added)
         ranges = planned.ranges()
-        progress.phase(f"reading {found.topic}", sum(part.end - part.start for part in ranges))
+        progress.phase(f"reading {found.topic}", sum(map(size_of, ranges)))
         batches = read_messages(move.source, ranges, planned.isolation)
         if topic_type is TopicType.CONFIG and not sealing.as_is:
             messages = (message for batch in batches for message in batch)

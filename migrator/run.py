@@ -9,7 +9,7 @@ import enum
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -293,11 +293,11 @@ class MigrationRun:
 
     def source_sealing(self, index: int) -> Sealing:
         """Return what opens the values of a source."""
-        return replace(Sealing.of(self.workers[index]), as_is=self.plan.sources[index].sealed_as_is)
+        return Sealing.of(self.workers[index], as_is=self.plan.sources[index].sealed_as_is)
 
     def destination_sealing(self, index: int) -> Sealing:
         """Return what seals the copies of a source, and opens them."""
-        return replace(Sealing.of(self.destinations[index]), as_is=self.plan.sources[index].sealed_as_is)
+        return Sealing.of(self.destinations[index], as_is=self.plan.sources[index].sealed_as_is)
 
     @property
     def manifest_path(self) -> Path:

@@ -23,12 +23,11 @@ from connect_share.contents.seals import KEY_BYTES
 from connect_share.errors import ConnectShareError, InvalidClusterGroupIdError, ValueFormatError
 from connect_share.files import SILENT, Progress, counted
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.facts import read_facts, read_records
+from connect_share.kafka.facts import admin_of, read_facts, read_records
 from connect_share.kafka.limits import RECORD_OVERHEAD_BYTES, TopicLimits
-from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.model import connect_json
 from connect_share.model.keys import ClusterGroupId, connector_of
-from connect_share.model.records import Record, TopicType
+from connect_share.model.records import Record, TopicType, size_of
 from connect_share.model.status import PlainClusterWatch
 from connect_share.sealing import SealingMode
 from connect_share.sealing.cipher import SEALED_BYTES, is_sealed, key_id
@@ -411,17 +410,13 @@ class _Surveyor:
 
     def read_clusters(self) -> None:
         for file in self.files:
-            worker = file.worker
-            with (
-                Admin(worker.admin_settings(), client_id=worker.client_id(MIGRATE_CLIENT_ID)) as admin,
-                self._asking(str(file.path)),
-            ):
+            with admin_of(file.worker) as admin, self._asking(str(file.path)):
                 file.cluster = admin.cluster_id()
                 with self._asking(f"{file.path}: workers alive"):
                     file.members = admin.connect_groups()
                 for topic_type in TopicType:
                     if file.place(topic_type) not in self.topics:
-                        with self._asking(worker.topic(topic_type)):
+                        with self._asking(file.worker.topic(topic_type)):
                             self._read_topic(admin, file, topic_type)
 
     def _read_topic(self, admin: Admin, file: _WorkerFile, topic_type: TopicType) -> None:
@@ -461,7 +456,7 @@ class _Surveyor:
         isolation = file.worker.isolation(topic_type)
         committed = isolation is Isolation.READ_COMMITTED
         ranges = [part._replace(end=min(part.end, stable[part[:2]])) for part in parts] if committed else parts
-        self.progress.phase(f"reading {topic}", sum(part.end - part.start for part in ranges))
+        self.progress.phase(f"reading {topic}", sum(map(size_of, ranges)))
         # This file counts most: another Kafka cluster may have a topic and a group of these names, and other keys.
         named = [each.worker for each in self.files if each.worker.topic(topic_type) == topic]
         sealings = {worker.group_id: Sealing.of(worker) for worker in (*named, file.worker) if worker.sharing_enabled}

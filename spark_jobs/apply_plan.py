@@ -11,7 +11,8 @@ from typing import Final
 
 from connect_share.files import Progress
 from connect_share.kafka.read import batches
-from migrator.bystanders import bundles, size_of
+from connect_share.model.records import size_of
+from migrator.bystanders import bundles
 from migrator.cli.apply import APPLY, RESUME
 from migrator.copy.copy_job import BULK, TOGETHER, CopyJob, Engine, SliceEvidence, Wave, local_engine
 from spark_jobs import command_line

@@ -37,8 +37,9 @@ from connect_share.console.progress_line import ProgressLine
 from connect_share.errors import RecordFileError
 from connect_share.files import Progress, Silent, sync_folder
 from connect_share.kafka.read import batches
+from connect_share.model.records import size_of
 from connect_share.worker_config import TopicSet
-from migrator.bystanders import bundles, size_of
+from migrator.bystanders import bundles
 from spark_jobs import command_line
 from spark_jobs.session import spark_session, task_slots
 from spark_jobs.tasks import run_as_tasks

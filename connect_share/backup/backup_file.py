@@ -40,7 +40,7 @@ from connect_share.errors import AlreadyAppliedError, RecordFileError, RestoreRe
 from connect_share.files import Progress, counted
 from connect_share.kafka.client import headers_of, to_record
 from connect_share.kafka.read import Reader, batches, place_of
-from connect_share.model.records import OffsetRange, Record, TopicType, now_ms
+from connect_share.model.records import OffsetRange, Record, TopicType, now_ms, size_of
 from connect_share.sealing import KeyRing
 from connect_share.worker_config import Isolation
 from connect_share.worker_config.worker import file_of
@@ -587,7 +587,7 @@ def write_backup(
         raise AlreadyAppliedError(f"{path} is the backup of another run: move it away, nothing was written")
     reads = [layout.reads(number, path) for number in range(len(layout.sections))]
     ranges = [part for each in layout.topics for part in each.ranges.values()]
-    progress.phase(f"backing up to {path.name}", sum(part.end - part.start for part in ranges))
+    progress.phase(f"backing up to {path.name}", sum(map(size_of, ranges)))
     return write_sections(path, layout.contents(run_id), reads, progress, engine)
 
 

@@ -49,7 +49,7 @@ from connect_share.backup.record_file import RecordFile, remove_half_written
 from connect_share.console.options import group_order
 from connect_share.contents.group_room import GroupRoom
 from connect_share.errors import AlreadyAppliedError, ConnectShareError, RecordFileError, RestoreRejectedError, listed
-from connect_share.files import Progress, Silent, lock, sync_folder
+from connect_share.files import SILENT, Progress, Silent, lock, sync_folder
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.read import CONSOLE_CLIENT_ID, Reader, groups_reader, topic_ranges
 from connect_share.model.keys import ClusterGroupId, connector_of, own_key, split_key
@@ -420,7 +420,7 @@ class Follower:
         ranges = view.ranges if base else self._unread(view)
         if base:
             self._room = GroupRoom(self._export.topic_set.own)
-        was_full, present = bool(self._room.left_out), self._export.present(ranges, Silent(), self._room)
+        was_full, present = bool(self._room.left_out), self._export.present(ranges, SILENT, self._room)
         if self._room.left_out and not was_full:
             self._note(self._export.left_out(present, self._room))
         layout = self._export.layout(view.cluster, ranges, present.groups)

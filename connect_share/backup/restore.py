@@ -11,7 +11,6 @@ the order of the file, through one idempotent producer. A second run, after an i
 from __future__ import annotations
 
 import argparse
-import hashlib
 import re
 import sys
 import time
@@ -34,6 +33,7 @@ from connect_share.console.progress_line import ProgressLine
 from connect_share.errors import CopyError, RestoreRejectedError, UsageError, also_saying, listed
 from connect_share.files import SILENT, Progress
 from connect_share.kafka.create import ensure_topic, topic_spec
+from connect_share.kafka.due_look import mark_of
 from connect_share.kafka.facts import admin_of, check_destination, require_no_live_workers
 from connect_share.kafka.limits import Extent
 from connect_share.kafka.shared_set import create_planned, plan_topics
@@ -114,12 +114,12 @@ class BackedUpValues:
 
     Attributes:
         counts: of what was read.
-        as_they_are: hashes of the sealed values that are put back without having been opened.
+        as_they_are: marks of the records with sealed values that are put back without having been opened.
     """
 
     def __init__(self, sealing: Sealing, transforms: Iterable[KeyTransform]) -> None:
         self.counts = ValueCounts()
-        self.as_they_are: set[bytes] = set()
+        self.as_they_are: set[str] = set()
         self._as_is = sealing.as_is
         self._openers = {transform.topic_type: Opener(sealing, transform) for transform in transforms}
 
@@ -143,7 +143,7 @@ class BackedUpValues:
             else:
                 self.counts.plain += 1
             if self._as_is and is_sealed(record.value):
-                self.as_they_are.add(identity(record))
+                self.as_they_are.add(mark_of(record.key or b"", record.value))
             if opened is not None:
                 yield topic_type, opened
         seals = self._openers[TopicType.CONFIG].seals if TopicType.CONFIG in self._openers else None
@@ -152,12 +152,6 @@ class BackedUpValues:
                 f"in the backup {missing}, which the worker file does not have: give it that key in {KEYS_PROPERTY}, behind "
                 "those that are there. Nothing was written"
             )
-
-
-def identity(record: Record) -> bytes:
-    """Return a hash of key and value."""
-    key, value = record.key or b"", record.value or b""
-    return hashlib.blake2b(len(key).to_bytes(8, "big") + key + value, digest_size=16).digest()
 
 
 def require_none_newer(
@@ -170,7 +164,7 @@ def require_none_newer(
     newer = 0
     for record in found:
         taken = bool(backed_up.as_they_are) and is_sealed(record.value) and transform.takes(record.key)
-        newer += taken and identity(record) not in backed_up.as_they_are
+        newer += taken and mark_of(record.key or b"", record.value) not in backed_up.as_they_are
         yield record
     if newer:
         raise RestoreRejectedError(

@@ -28,7 +28,7 @@ from connect_share.backup.backup_file import (
 from connect_share.backup.changes import hash_of
 from connect_share.console.options import Group
 from connect_share.errors import CopyError, also_saying, command_line, listed
-from connect_share.files import Progress, Silent, counted
+from connect_share.files import SILENT, Progress, counted
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import require_topics
 from connect_share.kafka.due_look import DueLook, DueTopic, due_path, load_due, mark_of, save_due
@@ -36,7 +36,6 @@ from connect_share.kafka.facts import (
     TopicFacts,
     admin_of,
     count_aborted,
-    ranges_since,
     read_facts,
     read_records,
     require_keys_of,
@@ -48,7 +47,7 @@ from connect_share.kafka.write import Written, write_records
 from connect_share.kafka.write_access import READ, WRITE, TopicNeed, require_access, require_writable
 from connect_share.model.keys import connector_of, own_key
 from connect_share.model.places import KeyPlaces
-from connect_share.model.records import Record, TopicType
+from connect_share.model.records import Record, TopicType, size_of
 from connect_share.sealing.cipher import Cipher, Opened, is_sealed
 from connect_share.worker_config import WorkerConfig
 
@@ -185,7 +184,7 @@ class StoppedGroup:
     ) -> Iterator[Record]:
         """Yield all records of a topic, those of others included; from now on it is known where the group's keys lie."""
         ranges = facts.ranges()
-        progress.phase(f"{doing} {facts.topic}", sum(part.end - part.start for part in ranges))
+        progress.phase(f"{doing} {facts.topic}", sum(map(size_of, ranges)))
         places = self.places[topic_type] = KeyPlaces(partial(len, facts.ends))
         records = read_records(self.worker, ranges, self.worker.isolation_of(self.group, topic_type), with_headers=True)
         for record in counted(records, progress.advance):
@@ -374,7 +373,7 @@ class StoppedGroup:
     ) -> Since:
         since = Since([], {}, Sample())
         isolation = self.worker.isolation_of(self.group, topic_type)
-        for record in read_records(self.worker, ranges_since(now.topic, ends, now.ends), isolation):
+        for record in read_records(self.worker, now.since(ends).ranges(), isolation):
             if not self.is_own(topic_type, record.key):
                 since.others.add(key_hash(record.partition, record.key))
                 continue
@@ -438,7 +437,7 @@ class StoppedGroup:
 
     def keep(self, file: Path, facts: Facts, places: Collection[tuple[str, int, int]]) -> str:
         """Write records at these places to a file; return where it is, and the command that puts them back."""
-        self.back_up(file, facts, f"overtaken-{uuid.uuid4()}", Silent(), places)
+        self.back_up(file, facts, f"overtaken-{uuid.uuid4()}", SILENT, places)
         return f"{file}: {self.restoring(file)}"
 
 
@@ -484,13 +483,13 @@ class Rewrite(ABC, Generic[Found]):
     def _compare(self, done: Rewritten[Found]) -> None:
         """Check that all is as it should be after the writing; else ``CopyError``."""
 
-    def look(self, progress: Progress | None = None, *, beside_workers: bool = False) -> Found:
+    def look(self, progress: Progress = SILENT, *, beside_workers: bool = False) -> Found:
         """Return what there is, and what would be written, live workers or not as is asked; writes nothing."""
-        return self._read(self.stopped.facts(beside_workers=beside_workers), progress or Silent())
+        return self._read(self.stopped.facts(beside_workers=beside_workers), progress)
 
-    def write(self, backup: Path, progress: Progress | None = None) -> Rewritten[Found]:
+    def write(self, backup: Path, progress: Progress = SILENT) -> Rewritten[Found]:
         """Write a backup, then the records, then read everything again, which has to be as it should be; may be repeated."""
-        progress, stopped = progress or Silent(), self.stopped
+        stopped = self.stopped
         facts = stopped.facts()
         before = self._read(facts, progress)
         require_writable(stopped.worker, self._outgoing(before)[1])

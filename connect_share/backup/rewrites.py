@@ -22,7 +22,7 @@ from connect_share.checks.values import REPAIRED
 from connect_share.console.options import PLAIN, Group
 from connect_share.contents.groups import GroupFold
 from connect_share.errors import AlreadyAppliedError, ConfigError, ConnectShareError, CopyError
-from connect_share.files import Progress, lock
+from connect_share.files import SILENT, Progress, lock
 from connect_share.kafka.create import lost_topic
 from connect_share.kafka.facts import TopicFacts
 from connect_share.model.config import (
@@ -136,7 +136,7 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
         again = "If the group is to go all the same, run the command again"
         return StoppedGroup(self.worker, self.group, self.group_id, "retired", again=again)
 
-    def look(self, progress: Progress | None = None, *, beside_workers: bool = False) -> dict[TopicType, TopicContent]:
+    def look(self, progress: Progress = SILENT, *, beside_workers: bool = False) -> dict[TopicType, TopicContent]:
         """Return what there is and what would be removed; writes nothing.
 
         A group without any record there is refused, and plain keys that two clusters seem to share.
@@ -160,8 +160,7 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
         return found
 
     def _seals(self, topic_type: TopicType) -> TopicSeals | None:
-        is_own_file = self.group is not None and self.group == self.worker.cluster_group_id
-        return self.worker.seals(topic_type) if is_own_file else None
+        return self.worker.seals(topic_type) if self.group == self.worker.cluster_group_id else None
 
     def _require_known(self, found: dict[TopicType, TopicContent]) -> None:
         """Refuse where the worker file vouches for the group, or no other group is there: it is no orphan then."""
@@ -626,7 +625,7 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
         key = parse(TopicType.CONFIG, (record.key or b"")[len(self.group.prefix) :])
         return key is not None and key.kind in _ORDERED
 
-    def write(self, backup: Path, progress: Progress | None = None) -> Rewritten[dict[TopicType, ResealTopic]]:
+    def write(self, backup: Path, progress: Progress = SILENT) -> Rewritten[dict[TopicType, ResealTopic]]:
         """Write a backup, then the values; may be repeated.
 
         ``AlreadyAppliedError``: another process on this machine is at it.

@@ -429,10 +429,6 @@ class Admin:
             raise found
         return found
 
-    def stamps(self, topic: str) -> bool:
-        """Return whether records of a topic get the time of their write."""
-        return self.topic_configs(topic).get("message.timestamp.type") == "LogAppendTime"
-
     def own_topic_configs(self, topic: str) -> dict[str, str]:
         """Return the settings that were made for this topic; all others are the brokers' defaults."""
         return self.topic_configs(topic, own=True)

@@ -173,6 +173,7 @@ def read_messages(worker: WorkerConfig, ranges: Sequence[OffsetRange], isolation
     Readers of committed records get what lies behind the first open transaction, too: it may count when that has ended.
     Whoever must not take it for committed asks :func:`require_no_open_transaction` before. What was aborted nobody wrote.
     """
+    ranges = [part for part in ranges if part.end > part.start]
     parts = [(ranges, isolation)]
     if isolation is Isolation.READ_COMMITTED:
         with admin_of(worker) as admin:
@@ -256,15 +257,6 @@ def require_some_plain(topic: str, looks: Mapping[ClusterGroupId, tuple[int, int
                 f"{KEYS_PROPERTY}",
                 property_name=KEYS_PROPERTY,
             )
-
-
-def ranges_since(topic: str, starts: Mapping[int, int], ends: Mapping[int, int]) -> list[OffsetRange]:
-    """Return the ranges of a topic behind ``starts``."""
-    return [
-        OffsetRange(topic, number, starts.get(number, 0), end)
-        for number, end in sorted(ends.items())
-        if end > starts.get(number, 0)
-    ]
 
 
 def check_destination(admin: Admin, worker: WorkerConfig, topic_type: TopicType, found: TopicFacts) -> None:

@@ -7,8 +7,8 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Final, Protocol, cast
 
 from connect_share.errors import (
@@ -38,8 +38,6 @@ ABORT_TIMEOUT_S: Final = 5.0
 # Behind the deadline: without a broker there is no answer, with one it takes no longer.
 LEAST_ABORT_S: Final = 0.3
 LEAST_COMMIT_S: Final = 0.1
-# Each takes a client of its own, and a fifth of a second of waiting.
-_FENCED_AT_ONCE: Final = 8
 
 
 class Producers(Protocol):
@@ -274,9 +272,7 @@ def fence_all(
         producers.fence(settings, transactional_id, client_id=client_id, timeout_s=deadline.remaining_s())
 
     try:
-        with ThreadPoolExecutor(_FENCED_AT_ONCE, thread_name_prefix="fence") as pool:
-            for _ in pool.map(fence, transactional_ids):
-                pass
+        client.fence_together(partial(fence, each) for each in transactional_ids)
     except BrokerError as error:
         raise StoreError(
             f"not all of {len(transactional_ids)} producers were fenced within {FENCE_TIMEOUT_S:g} s: {error}; try again"

@@ -194,9 +194,9 @@ class KeyTransform:
             return (), 0
         if self.plain:
             return _TAKEN[self.topic_type], 0
-        if self.groups is None or len(self.groups) != 1:
+        if (source := self.source) is None:
             return (), 0
-        prefix = ClusterGroupId(next(iter(self.groups))).prefix
+        prefix = source.prefix
         return tuple(prefix + begin for begin in _TAKEN[self.topic_type]), len(prefix)
 
     def apply(self, record: Record) -> Record | Skipped:

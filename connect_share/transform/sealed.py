@@ -42,9 +42,9 @@ class Sealing:
     as_is: bool = False
 
     @classmethod
-    def of(cls, worker: WorkerConfig) -> Self:
+    def of(cls, worker: WorkerConfig, *, as_is: bool = False) -> Self:
         """Return that of a worker file."""
-        return cls(worker.keys_in_use, worker.sealing_mode)
+        return cls(worker.keys_in_use, worker.sealing_mode, as_is)
 
     @property
     def salt(self) -> bytes:

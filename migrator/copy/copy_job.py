@@ -24,11 +24,10 @@ from connect_share.errors import BrokerError, UnacknowledgedError, UnreadableHea
 from connect_share.files import Progress, counted
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Message, ask_headers, to_record, to_whole_record
-from connect_share.kafka.facts import ranges_since
 from connect_share.kafka.read import RangeReader, Reader
 from connect_share.kafka.write import PROCESS_PRODUCERS, CheckedWriter, Outgoing, Producers
 from connect_share.model.keys import MARKER
-from connect_share.model.records import Record, TopicType, now_ms
+from connect_share.model.records import OffsetRange, Record, TopicType, now_ms, size_of
 from connect_share.model.removal import BARRIER_RECORDS
 from connect_share.sealing.cipher import is_sealed
 from connect_share.transform.canonical import fold_state
@@ -387,7 +386,7 @@ class CopyJob:
         self.write_barrier()
         with Admin(settings, client_id=self.client_id) as admin:
             ends = admin.end_offsets([(slice_.destination_topic, number) for number in starts])
-        ranges = ranges_since(slice_.destination_topic, starts, {number: end for (_, number), end in ends.items()})
+        ranges = [OffsetRange(topic, number, starts[number], end) for (topic, number), end in ends.items()]
         records = Reader(settings, self.client_id, Isolation.READ_UNCOMMITTED).records(ranges)
         opener = Opener(self.sealing, slice_.transform.at_destination(), self.times.destination)
         return ExistingRecords.read(records, slice_.transform, opener, stamped=self.stamped)
@@ -569,7 +568,7 @@ def early_engine(jobs: Sequence[CopyJob], producers: Producers, progress: Progre
 def producers_for(plan: MigrationPlan) -> Producers:
     """Return the producers with which a whole plan is copied."""
     ranges = [slice_.offset_range for slice_ in plan.slices()]
-    return Producers(once=True, bulk=sum(part.end - part.start for part in ranges) > BULK)
+    return Producers(once=True, bulk=sum(map(size_of, ranges)) > BULK)
 
 
 def copy_all(
@@ -589,7 +588,7 @@ def copy_all(
     in_vain, reached = 0, (-len(left), count)
     while left:
         ranges = [job.slice_.offset_range for job in left.values()]
-        progress.phase("copying", sum(part.end - part.start for part in ranges))
+        progress.phase("copying", sum(map(size_of, ranges)))
         try:
             for evidence in _copy(list(left.values()), existing, producers, progress, early):
                 del left[evidence.slice_name]
@@ -655,10 +654,10 @@ def _groups(jobs: Sequence[CopyJob], existing: Mapping[str, ExistingRecords]) ->
     for job in jobs:
         part, mirrored = job.slice_.offset_range, job.may_be_mirrored(existing.get(job.slice_.name))
         place, may_share = part[:2], (job.consumer_settings, job.client_id, job.slice_.isolation) if mirrored else None
-        offsets += part.end - part.start
+        offsets += size_of(part)
         if may_share is None or may_share != shared or place in places or offsets > TOGETHER:
             groups.append([])
-            places, offsets, shared = set(), part.end - part.start, may_share
+            places, offsets, shared = set(), size_of(part), may_share
         groups[-1].append(job)
         places.add(place)
     return groups

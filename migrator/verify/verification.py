@@ -22,21 +22,21 @@ from connect_share.kafka.client import Message, to_record
 from connect_share.kafka.facts import (
     TopicFacts,
     admin_of,
-    ranges_since,
     read_facts,
     read_records,
     require_no_open_for,
     require_own_keys,
     require_topic,
 )
+from connect_share.kafka.limits import TopicLimits
 from connect_share.kafka.read import Reader
 from connect_share.model.keys import connector_of, split_key
-from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.model.records import OffsetRange, Record, TopicType, size_of
 from connect_share.replay import replay_config
 from connect_share.transform.canonical import canonical_config
 from connect_share.transform.rules import PLAIN_KEYS, KeyTransform
 from connect_share.transform.sealed import NO_SEALING, Opener, Resealer, Sealing, SealTimes
-from migrator.bystanders import KeyOwners, bundles, size_of
+from migrator.bystanders import KeyOwners, bundles
 from migrator.checks import (
     Spaces,
     openers_of,
@@ -90,7 +90,7 @@ def _records_since(run: MigrationRun, starts: Starts, times: Spaces, *, behind_o
         openers = openers_of(topic_type, sealings_of(run), times)
         # What is refused of the records behind the plan's own depends on these.
         with_keys = any(opener.is_on for opener in openers.values())
-        ranges = ranges_since(found.topic, known if known and not with_keys else starts[topic_type], found.ends)
+        ranges = found.since(known if known and not with_keys else starts[topic_type]).ranges()
         for each in read_groups(run.groups, topic_type, ranges, with_headers=True):
             parts = None if each.key is None else split_key(topic_type, each.key)
             if parts is None or others.owner(each.key) is not None or others.is_marker(each.key):
@@ -205,22 +205,26 @@ def _when_used(run: MigrationRun) -> str:
 
 def _stamped(run: MigrationRun, kinds: Iterable[TopicType]) -> set[TopicType]:
     """Return those kinds whose topics at the destination give records the time of their write."""
+    topics = {kind: run.applied().destination[kind].topic for kind in kinds}
     with admin_of(run.destination) as admin:
-        return {kind for kind in kinds if admin.stamps(run.applied().destination[kind].topic)}
+        limits = TopicLimits.seen(admin, topics.values())
+    return {kind for kind, topic in topics.items() if limits[topic].stamps}
+
+
+def copies_of(run: MigrationRun, slice_: CopySlice, originals: Iterable[Record] | None = None) -> Iterator[Record]:
+    """Yield what was, or will be, written for a slice, not sealed; without ``originals`` they are read from the source."""
+    index = slice_.source_index
+    if originals is None:
+        originals = read_records(run.workers[index], [slice_.offset_range], slice_.isolation, with_headers=True)
+    resealer = Resealer(slice_.transform, run.source_sealing(index), run.destination_sealing(index), SealTimes())
+    return rewritten(slice_, originals, Tally(), resealer=resealer)
 
 
 def _identities(run: MigrationRun, slices: Iterable[CopySlice], stamped: Collection[TopicType]) -> set[bytes]:
     """Return what was, or will be, written for slices."""
-    found: set[bytes] = set()
-    for slice_ in slices:
-        index = slice_.source_index
-        records = read_records(run.workers[index], [slice_.offset_range], slice_.isolation, with_headers=True)
-        resealer = Resealer(slice_.transform, run.source_sealing(index), run.destination_sealing(index), SealTimes())
-        found.update(
-            identity(record, stamped=slice_.topic_type in stamped)
-            for record in rewritten(slice_, records, Tally(), resealer=resealer)
-        )
-    return found
+    return {
+        identity(record, stamped=slice_.topic_type in stamped) for slice_ in slices for record in copies_of(run, slice_)
+    }
 
 
 def require_unused(run: MigrationRun) -> None:

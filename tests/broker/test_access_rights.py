@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import (
@@ -25,6 +26,7 @@ from connect_share.model.records import TopicType
 from connect_share.model.status import ConnectorStatus, State
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, WorkerConfig
+from migrator.checks import times_at_destination
 from migrator.cli.__main__ import main as migrate
 from tests.lab.embedded.worker import ConnectWorker, write_properties
 from tests.lab.secure_broker import SecureBroker
@@ -275,21 +277,43 @@ def test_a_table_is_enough_and_no_row_too_much(
             assert row[0] in error + capsys.readouterr().err
 
 
-@pytest.mark.parametrize("missing", [["ALTER_CONFIGS"], ["ALTER_CONFIGS", "DESCRIBE_CONFIGS"]])
-def test_a_plan_says_that_a_right_for_the_fence_is_missing(scene: Scene, missing: list[str]) -> None:
+def planned(scene: Scene, page_rows: list[Row], denied: Sequence[Any] = ()) -> Path:
     scene.write_source()
     scene.create(scene.shared)
-    page_rows = [*rows("Migrator: survey, plan, apply, verify"), ("ALTER_CONFIGS", "the source's topics")]
-    config = (ResourceType.TOPIC, f"{scene.source}-config", ResourcePatternType.LITERAL)
-    denied = [(*config, AclOperation[right]) for right in missing]
     wanted = [acl for row in page_rows for acl in acls(row, scene.shared, scene.source)]
     allow(scene.broker, "user", [acl for acl in wanted if acl not in denied])
-    plan = scene.folder / "plan.json"
     files = ("--source-worker-config", scene.file(scene.source), "--destination-worker-config", scene.shared_file())
-    run(migrate, "plan", *files, "-o", plan)
+    run(migrate, "plan", *files, "-o", scene.folder / "plan.json")
+    return scene.folder / "plan.json"
+
+
+@pytest.mark.parametrize("missing", [["ALTER_CONFIGS"], ["ALTER_CONFIGS", "DESCRIBE_CONFIGS"]])
+def test_a_plan_says_that_a_right_for_the_fence_is_missing(scene: Scene, missing: list[str]) -> None:
+    page_rows = [*rows("Migrator: survey, plan, apply, verify"), ("ALTER_CONFIGS", "the source's topics")]
+    config = (ResourceType.TOPIC, f"{scene.source}-config", ResourcePatternType.LITERAL)
+    plan = planned(scene, page_rows, [(*config, AclOperation[right]) for right in missing])
     [warning] = [each for each in json.loads(plan.read_text())["warnings"] if "cannot be closed" in each]
     assert f"needs the right {missing[-1]} on the topic" in warning
     assert "a worker without DescribeConfigs looks at no settings" in warning
+
+
+def test_settings_that_can_no_longer_be_read_hide_no_foreign_record(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The right is gone since the plan was made, and another writer writes while it is applied."""
+    page_rows = rows("Migrator: survey, plan, apply, verify")
+    plan = planned(scene, page_rows)
+    kept = [row for row in page_rows if row[0] != "DESCRIBE_CONFIGS"]
+    allow(scene.broker, "user", [acl for row in kept for acl in acls(row, scene.shared, scene.source)])
+
+    def written_meanwhile(*arguments: Any, **named: Any) -> Any:
+        with ConnectStorage(WorkerConfig.from_file(scene.shared_file(user="root")), allow_empty=True) as storage:
+            flush(storage)
+        return times_at_destination(*arguments, **named)
+
+    monkeypatch.setattr("migrator.apply.times_at_destination", written_meanwhile)
+    assert migrate(["apply", str(plan), "--yes"]) == 1
+    assert "another writer has written under the keys of group orders" in capsys.readouterr().err
 
 
 def check_rights(scene: Scene, use: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, list[Row]]]:

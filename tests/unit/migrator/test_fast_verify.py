@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect_share.model.keys import ClusterGroupId, connector_of, own_key
-from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.model.records import OffsetRange, Record, TopicType, size_of
 from connect_share.transform.rules import KeyTransform
 from migrator import KafkaConnectTopicMigrator
-from migrator.bystanders import bundles, size_of
+from migrator.bystanders import bundles
 from migrator.verify.equality import (
     KeySpaceDigest,
     KeySpaces,

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connect_share.kafka.facts import ranges_since
+from connect_share.kafka.descriptions import TopicDescription
+from connect_share.kafka.facts import TopicFacts
 from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.keys import MARKER, ClusterGroupId, connector_of, own_key
 from connect_share.model.murmur2 import partition_for
@@ -423,7 +424,8 @@ def test_the_span_of_a_slice_begins_with_what_was_there() -> None:
 
 
 def test_ranges_begin_where_it_was_noted_or_at_the_beginning() -> None:
-    assert ranges_since("t", {1: 4, 2: 7}, {0: 1, 1: 5, 2: 7}) == [OffsetRange("t", 0, 0, 1), OffsetRange("t", 1, 4, 5)]
+    facts = TopicFacts(TopicDescription("t", None, ()), ends={0: 1, 1: 5})
+    assert facts.since({1: 4}).ranges() == [OffsetRange("t", 0, 0, 1), OffsetRange("t", 1, 4, 5)]
 
 
 C, GONE, NONE = ("connector-c", properties(v="C")), ("connector-c", TOMBSTONE), ("commit-c", {"tasks": 0})

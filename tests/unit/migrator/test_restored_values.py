@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_share.backup.restore import BackedUpValues, identity, require_none_newer, restore_sealings
+from connect_share.backup.restore import BackedUpValues, require_none_newer, restore_sealings
 from connect_share.errors import RestoreRejectedError
+from connect_share.kafka.due_look import mark_of
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing, SealingMode
@@ -71,9 +72,9 @@ def test_as_they_are_nothing_newer_is_covered(history: list[Record], there: list
     values = BackedUpValues(Sealing(as_is=True), [OFFSET])
     pairs = [(TopicType.OFFSET, each) for each in history]
     assert list(values.opened(pairs)) == pairs
-    known = {identity(each) for each in history}
+    known = {mark_of(each.key or b"", each.value) for each in history}
     taken = [each for each in there if is_sealed(each.value) and OFFSET.takes(each.key)]
-    newer = sum(identity(each) not in known for each in taken)
+    newer = sum(mark_of(each.key or b"", each.value) not in known for each in taken)
     checked = require_none_newer("offsets", there, OFFSET, values)
     if newer and values.as_they_are:
         with pytest.raises(RestoreRejectedError, match=f"^offsets has {newer} sealed value"):
