@@ -261,7 +261,10 @@ class CheckSources:
     @cached_property
     def groups(self) -> list[GroupState]:
         """The groups that are wanted: those that were named, or all."""
-        return [each for each in self.state.groups if self.only is None or each.group in self.only]
+        found = [each for each in self.state.groups if self.only is None or each.group in self.only]
+        unknown = sorted(map(shown_group, {*(self.only or ())} - {each.group for each in found}))
+        self.note(*(f"group {name} has no records on the topics that were read" for name in unknown))
+        return found
 
     @cached_property
     def profile(self) -> StartupProfile:

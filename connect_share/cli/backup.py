@@ -208,7 +208,7 @@ def _describe_backup(arguments: argparse.Namespace, _: Output) -> Result:
     }
     lines: list[str | Table] = [f"{path}: {'encrypted' if files.is_encrypted else 'not encrypted'}, made {made}"]
     if moments:
-        lines.append(f"{len(moments):,} moments from {moments[0]} to {moments[-1]}; this is {members['at']}")
+        lines.append(f"moments: {len(moments):,}, from {moments[0]} to {moments[-1]}; this is {members['at']}")
         lines += moments if arguments.moments else []
     headers = ["GROUP", *(kind.name for kind in TopicType), "CONNECTORS"]
     cells = [

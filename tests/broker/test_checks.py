@@ -124,7 +124,9 @@ def test_each_finds_its_fault_and_nothing_at_the_healthy_group(site: Site, check
 
 def test_only_a_group_and_without_what_is_ignored(site: Site, check: Any) -> None:
     ran = check("order", *site.flags(), "--group", site.healthy, "--output", "json")
-    assert (ran.code, ran.json["findings"]) == (0, [])
+    assert (ran.code, ran.json["findings"], "no records" in ran.err) == (0, [], False)
+    ran = check("order", *site.flags(), "--group", site.healthy, "--group", "mistyped")
+    assert (ran.code, ran.err.count("group mistyped has no records on the topics that were read")) == (0, 1)
     ran = check("order", *site.flags(), "--ignore", "order-tasks-dropped", "--ignore", "order-tasks-missing")
     assert ran.code == 0
     (line,) = ran.out.splitlines()
