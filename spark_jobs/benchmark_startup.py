@@ -76,7 +76,7 @@ def measure(
     if own is None and not options.yes and not confirmed("Run the benchmark there?", otherwise=NEEDS_YES):
         return None
     with ExitStack() as stack:
-        progress = stack.enter_context(ProgressLine(sys.stderr))
+        progress = stack.enter_context(ProgressLine())
         folder = run_folder("benchmark")
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         suite = Suite(

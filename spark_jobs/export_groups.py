@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import shutil
-import sys
 import time
 import uuid
 from collections import Counter
@@ -158,7 +157,7 @@ def _body(options: argparse.Namespace) -> int:
     groups = groups_of(options.groups) or (None if options.all_groups else topic_set.worker_group)
     asked = Export(topic_set, None if groups is None else frozenset(groups))
     path: Path = options.file or options.folder.absolute()
-    with ProgressLine(sys.stderr) as progress, ExitStack() as stack:
+    with ProgressLine() as progress, ExitStack() as stack:
         # Spark is started when there is something to read.
         spark = cache(lambda: stack.enter_context(spark_session("connect-share export_groups")))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import sys
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -204,7 +203,7 @@ def _body(options: argparse.Namespace) -> int:
     question = f"{found}. Write those of {size.groups} made-up groups, too?"
     if held and not options.yes and not confirmed(question, otherwise=f"{found}; {NEEDS_YES}"):
         return 1
-    with ProgressLine(sys.stderr) as progress, spark_session("connect-share generate_workload") as spark:
+    with ProgressLine() as progress, spark_session("connect-share generate_workload") as spark:
         written, grown = generate(spark, worker, size, progress=progress)
     more = (
         f"the topics have {grown:,} records more than before: others write there, or an attempt of a task that was given up "

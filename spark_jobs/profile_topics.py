@@ -7,7 +7,6 @@ for each key come back, never a record.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -42,7 +41,7 @@ def _body(options: argparse.Namespace) -> int:
     plan = CountPlan.of(TopicSet.from_worker_file(options.worker_config))
     out.note(*plan.notes)
     jobs = [job for topic_type in TopicType for job in plan.jobs(topic_type, one_for_each_partition=True)]
-    with ProgressLine(sys.stderr) as progress, spark_session("connect-share profile_topics") as spark:
+    with ProgressLine() as progress, spark_session("connect-share profile_topics") as spark:
         counted = run_as_tasks(spark, jobs, CountJob.run, progress=progress, what="counting partitions")
     partitions: dict[TopicType, list[PartitionProfile]] = {topic_type: [] for topic_type in TopicType}
     for job, profiles in zip(jobs, counted, strict=True):

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -507,7 +506,7 @@ def _restore(arguments: argparse.Namespace, _: Output) -> Steps:
     files = [given] if isinstance(given, Path) else given
     members, lines = list[dict[str, object]](), list[str]()
     aborted, refused = Counter[TopicType](), Counter[TopicType]()
-    with ProgressLine(sys.stderr) as progress:
+    with ProgressLine() as progress:
         restores = [prepare_restore(arguments.file, file, request, progress) for file in files]
         _require_named(arguments.groups, restores)
         for restore in restores:
@@ -525,7 +524,7 @@ def _restore(arguments: argparse.Namespace, _: Output) -> Steps:
         parts = [listed(some, _SHOWN_ORIGINS) or "none" for some in (shown_groups[:number], shown_groups[number:])]
         said = "Put back and compared: {}; not yet: {}".format(*parts)
         saying = also_saying(said) if len(restores) > 1 else nullcontext()
-        with saying, ProgressLine(sys.stderr) as progress:
+        with saying, ProgressLine() as progress:
             done.append(restore.write(progress))
             restore.verify(progress)
     records, removals = (sum(each.written.total() for each in done), sum(each.removals for each in done))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections import Counter, defaultdict
 from functools import partial
@@ -96,7 +95,7 @@ def _export(arguments: argparse.Namespace, out: Output) -> Result | int:
     asked = _asked(arguments)
     if arguments.follow is not None:
         return _follow(arguments, asked, out)
-    with ProgressLine(sys.stderr) as progress:
+    with ProgressLine() as progress:
         done = asked.write(arguments.file, progress, out.note)
     return _result(arguments.file, done, encrypted=arguments.encrypt)
 
@@ -181,7 +180,7 @@ def _describe_backup(arguments: argparse.Namespace, _: Output) -> Result:
     files = BackupFiles.at(path, arguments.at)
     counts: defaultdict[Group, Counter[TopicType]] = defaultdict(Counter)
     connectors: defaultdict[Group, set[str]] = defaultdict(set)
-    with ProgressLine(sys.stderr) as progress:
+    with ProgressLine() as progress:
         progress.phase(f"reading {path.name}", files.records)
         for kind, record in files.read(progress, closed=True):
             owner = None if record.key is None else split_key(kind, record.key)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from contextlib import suppress
 from typing import Any, Final
 
@@ -36,7 +35,7 @@ def _check_all(arguments: argparse.Namespace, out: Output) -> Result:
         checks[name] = {"run": reason is None, "reason": reason, "findings": len(findings)}
         verdicts.append(f"{name}: {f'not run: {reason}' if reason is not None else counted(findings)}")
 
-    with ProgressLine(sys.stderr) as progress:
+    with ProgressLine() as progress:
         progress.phase("reading the topics", 0)
         lost = set[str | None]()
         with suppress(*_REFUSED):  # each check that reads the topics says so

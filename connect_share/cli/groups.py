@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -71,7 +70,7 @@ def _repair_refused(arguments: argparse.Namespace, _: Output) -> Steps:
 
 
 def _remove(deletion: GroupDeletion, arguments: argparse.Namespace, name: str) -> Steps:
-    with ProgressLine(sys.stderr) as progress:
+    with ProgressLine() as progress:
         topics = deletion.look(progress, beside_workers=arguments.dry_run)
     members = _deletion_members(deletion, topics)
     due = any(topic.due for topic in topics.values())
@@ -84,7 +83,7 @@ def _remove(deletion: GroupDeletion, arguments: argparse.Namespace, name: str) -
     backup = None
     counts = {"removed": 0, "others": 0, "others_wrote": 0}
     if due:
-        with ProgressLine(sys.stderr) as progress:
+        with ProgressLine() as progress:
             done = deletion.write(path, progress)
         backup = str(path)
         kept, wrote = count_others(done)
@@ -130,7 +129,7 @@ def _repair(noun: str, arguments: argparse.Namespace, _: Output) -> Steps:
     plans: Mapping[str, Plan] = {"order": plan_order, "values": plan_values}
     plan = plans.get(noun) or partial(plan_orphans, with_offsets=arguments.offsets)
     repair = Repair(WorkerConfig.from_file(arguments.worker_config), plan)
-    with ProgressLine(sys.stderr) as progress:
+    with ProgressLine() as progress:
         seen = repair.look(progress, beside_workers=arguments.dry_run)
     mending = seen.mending
     members = _repair_members(repair, mending)
@@ -140,7 +139,7 @@ def _repair(noun: str, arguments: argparse.Namespace, _: Output) -> Steps:
         backup = arguments.backup or new_backup_path(arguments.worker_config, f"{arguments.worker_config.stem}.repair")
         aborted, refused = repair.stopped.aborted(), refused_of(seen.seals)
         yield Preview(lines, members, "write these?", no_place_for(backup), aborted=aborted, refused=refused)
-        with ProgressLine(sys.stderr) as progress:
+        with ProgressLine() as progress:
             mending = repair.write(backup, progress).before.mending
     lines = [f"{shown_group(repair.worker.cluster_group_id)}: nothing to repair"]
     if backup is not None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TextIO
 
 _BAR_WIDTH: Final = 24
@@ -17,7 +18,7 @@ _LINE_EVERY_S: Final = 2.0
 class ProgressLine(AbstractContextManager["ProgressLine"]):
     """The progress of phases with rate and time left. A context manager: its end closes the last phase."""
 
-    stream: TextIO
+    stream: TextIO = field(default_factory=lambda: sys.stderr)
     _what: str = ""
     _total: int = 0
     _done: int = 0

@@ -30,7 +30,7 @@ def _apply(arguments: argparse.Namespace, _: Output) -> Steps:
         if arguments.follow:
             require_made_to_follow(run)
         if arguments.dry_run:
-            with ProgressLine(sys.stderr) as progress:
+            with ProgressLine() as progress:
                 check_all(run, progress, first=True)
             done = "dry run: everything was checked, nothing was written"
             yield Result({"dry_run": True, "run_id": run.plan.run_id}, [*plan_lines(run.plan), "", done])
@@ -40,7 +40,7 @@ def _apply(arguments: argparse.Namespace, _: Output) -> Steps:
         with evidence_of(run, arguments.evidence, "apply --follow" if arguments.follow else "apply"):
             is_copied = run.manifest is not None and run.manifest.status is not MigrationStatus.PLANNED
             if not (arguments.follow and is_copied):
-                with ProgressLine(sys.stderr) as progress:
+                with ProgressLine() as progress:
                     apply_plan(
                         run,
                         engine=ENGINES[arguments.engine].copy(progress),
@@ -55,7 +55,7 @@ def _apply(arguments: argparse.Namespace, _: Output) -> Steps:
 
 def _resume(arguments: argparse.Namespace, _: Output) -> Result:
     with locked_run(arguments.plan) as run, evidence_of(run, arguments.evidence, "resume"):
-        with ProgressLine(sys.stderr) as progress:
+        with ProgressLine() as progress:
             resume_plan(
                 run,
                 engine=ENGINES[arguments.engine].copy(progress),
@@ -93,7 +93,7 @@ def _follow(run: MigrationRun) -> Result:
             line = {"phase": "following", "offsets_behind": lag.offsets, "records": lag.written}
             print(json.dumps(line), file=sys.stderr, flush=True)
 
-    with stopped_by(signal.SIGINT, signal.SIGTERM) as stopped, ProgressLine(sys.stderr) as progress:
+    with stopped_by(signal.SIGINT, signal.SIGTERM) as stopped, ProgressLine() as progress:
         manifest = follow_plan(run, stopped=stopped.is_set, report=report, progress=progress)
     if terminal:
         print(file=sys.stderr)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -50,11 +49,11 @@ _VERDICTS: Final = {
 def _verify(arguments: argparse.Namespace, _: Output) -> Result:
     run = MigrationRun.load(arguments.plan)
     if arguments.isolation:  # 1 unless it was proven for every group, whichever engine has copied
-        with ProgressLine(sys.stderr) as progress:
+        with ProgressLine() as progress:
             report = check_bystanders(run, progress=progress)
         return Result(report.model_dump(mode="json"), isolation_lines(report), 0 if report.isolated else 1)
     with evidence_of(run, arguments.evidence, "verify") as evidence:
-        with ProgressLine(sys.stderr) as progress:
+        with ProgressLine() as progress:
             verification = verify_plan(run, engine=ENGINES[arguments.engine].verify(progress), progress=progress)
         evidence.verification = verification
     lines = verification_lines(verification, SHOWN_DIFFERENCES)
@@ -125,10 +124,10 @@ VERIFY: Final = Command(
 def _cutover(arguments: argparse.Namespace, _: Output) -> Steps:
     """Copy what is left, verify, fence, seal. The plan is locked after the question: a process may be following it."""
     run = MigrationRun.load(arguments.plan)
-    with ProgressLine(sys.stderr) as progress:
+    with ProgressLine() as progress:
         shown = preview_cutover(run, arguments.seal, progress)
     yield Preview(_cutover_lines(shown), _preview_json(shown), "cut over?", None, *left_out(run))
-    with evidence_of(run, arguments.evidence, "cutover") as evidence, ProgressLine(sys.stderr) as progress:
+    with evidence_of(run, arguments.evidence, "cutover") as evidence, ProgressLine() as progress:
         result = cut_over(run, how=arguments.seal, timeout_s=arguments.timeout, progress=progress)
         evidence.verification = result.verification
     sealed = result.manifest.sealed
@@ -139,10 +138,10 @@ def _cutover(arguments: argparse.Namespace, _: Output) -> Steps:
 
 def _seal(arguments: argparse.Namespace, _: Output) -> Steps:
     with locked_run(arguments.plan) as run:
-        with ProgressLine(sys.stderr) as progress:
+        with ProgressLine() as progress:
             shown = preview_seal(run, arguments.seal, progress)
         yield Preview(_cutover_lines(shown), _preview_json(shown), "seal?", None, *left_out(run))
-        with evidence_of(run, arguments.evidence, "seal"), ProgressLine(sys.stderr) as progress:
+        with evidence_of(run, arguments.evidence, "seal"), ProgressLine() as progress:
             result = seal_plan(run, arguments.seal, progress)
     records = 0 if result.manifest.sealed is None else result.manifest.sealed.records
     done = f"{result.fenced} transactional ids fenced, sealed with {records} records"
@@ -202,14 +201,14 @@ def _preview_json(shown: CutoverPreview) -> dict[str, object]:
 
 def _unseal(arguments: argparse.Namespace, _: Output) -> Steps:
     with locked_run(arguments.plan) as run:
-        with ProgressLine(sys.stderr) as progress:
+        with ProgressLine() as progress:
             found = unseal_plan(run, dry_run=True, progress=progress)
         lines = [f"{found.connectors} connector(s) at the source get back the target state they had"]
         if found.used:
             lines.append(f"new workers have written since: {found.used}; needs --although-used")
         members = {"connectors": found.connectors, "new_workers_have_written": bool(found.used)}
         yield Preview(lines, members, "unseal?", None, *left_out(run))
-        with evidence_of(run, arguments.evidence, "unseal"), ProgressLine(sys.stderr) as progress:
+        with evidence_of(run, arguments.evidence, "unseal"), ProgressLine() as progress:
             unseal_plan(run, although_used=arguments.although_used, progress=progress)
     done = "unsealed: the old workers may be started again; keep the new ones stopped"
     yield Result({"dry_run": False, **members}, [done])
@@ -217,13 +216,13 @@ def _unseal(arguments: argparse.Namespace, _: Output) -> Steps:
 
 def _rollback(arguments: argparse.Namespace, _: Output) -> Steps:
     with locked_run(arguments.plan) as run:
-        with ProgressLine(sys.stderr) as progress:
+        with ProgressLine() as progress:
             found = roll_back(run, dry_run=True, progress=progress)
         refusal = used_since(found) if found.newer and not arguments.although_used else None
         yield Preview(
             _rollback_lines(found), _rollback_json(found), "remove these?", refusal, found.aborted, found.refused
         )
-        with evidence_of(run, arguments.evidence, "rollback"), ProgressLine(sys.stderr) as progress:
+        with evidence_of(run, arguments.evidence, "rollback"), ProgressLine() as progress:
             found = roll_back(run, although_used=arguments.although_used, progress=progress)
     yield Result(
         {"dry_run": False, **_rollback_json(found)},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -34,7 +33,7 @@ _NAMED_GROUPS: Final = 3
 def _survey(arguments: argparse.Namespace, _: Output) -> Result:
     """Ask; 1 when something could not be asked, or a source's topic is not there."""
     files, destinations = files_in_folders(arguments.sources, arguments.destinations)
-    with ProgressLine(sys.stderr) as progress:
+    with ProgressLine() as progress:
         found = survey(files, destinations, progress=progress)
     sources = {str(path.resolve()) for path in files}
     missing = [topic for topic in found.topics if not topic.exists and not sources.isdisjoint(topic.named_by)]
@@ -241,7 +240,7 @@ def _plan(arguments: argparse.Namespace, _: Output) -> Result:
             f"{arguments.plan} was applied, its manifest is beside it: give the new plan another name"
         )
     sources, destinations = files_in_folders(arguments.sources, arguments.destinations)
-    with ProgressLine(sys.stderr) as progress:
+    with ProgressLine() as progress:
         intent = Intent(
             job=arguments.job,
             assign=None if arguments.assign is None else _read_assignment(arguments.assign),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -26,7 +25,7 @@ _Topics = Mapping[TopicType, ResealTopic]
 def _reseal(arguments: argparse.Namespace, _: Output) -> Steps:
     """Show what each value is sealed with, ask, seal it with the first key."""
     reseal = Reseal.of(arguments.worker_config, plain=arguments.plain)
-    with ProgressLine(sys.stderr) as progress:
+    with ProgressLine() as progress:
         topics = reseal.look(progress, beside_workers=arguments.dry_run)
     members = {"group": str(reseal.group), "key_id": None if reseal.plain else reseal.keys.sealing_id}
     before = {"topics": _json(topics)}
@@ -35,7 +34,7 @@ def _reseal(arguments: argparse.Namespace, _: Output) -> Steps:
         path = arguments.backup or new_backup_path(arguments.worker_config, f"{arguments.worker_config.stem}.reseal")
         lines, refusal = _preview(reseal, topics), no_place_for(path)
         yield Preview(lines, {**members, **before}, "write these?", refusal, aborted=aborted)
-        with ProgressLine(sys.stderr) as progress:
+        with ProgressLine() as progress:
             done = reseal.write(path, progress)
         after, backup = done.after, str(path)
     else:

@@ -87,7 +87,7 @@ def run(options: argparse.Namespace, measure: Measure, table: Table) -> int:
 
     def body(_: argparse.Namespace) -> int:
         with ExitStack() as stack:
-            progress = stack.enter_context(ProgressLine(sys.stderr))
+            progress = stack.enter_context(ProgressLine())
             folder = run_folder("benchmark")
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
             servers = options.bootstrap_servers or stack.enter_context(LocalBroker("bench")).bootstrap_servers

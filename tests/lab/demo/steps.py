@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +24,7 @@ from tests.lab.demo.workers import Captured
 def make_plan(captured: Sequence[Captured], plan_file: Path) -> MigrationPlan:
     """Plan the move of all clusters onto the shared topics, and write the plan."""
     sources, destinations = zip(*((each.worker_file, each.shared_worker_file) for each in captured), strict=True)
-    with ProgressLine(sys.stderr) as progress:
+    with ProgressLine() as progress:
         plan = planner.make_plan(sources, destinations, now_ms=int(time.time() * 1e3), progress=progress)
     plan.save(plan_file)
     return plan
@@ -33,14 +32,14 @@ def make_plan(captured: Sequence[Captured], plan_file: Path) -> MigrationPlan:
 
 def apply_plan(plan_file: Path) -> None:
     """Copy on Spark what the plan says."""
-    with locked_run(plan_file) as run, evidence_of(run, None, "apply"), ProgressLine(sys.stderr) as progress:
+    with locked_run(plan_file) as run, evidence_of(run, None, "apply"), ProgressLine() as progress:
         apply.apply_plan(run, engine=copy_engine(progress), engine_name=SPARK_ENGINE, progress=progress)
 
 
 def verify_plan(plan_file: Path) -> equality.Verification:
     """Compare both sides on Spark."""
     run = MigrationRun.load(plan_file)
-    with evidence_of(run, None, "verify") as evidence, ProgressLine(sys.stderr) as progress:
+    with evidence_of(run, None, "verify") as evidence, ProgressLine() as progress:
         evidence.verification = found = verification.verify_plan(run, engine=verify_engine(progress), progress=progress)
     return found
 
