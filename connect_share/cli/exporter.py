@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import logging
 import signal
-import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Final
@@ -15,6 +14,7 @@ from connect_share.console.output import Output
 from connect_share.console.program import Command, stopped_by
 from connect_share.contents.group_room import GroupRoom
 from connect_share.errors import BrokerError, ConfigError
+from connect_share.files import repeated
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import require_topics, topic_specs
 
@@ -65,38 +65,31 @@ def _export_metrics(arguments: argparse.Namespace, out: Output) -> int:
             topic.start()
             topics.append(topic)
         members = LiveMembers(admin)
-        metrics = TopicMetrics(topics, members, room)
+        metrics = TopicMetrics(topics, lambda: members.known, room)
         server = MetricsServer(host, port, metrics, lambda: all(topic.is_up for topic in topics))
         stack.callback(server.close)
         shown = f"[{host}]" if ":" in host else host
         out.note(f"metrics of {', '.join(sorted(topic_set.topics.values()))} on http://{shown}:{server.port}/metrics")
-        while not stopped.wait(1.0):
-            members.look()
+        members.look()
+        stack.enter_context(repeated(_MEMBERS_EVERY_S, members.look))
+        stopped.wait()
     return 0
 
 
 class LiveMembers:
-    """The live members of the Connect groups, asked for now and then; ``None`` while that is not known."""
+    """The live members of the Connect groups, as they were when they were asked for last; ``None``: that is not known."""
 
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
-        self._members: Mapping[str, int] | None = None
-        self._next_s = 0.0
-
-    def __call__(self) -> Mapping[str, int] | None:
-        """Return the last answer."""
-        return self._members
+        self.known: Mapping[str, int] | None = None
 
     def look(self) -> None:
-        """Ask, if the last answer is old."""
-        if time.monotonic() < self._next_s:
-            return
+        """Ask."""
         try:
-            self._members = self._admin.connect_groups()
+            self.known = self._admin.connect_groups()
         except BrokerError as error:
-            self._members = None
+            self.known = None
             _log.warning("The live members of the groups are not known: %s", error)
-        self._next_s = time.monotonic() + _MEMBERS_EVERY_S
 
 
 COMMANDS: Final = [

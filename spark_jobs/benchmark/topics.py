@@ -20,10 +20,10 @@ from connect_share.errors import ConfigError, ConnectShareError, WriteError
 from connect_share.files import Progress, write_private_file
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Message, producer, to_record
-from connect_share.kafka.facts import gather_facts
+from connect_share.kafka.facts import read_facts
 from connect_share.kafka.read import Reader
 from connect_share.model.keys import ClusterGroupId, prefix_key
-from connect_share.model.records import OffsetRange, Record, TopicType
+from connect_share.model.records import Record, TopicType
 from connect_share.model.status import TopicStatus, status_record
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
@@ -447,12 +447,10 @@ def _everything(worker: WorkerConfig) -> Iterator[tuple[TopicType, Message, bool
     """Yield all records, and whether each is one of the worker's group."""
     prefix = b"" if worker.cluster_group_id is None else prefix_key(worker.cluster_group_id, b"")
     with Admin(worker.admin_settings(), client_id="count-admin") as admin:
-        found = gather_facts(admin, [worker.topic(topic_type) for topic_type in TopicType])
+        found = read_facts(admin, [worker.topic(topic_type) for topic_type in TopicType])
     for topic_type in TopicType:
-        topic = worker.topic(topic_type)
-        ranges = [OffsetRange(topic, partition, 0, end) for partition, end in found[topic].ends.items()]
-        isolation = worker.isolation(topic_type)
-        for batch in Reader(worker.client_settings(), "count", isolation).batches(ranges):
+        reader = Reader(worker.client_settings(), "count", worker.isolation(topic_type))
+        for batch in reader.batches(found[worker.topic(topic_type)].ranges()):
             for message in batch:
                 yield topic_type, message, (message.key() or b"").startswith(prefix)
 
