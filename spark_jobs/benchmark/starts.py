@@ -254,13 +254,16 @@ def main(argv: list[str]) -> int:
 
 _PROBE_S: Final = 900
 _WARM_UP: Final = 20
+AS_INSTALLED: Final = {"PYTHONDONTWRITEBYTECODE": ""}
+"""Environment of what is timed from exec: with bytecode, whatever is set for this process."""
 
 
 def run_python(module: str, *arguments: object, timeout_s: float = _PROBE_S) -> list[str]:
     """Run a module in a new process; return the lines that it prints, or raise the end of its errors."""
     command = [sys.executable, "-m", module, *map(str, arguments)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+        env = {**os.environ, **AS_INSTALLED}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, env=env)
     except subprocess.TimeoutExpired as exc:
         raise ConnectShareError(f"{module} {arguments[0]} did not end within {timeout_s:g} s") from exc
     if done.returncode != 0:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections import Counter, defaultdict
@@ -76,9 +75,7 @@ def _parts(cost: Cost) -> dict[str, float]:
 
 
 def _migrate(*arguments: str | Path) -> Cost:
-    # As it is once installed: with bytecode, whatever is set for this process.
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return measured([sys.executable, "-m", "migrator.cli", *map(str, arguments)], env=env)[0]
+    return measured([sys.executable, "-m", "migrator.cli", *map(str, arguments)])[0]
 
 
 def _apply(plan: Path, *options: str) -> dict[str, float]:

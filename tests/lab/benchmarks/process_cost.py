@@ -8,12 +8,13 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from spark_jobs.benchmark.starts import AS_INSTALLED
 from tests.lab.embedded.errors import EmbeddedError
 
 _TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
@@ -101,12 +102,11 @@ def watched(pid: int) -> Iterator[Family]:
         thread.join()
 
 
-def measured(
-    command: Sequence[str], *, env: Mapping[str, str] | None = None, codes: Sequence[int] = (0,)
-) -> tuple[Cost, str]:
+def measured(command: Sequence[str], *, codes: Sequence[int] = (0,)) -> tuple[Cost, str]:
     """Run a program to its end; return its cost and what it printed. Other exit codes than these are an error."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         began_s = time.perf_counter()
+        env = {**os.environ, **AS_INSTALLED}
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=out, stderr=errors, env=env, start_new_session=True
         )
