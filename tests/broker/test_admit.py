@@ -156,4 +156,3 @@ def test_a_group_without_keys_beside_sealed_ones(site: Site, admit: Any, unique:
         assert (ran.code, severe(ran)) == (1, {"admit-sealing"})
         ran = admit("-w", site.file("team.sealed", {**names, KEYS_PROPERTY: key_text(8)}), "--output", "json")
         assert (ran.code, severe(ran)) == (0, set())
-        admin.delete_topics(list(topics.values()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,13 +68,11 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(broker: TestBroker, unique: str, tmp_path: Path, capsys: Any) -> Iterator[Any]:
+def cluster(broker: TestBroker, unique: str, tmp_path: Path, capsys: Any) -> Callable[..., Cluster]:
     def make(group: str = "") -> Cluster:
         return Cluster(broker, unique, unique + group, tmp_path, capsys)
 
-    yield make
-    with broker.admin() as admin:
-        admin.delete_topics([f"{unique}-{name}" for name in ("configs", "offsets", "status")])
+    return make
 
 
 def test_connectors_of_the_group_on_shared_topics(cluster: Any, unique: str) -> None:

@@ -30,8 +30,7 @@ from connect_share.model.status import ConnectorStatus, State, status_record
 from connect_share.worker_config import TopicSet
 from tests.support.captures import FLAGS, TOPICS, captured, captured_state, fill
 from tests.support.kafka import TOPIC_PREFIX, TestBroker
-from tests.support.topics import create_known, ordered_producer, pairs_of, send
-from tests.support.waiting import await_that
+from tests.support.topics import create_known, delete_known, ordered_producer, pairs_of, send
 
 # Capture, and the group under which its records are put; None: as they are.
 CLUSTERS: dict[str | None, str] = {None: "4.3.1", "team.a": "3.9.2", "team-b": "4.3.1"}
@@ -480,8 +479,7 @@ def test_a_topic_that_was_created_again_is_read_from_its_beginning(broker: TestB
     with broker.admin() as admin:
         create_known(admin, NewTopicRequest(topic, 1, 1, {"cleanup.policy": "compact"}))
         reading.read_on(admin)
-        admin.delete_topics([topic])
-        await_that(lambda: admin.describe_topics([topic]), lambda found: not found, what="deleted")
+        delete_known(admin, topic)
         create_known(admin, NewTopicRequest(topic, 1, 1, {"cleanup.policy": "compact"}))
         with pytest.raises(TopicRecreatedError, match=f"{topic} was deleted and created again"):
             reading.read_on(admin)

@@ -31,7 +31,7 @@ from tests.support.raw_records import RawRecord, write_raw
 from tests.support.sealed import key_text
 from tests.support.sealed_sites import life, worker
 from tests.support.sealed_stores import MODE, put, write_offset
-from tests.support.topics import COMPACT_NOW, alter_known
+from tests.support.topics import COMPACT_NOW, alter_known, delete_known
 from tests.support.waiting import await_that
 
 LEFT_OUT = (b"session-key", b"restart-connector-a.b")
@@ -204,10 +204,8 @@ STEPS = 12
 
 
 def wipe(site: Site) -> None:
-    names = [site.topic("shared", topic_type) for topic_type in TopicType]
     with site.admin() as admin:
-        admin.delete_topics(names)
-        await_that(lambda: admin.describe_topics(names), lambda found: not found, what="topics gone")
+        delete_known(admin, *(site.topic("shared", topic_type) for topic_type in TopicType))
 
 
 class Following:

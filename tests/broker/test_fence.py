@@ -29,6 +29,7 @@ from tests.support.migration_runs import apply_plan, cut_over, roll_back, seal_p
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, pair, run
 from tests.support.printed import in_bash
 from tests.support.sealed_sites import life, worker
+from tests.support.topics import delete_known
 from tests.support.waiting import await_that
 
 BEFORE = {"cleanup.policy": "compact", "retention.ms": "86400000"}
@@ -156,10 +157,7 @@ def test_old_topics_stay_as_long_as_is_said(site: Site, capsys: pytest.CaptureFi
     said = ask("discover", "-B", site.bootstrap_servers).out
     assert f"moved away by plan.json, to group {GROUP} on {to['config']}: {OLD_TOPICS}" in said
     with site.admin() as admin:
-        admin.delete_topics([site.topic("own", topic_type) for topic_type in TopicType])
-        await_that(
-            admin.topic_names, lambda names: not any("-own-" in each and name in each for each in names), what="gone"
-        )
+        delete_known(admin, *(site.topic("own", topic_type) for topic_type in TopicType))
     for command in ("rollback", "unseal"):
         assert run(command, plan, "--yes")[0] == 1
     for file, connectors in ((site.shared(), {name}), (source, set())):

@@ -22,7 +22,7 @@ from tests.support.console import Ran
 from tests.support.flushes import flush_offsets
 from tests.support.kafka import TestBroker
 from tests.support.printed import Printed
-from tests.support.waiting import await_that
+from tests.support.topics import delete_known
 from tests.support.worker_files import SHARING
 
 PAGE = Path(__file__).parents[2] / "docs" / "topics.md"
@@ -69,8 +69,7 @@ class Site:
     def lose(self, admin: Admin, kind: TopicType, *, anew: bool) -> None:
         topic = self.topics[kind]
         (described,) = admin.describe_topics([topic]).values()
-        admin.delete_topics([topic])
-        await_that(lambda: admin.describe_topics([topic]), lambda found: not found, what="the topic gone")
+        delete_known(admin, topic)
         if anew:
             assert self.call("create", "topics", "-w", self.files["one"], "--although-lost", "--yes").code == 0
             now = admin.describe_topics([topic])[topic]

@@ -34,7 +34,7 @@ from tests.support.migration_site import (
     pair,
     run,
 )
-from tests.support.waiting import await_that
+from tests.support.topics import delete_known
 
 
 @pytest.mark.parametrize("version", VERSIONS if LONG else ("2.8.2", "4.3.1-eos-aborted"))
@@ -243,8 +243,7 @@ def test_verify_of_a_finished_move_says_that_its_topic_is_lost(site: Site) -> No
     apply_plan(plan_path)
     topic = site.topic("shared", TopicType.CONFIG)
     with site.admin() as admin:
-        admin.delete_topics([topic])
-        await_that(lambda: topic in admin.topic_names(), lambda there: not there, what="the topic gone")
+        delete_known(admin, topic)
         gone = run("verify", plan_path)
         with pytest.raises(LostTopicError):  # a move would make it anew, empty but for what is moved
             make_plan([site.small_source("two", "billing")], [site.shared()], now_ms=1)

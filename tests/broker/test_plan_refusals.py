@@ -28,8 +28,7 @@ from migrator.run import Manifest, MigrationStatus, manifest_path
 from tests.support.connect_member import ConnectMember
 from tests.support.migration_runs import apply_plan, verify_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, SMALL, Site, pair
-from tests.support.topics import pairs_of, transaction
-from tests.support.waiting import await_that
+from tests.support.topics import delete_known, pairs_of, transaction
 
 
 def connector(topic: str, name: str) -> list[Record]:
@@ -121,8 +120,7 @@ def test_what_changed_since_the_plan_is_refused(site: Site) -> None:
     plan_path = site.plan(source, site.shared())
     topic = site.topic("own", TopicType.CONFIG)
     with site.admin() as admin:
-        admin.delete_topics([topic])
-        await_that(lambda: topic not in admin.describe_topics([topic]), what="deleted")
+        delete_known(admin, topic)
         site.create_topic(admin, topic, 1, {})
     site.lay_down("own", TopicType.CONFIG, SMALL[TopicType.CONFIG])
     with pytest.raises(TopicRecreatedError):

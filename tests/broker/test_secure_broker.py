@@ -43,7 +43,7 @@ from tests.support.flushes import flush_offsets
 from tests.support.rights import KINDS, USERS, allow, rights_of, worker_file
 from tests.support.runtime_workers import Idle
 from tests.support.servers import serving
-from tests.support.topics import create_known
+from tests.support.topics import create_known, delete_known
 from tests.support.waiting import await_that
 
 # One broker with TLS and rights, not one for each process.
@@ -52,22 +52,16 @@ pytestmark = pytest.mark.xdist_group("secure-broker")
 
 @pytest.fixture
 def clean(secure: SecureBroker) -> Iterator[Admin]:
-    """Remove the topics of a test in the end."""
+    """Remove the topics of a test in the end: the next test has topics of these names, too."""
     with closing(secure.admin(timeout_s=20)) as admin:
         yield admin
-        remove(admin, [f"shared-{kind}" for kind in KINDS])
+        delete_known(admin, *(f"shared-{kind}" for kind in KINDS))
 
 
 @pytest.fixture
 def topics(clean: Admin) -> None:
     for kind in KINDS:
         create_known(clean, NewTopicRequest(f"shared-{kind}", 1, 1, {"cleanup.policy": "compact"}))
-
-
-def remove(admin: Admin, names: Sequence[str]) -> None:
-    """Delete topics whose names the next test has, too."""
-    admin.delete_topics(names)
-    await_that(lambda: admin.describe_topics(names), lambda found: not found, what="gone")
 
 
 @pytest.mark.usefixtures("clean")
@@ -205,7 +199,7 @@ def test_topics_are_checked_and_made_as_far_as_rights_go(
     assert "shared-further (offset): new, 1 partition, default replicas\n" in captured.out
     assert "created, all replicas in sync: shared-further\n" in captured.out
     with closing(secure.admin(timeout_s=20)) as admin:
-        remove(admin, ["shared-further"])
+        delete_known(admin, "shared-further")
 
 
 @pytest.mark.usefixtures("topics")

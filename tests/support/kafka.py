@@ -51,6 +51,11 @@ class TestBroker:
     def admin(self, timeout_s: float = 30.0) -> Admin:
         return Admin(self.client_settings, client_id="tests", timeout_s=timeout_s)
 
+    def await_empty(self, group: str) -> None:
+        """Wait until no worker of a group lives: one that did not end in order is a member until its session times out."""
+        with self.admin() as admin:
+            await_that(lambda: admin.connect_groups(group).get(group, 0), (0).__eq__, what=f"{group} empty")
+
 
 def given_broker() -> TestBroker | None:
     address = os.environ.get(BOOTSTRAP_VARIABLE, "").strip()

@@ -27,7 +27,7 @@ from connect_share.model.removal import BARRIER_RECORDS
 from migrator.copy.copy_job import CopyJob, Engine, SliceEvidence, Wave
 from migrator.run import manifest_path
 from tests.support.migration_site import PARTITIONS, SHARED_PARTITIONS, Site
-from tests.support.topics import ONE_SEGMENT
+from tests.support.topics import ONE_SEGMENT, delete_known
 from tests.support.waiting import await_that
 
 CONFIG_RECORDS = 6_000
@@ -152,8 +152,7 @@ def recreate(site: Site, topic: str) -> None:
     """Delete a topic and make another of the same name."""
     with site.admin() as admin:
         partitions = len(admin.describe_topics([topic])[topic].partitions)
-        admin.delete_topics([topic])
-        await_that(lambda: topic not in admin.describe_topics([topic]), what="deleted")
+        delete_known(admin, topic)
         site.create_topic(admin, topic, partitions, {})
 
 

@@ -49,6 +49,12 @@ def create_known(admin: Admin, request: NewTopicRequest) -> None:
     await_that(leaders, lambda found: bool(found) and None not in found, what=f"{request.topic} known")
 
 
+def delete_known(admin: Admin, *topics: str) -> None:
+    """Delete topics and wait until the broker that is asked knows none of them any more."""
+    admin.delete_topics(topics)
+    await_that(lambda: admin.describe_topics(topics), lambda found: not found, what="the topics gone")
+
+
 def alter_known(admin: Admin, topic: str, changes: Mapping[str, str]) -> None:
     """Change settings of a topic and wait until the brokers return the new values: the controller answers first."""
     admin.alter_topic_configs(topic, changes)

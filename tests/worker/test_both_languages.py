@@ -105,12 +105,6 @@ class Group:
         wanted = self.position(name, position)
         await_that(lambda: worker.rest.offsets(name), lambda found: found == wanted, what="committed", timeout_s=120)
 
-    def await_alone(self) -> None:
-        with Admin(self.config.admin_settings(), client_id="tests") as admin:
-            await_that(
-                lambda: admin.connect_groups().get(self.config.group_id, 0), lambda alive: not alive, what="left"
-            )
-
 
 _VERSIONS = ["4.3.1", *(["3.9.2"] if LONG else [])]
 
@@ -311,13 +305,15 @@ def a_running_task_is_fenced(storage: ConnectStorage, group: Group, worker: Conn
     group.await_lines(group.second_topic, [*LINES[3:], LINES[4], "six"])
 
 
-def test_each_goes_on_with_what_the_other_left(group: Group, worker_factory: Callable[..., ConnectWorker]) -> None:
+def test_each_goes_on_with_what_the_other_left(
+    broker: TestBroker, group: Group, worker_factory: Callable[..., ConnectWorker]
+) -> None:
     python_begins(group)
     worker = worker_factory(group.properties, version=group.version)
     java_goes_on(group, worker)
     python_believes_java(group, worker)
     worker.stop()
-    group.await_alone()
+    broker.await_empty(group.config.group_id)
     abort(group)
     # Kept open while the worker starts: then it is told, too.
     with ConnectStorage(group.config, allow_live_members=group.exactly_once) as storage:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from connect_share.kafka.admin import Admin
 from connect_share.worker_config import Isolation
 from tests.lab.embedded.rest import RestError
 from tests.lab.embedded.worker import ConnectWorker, write_properties
@@ -69,10 +68,6 @@ def test_console_and_worker_change_offsets_for_each_other(
         worker.rest.stop(NAME)
         worker.rest.await_state(NAME, "STOPPED", tasks=0)
 
-    def all_left() -> None:
-        with Admin(broker.client_settings, client_id="tests") as admin:
-            await_that(lambda: admin.connect_groups().get(group, 0), lambda alive: not alive, what="left")
-
     first = worker_factory(properties, class_path=JAR)
     put(first, NAME, config)
     first.rest.await_state(NAME, "RUNNING", tasks=1)
@@ -98,7 +93,7 @@ def test_console_and_worker_change_offsets_for_each_other(
     # Without a worker: by the answer of Java's REST, and back by the backup.
     answer = first.rest.call("GET", f"/connectors/{NAME}/offsets")
     first.stop()
-    all_left()
+    broker.await_empty(group)
     change("reset", NAME)
     assert offsets_of(ours()) == []
     (tmp_path / "answer.json").write_text(json.dumps(answer))

@@ -235,12 +235,6 @@ def test_a_killed_worker_loses_nothing_and_repeats_nothing(
     assert workers[0].stop() == 0
 
 
-def await_empty(broker: TestBroker, group: str) -> None:
-    """A worker that did not end in order is a member until its session times out, and its protocol is the group's."""
-    with broker.admin() as admin:
-        await_that(lambda: admin.connect_groups(group).get(group, 0), lambda alive: not alive, what="left")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [{**EXACTLY_ONCE, KEYS_PROPERTY: key_text(7)}, *([{}] if LONG else [])])
 def test_java_goes_on_where_it_ended_and_the_reverse(
@@ -267,7 +261,7 @@ def test_java_goes_on_where_it_ended_and_the_reverse(
         wanted = [{"position": file.stat().st_size}]
         await_that(lambda: [each["offset"] for each in worker.rest.offsets("read")], wanted.__eq__, what=language)  # noqa: B023
         worker.stop()
-        await_empty(broker, unique)
+        broker.await_empty(unique)
         # Each line once, in order.
         assert lines_of(broker, topic, turn, f"turn-{turn}") == file.read_text().splitlines()
 
@@ -291,7 +285,7 @@ def test_both_languages_are_killed_in_the_middle_of_a_file(
             worker = worker_factory(properties, class_path=(jar_path(),))
         found = lines_of(broker, topic, end if turn == 5 else count + 1, f"turn-{turn}", timeout_s=300)
         worker.kill()
-        await_empty(broker, unique)
+        broker.await_empty(unique)
         assert turn == 5 or count < len(found) < end  # it was killed in the middle
         count = len(lines_of(broker, topic, len(found), f"after-{turn}"))
         print(f"{language} was killed behind line {count} of {end}")

@@ -68,8 +68,7 @@ def test_an_old_worker_ends_before_it_joins(
 
     # Back again by one command.
     worker.stop()
-    with broker.admin() as admin:
-        await_that(admin.connect_groups, lambda alive: not alive.get(group), what="empty")
+    broker.await_empty(group)
     assert run("rollback", plan, "--yes", "--although-used")[0] == 0
     if LONG:
         worker_factory(old, version=version).rest.await_state("source", "RUNNING", tasks=1)

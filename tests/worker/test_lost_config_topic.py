@@ -11,7 +11,7 @@ from connect_share.kafka.descriptions import NewTopicRequest
 from tests.lab.embedded.worker import ConnectWorker, worker_properties, write_properties
 from tests.support.console import console
 from tests.support.kafka import TestBroker
-from tests.support.topics import create_known, read_topic
+from tests.support.topics import create_known, delete_known, read_topic
 from tests.support.waiting import await_that
 
 LINES = [f"line {number}\n" for number in range(6)]
@@ -45,12 +45,10 @@ def test_a_worker_that_still_runs_has_what_is_needed(
         worker.rest.put_config("c", source)
         offset = [{"partition": {"filename": str(data)}, "offset": {"position": len("".join(LINES[:3]))}}]
         await_that(lambda: worker.rest.offsets("c"), lambda found: found == offset, what="committed", timeout_s=120)
-        admin.delete_topics([config_topic])
-        await_that(lambda: config_topic in admin.topic_names(), lambda there: not there, what="the topic gone")
+        delete_known(admin, config_topic)
         saved = worker.rest.call("GET", "/connectors?expand=info")
         worker.stop()
-        alone = lambda: admin.connect_groups().get(unique, 0)  # noqa: E731
-        await_that(alone, lambda members: not members, what="left", timeout_s=60)
+        broker.await_empty(unique)
         found = call("check", "all", "-w", path, "--output", "json").json["findings"]
         assert [each["id"] for each in found] == ["lost-topic"]
         assert call("create", "topics", "-w", path, "--although-lost", "--yes").code == 0

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from connect_share import WorkerConfig
 from tests.lab.embedded.rest import RestError
 from tests.lab.embedded.worker import QUICK_MEMBERS, ConnectWorker, worker_properties, write_properties
 from tests.support.java_groups import JAR, SharedTopics, delete, put
@@ -77,9 +78,8 @@ def move(broker: TestBroker, folder: Path, name: str, sources: list[Path], targe
     """Plan, apply and verify on the command line; the workers' groups are empty by then."""
     plan = folder / f"{name}.json"
     arguments: list[str | Path] = ["plan", "--source-worker-config", *sources, "--destination-worker-config", *targets]
-    groups = {line.split("=")[1] for file in sources for line in file.read_text().splitlines() if "group.id=" in line}
-    with broker.admin() as admin:
-        await_that(admin.connect_groups, lambda alive: not any(alive.get(each) for each in groups), what="empty")
+    for file in sources:
+        broker.await_empty(WorkerConfig.from_file(file).group_id)
     for command in ([*arguments, *more, "-o", plan], ["apply", plan, "--yes"], ["verify", plan]):
         code, out, said = run(*command)
         assert code == 0, (command[0], out, said)

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from connect_share import ConnectStorage, TopicType, WorkerConfig, replay_config
-from connect_share.kafka.admin import Admin
 from connect_share.model.config_state import TargetState
 from connect_share.model.keys import SkipKind
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
@@ -74,11 +73,6 @@ def await_cleaned(sources: FileSources, form: int | None) -> None:
     await_that(left, lambda found: found == {form}, what=f"nothing but {form}", timeout_s=120)
 
 
-def alive(admin: Admin, group: str) -> int:
-    """How many members a killed worker's group still has."""
-    return admin.connect_groups(group).get(group, 0)
-
-
 @pytest.mark.parametrize("version", ["2.8.2", "3.9.2", "4.3.1"] if LONG else ["4.3.1"])
 def test_workers_start_with_what_reseal_has_written(
     broker: TestBroker, sources: FileSources, worker_factory: Callable[..., ConnectWorker], version: str
@@ -93,8 +87,7 @@ def test_workers_start_with_what_reseal_has_written(
     assert forms(sources) == {None}
     read = ["1"]
     for number, (keys, mode, more, afterwards) in enumerate(STEPS):
-        with broker.admin() as admin:
-            await_that(partial(alive, admin, sources.group), lambda members: not members, what="empty")
+        broker.await_empty(sources.group)
         path = write_properties(sources.folder / "worker.properties", lines_of(sources, keys, mode))
         code, _, errors = run("reseal", "--worker-config", path, "--yes", *more)
         assert code == 0, errors

@@ -68,8 +68,7 @@ def test_all_agree_on_the_offsets_of_a_sink(
     assert (refused.code, "live Connect worker" in refused.err) == (1, True)
     given = ours()
     worker.stop()
-    with broker.admin() as admin:
-        await_that(lambda: admin.connect_groups().get(unique, 0), lambda alive: not alive, what="left", timeout_s=60)
+    broker.await_empty(unique)
 
     wanted = {(unique, 0): 3, (unique, 1): 1}
     pairs = [

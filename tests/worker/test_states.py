@@ -24,7 +24,7 @@ from tests.support.java_groups import put
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.printed import Printed, in_bash
-from tests.support.topics import alter_known, create_known, in_transaction, pairs_of, write_records
+from tests.support.topics import alter_known, create_known, delete_known, in_transaction, pairs_of, write_records
 from tests.support.waiting import await_that
 
 long = pytest.mark.skipif(not LONG, reason="a Java worker for each state, ten minutes; CI has captures: make soak")
@@ -105,7 +105,7 @@ class Cluster:
 
     def alone(self) -> None:
         """Wait until no worker of the group lives."""
-        await_that(lambda: not self.admin.connect_groups().get(self.name, 0), what="left", timeout_s=60)
+        self.broker.await_empty(self.name)
 
     def stopped(self) -> None:
         while self.workers:
@@ -114,8 +114,7 @@ class Cluster:
 
     def without(self, kind: TopicType) -> None:
         self.stopped()
-        self.admin.delete_topics([self.topic(kind)])
-        await_that(lambda: self.topic(kind) not in self.admin.topic_names(), what="the topic gone")
+        delete_known(self.admin, self.topic(kind))
 
     def partitions(self, kind: TopicType, count: int) -> None:
         client, topic = AdminClient({"bootstrap.servers": self.broker.bootstrap_servers}), self.topic(kind)
@@ -293,8 +292,7 @@ def a_config_removed_by_hand(cluster: Cluster) -> None:
 
 @state("lost-topic")
 def the_config_topic_lost_while_a_worker_runs(cluster: Cluster) -> None:
-    cluster.admin.delete_topics([cluster.topic(CONFIG)])
-    await_that(lambda: cluster.topic(CONFIG) not in cluster.admin.topic_names(), what="the topic gone")
+    delete_known(cluster.admin, cluster.topic(CONFIG))
 
 
 @state("lost-topic")

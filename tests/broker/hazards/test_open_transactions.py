@@ -33,6 +33,7 @@ from tests.support.waiting import await_that, error_at_deadline
             r"transactional id 'com.acme-my\x1b[31m-<task>' of a source task or 'connect-cluster-com.acme'. It ends",
         ),
         ("config", (b"garbage", b"{}"), None, None, "no record of Connect, transactional id unknown"),
+        ("config", (b"connector-a", b"{}"), None, None, "of a cluster with plain keys, transactional id unknown"),
     ],
 )
 def test_the_owner_is_named_at_the_deadline(

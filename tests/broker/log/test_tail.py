@@ -28,6 +28,7 @@ from connect_share.log import writer as identity
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import RecordMetadata
 from connect_share.worker_config import Isolation
+from tests.support.topics import delete_known
 from tests.support.waiting import await_that
 
 
@@ -274,8 +275,7 @@ def test_passing_errors_are_survived(bench: Any, collected: Any, caplog: pytest.
 
 def recreate(bench: Any, log: Any) -> str:
     """Delete and create it, and give the new id."""
-    bench.admin.delete_topics([bench.topic])
-    await_that(lambda: bench.admin.describe_topics([bench.topic]), lambda found: not found, what="gone")
+    delete_known(bench.admin, bench.topic)
     bench.create()
     new_id = bench.admin.describe_topics([bench.topic])[bench.topic].topic_id
     assert new_id != log.topic_id

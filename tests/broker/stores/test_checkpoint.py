@@ -23,7 +23,7 @@ from connect_share.storage.checkpoint import read_checkpoint, write_checkpoint
 from connect_share.worker_config import WorkerConfig
 from tests.lab.embedded.broker import LocalBroker
 from tests.support.flushes import flush_offsets
-from tests.support.topics import COMPACT_NOW, alter_known
+from tests.support.topics import COMPACT_NOW, alter_known, delete_known
 from tests.support.waiting import await_that
 from tests.support.worker_files import SHARING, properties_of
 
@@ -133,8 +133,7 @@ def test_when_everything_is_read(shared: Any, tmp_path: Path, caplog: pytest.Log
     write_checkpoint(path, saved.model_copy(update={"status": saved.status.model_copy(update={"state": [1]})}))
     assert reason(config, path) == "restarting from it failed"  # good sums of a state that is none
 
-    shared.admin.delete_topics([shared.topics["offset"]])
-    await_that(lambda: shared.admin.describe_topics([shared.topics["offset"]]), lambda found: not found, what="gone")
+    delete_known(shared.admin, shared.topics["offset"])
     with pytest.raises(LostTopicError):  # the group has records in the others
         start(config, with_good())
     with ConnectStorage(config, allow_empty=True, checkpoint=path) as storage:

@@ -33,6 +33,7 @@ from tests.broker.stores.test_storage import fill
 from tests.support.connect_member import ConnectMember
 from tests.support.flushes import flush_offsets
 from tests.support.sealed import key_text
+from tests.support.topics import delete_known
 from tests.support.waiting import await_that
 
 # One id begins another, with and without a dot.
@@ -322,8 +323,7 @@ def test_a_read_that_failed_is_tried_again_for_all(shared: Any) -> None:
         storages = [topics.storage(f"{shared.unique}{group}") for group in ("a", "b")]
         with pytest.raises(TopicNotCompactedError):
             storages[0].start()
-        shared.admin.delete_topics([config])
-        await_that(lambda: config not in shared.admin.describe_topics([config]), what="the topic is gone")
+        delete_known(shared.admin, config)
         for storage in storages:
             storage.start()
             storage.config.put_connector_config("c", {"name": "c"})
