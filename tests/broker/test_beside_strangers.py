@@ -16,7 +16,7 @@ from migrator.plan import MigrationPlan
 from tests.support.migration_runs import apply_plan
 from tests.support.migration_site import SHARED_PARTITIONS, Site, run
 from tests.support.sealed import key_text, sealed
-from tests.support.sealed_sites import done, left, life, planned, targets, worker
+from tests.support.sealed_sites import done, left, life, planned, state, worker
 
 Call = Callable[..., Any]
 STRANGE = {
@@ -24,12 +24,6 @@ STRANGE = {
     TopicType.STATUS: b"a.status-connector-zzz",
     TopicType.OFFSET: b'a.["zzz",{}]',
 }
-
-
-def state(path: Path) -> Any:
-    """All that is believed but for what a move leaves behind: the session key and the position."""
-    config, statuses, offsets = life(path)
-    return {each: config.connector_config(each) for each in config.connectors()}, targets(path), statuses, offsets.raw
 
 
 def strange(site: Site, who: str = "shared", more: int = 0) -> None:

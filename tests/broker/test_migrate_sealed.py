@@ -32,9 +32,10 @@ from migrator.survey import survey
 from tests.support.migration_runs import apply_plan, resume_plan, verify_plan
 from tests.support.migration_site import SHARED_PARTITIONS, Site, run
 from tests.support.sealed import key_text, sealed
+from tests.support.sealed_sites import state, worker
+from tests.support.sealed_stores import MODE
 
 SECRET = "hunter2-zebra"
-MODE = KEYS_PROPERTY.removesuffix(".keys")
 NOW_MS = 1_700_000_000_000
 STEP_MS = 120_000
 """Between two values of a key: more than the leeway of readers."""
@@ -63,14 +64,6 @@ LIFE: dict[TopicType, list[tuple[str, str | None]]] = {
         ('["gone",{"file":"x"}]', None),
     ],
 }
-
-
-def worker(site: Site, who: str, group: str | None, keys: str | None = None, mode: str = "required") -> Path:
-    lines = {} if keys is None else {KEYS_PROPERTY: keys}
-    lines |= {MODE: mode} if keys is not None or mode == "off" else {}
-    path = site.worker_file(who, group or "orders", sharing=group is not None, **lines)
-    named = path.with_name(f"{who}-{group}-{'plain' if keys is None else keys.partition(':')[0]}.properties")
-    return path.rename(named)
 
 
 def records_of(site: Site, who: str, topic_type: TopicType, group: str | None, keys: str | None) -> list[Record]:
@@ -109,14 +102,6 @@ def lay_down(site: Site, who: str, group: str | None, keys: str | None, *, attac
             site.produce(attacks(site, who, topic_type, group, records))
 
 
-def believed(path: Path) -> Any:
-    with ConnectStorage(WorkerConfig.from_file(path)) as storage:
-        state, offsets, statuses = storage.config.snapshot(), storage.offsets.snapshot(), storage.status.snapshot()
-        configs = {name: dict(state.connector_config(name) or {}) for name in state.connectors()}
-        tasks = {str(task): dict(state.task_config(task) or {}) for name in configs for task in state.tasks(name)}
-        return configs, tasks, state.target_states(), dict(offsets.raw), statuses
-
-
 def forms(site: Site, who: str, group: str | None) -> set[int | None]:
     """What the values of a group are sealed with; ``None`` is plain."""
     prefix = b"" if group is None else f"{group}.".encode()
@@ -153,40 +138,36 @@ def moved(site: Site, source: Path, destination: Path, *more: str, name: str = "
 @pytest.mark.parametrize(
     ("there", "here"),
     [
-        pytest.param((None, None), ("a", "8"), id="dedicated-sealed"),
-        pytest.param(("a", "7"), ("b", None), id="sealed-plain"),
-        pytest.param(("a", "7"), ("a", "8"), id="rekeyed"),
+        pytest.param((None,), ("a", 8), id="dedicated-sealed"),
+        pytest.param(("a", 7), ("b",), id="sealed-plain"),
+        pytest.param(("a", 7), ("a", 8), id="rekeyed"),
     ],
 )
-def test_every_direction(
-    site: Site,
-    there: tuple[str | None, str | None],
-    here: tuple[str | None, str | None],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_every_direction(site: Site, there: Any, here: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """Given are groups with the ids of their keys."""
     caplog.set_level(logging.DEBUG)
     site.create("own", SHARED_PARTITIONS)
     site.create("shared", SHARED_PARTITIONS)
-    keys = [None if each is None else key_text(int(each)) for _, each in (there, here)]
-    lay_down(site, "own", there[0], keys[0], attacked=keys[0] is not None)
-    source, destination = worker(site, "own", there[0], keys[0]), worker(site, "shared", here[0], keys[1])
+    sealed_there, sealed_here = bool(there[1:]), bool(here[1:])
+    lay_down(site, "own", there[0], key_text(*there[1:]) if sealed_there else None, attacked=sealed_there)
+    source, destination = worker(site, "own", *there), worker(site, "shared", *here)
     plan_path, told = moved(site, source, destination)
-    assert believed(destination) == believed(source)
-    assert forms(site, "shared", here[0]) == {None if keys[1] is None else int(here[1] or 0)}
+    assert state(destination) == state(source)
+    assert forms(site, "shared", here[0]) == ({here[1]} if sealed_here else {None})
     counts = {kind: topic.counts for kind, topic in MigrationPlan.load(plan_path).sources[0].topics.items()}
     evidence = Manifest.load(manifest_path(plan_path)).evidence
     for topic_type in TopicType:
-        refused = {TopicType.STATUS: 4}.get(topic_type, 5) if keys[0] is not None else 0
+        refused = {TopicType.STATUS: 4}.get(topic_type, 5) if sealed_there else 0
         assert counts[topic_type].skipped.get(SkipReason.REFUSED, 0) == refused
         copied = [each.skipped.get(SkipReason.REFUSED, 0) for each in evidence if each.topic_type is topic_type]
         assert sum(copied) == refused
-    if keys[0] is not None:
+    if sealed_there:
         assert "5 refused" in told
         for command, end in (("cutover", "--yes"), ("seal", "--dry-run"), ("unseal", "--dry-run")):
             previewed = json.loads(run(command, plan_path, "--dry-run", "--output", "json")[1])
             assert previewed["refused"] == {"config": 5, "status": 4, "offset": 5}, command
             assert run(command, plan_path, end)[0] == 0
-    if keys[0] is not None and keys[1] is None:
+    if sealed_there and not sealed_here:
         assert "the copies are plain" in told
     assert SECRET not in "".join(record.getMessage() + str(record.exc_text) for record in caplog.records)
 
@@ -195,16 +176,16 @@ def test_in_place_in_state_mode_and_one_connector(site: Site) -> None:
     """The same topics, another prefix and other keys; then one connector of it goes to a third group."""
     site.create("shared", SHARED_PARTITIONS)
     lay_down(site, "shared", "a", key_text(7), attacked=True)
-    source = worker(site, "shared", "a", key_text(7))
-    renamed = worker(site, "shared", "b", key_text(8), "accept")
+    source = worker(site, "shared", "a", 7)
+    renamed = worker(site, "shared", "b", 8, mode="accept")
     moved(site, source, renamed, "--mode", "state")
-    assert believed(renamed)[:4] == believed(source)[:4]
-    third = worker(site, "shared", "c", key_text(9))
+    assert state(renamed)[:4] == state(source)[:4]
+    third = worker(site, "shared", "c", 9)
     moved(site, renamed, third, "--job", "c", name="job.json")
-    configs, tasks, targets, offsets, statuses = believed(third)
+    configs, tasks, targets, offsets, statuses = state(third)
     assert (configs.keys(), tasks.keys(), targets.keys()) == ({"c"}, {"c-0"}, {"c"})
     assert offsets == {b'["c",{"file":"x"}]': b'{"position":42}'}
-    assert statuses.connector_status("c") == believed(source)[4].connector_status("c")
+    assert statuses.connector_status("c") == state(source)[4].connector_status("c")
 
 
 def test_without_keys_values_are_carried_as_they_are(site: Site) -> None:
@@ -215,7 +196,7 @@ def test_without_keys_values_are_carried_as_they_are(site: Site) -> None:
     plan_path, told = moved(site, source, destination)
     assert "sealed values are copied as they are; they open with the same keys only" in told
     assert MigrationPlan.load(plan_path).sources[0].connectors == 3
-    assert believed(worker(site, "shared", "a", key_text(7))) == believed(worker(site, "own", "a", key_text(7)))
+    assert state(worker(site, "shared", "a", 7)) == state(worker(site, "own", "a", 7))
     newest = site.read(site.topic("shared", TopicType.OFFSET))[0]
     forged = sealed(replace(newest, value=b"{}"), TopicType.OFFSET, keys=KeyRing.parse(key_text(7)))
     site.produce([forged])
@@ -227,7 +208,7 @@ def test_without_keys_values_are_carried_as_they_are(site: Site) -> None:
     for path in (source, third):
         path.write_text(path.read_text().replace(f"{MODE}=off", ""))
     assert run("apply", plan_path, "--yes")[0] == 0
-    assert believed(worker(site, "third", "a", key_text(7))) == believed(worker(site, "own", "a", key_text(7)))
+    assert state(worker(site, "third", "a", 7)) == state(worker(site, "own", "a", 7))
 
 
 def test_what_cannot_be_opened_is_refused_before_anything_is_written(site: Site) -> None:
@@ -238,9 +219,9 @@ def test_what_cannot_be_opened_is_refused_before_anything_is_written(site: Site)
     other = "is sealed with key 7, and no value of the group opens, but"
     for source, destination, says in (
         (worker(site, "own", "a", mode="off"), worker(site, "shared", "b"), lost),
-        (worker(site, "own", "a", mode="off"), worker(site, "shared", "a", key_text(7)), lost),
+        (worker(site, "own", "a", mode="off"), worker(site, "shared", "a", 7), lost),
         (worker(site, "own", "a", mode="off"), worker(site, "shared", None), lost),
-        (worker(site, "own", "a", key_text(9)), worker(site, "shared", "a", key_text(7)), other),
+        (worker(site, "own", "a", 9), worker(site, "shared", "a", 7), other),
     ):
         code, said, errors = run(
             "plan", "--source-worker-config", source, "--destination-worker-config", destination, "-o", plan
@@ -249,8 +230,8 @@ def test_what_cannot_be_opened_is_refused_before_anything_is_written(site: Site)
         assert site.topic("own", TopicType.CONFIG) in errors
         assert says in errors
         assert KEYS_PROPERTY in errors
-    for keys, connectors, unopened in ((None, [], 12), (key_text(7), ["c", "d"], 0)):
-        [group] = survey([worker(site, "own", "a", keys)]).groups
+    for keys, connectors, unopened in ((), [], 12), ((7,), ["c", "d"], 0):
+        [group] = survey([worker(site, "own", "a", *keys)]).groups
         assert ([each.name for each in group.connectors], group.unopened) == (connectors, unopened)
     code, said, errors = run("survey", "--source-worker-config", worker(site, "own", "a"))
     assert (code, SECRET in said + errors) == (0, False)
@@ -280,7 +261,7 @@ def test_resume_after_a_kill_writes_nothing_twice(site: Site) -> None:
     site.create("own", SHARED_PARTITIONS)
     site.create("shared", SHARED_PARTITIONS)
     lay_down(site, "own", None, None)
-    source, destination = worker(site, "own", None), worker(site, "shared", "a", key_text(7))
+    source, destination = worker(site, "own", None), worker(site, "shared", "a", 7)
     plan = site.plan(source, destination)
     arguments = [sys.executable, "-c", KILLED, "5", "apply", str(plan), "--yes"]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=False)
@@ -301,7 +282,7 @@ def test_resume_after_a_kill_writes_nothing_twice(site: Site) -> None:
     with ConnectStorage(WorkerConfig.from_file(destination)) as storage:
         stores = (storage.config, storage.status, storage.offsets)
         assert [store.skipped().get(SkipKind.REFUSED, 0) for store in stores] == [1, 0, 0]
-    assert believed(destination) == believed(source)
+    assert state(destination) == state(source)
     previewed = json.loads(run("rollback", plan, "--dry-run", "--output", "json")[1])
     assert previewed["refused"] == {"config": 1, "status": 0, "offset": 0}
 
@@ -310,7 +291,7 @@ def test_an_old_value_between_two_rounds_is_not_mirrored(site: Site) -> None:
     site.create("own", SHARED_PARTITIONS)
     site.create("shared", SHARED_PARTITIONS)
     lay_down(site, "own", "a", key_text(7))
-    source, destination = worker(site, "own", "a", key_text(7)), worker(site, "shared", "b", key_text(8))
+    source, destination = worker(site, "own", "a", 7), worker(site, "shared", "b", 8)
     plan = site.plan(source, destination, intent=Intent(follow=True))
     apply_plan(plan)
     keys, topic = KeyRing.parse(key_text(7)), site.topic("own", TopicType.CONFIG)
@@ -332,7 +313,7 @@ def test_an_old_value_between_two_rounds_is_not_mirrored(site: Site) -> None:
             assert follower.round().written == number * 2 + 2
             site.produce([value(number * 2)])  # of the round before
             assert follower.round().written == number * 2 + 2
-            assert believed(destination)[0]["c"] == {"name": "c", "n": str(number * 2 + 1)}
+            assert state(destination)[0]["c"] == {"name": "c", "n": str(number * 2 + 1)}
         assert verify_plan(plan).equal
     other = sealed(Record(topic, 0, 0, NOW_MS, b"a.connector-d", b'{"properties":{}}'), keys=KeyRing.parse(key_text(9)))
     site.produce([other])
@@ -364,14 +345,14 @@ def test_what_others_write_at_the_destination_does_not_count(site: Site) -> None
         site.produce([sealed(each, topic_type, written_ms=NOW_MS, keys=keys) for each in here])
         site.produce([sealed(each, topic_type, written_ms=later_ms, keys=keys) for each in removed])
     site.produce([forged])
-    source, destination = worker(site, "own", None), worker(site, "shared", "a", key_text(7))
+    source, destination = worker(site, "own", None), worker(site, "shared", "a", 7)
     plan, _ = moved(site, source, destination)
     copies = [record for record in site.read(topic) if record.key == b"a.connector-c"]
     assert len(copies) == 5
     site.produce([forged, copies[0], replace(forged, value=None)])
     for topic_type in TopicType:
         assert verify_plan(plan).equal, topic_type
-    assert believed(destination) == believed(source)
+    assert state(destination) == state(source)
     code, said, errors = run("cutover", plan, "--dry-run")
     assert code == 0, errors
     assert "new workers" not in said + errors
@@ -382,7 +363,7 @@ def test_only_what_the_group_has_sealed_is_growth_of_the_source(site: Site) -> N
     site.create("own", SHARED_PARTITIONS)
     site.create("shared", SHARED_PARTITIONS)
     lay_down(site, "own", "a", key_text(7))
-    source, destination = worker(site, "own", "a", key_text(7)), worker(site, "shared", "b", key_text(8))
+    source, destination = worker(site, "own", "a", 7), worker(site, "shared", "b", 8)
     first, second = (site.plan(source, destination, name) for name in ("first.json", "second.json"))
     records = records_of(site, "own", TopicType.CONFIG, "a", key_text(7))
     site.produce(attacks(site, "own", TopicType.CONFIG, "a", records)[:3])  # no value of long ago: that needs a memory

@@ -21,7 +21,7 @@ from tests.support.console import Ran
 from tests.support.long_forms import LONG
 from tests.support.migration_site import SHARED_PARTITIONS, Site, run
 from tests.support.sealed import ATTACKS, Attacked
-from tests.support.sealed_sites import life, targets, worker
+from tests.support.sealed_sites import essence, life, state, worker
 from tests.support.sealed_stores import believed, put
 from tests.support.topics import ordered_producer
 
@@ -49,11 +49,6 @@ def repair(call: Call, file: Path, backup: Path) -> list[tuple[str, int]]:
         ran = call(*words) if program == "connect-share" else Ran(*run(*words))
         done.append((words[0] if program != "connect-share" else " ".join(words[:2]), ran.code))
     return done
-
-
-def state(path: Path) -> Any:
-    config, statuses, offsets = life(path)
-    return {each: config.connector_config(each) for each in config.connectors()}, targets(path), statuses, offsets.raw
 
 
 def attacks_on(site: Site, who: str, names: list[str]) -> list[Record]:
@@ -151,9 +146,7 @@ def test_a_group_under_all_attacks_at_once_and_a_person_who_repairs_it(site: Sit
         finally:
             stop.set()
             attacker.join()
-        config, statuses, offsets = believed(storage)
-        configs = {each: config.connector_config(each) for each in config.connectors()}
-        model = (configs, {each: config.target_state(each) for each in configs}, statuses, offsets.raw)
+        model = essence(*believed(storage))
         backup = site.folder / "a.avro"
         assert call("export", "-w", path, "-o", backup).code == 0
     print(counts)

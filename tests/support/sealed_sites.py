@@ -17,11 +17,14 @@ from tests.support.sealed import key_text
 from tests.support.sealed_stores import MODE, SECRET, believed, put
 
 
-def worker(site: Site, who: str, group: str, *keys: int, mode: str = "required") -> Path:
-    """The worker file of a group with these keys; without any it says nothing, unless the mode is ``off``."""
+def worker(site: Site, who: str, group: str | None, *keys: int, mode: str = "required") -> Path:
+    """The worker file of a group with these keys; without any it says nothing, unless the mode is ``off``.
+
+    ``None`` is a cluster with plain keys.
+    """
     lines = {KEYS_PROPERTY: key_text(*keys)} if keys else {}
     lines |= {MODE: mode} if keys or mode == "off" else {}
-    path = site.worker_file(who, group, sharing=True, **lines)
+    path = site.worker_file(who, group or "orders", sharing=group is not None, **lines)
     return path.rename(path.with_name(f"{who}-{group}-{'-'.join(map(str, keys))}-{mode}.properties"))
 
 
@@ -33,6 +36,18 @@ def life(path: Path, *names: str) -> Any:
         if names:
             storage.config.put_session_key(SessionKey(SECRET, "HmacSHA256", 1))
         return believed(storage)
+
+
+def essence(config: Any, statuses: Any, offsets: Any) -> Any:
+    """All of it but what a move leaves behind: the session key and the position."""
+    configs = {name: config.connector_config(name) for name in config.connectors()}
+    tasks = {str(task): config.task_config(task) for name in configs for task in config.tasks(name)}
+    return configs, tasks, config.target_states(), dict(offsets.raw), statuses
+
+
+def state(path: Path) -> Any:
+    """All that is believed of a group, but what a move leaves behind."""
+    return essence(*life(path))
 
 
 def targets(path: Path) -> dict[str, TargetState | None]:

@@ -18,6 +18,7 @@ from tests.support.flushes import flush_offsets
 from tests.support.killed_rewrite import kill_in_the_rewrite
 from tests.support.migration_site import run
 from tests.support.sealed import key_text
+from tests.support.sealed_sites import essence, life
 from tests.support.worker_files import SHARING
 
 SECRET = "hunter2-zebra"
@@ -45,11 +46,8 @@ def put(path: Path) -> None:
 
 
 def believed(path: Path) -> Any:
-    with ConnectStorage(WorkerConfig.from_file(path)) as storage:
-        state, offsets = storage.config.snapshot(), storage.offsets.snapshot()
-        configs = {name: dict(state.connector_config(name) or {}) for name in state.connectors()}
-        tasks = {str(task): dict(state.task_config(task) or {}) for name in configs for task in state.tasks(name)}
-        return configs, tasks, state.target_states(), state.session_key, offsets, storage.status.snapshot()
+    found = life(path)
+    return *essence(*found), found[0].session_key
 
 
 def forms(shared: Any) -> set[int | None]:
