@@ -131,7 +131,8 @@ def test_position_23(
     assert {key for _, key in topics.plain_keys()} == {b"connector-plain"}
 
 
-@pytest.mark.parametrize("version", ["4.3.1", *(["2.8.2"] if LONG else [])])
+@pytest.mark.skipif(not LONG, reason="how a worker ends at its start is that of a wrong file: make soak")
+@pytest.mark.parametrize("version", ["4.3.1", "2.8.2"])
 def test_position_23_at_start(
     topics: SharedTopics,
     unique: str,

@@ -127,7 +127,7 @@ def test_the_console_shows_what_is_there(site: Site, capsys: pytest.CaptureFixtu
     assert SECRET not in checked.out + checked.err
 
 
-@pytest.mark.parametrize("mode", ["mirror", "state"])
+@pytest.mark.parametrize("mode", ["state", *(["mirror"] if LONG else [])])
 def test_the_migrator_carries_its_own_and_nothing_else(site: Site, mode: str, tmp_path: Path) -> None:
     """Off shared topics onto plain keys; at the destination lies what others left."""
     site.create("shared", PARTITIONS, TAKES_ALL)
