@@ -94,9 +94,6 @@ def test_all_groups_lie_in_one_file_and_go_where_they_are_wanted(shared: Site, c
     keys = [record.key for record in RecordFile(file).read()]
     assert b"garbage" not in keys
     third = shared.worker_file("elsewhere", "three", sharing=True)
-    refused = call("restore", file, "-w", third, "--yes")
-    assert refused.code == 1
-    assert "choose with --from-group" in refused.err
     assert call("restore", file, "-w", third, "--from-group", "two", "--yes").code == 0
     fourth = shared.worker_file("elsewhere", "four", sharing=True)
     assert call("restore", file, "-w", fourth, "--from-plain", "--yes").code == 0

@@ -64,22 +64,6 @@ def topics(clean: Admin) -> None:
         create_known(clean, NewTopicRequest(f"shared-{kind}", 1, 1, {"cleanup.policy": "compact"}))
 
 
-@pytest.mark.usefixtures("clean")
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
-def test_a_worker_file_is_enough(
-    secure: SecureBroker, tmp_path: Path, mechanism: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = worker_file(tmp_path, secure, "owner", mechanism)
-    with ConnectStorage(WorkerConfig.from_file(path)) as storage:
-        storage.config.put_connector_config("c.1", {"name": "c.1", "connector.class": "X"})
-    with ConnectStorage(WorkerConfig.from_file(path)) as storage:
-        assert storage.config.snapshot().connectors() == {"c.1"}
-    assert main(["get", "connectors", "-w", str(path)]) == 0
-    captured = capsys.readouterr()
-    assert captured.out.splitlines()[1].split()[:2] == ["shared-owner", "c.1"]
-    assert USERS["owner"] not in captured.out + captured.err
-
-
 @pytest.mark.usefixtures("topics")
 def test_a_strimzi_resource_and_a_profile_are_enough(
     secure: SecureBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

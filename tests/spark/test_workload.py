@@ -75,8 +75,8 @@ WORDS += ["--offset-records", "30", "--config-bytes", "30000", "--status-bytes",
 RECORDS = {"configs": 60, "status": 30, "offsets": 30}
 
 
-def _worker_file(broker: TestBroker, name: str, folder: Path, sharing: str = "enabled") -> Path:
-    properties = {**worker_properties(broker.bootstrap_servers, name), SHARING_PROPERTY: sharing}
+def _worker_file(broker: TestBroker, name: str, folder: Path) -> Path:
+    properties = {**worker_properties(broker.bootstrap_servers, name), SHARING_PROPERTY: "enabled"}
     return write_properties(folder / "w.properties", properties)
 
 
@@ -86,11 +86,10 @@ def _there(broker: TestBroker, name: str) -> dict[str, int]:
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("sharing", ["enabled", "disabled"])
 def test_the_job_fills_the_topics_of_a_worker_file_and_asks_before_it_fills_them_again(
-    broker: TestBroker, unique: str, tmp_path: Path, sharing: str, capsys: pytest.CaptureFixture[str]
+    broker: TestBroker, unique: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["-w", str(_worker_file(broker, unique, tmp_path, sharing)), *WORDS]
+    command = ["-w", str(_worker_file(broker, unique, tmp_path)), *WORDS]
     assert generate_workload.main(command) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["records"], told["grown"]) == (120, 120)
@@ -127,7 +126,7 @@ def killed_half_way(jobs: Sequence[GroupJob]) -> int:
     return write_groups(jobs)
 
 
-@pytest.mark.parametrize(("prefixed", "transaction_records"), [(True, 0), (False, 0), (True, 7)])
+@pytest.mark.parametrize(("prefixed", "transaction_records"), [(True, 0), (False, 7)])
 def test_a_repeated_task_writes_nothing_twice(
     spark: SparkSession,
     broker: TestBroker,

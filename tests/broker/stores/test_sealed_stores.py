@@ -22,8 +22,6 @@ from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.sealing.cipher import key_id
 from connect_share.storage import ConnectStorage, SharedTopics
 from connect_share.stores.config import KafkaConfigBackingStore
-from connect_share.stores.offsets import KafkaOffsetBackingStore
-from connect_share.stores.status import KafkaStatusBackingStore
 from connect_share.worker_config import WorkerConfig
 from tests.broker.stores.conftest import Listener, Shared
 from tests.lab.embedded.broker import LocalBroker
@@ -79,14 +77,6 @@ def test_everything_written_is_sealed_and_read_again(shared: Any) -> None:
     assert (b"group-a.connector-gone", b"null") in found
     assert (b"group-a.status-connector-gone", None) in found
     assert len([value for key, value in found if b"gone" in key and value is None]) == 3
-
-
-def test_a_store_that_contradicts_its_worker_file_writes_nothing(shared: Any) -> None:
-    for kind in (KafkaConfigBackingStore, KafkaStatusBackingStore, KafkaOffsetBackingStore):
-        for group in ("group-b", None):
-            with pytest.raises(ConfigError, match=f"cluster_group_id={group!r}.*group.id='group-a'"):
-                kind(worker(shared), cluster_group_id=group)
-    assert shared.admin.describe_topics([*shared.topics.values()]) == {}
 
 
 def test_a_replay_is_refused_by_who_remembers_and_a_checkpoint_does(shared: Any, tmp_path: Path) -> None:

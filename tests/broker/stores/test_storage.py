@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from connect_share.errors import (
-    ConfigError,
     ConnectShareError,
     LiveMembersError,
     NotStartedError,
@@ -289,18 +288,6 @@ def test_no_topic_is_made_where_the_worker_file_says_so(shared: Any) -> None:
         with pytest.raises(ConnectShareError, match=CREATION_PROPERTY):
             storage.offset_reader("foo").offset(FILE)
     assert shared.admin.describe_topics([f"{shared.unique}-own"]) == {}
-
-
-def test_contradicting_overrides_of_an_offsets_topic_are_refused(shared: Any) -> None:
-    config = {
-        "offsets.storage.topic": "own",
-        "producer.override.bootstrap.servers": "one:1",
-        "consumer.override.bootstrap.servers": "two:2",
-    }
-    with ConnectStorage(shared.sharing()) as storage:
-        storage.config.put_connector_config("foo", config)
-        with pytest.raises(ConfigError, match=r"override\.bootstrap\.servers"):
-            storage.offset_reader("foo")
 
 
 def test_failure_of_one_store_does_not_wait_for_another(shared: Any) -> None:

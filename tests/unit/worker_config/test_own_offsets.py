@@ -194,6 +194,7 @@ def test_a_server_that_is_allowed_gets_nothing_of_the_worker(tmp_path: Path) -> 
         ("producer.override.linger.ms", "SECRET"),
         ("producer.override.linger.ms", {"SECRET": 1}),
         ("admin.override.bootstrap.servers", ""),
+        ("consumer.override.bootstrap.servers", "SECRET:1"),
         ("admin.override.sasl.jaas.config", "${file:/SECRET:x}"),
         ("admin.override.security.protocol", "SECRET"),
         ("admin.override.ssl.truststore.location", "SECRET\0"),
