@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from connect_share.kafka.descriptions import NewTopicRequest
-from tests.support.console import console
 from tests.support.waiting import await_that
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*words: Any) -> tuple[int, str, str]:
-        ran = console(capsys)(*words)
-        return ran.code, ran.out, ran.err
-
-    return call
 
 
 def worker_file(folder: Path, broker: Any, unique: str, *more: str, replicas: int = 1) -> Path:
@@ -34,31 +18,31 @@ def worker_file(folder: Path, broker: Any, unique: str, *more: str, replicas: in
     return path
 
 
-def test_the_set_is_shown_made_and_found_right(broker: Any, unique: str, tmp_path: Path, run: Run) -> None:
+def test_the_set_is_shown_made_and_found_right(broker: Any, unique: str, tmp_path: Path, call: Any) -> None:
     path = worker_file(tmp_path, broker, unique, "status.storage.segment.ms=7200000")
-    code, shown, _ = run("create", "topics", "-w", path, "--dry-run")
-    assert code == 0
-    assert f"{unique}-offset (offset): new, 3 partitions, 1 replica\n" in shown
+    ran = call("create", "topics", "-w", path, "--dry-run")
+    assert ran.code == 0
+    assert f"{unique}-offset (offset): new, 3 partitions, 1 replica\n" in ran.out
     for words in (
         "segment.bytes=16777216 ",
         "every start reads it whole",
         "segment.ms=7200000 ",
         "nothing was created",
     ):
-        assert words in shown
+        assert words in ran.out
     with broker.admin() as admin:
         names = {kind: f"{unique}-{kind}" for kind in ("config", "offset", "status")}
         assert admin.describe_topics(names.values()) == {}
-        code, missing, _ = run("check", "topics", "-w", path, "--output", "json")
-        kinds = {(found["topic"], found["kind"]) for found in json.loads(missing)["findings"]}
-        assert code == 1
+        ran = call("check", "topics", "-w", path, "--output", "json")
+        kinds = {(found["topic"], found["kind"]) for found in ran.json["findings"]}
+        assert ran.code == 1
         assert {(name, "missing") for name in names.values()} <= kinds
 
-        code, shown, notes = run("create", "topics", "-w", path)  # stdin is no terminal
-        assert (code, "give --yes" in notes) == (1, True)
-        code, shown, _ = run("create", "topics", "-w", path, "--yes", "--output", "json")
-        made = json.loads(shown)
-        assert code == 0
+        ran = call("create", "topics", "-w", path)  # stdin is no terminal
+        assert (ran.code, "give --yes" in ran.err) == (1, True)
+        ran = call("create", "topics", "-w", path, "--yes", "--output", "json")
+        made = ran.json
+        assert ran.code == 0
         assert sorted(made["created"]) == sorted(names.values())
         described = admin.describe_topics(names.values())
         assert [len(described[names[kind]].partitions) for kind in ("config", "offset", "status")] == [1, 3, 5]
@@ -68,23 +52,23 @@ def test_the_set_is_shown_made_and_found_right(broker: Any, unique: str, tmp_pat
             assert actual["cleanup.policy"] == "compact"
         assert admin.topic_configs(names["status"])["segment.ms"] == "7200000"
 
-    code, shown, _ = run("create", "topics", "-w", path, "--yes")
-    assert code == 0
-    assert f"{unique}-config (config): exists, as wanted" in shown
-    assert "nothing to do" in shown
-    code, shown, _ = run("check", "topics", "-w", path, "--output", "json")
-    assert not [found for found in json.loads(shown)["findings"] if found["topic"] in names.values()]
+    ran = call("create", "topics", "-w", path, "--yes")
+    assert ran.code == 0
+    assert f"{unique}-config (config): exists, as wanted" in ran.out
+    assert "nothing to do" in ran.out
+    ran = call("check", "topics", "-w", path, "--output", "json")
+    assert not [found for found in ran.json["findings"] if found["topic"] in names.values()]
 
 
 def test_existing_topics_are_compared_and_an_illegal_set_creates_nothing(
-    broker: Any, unique: str, tmp_path: Path, run: Run
+    broker: Any, unique: str, tmp_path: Path, call: Any
 ) -> None:
     def refused(*more: str, words: str, code: int = 2, flags: tuple[str, ...] = ("--yes",)) -> str:
-        found, shown, notes = run("create", "topics", "-w", worker_file(tmp_path, broker, unique, *more), *flags)
-        assert words in shown + notes
-        assert found == code
+        ran = call("create", "topics", "-w", worker_file(tmp_path, broker, unique, *more), *flags)
+        assert words in ran.out + ran.err
+        assert ran.code == code
         assert f"{unique}-config" not in admin.topic_names()
-        return shown
+        return str(ran.out)
 
     with broker.admin() as admin:
         refused("status.storage.min.insync.replicas=2", words="status.storage.min.insync.replicas is 2")
@@ -104,16 +88,16 @@ def test_existing_topics_are_compared_and_an_illegal_set_creates_nothing(
         assert "    matters: cleanup.policy is delete, wanted compact\n" in shown
         assert "    differs: partitions is 4, wanted 3\n" in shown
         path = worker_file(tmp_path, broker, unique)
-        code, shown, _ = run("check", "topics", "-w", path)
-        assert code == 1
+        ran = call("check", "topics", "-w", path)
+        assert ran.code == 1
         assert (
             f"{unique}-offset: has cleanup.policy=delete, which loses records sooner or later (cleanup-policy)\n"
-            in shown
+            in ran.out
         )
         command = f"kafka-configs.sh --bootstrap-server {broker.bootstrap_servers} --alter --entity-type topics"
-        assert f"    {command} --entity-name {unique}-offset --add-config cleanup.policy=compact\n" in shown
-        assert f"not as create topics would make it (no finding):\n    {unique}-offset: segment.bytes is " in shown
-        code, shown, _ = run("check", "topics", "-w", path, "--replication-factor", "9", "--output", "json")
-        ours = [found for found in json.loads(shown)["findings"] if found["topic"].startswith(unique)]
+        assert f"    {command} --entity-name {unique}-offset --add-config cleanup.policy=compact\n" in ran.out
+        assert f"not as create topics would make it (no finding):\n    {unique}-offset: segment.bytes is " in ran.out
+        ran = call("check", "topics", "-w", path, "--replication-factor", "9", "--output", "json")
+        ours = [found for found in ran.json["findings"] if found["topic"].startswith(unique)]
         assert {found["kind"] for found in ours} == {"cannot-be-created", "cleanup-policy", "too-few-replicas"}
         assert [found["partition"] for found in ours if found["kind"] == "too-few-replicas"] == [0, 1, 2, 3]

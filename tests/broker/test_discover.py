@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import tempfile
-import time
+from typing import Any
 
 import pytest
 
@@ -14,35 +10,17 @@ from connect_share.worker_config import ClientSettings
 from tests.lab.embedded.broker import LocalBroker
 from tests.support.connect_member import ConnectMember
 from tests.support.connect_sites import LOOK_ALIKES, build, twelve_sets
-from tests.support.console import Ran
 from tests.support.long_forms import LONG
 
 OTHERS = 2_000 - 12 * 3 - len(LOOK_ALIKES) if LONG else 60
 
 
-def measured(*words: str) -> Ran:
-    """Run a command line in a process of its own, and print what it took."""
-    began = time.monotonic()
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        command = [sys.executable, "-m", "connect_share", *words]
-        process = subprocess.Popen(command, stdout=out, stderr=err)
-        _, status, usage = os.wait4(process.pid, 0)
-        took = time.monotonic() - began
-        process.returncode = os.waitstatus_to_exitcode(status)
-        print(
-            f"{took:.1f} s, {usage.ru_utime + usage.ru_stime:.1f} s of the processor, {usage.ru_maxrss / 1024:.0f} MiB"
-        )
-        for file in (out, err):
-            file.seek(0)
-        return Ran(process.returncode, out.read(), err.read())
-
-
 @pytest.mark.timeout(900 if LONG else 120)
-def test_all_are_found_and_none_is_invented(own_broker: LocalBroker) -> None:
+def test_all_are_found_and_none_is_invented(own_broker: LocalBroker, call: Any) -> None:
     sets = twelve_sets()
     build(ClientSettings({"bootstrap.servers": own_broker.bootstrap_servers}), sets, OTHERS)
     with ConnectMember(own_broker.bootstrap_servers, "orders"):
-        ran = measured("discover", "-B", own_broker.bootstrap_servers, "--output", "json")
+        ran = call("discover", "-B", own_broker.bootstrap_servers, "--output", "json")
     assert (ran.code, ran.err) == (0, "")
     found = {row["topics"]["config"]: row for row in ran.json["clusters"]}
     wanted = {each.found()["config"]: each for each in sets}

@@ -26,6 +26,7 @@ from connect_share.kafka.create import TopicSpec, await_in_sync, ensure_topic
 from connect_share.kafka.descriptions import NewTopicRequest, TopicDescription
 from connect_share.model.records import TopicType
 from tests.lab.cluster import LocalCluster
+from tests.support.console import Ran
 from tests.support.kafka import skip_where_brokers_stay
 from tests.support.long_forms import LONG
 from tests.support.printed import Printed
@@ -35,21 +36,12 @@ from tests.support.waiting import await_that
 pytestmark = [pytest.mark.slow, pytest.mark.kills_broker, pytest.mark.xdist_group("cluster")]
 
 
-@dataclass
-class Done:
-    """What one command gave."""
-
-    code: int
-    stdout: str
-    stderr: str
-
-
-def console(*words: object) -> Done:
+def console(*words: object) -> Ran:
     """Run a command as the entry point does, on any thread."""
     arguments = build_parser().parse_args([str(word) for word in words])
     stdout, stderr = io.StringIO(), io.StringIO()
     out = Output(arguments.command.name, arguments.output, stdout=stdout, stderr=stderr)
-    return Done(run_command(arguments.command, arguments, out), stdout.getvalue(), stderr.getvalue())
+    return Ran(run_command(arguments.command, arguments, out), stdout.getvalue(), stderr.getvalue())
 
 
 def worker_file(path: Path, cluster: LocalCluster, prefix: str) -> Path:
@@ -67,9 +59,9 @@ class Joining:
     errors: list[ReplicationFactorError] = field(default_factory=list)
     logged: list[str] = field(default_factory=list)
     made_alone: list[str] = field(default_factory=list)
-    check: Done | None = None
-    dry_run: Done | None = None
-    create: Done | None = None
+    check: Ran | None = None
+    dry_run: Ran | None = None
+    create: Ran | None = None
     late: TopicDescription | None = None
 
 
@@ -129,10 +121,10 @@ def test_never_with_fewer_replicas_and_with_all_as_soon_as_brokers_join(joining:
 
     assert joining.dry_run is not None
     assert joining.dry_run.code == 1
-    assert "3 replicas need 3 brokers and 1 is up" in joining.dry_run.stderr
+    assert "3 replicas need 3 brokers and 1 is up" in joining.dry_run.err
     assert joining.check is not None
     assert joining.check.code == 1
-    findings = {(found["topic"], found["kind"]): found for found in json.loads(joining.check.stdout)["findings"]}
+    findings = {(found["topic"], found["kind"]): found for found in joining.check.json["findings"]}
     assert ("joining-config", "cannot-be-created") in findings
     hanging = findings["__consumer_offsets", "cannot-be-created"]
     assert "offsets.topic.replication.factor is 3 and 1 broker is up" in hanging["message"]
@@ -141,7 +133,7 @@ def test_never_with_fewer_replicas_and_with_all_as_soon_as_brokers_join(joining:
     assert joining.late is not None
     assert [len(partition.isr) for partition in joining.late.partitions] == [3, 3]
     assert joining.create is not None
-    assert joining.create.code == 0, joining.create.stderr
+    assert joining.create.code == 0, joining.create.err
     with joining.cluster.admin() as admin:
         names = ["joining-config", "joining-offset", "joining-status"]
         made = await_that(lambda: admin.describe_topics(names), lambda known: len(known) == 3, what="known")
@@ -189,32 +181,29 @@ def test_old_topics_are_found_and_mended_and_a_dead_broker_is_named(
             *(("old-offset", "too-few-replicas", partition) for partition in range(4)),
         }
 
-        def findings(done: Done) -> set[tuple[object, ...]]:
-            return {
-                (found["topic"], found["kind"], found["partition"]) for found in json.loads(done.stdout)["findings"]
-            }
+        def findings(ran: Ran) -> set[tuple[object, ...]]:
+            return {(found["topic"], found["kind"], found["partition"]) for found in ran.json["findings"]}
 
         # A replica that had no time to follow for three seconds is found, too, and is in sync again soon.
         check = await_that(
             lambda: console("check", "topics", "-w", path, "--output", "json", "--reassignment", file),
-            lambda done: findings(done) == expected,
+            lambda ran: findings(ran) == expected,
             what="as made",
         )
-        result = json.loads(check.stdout)
         assert check.code == 1
-        assert json.loads(file.read_text()) == result["reassignment"]
+        assert json.loads(file.read_text()) == check.json["reassignment"]
         shown = console("check", "topics", "-w", path, "--reassignment", file)
         assert (
             "old-offset[0-3]: has 1 of the 3 replicas that offset.storage.replication.factor asks for (too-few-replicas)\n"
-            in shown.stdout
+            in shown.out
         )
-        named = re.search(r"kafka-reassign-partitions.sh .* --execute", shown.stdout)
+        named = re.search(r"kafka-reassign-partitions.sh .* --execute", shown.out)
         assert named is not None
         assert printed(named[0]).code == 0
         mended = await_that(
-            lambda: console("check", "topics", "-w", path), lambda done: done.code == 0, what="mended", timeout_s=120
+            lambda: console("check", "topics", "-w", path), lambda ran: ran.code == 0, what="mended", timeout_s=120
         )
-        assert "nothing found" in mended.stdout
+        assert "nothing found" in mended.out
 
         # Broker 3 dies: what it has is short or gone, and nothing new is made that counts on it.
         assigned(cluster, "alone", [[3]])
@@ -226,17 +215,16 @@ def test_old_topics_are_found_and_mended_and_a_dead_broker_is_named(
         # The brokers hear of it one after the other.
         gone = "__transaction_state does not exist; if it is needed now it gets replicas on brokers that are down"
         check = await_that(
-            lambda: console(*command, "--replication-factor", "1"), lambda done: gone in done.stderr, what="gone"
+            lambda: console(*command, "--replication-factor", "1"), lambda ran: gone in ran.err, what="gone"
         )
         assert (
-            "\n__transaction_state: does not exist" not in check.stdout
+            "\n__transaction_state: does not exist" not in check.out
         )  # it would be made, the dead broker is still registered
-        assert "old-config[0]: has 2 of 3 replicas in sync, missing broker 3 (under-replicated)\n" in check.stdout
+        assert "old-config[0]: has 2 of 3 replicas in sync, missing broker 3 (under-replicated)\n" in check.out
         assert (
-            "alone[0]: has no leader: nothing can be read or written; replicas on brokers 3 (no-leader)\n"
-            in check.stdout
+            "alone[0]: has no leader: nothing can be read or written; replicas on brokers 3 (no-leader)\n" in check.out
         )
-        assert "    start broker 3\n" in check.stdout
+        assert "    start broker 3\n" in check.out
         with pytest.raises(ReplicationFactorError, match="2 brokers are up"):
             ensure_topic(admin, TopicSpec("after", TopicType.STATUS, 2, 3), timeout_s=0.5)
         assert admin.describe_topics(["after"]) == {}
