@@ -15,20 +15,16 @@ import pytest
 from connect_share import (
     AsyncConnectStorage,
     AsyncMemoryConnectStorage,
-    AsyncSharedTopics,
     ConfigBackingStore,
     ConfigUpdateListener,
-    ConnectStorage,
     KafkaConfigBackingStore,
     KafkaOffsetBackingStore,
     KafkaStatusBackingStore,
     MemoryConfigBackingStore,
-    MemoryConnectStorage,
     MemoryKafka,
     MemoryOffsetBackingStore,
     MemoryStatusBackingStore,
     MemoryTopic,
-    NotStartedError,
     OffsetBackingStore,
     SharedTopics,
     StatusBackingStore,
@@ -46,8 +42,6 @@ T = TypeVar("T")
 KINDS: Final = (
     "memory",
     "memory shared",
-    "memory storage",
-    "memory storage sealed",
     "kafka",
     "kafka shared",
     "kafka sealed",
@@ -95,35 +89,6 @@ def shared_worker(servers: str, name: str, kind: str) -> WorkerConfig:
     if kind.endswith("sealed"):
         properties["connect.management.topic.sharing.encryption.keys"] = key_text(1)
     return WorkerConfig.from_properties(properties)
-
-
-class StoreOfStorage:
-    """One of the stores of a storage, which starts and stops with it."""
-
-    def __init__(self, storage: ConnectStorage, name: str) -> None:
-        self._storage, self._name = storage, name
-        self._store: Any = None
-
-    def start(self) -> None:
-        self._store = getattr(self._storage.start(), self._name)
-
-    def stop(self) -> None:
-        self._storage.stop()
-
-    def __getattr__(self, method: str) -> Any:
-        if self._store is None:
-            raise NotStartedError(method)
-        return getattr(self._store, method)
-
-
-def of_memory_storages(name: str, kind: str, stack: ExitStack) -> Stores:
-    """Stores of storages in memory, each of which is another worker."""
-    kafka, worker = MemoryKafka(), shared_worker("memory:0", name, kind)
-
-    def store(name: str, listener: ConfigUpdateListener | None = None) -> Any:
-        return StoreOfStorage(MemoryConnectStorage(worker, kafka=kafka, update_listener=listener), name)
-
-    return Stores(*(kept(stack, partial(store, name)) for name in ("config", "status", "offsets")))
 
 
 def on_kafka(servers: str, name: str, kind: str, stack: ExitStack) -> Stores:
@@ -198,38 +163,21 @@ def on_asyncio(made: Callable[..., AsyncConnectStorage], worker: WorkerConfig, s
     return Stores(partial(store, "config"), partial(store, "status"), partial(store, "offsets"))
 
 
-def one_of_many(worker: WorkerConfig, **arguments: Any) -> AsyncConnectStorage:
-    """Make a storage over a reader of its own, which another group has asked for, too, and which stops with it."""
-    topics = AsyncSharedTopics(worker)
-    _, storage = [topics.storage(f"{worker.group_id}{more}", **arguments) for more in (".more", "")]
-    alone = storage.stop
-
-    async def stop(*timeout_s: float) -> None:
-        await alone(*timeout_s)
-        await topics.stop(*timeout_s)
-
-    setattr(storage, "stop", stop)  # noqa: B010 - a method
-    return storage
-
-
-@pytest.fixture(params=[*KINDS, "async memory", "async", "async many groups"])
+@pytest.fixture(params=[*KINDS, "async memory sealed", "async"])
 def stores(request: pytest.FixtureRequest, unique: str) -> Iterator[Stores]:
     """Stores of one kind over topics of this test alone."""
     kind: str = request.param
     with ExitStack() as stack:
-        if kind.startswith("memory storage"):
-            yield of_memory_storages(unique, kind, stack)
-        elif kind == "async memory":
-            made: Callable[..., AsyncConnectStorage] = partial(AsyncMemoryConnectStorage, kafka=MemoryKafka())
+        if kind.startswith("async memory"):
+            made = partial(AsyncMemoryConnectStorage, kafka=MemoryKafka())
             yield on_asyncio(made, shared_worker("memory:0", unique, kind), stack)
         elif kind.startswith("memory"):
             yield in_memory("group.a" if kind == "memory shared" else None, stack)
         elif kind == "many groups":
             yield of_many_groups(request.getfixturevalue("broker").bootstrap_servers, unique, stack)
         elif kind.startswith("async"):
-            made = one_of_many if kind == "async many groups" else AsyncConnectStorage
             servers = request.getfixturevalue("broker").bootstrap_servers
-            yield on_asyncio(made, shared_worker(servers, unique, kind), stack)
+            yield on_asyncio(AsyncConnectStorage, shared_worker(servers, unique, kind), stack)
         else:
             broker: TestBroker = request.getfixturevalue("broker")
             yield on_kafka(broker.bootstrap_servers, unique, kind, stack)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from connect_share import (
-    ConfigUpdateListener,
     ConnectorTaskId,
     NotStartedError,
     RestartRequest,
@@ -106,23 +105,6 @@ def test_a_listener_comes_later_and_another_in_its_place(stores: Stores) -> None
     store.set_update_listener(None)
     store.put_connector_config("c.3", SOURCE)
     assert (first.events, second.events) == ([("updated", "c.1")], [("updated", "c.2")])
-
-
-def test_a_listener_needs_only_the_methods_it_wants(stores: Stores) -> None:
-    class Removals(ConfigUpdateListener):
-        removed: str | None = None
-
-        def on_connector_config_remove(self, connector: str) -> None:
-            self.removed = connector
-
-    listener = Removals()
-    store = stores.config(listener)
-    store.start()
-    store.put_connector_config("c.1", SOURCE)
-    store.remove_connector_config("c.1")
-    assert listener.removed == "c.1"
-    with pytest.raises(UsageError, match="object has no method on_connector_config_update"):
-        store.set_update_listener(object())  # type: ignore[arg-type]
 
 
 # A listener cannot await anything.

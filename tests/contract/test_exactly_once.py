@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,8 +11,6 @@ from typing import Any, Final
 import pytest
 
 from connect_share import (
-    AsyncConnectStorage,
-    AsyncMemoryConnectStorage,
     BrokerTimeoutError,
     ConfigError,
     ConnectStorage,
@@ -38,7 +35,6 @@ from connect_share.stores import task_offset_writer, transactional_writer
 from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import Isolation
 from tests.broker.stores.conftest import Shared
-from tests.contract.conftest import one_of_many
 from tests.support.sealed import key_text
 from tests.support.topics import read_topic
 from tests.support.waiting import await_that
@@ -54,7 +50,6 @@ class Cluster:
     shared: Shared
     storage: Callable[[WorkerConfig], ConnectStorage]
     records: Callable[[str], list[Record]]
-    on_asyncio: Callable[[WorkerConfig], AsyncConnectStorage]
 
     def worker(self, **more: str) -> WorkerConfig:
         return self.shared.sharing(self.shared.group, **{"exactly_once_source_support": "enabled", **more})
@@ -74,7 +69,7 @@ def cluster(request: pytest.FixtureRequest, unique: str) -> Iterator[Cluster]:
             kafka = MemoryKafka()
             shared = Shared("127.0.0.1:1", unique, stack)
             in_memory = partial(MemoryConnectStorage, kafka=kafka)
-            yield Cluster(shared, in_memory, kafka.records, partial(AsyncMemoryConnectStorage, kafka=kafka))
+            yield Cluster(shared, in_memory, kafka.records)
             return
         shared = request.getfixturevalue("shared")
         shared.create(f"{unique}-data")
@@ -85,10 +80,7 @@ def cluster(request: pytest.FixtureRequest, unique: str) -> Iterator[Cluster]:
         def of_many(worker: WorkerConfig) -> ConnectStorage:
             return stack.enter_context(SharedTopics(worker)).storage(worker.group_id)
 
-        if request.param == "kafka":
-            yield Cluster(shared, ConnectStorage, records, AsyncConnectStorage)
-        else:
-            yield Cluster(shared, of_many, records, one_of_many)
+        yield Cluster(shared, ConnectStorage if request.param == "kafka" else of_many, records)
 
 
 def write(writer: TaskOffsetWriter, topic: str, *numbers: int) -> None:
@@ -271,21 +263,6 @@ def test_a_leader_that_fails_between_its_two_transactions(cluster: Cluster, monk
         first.config.claim_write_privileges()
         first.config.put_task_configs("foo", wanted)
         assert tasks_of(first) == tasks_of(second) == wanted
-
-
-def test_a_leader_on_asyncio_that_fails_between_its_two_transactions(cluster: Cluster, monkeypatch: Any) -> None:
-    async def lose(second: ConnectStorage) -> bool:
-        async with cluster.on_asyncio(cluster.worker()) as first:
-            await first.config.claim_write_privileges()
-            takes_over_between(second, monkeypatch, late=False)
-            with pytest.raises(PrivilegedWriteError, match=IN_PART.format("has taken over")) as lost:
-                await first.config.put_task_configs("foo", [{"n": "1"}, {"n": "2"}])
-        return lost.value.fenced
-
-    with cluster.storage(cluster.worker()) as second:
-        second.config.refresh(30)
-        assert asyncio.run(lose(second))
-        assert tasks_of(second) == []
 
 
 def test_a_connectors_own_topic_and_its_producer(cluster: Cluster) -> None:

@@ -15,7 +15,9 @@ from connect_share import (
     AsyncMemoryConnectStorage,
     ConfigUpdateListener,
     ConnectorTaskId,
+    MemoryConfigBackingStore,
     MemoryConnectStorage,
+    UsageError,
     WorkerConfig,
 )
 from connect_share.sealing import KEYS_PROPERTY
@@ -50,6 +52,11 @@ def test_what_a_listener_raises_is_not_logged_whole(caplog: pytest.LogCaptureFix
     assert "The update listener failed for ConnectorConfigUpdated: KeyError (raised at " in caplog.text
     assert "test_traps.py" in caplog.text
     assert "s3cret" not in caplog.text
+
+
+def test_what_is_no_listener_is_refused() -> None:
+    with pytest.raises(UsageError, match="object has no method on_connector_config_update"):
+        MemoryConfigBackingStore().set_update_listener(object())  # type: ignore[arg-type]
 
 
 class OfOld(ConfigUpdateListener):
