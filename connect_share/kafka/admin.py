@@ -393,9 +393,8 @@ class Admin:
                 for at, future in futures.items():
                     doing = f"asking for the {what} offset of {at.topic}[{at.partition}]"
                     end = result_of(future, doing, TopicRight.DESCRIBE, timeout_s=timeout_s)
-                    if (
-                        end.offset == client.OFFSET_INVALID
-                    ):  # librdkafka's, and no error, where the leader has not answered
+                    # librdkafka's, and no error, where the leader has not answered.
+                    if end.offset == client.OFFSET_INVALID:
                         raise unanswered(doing, timeout_s)
                     epoch = end.leader_epoch
                     found[at.topic, at.partition] = LogEnd(end.offset, -1 if epoch is None else epoch)
