@@ -160,6 +160,9 @@ def _of_java(raw: Mapping[str, str], given: Mapping[str, str], exactly_once: str
     yield from _interceptors(raw, given, exactly_once)
     yield from _worker_only_lines(given)
     yield from _providers_of_python(raw)
+    if "," in (servers := given.get(_BOOTSTRAP, "")) and not all(each.strip() for each in servers.split(",")):
+        text = f"{_BOOTSTRAP} has an empty entry, on which newer workers (4.3) do not start; take the comma out"
+        yield worker_finding(Severity.WARNING, _BOOTSTRAP, text)
     if exactly_once == "enabled" and not refuses_overrides(given):
         yield worker_finding(
             Severity.WARNING,

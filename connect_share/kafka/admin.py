@@ -36,7 +36,6 @@ from connect_share.kafka.waits import ANSWER_S, CHANGES, Awaited, longest_wait_s
 from connect_share.worker_config import ClientSettings, Isolation
 
 _TIMEOUT_S: Final = 1.0
-_KAFKA_PORT: Final = "9092"
 _AGAIN_S: Final = 0.3
 _BROKER: Final = re.compile(r"(?:\A|//)([^\s/]+)/\d+: ")
 """How the library names a broker that has told its address; one of bootstrap.servers is ``.../bootstrap``."""
@@ -81,11 +80,10 @@ def wrong_protocol(settings: ClientSettings) -> str | None:
     wants_tls = protocol.endswith("ssl")
     for address in settings.bootstrap_servers.split(","):
         host, _, port = address.strip().rpartition("://")[2].rpartition(":")
-        host, port = (host.strip("[]"), port) if host else (port, _KAFKA_PORT)
-        speaks_tls = _speaks_tls(host, int(port)) if port.isdigit() else None
+        speaks_tls = _speaks_tls(host.strip("[]"), int(port)) if port.isdigit() else None
         if speaks_tls is False and wants_tls:
             time.sleep(_AGAIN_S)  # a broker that is just going down ends handshakes too
-            speaks_tls = _speaks_tls(host, int(port))
+            speaks_tls = _speaks_tls(host.strip("[]"), int(port))
         if speaks_tls is (not wants_tls):
             speaks, use = ("plaintext", "PLAINTEXT, or SASL_PLAINTEXT") if wants_tls else ("TLS", "SSL, or SASL_SSL")
             return (

@@ -82,7 +82,9 @@ _TOKEN: Final = re.compile(
 )
 _EQUALS: Final = (False, "=")
 _END: Final = (False, ";")
-_HOST: Final = re.compile(r"[^:]*|.*]|.*:([0-5]?[0-9]{1,4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])")
+_ADDRESS: Final = re.compile(
+    r"(?:[-0-9a-zA-Z%._]*://)?\[?[-0-9a-zA-Z%._:]*]?:([0-9]+)"
+)  # source: Utils.HOST_PORT_PATTERN
 
 
 @dataclass(frozen=True)
@@ -140,11 +142,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 _SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-_HANDLERS: Final = (
-    "sasl.login.callback.handler.class",
-    "sasl.client.callback.handler.class",
-    "sasl.login.class",
-)
+_HANDLERS: Final = ("sasl.login.callback.handler.class", "sasl.client.callback.handler.class", "sasl.login.class")
 _OAUTH_REFUSED: Final = (
     "sasl.oauthbearer.assertion.",
     "sasl.oauthbearer.jwt.retriever.class",
@@ -519,10 +517,7 @@ _COMMON: Final[TranslationTable] = {
     "metadata.recovery.rebootstrap.trigger.ms": ("metadata.recovery.rebootstrap.trigger.ms", _number(0, 2**31 - 1)),
     "connections.max.idle.ms": ("connections.max.idle.ms", _number(0, 2**31 - 1)),
     "socket.connection.setup.timeout.ms": ("socket.connection.setup.timeout.ms", _number(1000, 2**31 - 1)),
-    "client.dns.lookup": (
-        "client.dns.lookup",
-        one_of("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
-    ),
+    "client.dns.lookup": ("client.dns.lookup", one_of("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")),
     "client.rack": ("client.rack", _text),
     "receive.buffer.bytes": ("socket.receive.buffer.bytes", _number(0, 100_000_000)),
     "send.buffer.bytes": ("socket.send.buffer.bytes", _number(0, 100_000_000)),
@@ -564,8 +559,10 @@ def common_settings(java: Mapping[str, str], own: Mapping[str, str] | None = Non
     servers = ",".join(part.strip() for part in java.get("bootstrap.servers", "").split(",") if part.strip())
     if not servers:
         raise refusal("bootstrap.servers", "is missing; give host:port of the brokers")
-    if wrong := [each for each in servers.split(",") if not _HOST.fullmatch(each)]:  # the library takes another port
-        raise refusal("bootstrap.servers", f"has {wrong[0]!r}, whose port is no number up to 65535; give host:port")
+    for each in servers.split(","):  # as Java does; the library takes another port where it knows none
+        found = _ADDRESS.fullmatch(each)
+        if found is None or int(found[1]) > 65_535:
+            raise refusal("bootstrap.servers", f"has {each!r}; give host:port, with a port up to 65535")
     protocol = java.get("security.protocol", "PLAINTEXT").strip().upper()
     if protocol not in SECURITY_PROTOCOLS:
         raise refusal("security.protocol", f"has to be one of {', '.join(SECURITY_PROTOCOLS)}")
