@@ -645,15 +645,16 @@ def lost_topic(topic_type: TopicType, topic: str, what: str = GONE, then: str = 
     return LostTopicError(f"topic {topic} is lost, not empty: it {what}; {way_back(topic_type)}{then}", topic=topic)
 
 
-def require_none_lost(admin: Admin, topics: Mapping[TopicType, str]) -> None:
-    """Refuse to go on, such as to make what is missing, where a topic does not exist although another one has records."""
-    described = admin.describe_topics(topics.values())
+def require_none_lost(admin: Admin, topics: Mapping[TopicType, str]) -> dict[str, TopicDescription]:
+    """Return the topics that exist; refuse to go on, such as to make one that does not, where another one has records."""
+    described = admin.describe_topics(topics.values(), together=True)
     places = [(name, part.id) for name, topic in described.items() for part in topic.partitions]
     missing = [topic_type for topic_type, topic in topics.items() if topic not in described]
     if missing and places:
         starts = admin.start_offsets(places)
         if any(end > starts[place] for place, end in admin.end_offsets(places).items()):
             raise lost_topic(missing[0], topics[missing[0]])
+    return described
 
 
 def require_topics(
@@ -666,10 +667,11 @@ def require_topics(
         TopicMissingError: one does not; names the property.
     """
     described = admin.describe_topics(topics[each] for each in wanted or topics)
+    if any(topics[each] not in described for each in wanted or topics):
+        with suppress(AuthorizationError):  # of the others, which nobody has asked for
+            described |= require_none_lost(admin, topics)
     for topic_type in wanted or topics:
         if (topic := topics[topic_type]) not in described:
-            with suppress(AuthorizationError):  # of the others, which nobody has asked for
-                require_none_lost(admin, topics)
             raise TopicMissingError(
                 f"topic {topic} does not exist; check {TOPIC_PROPERTIES[topic_type]} and the cluster's address",
                 topic=topic,

@@ -116,7 +116,7 @@ def find_or_create(
     topic = spec.topic
     asked_s = time.monotonic()
     # With a deadline of one's own: brokers may be away just now, as Connect's start allows for.
-    known = admin.describe_topics([topic], timeout_s=create_timeout_s)
+    known = admin.describe_topics([topic], expected=not spec.automatic, timeout_s=create_timeout_s)
     if topic not in known and not spec.automatic:
         create = command_line("connect-share", "create", "topics", "-w", "FILE")
         raise TopicMissingError(

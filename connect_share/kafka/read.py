@@ -605,6 +605,8 @@ def topic_ranges(
         BrokerError: not reachable, or not allowed.
     """
     names = {topic_type: topic_set.topics[topic_type] for topic_type in wanted}
+    if known:
+        admin.describe_topics(names.values(), expected=True)
     described = require_topics(admin, topic_set.topics, tuple(wanted))
     found: dict[TopicType, TopicRanges] = {}
     for topic_type, topic in names.items():

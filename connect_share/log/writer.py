@@ -271,7 +271,7 @@ class LogWriter:
 FRESH_S: Final = 1.0
 """An id that was seen later than this is taken to be the topic's still."""
 _WATCH_S: Final = 5.0
-_ASK_S: Final = 3.0
+_ASK_S: Final = 10.0  # longer than brokers may differ
 _RETRY_S: Final = 0.2
 _NAMED: Final = 10
 
@@ -310,7 +310,8 @@ class TopicIdentity:
             if not at_once and self.is_fresh():
                 return
             asked_s = time.monotonic()
-            description = self._admin.describe_topics([self._topic], timeout_s=deadline.remaining_s()).get(self._topic)
+            found = self._admin.describe_topics([self._topic], expected=True, timeout_s=deadline.remaining_s())
+            description = found.get(self._topic)
             new_id = None if description is None else description.topic_id
             if description is not None and (new_id is None or new_id == self.topic_id):
                 self.seen_s = asked_s

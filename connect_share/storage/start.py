@@ -372,7 +372,8 @@ class TopicsStart:
                 ``checkpoint`` was taken; unless that is allowed.
         """
         asked_s = time.monotonic()
-        descriptions = self._admin.describe_topics(self._worker.topic(topic_type) for topic_type in TopicType)
+        names = [self._worker.topic(topic_type) for topic_type in TopicType]
+        descriptions = self._admin.describe_topics(names, expected=checkpoint is not None, together=True)
         missing = [each for each in TopicType if self._worker.topic(each) not in descriptions]
         others = (self._has_own(each) for each in TopicType if each not in missing)
         if missing and not allow_lost and (checkpoint is not None or any(others)):

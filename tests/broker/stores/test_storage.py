@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicCollection
+from confluent_kafka.admin import AdminClient
 
 from connect_share.errors import (
     ConnectShareError,
@@ -268,6 +270,32 @@ def test_two_megabytes(shared: Any) -> None:
         assert storage.config.snapshot().connector_config("foo") == {"large": large}
         assert storage.status.get("foo") == ConnectorStatus("foo", State.FAILED, "w:1", 1, large)
         assert storage.offset_reader("foo").offset(FILE) == {"large": large}
+
+
+@pytest.mark.parametrize("made", [ConnectStorage, KafkaStatusBackingStore])
+def test_a_broker_that_does_not_know_a_topic_for_a_moment(
+    shared: Any, made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, topic, answers = AdminClient.describe_topics, shared.topics["status"], list[None]()
+
+    def unaware(client: AdminClient, topics: TopicCollection, **more: Any) -> Any:
+        names = topics.topic_names
+        if answers and topic in names:
+            answers.pop()
+            topics = TopicCollection([f"{name}-unknown" if name == topic else name for name in names])
+        return {name.removesuffix("-unknown"): answer for name, answer in ask(client, topics, **more).items()}
+
+    monkeypatch.setattr(AdminClient, "describe_topics", unaware)
+    with ConnectStorage(shared.sharing()) as storage:
+        fill(storage)
+        answers.extend([None] * 3)
+        again = made(shared.sharing(**{CREATION_PROPERTY: "false"}))
+        again.start()
+        again.stop()
+        answers.extend([None] * 3)
+        log: Any = storage.status._log
+        log._confirm_identity(30, at_once=True)
+        assert storage.status.get("foo") == ConnectorStatus("foo", State.PAUSED, "w:1", 1)
 
 
 def test_no_topic_is_made_where_the_worker_file_says_so(shared: Any) -> None:
