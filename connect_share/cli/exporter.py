@@ -56,18 +56,19 @@ def _export_metrics(arguments: argparse.Namespace, out: Output) -> int:
     with ExitStack() as stack:
         stopped = stack.enter_context(stopped_by(signal.SIGTERM))
         admin = stack.enter_context(Admin(topic_set.settings, client_id=CLIENT_ID))
-        require_topics(admin, topic_set.topics)
-        topics, room = [], GroupRoom(topic_set.own, MOST_BYTES, MOST_GROUPS)
-        for spec in topic_specs(topic_set):
-            isolation = topic_set.isolation(spec.topic_type)
-            topic = FollowedTopic(spec, topic_set.settings, isolation, admin, topic_set.worker, room)
-            stack.callback(topic.stop)
-            topic.start()
-            topics.append(topic)
-        members = LiveMembers(admin)
+        room, members = GroupRoom(topic_set.own, MOST_BYTES, MOST_GROUPS), LiveMembers(admin)
+        topics = [
+            FollowedTopic(spec, topic_set.settings, topic_set.isolation(spec.topic_type), admin, topic_set.worker, room)
+            for spec in topic_specs(topic_set)
+        ]
         metrics = TopicMetrics(topics, lambda: members.known, room)
+        # First of all: the address may be taken.
         server = MetricsServer(host, port, metrics, lambda: all(topic.is_up for topic in topics))
         stack.callback(server.close)
+        require_topics(admin, topic_set.topics)
+        for topic in topics:
+            stack.callback(topic.stop)
+            topic.start()
         shown = f"[{host}]" if ":" in host else host
         out.note(f"metrics of {', '.join(sorted(topic_set.topics.values()))} on http://{shown}:{server.port}/metrics")
         members.look()

@@ -42,16 +42,16 @@ def _run(worker_config: str, listen: str) -> int:
 
     worker = Worker(WorkerConfig.from_file(worker_config), f"http://{listen}/", on_failed)
     asked = application(Herder(worker))
-    server = uvicorn.Server(
-        uvicorn.Config(
-            asked, host=host, port=int(port), log_level="warning", lifespan="off", limit_concurrency=_MOST_AT_ONCE
-        )
+    config = uvicorn.Config(
+        asked, host=host, port=int(port), log_level="warning", lifespan="off", limit_concurrency=_MOST_AT_ONCE
     )
+    server = uvicorn.Server(config)
+    listener = config.bind_socket()  # which ends a worker whose address is taken before it is in the group
     worker.start()
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)  # the server sends what ended it once more: the worker has to end in order
     try:
-        server.run()
+        server.run(sockets=[listener])
     finally:
         worker.stop()
     for failure in failures:
