@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
@@ -279,12 +280,13 @@ class Restored:
 
 @dataclass
 class Restore:
-    """A backup file that was checked, and where its records go. Made by :func:`prepare_restore`.
+    """A backup file that was checked, and where its records go. Made by :func:`prepare_restores`.
 
     Attributes:
         backup_sealing: of the records in the file.
         sealing: of the worker file.
         wanted: the connectors that were asked for by name.
+        kinds: of the topics whose records are put back.
     """
 
     file: BackupFiles
@@ -294,6 +296,7 @@ class Restore:
     backup_sealing: Sealing
     sealing: Sealing
     wanted: frozenset[str] | None = None
+    kinds: Sequence[TopicType] = tuple(TopicType)
     _facts: Facts | None = field(default=None, init=False, repr=False)
     _backed_up: dict[TopicType, NewestValues] = field(default_factory=dict, init=False, repr=False)
     _removed_ms: dict[str | None, int] = field(default_factory=dict, init=False, repr=False)
@@ -306,7 +309,7 @@ class Restore:
         """The group whose keys are written."""
         group, group_id = self.worker.cluster_group_id, self.worker.group_id
         again = "This command with --dry-run shows what differs from the backup"
-        return StoppedGroup(self.worker, group, group_id, "destination", may_miss=True, again=again)
+        return StoppedGroup(self.worker, group, group_id, "destination", may_miss=True, again=again, kinds=self.kinds)
 
     def preview(self, progress: Progress = SILENT, *, beside_workers: bool = False) -> RestorePreview:
         """Compare the backup with what the destination holds now, live workers or not as is asked; writes nothing.
@@ -320,7 +323,7 @@ class Restore:
                 check_destination(admin, self.worker, topic_type, topic)
         added = 0 if self.sealing.keys is None else SEALED_BYTES
         counting = {kind: RecordCounter(each, added_bytes=added) for kind, each in self.transforms.items()}
-        backed_up = {topic_type: NewestValues(topic_type) for topic_type in TopicType}
+        backed_up = {topic_type: NewestValues(topic_type) for topic_type in self.kinds}
         for topic_type, number in self.origin.topics.items():
             backed_up[topic_type].places.partitions = partial(len, self.file.contents.topics[number].ranges)
         progress.phase(f"reading {self.file.path.name}", self.file.records)
@@ -400,7 +403,7 @@ class Restore:
         require_access(self._needs(CREATE, READ, WRITE))
         with admin_of(self.worker) as admin:
             require_no_live_workers(admin, self.worker.group_id, side=self.stopped.side)
-            specs = {kind: topic_spec(self.worker, kind) for kind in TopicType}
+            specs = {kind: topic_spec(self.worker, kind) for kind in self.kinds}
             if create_planned(admin, plan_topics(admin, [specs[kind] for kind in specs if kind not in facts])):
                 require_access(self._needs(CREATE, READ, WRITE))  # nothing was known of those that were made
             for spec in specs.values():
@@ -453,10 +456,10 @@ def _records(file: BackupFiles, origin: Origin, progress: Progress) -> Iterator[
     return file.read(progress, [file.contents.topics[number] for number in origin.topics.values()])
 
 
-def prepare_restore(
-    path: Path, worker_file: Path, request: RestoreRequest | None = None, progress: Progress = SILENT
-) -> Restore:
-    """Check a backup file whole, read the worker file, and decide whose records go where; needs no broker.
+def prepare_restores(
+    path: Path, worker_files: Iterable[Path], request: RestoreRequest | None = None, progress: Progress = SILENT
+) -> list[Restore]:
+    """Check a backup file whole, read the worker files, and decide whose records go where; needs no broker.
 
     Raises:
         RecordFileError: the file is missing, damaged or no backup.
@@ -468,20 +471,23 @@ def prepare_restore(
     file = BackupFiles.at(path, request.at_ms)
     progress.phase(f"checking {file.path.name}", 0)
     file.check()
-    worker = WorkerConfig.from_file(worker_file)
+    return [_restore_of(copy(file), WorkerConfig.from_file(each), request) for each in worker_files]
+
+
+def _restore_of(file: BackupFiles, worker: WorkerConfig, request: RestoreRequest) -> Restore:
     file.keys = worker.sealing_keys
     group = ClusterGroupId(worker.group_id) if worker.sharing_enabled else None
     filled = frozenset(number for number, count in enumerate(file.sections) if count)
     origin = choose_origin(file.contents, filled, worker, request)
-    if request.only is not None:
-        topics = {kind: number for kind, number in origin.topics.items() if kind is request.only}
-        origin = origin.model_copy(update={"topics": topics})
+    kinds = tuple(TopicType) if request.only is None else (request.only,)
+    topics = {kind: number for kind, number in origin.topics.items() if kind in kinds}
+    origin = origin.model_copy(update={"topics": topics})
     names = origin.connectors if request.connectors is None else request.connectors
     own = None if origin.plain else str(origin.group_id)
     transforms = {topic_type: KeyTransform.between(topic_type, own, group, names) for topic_type in TopicType}
 
     sealings = restore_sealings(worker, transforms, _records(file, origin, SILENT))
-    return Restore(file, origin, worker, transforms, *sealings, request.connectors)
+    return Restore(file, origin, worker, transforms, *sealings, request.connectors, kinds)
 
 
 _AGO: Final = re.compile(r"(\d{1,6}) (second|minute|hour|day)s? ago")
@@ -503,11 +509,10 @@ def _restore(arguments: argparse.Namespace, _: Output) -> Steps:
     only = None if arguments.only is None else TopicType(arguments.only)
     request = RestoreRequest(names, arguments.from_group, arguments.from_plain, arguments.at, only)
     given: Path | list[Path] = arguments.destination
-    files = [given] if isinstance(given, Path) else given
     members, lines = list[dict[str, object]](), list[str]()
     aborted, refused = Counter[TopicType](), Counter[TopicType]()
     with ProgressLine() as progress:
-        restores = [prepare_restore(arguments.file, file, request, progress) for file in files]
+        restores = prepare_restores(arguments.file, [given] if isinstance(given, Path) else given, request, progress)
         _require_named(arguments.groups, restores)
         for restore in restores:
             preview = restore.preview(progress, beside_workers=arguments.dry_run)
@@ -584,7 +589,7 @@ def _lines(restore: Restore, preview: RestorePreview) -> Iterator[str]:
         head = f"state of {shown_moment(restore.file.contents.segment.at_ms)}, {names}"
     yield f"{restore.file.path}: {head}"
     yield f"{describe_origin(restore.origin)}, become {becomes}"
-    for topic_type in TopicType:
+    for topic_type in restore.kinds:
         topic = restore.worker.topic(topic_type)
         new = " (to be created)" if topic in preview.create else ""
         yield f"  {topic_type.value:6}  {topic}{new}: {preview.records[topic_type]:,} records"

@@ -123,6 +123,7 @@ class StoppedGroup:
         may_miss: a topic of it may be missing.
         again: what to do when others have written meanwhile.
         connector: whose offsets alone are written; ``None``: what the group has.
+        kinds: of the topics that are written.
         places: where its keys lie, by their hashes, on the topics that were read.
     """
 
@@ -133,6 +134,7 @@ class StoppedGroup:
     may_miss: bool = False
     again: str = "Run the command again"
     connector: str | None = None
+    kinds: Collection[TopicType] = tuple(TopicType)
     must_be_stopped: ClassVar[bool] = True
     lost_as: ClassVar[str] = "no longer count, for records of ours lie behind them"
     places: dict[TopicType, KeyPlaces] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -140,7 +142,7 @@ class StoppedGroup:
     @property
     def topics(self) -> dict[TopicType, str]:
         """The names of the topics."""
-        return {topic_type: self.worker.topic(topic_type) for topic_type in TopicType}
+        return {topic_type: self.worker.topic(topic_type) for topic_type in self.kinds}
 
     @property
     def shown(self) -> str:
@@ -164,7 +166,10 @@ class StoppedGroup:
             found = self._facts(admin, beside_workers=beside_workers)
             for topic in found.values():
                 require_no_open_transaction(admin, topic)
-        require_keys_of(self.worker, [self.group], found.get(TopicType.CONFIG))
+            config = found.get(TopicType.CONFIG)
+            if self.group is not None and TopicType.CONFIG not in self.kinds:  # which says what keys the group has
+                config = read_facts(admin, [self.worker.config_storage_topic]).get(self.worker.config_storage_topic)
+        require_keys_of(self.worker, [self.group], config)
         return found
 
     def _facts(self, admin: Admin, *, beside_workers: bool = False) -> dict[TopicType, TopicFacts]:

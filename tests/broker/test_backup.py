@@ -12,7 +12,7 @@ import pytest
 
 from connect_share.backup.backup_file import read_contents
 from connect_share.backup.record_file import RecordFile
-from connect_share.backup.restore import prepare_restore
+from connect_share.backup.restore import prepare_restores
 from connect_share.errors import AlreadyAppliedError, RecordFileError
 from connect_share.files import Silent
 from connect_share.model.config_state import TargetState
@@ -164,7 +164,7 @@ def test_the_backup_of_another_run_is_never_replaced(site: Site, tmp_path: Path)
     with pytest.raises(AlreadyAppliedError):
         apply_plan(again)
     with pytest.raises(RecordFileError, match=r"plan\.backup\.avro is damaged"):
-        prepare_restore(backup_path(path), source)
+        prepare_restores(backup_path(path), [source])
 
 
 def backed_up(site: Site, source: Path, destination: Path, name: str = "plan.json", **intent: object) -> Path:

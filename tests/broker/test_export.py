@@ -102,7 +102,7 @@ def test_all_groups_lie_in_one_file_and_go_where_they_are_wanted(shared: Site, c
     assert found == [b"three" + key for key in expected] + [b"four" + key for key in expected]
 
 
-def test_several_groups_come_back_behind_one_question(shared: Site, call: Any) -> None:
+def test_several_groups_come_back_behind_one_question(shared: Site, call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     file, folder = shared.folder / "all.avro", shared.folder / "files"
     assert call("export", "-w", shared.worker_file("shared", "one", sharing=True), "--all-groups", "-o", file).code == 0
     folder.mkdir()
@@ -121,8 +121,15 @@ def test_several_groups_come_back_behind_one_question(shared: Site, call: Any) -
         refused = call(*words)
         assert refused.code in (1, 2)
         assert message in refused.err
+    checked, check = list[RecordFile](), RecordFile.check
+
+    def counted(one: RecordFile) -> None:
+        checked.append(one)
+        check(one)
+
+    monkeypatch.setattr(RecordFile, "check", counted)
     shown = call(*both)
-    assert (shown.code, shown.out) == (1, "")
+    assert (shown.code, shown.out, len(checked)) == (1, "", 1)
     assert all(f"become keys under the prefix {group}." in shown.err for group in ("one", "two"))
     with shared.admin() as admin:
         assert shared.topic("elsewhere", TopicType.CONFIG) not in admin.topic_names()  # nothing was written so far

@@ -199,6 +199,15 @@ def test_another_topic_is_lost(site: tuple[Site, Admin], kind: TopicType, printe
         assert found[name] == (config, tasks, statuses, at)
 
 
+def test_one_kind_is_put_back_without_the_others(site: tuple[Site, Admin]) -> None:
+    here, admin = site
+    for kind in (TopicType.CONFIG, TopicType.STATUS):
+        here.lose(admin, kind, anew=False)
+    ran = here.call("restore", here.folder / "one.avro", "-w", here.files["one"], "--only", "config", "--yes")
+    assert (ran.code, here.topics[TopicType.STATUS] in ran.out + ran.err) == (0, False)
+    assert here.topics[TopicType.STATUS] not in admin.describe_topics(here.topics.values())
+
+
 def test_one_group_is_lost_among_others_that_are_not(site: tuple[Site, Admin]) -> None:
     """Only its own worker file vouches for it: to others it is an orphan, as one that somebody has invented."""
     here, admin = site

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from connect_share.backup.restore import prepare_restore
+from connect_share.backup.restore import prepare_restores
 from connect_share.backup.rewrite import Rewrite, StoppedGroup
 from connect_share.backup.rewrites import GroupDeletion, Repair, Reseal, plan_orphans
 from connect_share.cli.__main__ import main
@@ -63,7 +63,7 @@ class _Scene:
             return partial(rewrites[name].write, path)
         stopped = rewrites["repair"].stopped
         stopped.back_up(path, stopped.facts(), "run", Silent())
-        return prepare_restore(path, self.file).write
+        return prepare_restores(path, [self.file])[0].write
 
     def add_partition(self) -> None:
         """Where a key lies depends on their number: its newest record would lie beside the one before."""
