@@ -153,7 +153,7 @@ def survey(
     found = [topic for topic, evidence in sampled.items() if evidence.roles]
     for topic in look.uncompacted.difference(found):
         known: MutableMapping[str, Any]
-        for known in (look.places, look.unreadable, filled, sampled):
+        for known in (look.places, filled, sampled):
             known.pop(topic, None)
     whole, not_whole = _whole(look, found, filled, reader(most))
     if not_whole:

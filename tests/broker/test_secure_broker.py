@@ -43,7 +43,7 @@ from tests.support.flushes import flush_offsets
 from tests.support.rights import KINDS, USERS, allow, rights_of, worker_file
 from tests.support.runtime_workers import Idle
 from tests.support.servers import serving
-from tests.support.topics import create_known, delete_known
+from tests.support.topics import alter_known, create_known, delete_known
 from tests.support.waiting import await_that
 
 # One broker with TLS and rights, not one for each process.
@@ -254,6 +254,20 @@ def test_a_right_taken_away_for_a_while(
         storage.config.put_connector_config("c.1", {"n": "2"})
         assert storage.config.snapshot().connector_config("c.1") == {"n": "2"}
         assert storage.failed is None
+
+
+@pytest.mark.usefixtures("topics")
+def test_discover_names_each_topic_that_may_not_be_read(
+    secure: SecureBroker, clean: Admin, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A topic that is not compacted may be a config topic that a move has closed."""
+    path = worker_file(tmp_path, secure, "owner")
+    with ConnectStorage(WorkerConfig.from_file(path)) as storage:
+        storage.config.put_connector_config("c.1", {"n": "1"})
+    alter_known(clean, "shared-config", {"cleanup.policy": "delete"})
+    with denied(secure, "owner", ["READ"]):
+        main(["discover", "-w", str(path), "--output", "json"])
+    assert "shared-config" in {each["topic"] for each in json.loads(capsys.readouterr().out)["unreadable"]}
 
 
 ANOTHER_NAME = "127.0.0.2"  # this machine, under a name that the broker's certificate does not have
