@@ -15,7 +15,7 @@ from connect_share.checks.sources import CheckSources, GroupState
 from connect_share.console.options import DEFAULT_TIMEOUT_S, TOPIC_FLAGS, Parser, add_groups, add_ignore, add_topics
 from connect_share.console.output import Output, Result
 from connect_share.console.program import Command
-from connect_share.errors import ConfigError
+from connect_share.errors import ConfigError, UsageError
 from connect_share.model.records import TopicType
 
 _LAST: Final = 1_000
@@ -39,6 +39,7 @@ class Check:
         needs_file: nor without a worker file.
         reads: topics whose contents it looks at, if they are given.
         members: more members of its JSON, by name.
+        refuses_group: why its command takes no ``--group``, unless that chooses a worker file of a folder; empty: it does.
         place: in lists of checks, causes before what follows from them; those that do not say it are the last.
         run: its command, if findings are not all that it prints.
         options, examples, timeout_s, after_interruption: of that command.
@@ -52,6 +53,7 @@ class Check:
     needs_file: bool = False
     reads: Sequence[TopicType] = tuple(TopicType)
     members: Mapping[str, Callable[[CheckSources], Any]] = field(default_factory=dict, repr=False)
+    refuses_group: str = ""
     place: int = _LAST
     run: Callable[[argparse.Namespace, Output], Result | int] | None = None
     options: Callable[[Parser], object] = add_check_options
@@ -82,6 +84,8 @@ class Check:
         sources = CheckSources.asked(arguments, out, self.reads)
         if missing := self.missing(sources):
             raise ConfigError(f"no worker file is given, so this needs {' and '.join(missing)}")
+        if self.refuses_group and arguments.groups and not hasattr(arguments, "own_groups"):
+            raise UsageError(f"--group: {self.refuses_group}; leave it out")
         findings = wanted(sources.with_file(self.find(sources)), arguments.ignore)
         topics = sources.topic_set.topics
         more = {name: member(sources) for name, member in self.members.items()} if out.is_json else {}

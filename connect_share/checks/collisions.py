@@ -177,5 +177,6 @@ CHECK: Final = Check(
     "Look for two clusters with plain keys, ids and names that are read in two ways, transactional ids and consumer "
     "groups that connectors of two groups share, and sources that two groups read.",
     lambda sources: find(sources.state, sources.plain_group_id),
+    refuses_group="collisions are between groups",
     place=40,
 )

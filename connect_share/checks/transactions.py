@@ -43,5 +43,6 @@ CHECK: Final = Check(
     "Look for transactions that are open on the topics: whose they seem to be, since when, and the command that aborts "
     "them. One that is open for longer than 15 minutes hangs, and is an error.",
     lambda sources: find(sources.open_transactions(), sources.topic_set.settings, sources.now_ms),
+    refuses_group="an open transaction holds up the readers of all groups",
     place=20,
 )

@@ -35,6 +35,10 @@ from migrator.cli.__main__ import build_parser as migrator_parser
             "this needs --offset-storage-topic and --status",
         ),
         (["check", "order", "-B", "x:1", "--status-storage-topic", "s"], "this needs --config-storage-topic"),
+        (
+            ["check", "transactions", "-B", "x:1", "--config-storage-topic", "c", "--group", "g"],
+            "--group: an open transaction holds up the readers of all groups; leave it out",
+        ),
         (["check", "topics", "--replication-factor", "0"], "has to be 1 to 32767, or -1"),
         (["check", "worker-config", "/nowhere/w.properties"], "cannot read /nowhere/w.properties"),
         (["check", "worker-config"], "name the worker file to check"),
