@@ -323,7 +323,7 @@ def _problems(profile: TopicProfile, configs: Mapping[str, str] | None) -> Itera
         )
     if profile.keys_in_several_partitions:
         yield (
-            f"{profile.keys_in_several_partitions:,} keys have records in several partitions: they were not placed by "
+            f"{profile.keys_in_several_partitions:,} keys have living records in several partitions: they were not placed by "
             f"murmur2 of the key, or the number of partitions was changed. Records in the wrong partition are never "
             f"superseded, and without the jar what a Java worker reads last counts. A move onto "
             f"other topics leaves one record of each, the newest by time"

@@ -24,7 +24,6 @@ from connect_share.contents.group_room import GroupRoom
 from connect_share.model.connect_json import JSON_NULL
 from connect_share.model.keys import ClusterGroupId, parse, split_key
 from connect_share.model.records import TopicType
-from connect_share.model.removal import BARRIER_RECORDS
 from connect_share.sealing.cipher import removes
 
 MOST_KEYS: Final = 2_000_000
@@ -164,7 +163,7 @@ class PartitionProfile:
         bytes_before_superseding: of the records before the first one that supersedes another; ``None`` if none does.
             The cleaned part of the log ends there at the latest.
         ends_in_tombstone: groups whose newest record here is a tombstone.
-        digests: eight bytes for each distinct key that is compared, sorted.
+        digests: eight bytes for each distinct key that is compared and lives here, sorted.
         given_up: groups with too many keys to be compared, for people.
     """
 
@@ -198,7 +197,6 @@ class PartitionCounter:
         self._kept = 0  # of others
         self._tombstones: dict[bytes, int] = {}  # byte position and size of each that is the newest record of its key
         self._last_is_tombstone: dict[Group, bool] = {}
-        self._barrier, self._barriers = BARRIER_RECORDS[topic_type][0], set[bytes]()
         self._bytes = 0
         self._chunk_bytes = _CHUNK_BYTES
         self._chunk = Chunk()
@@ -221,8 +219,6 @@ class PartitionCounter:
             found = profile.counts.get(where)
             count = profile.counts.setdefault(where, Count()) if found is None else found
             self._last_is_tombstone[group] = value is None
-            if original == self._barrier and key is not None:
-                self._barriers.add(key_digest(key))
         key_size = 0 if key is None else len(key)
         size = key_size + (0 if value is None else len(value))
         count.records += 1
@@ -307,8 +303,8 @@ class PartitionCounter:
         profile.ends_in_tombstone = frozenset(
             group for group, ended in self._last_is_tombstone.items() if ended and group is not FURTHER
         )
-        digests = (digest for newest in self._newest.values() for digest in newest if digest not in self._barriers)
-        profile.digests = b"".join(sorted(digests))
+        newest = (each for of_group in self._newest.values() for each in of_group.items())
+        profile.digests = b"".join(sorted(digest for digest, kept in newest if kept & _KIND_MASK == _VALUE))
         self._newest.clear()
         self._tombstones.clear()
         return profile
@@ -333,9 +329,9 @@ class TopicProfile:
     """One topic, all partitions together.
 
     Attributes:
-        keys_in_several_partitions: distinct keys that have records in more than one partition: records were placed with
-            another partitioner than Java's, and what lies in the wrong partition is never superseded. What a resumed move
-            writes to every partition does not count.
+        keys_in_several_partitions: distinct keys that live in more than one partition: records were placed with another
+            partitioner than Java's, and what lies in the wrong partition is never superseded. Removals, such as a repair
+            or a resumed move writes to every partition, do not count: the cleaner takes them.
     """
 
     topic: str

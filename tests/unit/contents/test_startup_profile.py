@@ -48,7 +48,6 @@ from connect_share.contents.usage import (
 from connect_share.errors import ConfigError
 from connect_share.model.keys import ClusterGroupId, prefix_key, split_key
 from connect_share.model.records import Record, TopicType
-from connect_share.model.removal import BARRIER_RECORDS
 
 KEYS = {
     TopicType.CONFIG: [b"connector-a", b"task-a-0", b"commit-a", b"target-state-", b"session-key", b"tasks-fencing-a"],
@@ -139,14 +138,8 @@ def test_profile_is_what_a_slow_count_gives(log: tuple[TopicType, list[Record]],
         if record.value not in (None, b"null") and split_key(topic_type, at[1] or b"")
     ]
     assert sum(count.live_keys for count in profile.counts().values()) == len(live)
-    keys = [key for _, key in newest]
-    several = {key for key in keys if keys.count(key) > 1}
-    barriers = {
-        key
-        for key in several
-        if (split_key(topic_type, key or b"") or (None, b""))[1] == BARRIER_RECORDS[topic_type][0]
-    }
-    assert profile.keys_in_several_partitions == len(several - barriers)
+    keys = [key for (_, key), record in newest.items() if record.value not in (None, b"null")]
+    assert profile.keys_in_several_partitions == len({key for key in keys if keys.count(key) > 1})
     last = {}
     for record in records:
         owner = None if record.key is None else split_key(topic_type, record.key)
@@ -513,5 +506,5 @@ def test_keys_of_others_are_compared_up_to_a_limit_and_the_largest_is_given_up(m
     found = {group: count.superseded_records for (group, _), count in profile.counts.items()}
     assert (found, profile.unrecognized.superseded_records) == ({"own": 30, "large": 0, "small": 3}, 15)
     assert profile.given_up == {"large"}
-    assert len(profile.digests) == 8 * (30 + 15 + 3)
+    assert len(profile.digests) == 8 * (15 + 15 + 1)  # those that live
     assert sum(chunk.tombstones for chunk in profile.chunks) == 15 + 2
