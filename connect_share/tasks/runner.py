@@ -74,8 +74,8 @@ class TaskRunner(EventReceiver):
         self.url: str = worker_url
         self.worker_id: str = worker_url.rpartition("://")[2].strip("/")
         self._connectors_by_class = dict(connectors)
-        self._on_failed = on_failed
-        self._transformer = WorkerConfigTransformer(worker_config)
+        self._on_failed, self._make_member = on_failed, member
+        self._keys, self._transformer = SessionKeyRotation(worker_config), WorkerConfigTransformer(worker_config)
         self.storage: ConnectStorage = storage(
             worker_config,
             allow_live_members=ConnectGroupMember.is_own_member,
@@ -83,13 +83,14 @@ class TaskRunner(EventReceiver):
             config_transformer=self._transformer,
             on_failed=self._fail,
         )
-        self._make_member = member
-        self._keys = SessionKeyRotation(worker_config)
+        if member is ConnectGroupMember:  # which says what it refuses before the topics are read
+            self._make_member(worker_config, None, self, worker_url=worker_url).stop()
         self._graceful_s = whole_number(_GRACEFUL, worker_config.originals.get(_GRACEFUL, "5000")) / 1000
         self._connectors: set[str] = set()
         self._assigned: set[ConnectorTaskId] = set()
         self._tasks: dict[ConnectorTaskId, RunningTask] = {}
         self._due: set[tuple[Any, ...]] = set()
+        self._refused: dict[tuple[Any, ...], tuple[str, float]] = {}
         self._herder = ThreadPoolExecutor(1, thread_name_prefix="herder")
         self._running = ExitStack()
         self._ended, self._has_failed = threading.Event(), threading.Lock()
@@ -249,7 +250,8 @@ class TaskRunner(EventReceiver):
             self._start_task(task)
 
     def _leading(self, work: Callable[..., None], *arguments: Any) -> None:
-        """Write what the leader writes, if that is this worker; where that fails, it is done again soon."""
+        """Write what the leader writes, if that is this worker; where that fails, it is done again, soon if it may pass."""
+        known, pause_s = self._refused.pop((work, *arguments), ("", _RETRY_S / 2))
         if self.member.generation is None or not self.member.generation.is_leader:
             return
         try:
@@ -257,8 +259,11 @@ class TaskRunner(EventReceiver):
                 self.storage.config.claim_write_privileges()  # which a write that fails has lost
             work(*arguments)
         except ConnectShareError as error:
-            _logger.warning("The leader tries again: %s", error)
-            self._later(_RETRY_S, self._leading, work, *arguments)
+            if str(error) != known:
+                _logger.warning("The leader tries again: %s", error)
+            pause_s = _RETRY_S if error.retriable else min(2 * pause_s, 60.0)  # as Java's herder
+            self._refused[work, *arguments] = str(error), pause_s
+            self._later(pause_s, self._leading, work, *arguments)
 
     def _lead(self) -> None:
         self._keys.rotate(self.storage.config)

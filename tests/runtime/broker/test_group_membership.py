@@ -18,6 +18,7 @@ from connect_share import AsyncConnectStorage, ConnectStorage, MemoryConfigBacki
 from connect_share.errors import ConfigError, GroupMembershipError, LiveMembersError, NotStartedError
 from connect_share.kafka.connect_protocol import NOTHING, ConnectorsAndTasks
 from connect_share.runtime import AsyncConnectGroupMember, ConnectGroupMember, Generation, configured
+from connect_share.tasks import TaskRunner
 from tests.broker.stores.conftest import Shared
 from tests.lab.embedded.broker import LocalBroker
 from tests.lab.embedded.worker import write_properties
@@ -201,6 +202,8 @@ def test_what_cannot_be_used_is_named_before_anything_is_sent(name: str, value: 
     worker = WorkerConfig.from_properties(given | {name: value})
     with pytest.raises(ConfigError, match=name.replace(".", r"\.")):
         ConnectGroupMember(worker, MemoryConfigBackingStore(), Idle(), worker_url="http://localhost:1/")
+    with pytest.raises(ConfigError, match=name.replace(".", r"\.")):
+        TaskRunner(worker, {}, worker_url="http://localhost:1/")
 
 
 class Raising(Idle):

@@ -9,15 +9,17 @@ from collections import Counter as Counts
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from connect_share import ConnectStorage, Record, RestartRequest, State, TargetState, WorkerConfig
+from connect_share import ConnectorTaskId, ConnectStorage, Record, RestartRequest, State, TargetState, WorkerConfig
+from connect_share.kafka.admin import Admin
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.runtime import ConsumerGroupsAdmin, SoleMember
-from connect_share.tasks import RetriableError, SinkTask, TaskRunner
+from connect_share.tasks import RetriableError, SinkTask, SourceTask, TaskRunner
+from connect_share.tasks.running import Assignment, RunningSource
 from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.counting_worker import BATCH, CountingWorker
 from tests.support.examples import example
@@ -91,6 +93,26 @@ def test_the_source_of_the_documentation(broker: TestBroker, unique: str, tmp_pa
             process.send_signal(signal.SIGINT)
             assert process.wait(60) != 0
         assert found == [*range(end)]
+
+
+def test_a_topic_that_another_task_makes_meanwhile_fails_none(
+    broker: TestBroker, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look, topic = Admin.describe_topics, f"{unique}-new"
+
+    def made_behind_the_look(admin: Admin, names: Any, **more: Any) -> Any:
+        found = look(admin, names, **more)
+        if names == [topic]:
+            with broker.admin() as another:
+                another.create_topic(NewTopicRequest(topic, 1, 1))
+        return found
+
+    worker = WorkerConfig.from_properties(worker_properties(broker.bootstrap_servers, unique) | SHARING)
+    with ConnectStorage(worker) as storage:
+        monkeypatch.setattr(Admin, "describe_topics", made_behind_the_look)
+        found = Assignment(ConnectorTaskId("c", 0), SourceTask, {}, {}, [], storage, worker)
+        RunningSource(found, lambda: None, lambda *_: None)._note_topic(topic)
+        await_that(lambda: storage.status.snapshot().topics("c"), lambda topics: {*topics} == {topic}, what="noted")
 
 
 class Collector(SinkTask):

@@ -23,11 +23,11 @@ from connect_share import (
     TaskStatus,
     WorkerConfig,
 )
-from connect_share.errors import BrokerError, GroupMembershipError, LogFailedError, NotStartedError
+from connect_share.errors import GroupMembershipError, LogFailedError, NotStartedError
 from connect_share.kafka.client import KafkaError, KafkaException
 from connect_share.runtime import SoleMember, connector_client_settings
 from connect_share.stores.transactional_writer import TransactionalWriter
-from connect_share.tasks import RetriableError, SinkTask, SourceRecord, SourceTask, TaskRunner, running
+from connect_share.tasks import RetriableError, SinkTask, SourceRecord, SourceTask, TaskRunner
 from tests.support.waiting import await_that
 from tests.support.worker_files import WORKER
 
@@ -346,21 +346,31 @@ def test_a_task_waits_until_the_leader_has_fenced(make: Make, kafka: MemoryKafka
 
 
 @pytest.mark.parametrize("make", ["enabled"], indirect=True)
-def test_a_connector_whose_tasks_are_refused_holds_up_no_other(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    commit = TransactionalWriter._commit
+def test_a_connector_whose_tasks_are_refused_holds_up_no_other(
+    make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    commit, later, pauses = TransactionalWriter._commit, TaskRunner._later, list[float]()
 
     def refuse(writer: TransactionalWriter, producer: Any, records: Any, *more: Any) -> None:
         if records[0][0] == b"task-a-0":
             raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
         commit(writer, producer, records, *more)
 
+    def sooner(runner: TaskRunner, after_s: float, *work: Any) -> None:
+        if work[-1] == "a":
+            pauses.append(after_s)
+        later(runner, after_s / 50, *work)
+
     monkeypatch.setattr(TransactionalWriter, "_commit", refuse)
+    monkeypatch.setattr(TaskRunner, "_later", sooner)
     with make() as runner:
         for name in "abc":
             put(runner, name, connector_class="Words", words=name)
         for name in "bc":
             await_states(runner, name, "RUNNING", "RUNNING")
-        await_that(lambda: len(runner._due), lambda waiting: waiting == 1, what="tried again once")
+        await_that(lambda: pauses, lambda found: len(found) > 8, what="tried again")
+    assert pauses[:9] == [0.5, 1, 2, 4, 8, 16, 32, 60, 60]
+    assert caplog.text.count("The leader tries again") == 1
 
 
 def test_a_sink_has_as_many_tasks_as_it_may_and_java_can_run_them(make: Make) -> None:
@@ -441,13 +451,3 @@ def test_a_stop_ends_tasks_while_the_worker_is_busy(make: Make, monkeypatch: pyt
         (task,) = runner._tasks.values()
         runner._soon(busy.wait, 20)
     assert not task.is_alive()
-
-
-def test_a_topic_that_another_task_makes_meanwhile_fails_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    admin, storage, worker = MagicMock(), MagicMock(kafka=None), WorkerConfig.from_properties(WORKER)
-    asked = admin.return_value.__enter__.return_value
-    asked.describe_topics.return_value = {}
-    asked.create_topic.side_effect = BrokerError("it is there", name="TOPIC_ALREADY_EXISTS")
-    monkeypatch.setattr(running, "Admin", admin)
-    found = running.Assignment(ConnectorTaskId("c", 0), Words, {}, {}, [], storage, worker)
-    running.RunningSource(found, lambda: None, lambda *_: None)._note_topic("new")
