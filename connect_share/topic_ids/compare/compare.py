@@ -8,12 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from connect_share.topic_ids.authority.authority import (
-    CLUSTER_METADATA,
-    Authority,
-    AuthorityPartition,
-    MetadataMode,
-)
+from connect_share.topic_ids.authority.authority import CLUSTER_METADATA, Authority, AuthorityPartition, MetadataMode
 from connect_share.topic_ids.scan.scans import CURRENT, LogDir, PartitionDirectory, Scans
 
 _LONGEST_NAME: Final = 255
