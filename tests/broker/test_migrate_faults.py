@@ -44,7 +44,6 @@ from tests.support.migration_faults import (
     command,
     full_disk,
     recreate,
-    set_topic_config,
 )
 from tests.support.migration_runs import apply_plan, check_bystanders, copy_one, resume_plan, verify_plan
 from tests.support.migration_site import (
@@ -56,6 +55,7 @@ from tests.support.migration_site import (
     run,
 )
 from tests.support.migration_site import GROUP as SHARED_GROUP
+from tests.support.topics import alter_known
 from tests.support.waiting import await_that
 
 pytestmark = pytest.mark.xdist_group("migrate-faults")
@@ -264,7 +264,8 @@ def test_what_was_refused_is_written_when_it_may_be(
     site.create("shared", SHARED_PARTITIONS, large)
     plan = site.plan(site.worker_file("own", "orders", sharing=False), site.shared())
     topic = site.topic("shared", TopicType.CONFIG)
-    set_topic_config(site, topic, "max.message.bytes", "1030000")
+    with site.admin() as admin:
+        alter_known(admin, topic, {"max.message.bytes": "1030000"})
     with pytest.raises(TopicError, match="takes no records of 1,0"):
         apply_plan(plan)
     assert site.read(topic) == []
@@ -275,7 +276,8 @@ def test_what_was_refused_is_written_when_it_may_be(
     assert Manifest.load(manifest_path(plan)).status is MigrationStatus.PLANNED
     written = [record.key for record in site.read(topic)]
     assert f"{SHARED_GROUP}.connector-large".encode() not in written
-    set_topic_config(site, topic, "max.message.bytes", "1100000")
+    with site.admin() as admin:
+        alter_known(admin, topic, large)
     resume_plan(plan)
     assert verify_plan(plan).equal
 

@@ -8,20 +8,13 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from connect_share.kafka.read import Reader
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import Record, TopicType
 from connect_share.transform.rules import KeyTransform
-from connect_share.worker_config import ClientSettings, Isolation
 from migrator.verify.verification import VerifyJob
-from tests.support.sides import Held
+from tests.support.sides import held
 
 GROUP = ClusterGroupId("big.team")
-_NO_BROKER = Reader(ClientSettings({"bootstrap.servers": "nowhere:1"}), "t", Isolation.READ_UNCOMMITTED)
-
-
-def _side(records: Iterable[Record]) -> Held:
-    return Held((), _NO_BROKER, tuple(records), at_once=3)
 
 
 def job_of(
@@ -32,7 +25,7 @@ def job_of(
     group: ClusterGroupId | None = GROUP,
 ) -> VerifyJob:
     transform = KeyTransform(topic_type, source is None, None if source is None else frozenset({source}), group)
-    return VerifyJob(transform, _side(there), _side(here))
+    return VerifyJob(transform, held(there, at_once=3), held(here, at_once=3))
 
 
 NAMES = ("a", "a-1", "b", "", "x.y", "ä")

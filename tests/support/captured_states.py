@@ -25,9 +25,10 @@ from connect_share.kafka.descriptions import (
     TopicDescription,
 )
 from connect_share.kafka.write_access import RightsAdmin
-from connect_share.model.records import TopicType
+from connect_share.model.records import Record, TopicType
 from connect_share.worker_config import TOPIC_PROPERTIES, ClientSettings, Isolation
 from tests.support.captures import FOLDER
+from tests.support.sides import message_of
 from tests.support.topics import read_topic
 from tests.support.waiting import await_that
 
@@ -103,12 +104,7 @@ class _Log:
         self._at = {(each.topic, each.partition): each.offset for each in places}
         later_ms = time.time_ns() // 1_000_000 - self._state["at_ms"]
         self._left = [
-            Message(
-                *(topic, partition, offset),
-                key=_data(key),
-                value=_data(value),
-                timestamp=(1, at_ms + later_ms),
-            )
+            message_of(Record(topic, partition, offset, at_ms + later_ms, _data(key), _data(value)))
             for topic, found in self._state["topics"].items()
             for partition, offset, at_ms, key, value in found["records"]
             if offset >= self._at.get((topic, partition), offset + 1)

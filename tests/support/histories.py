@@ -193,9 +193,9 @@ class History:
 
 
 @st.composite
-def histories(draw: st.DrawFn, names: Sequence[str] = NAMES, max_steps: int = 30) -> History:
+def histories(draw: st.DrawFn, max_steps: int = 30) -> History:
     """One cluster's life, with others in between."""
-    some = draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True))
+    some = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True))
     step = st.tuples(st.sampled_from(STEPS), st.sampled_from(some), st.integers(0, 7))
     steps = draw(st.lists(step, min_size=3, max_size=max_steps))
     jitter = draw(st.lists(st.integers(0, DEPTH_MS), min_size=1, max_size=5))

@@ -30,6 +30,7 @@ JAR = (jar_path(),)
 PARTITIONS = {TopicType.CONFIG: 1, TopicType.STATUS: 2, TopicType.OFFSET: 3}
 _TOPIC_ENDINGS = {TopicType.CONFIG: "configs", TopicType.STATUS: "status", TopicType.OFFSET: "offsets"}
 
+_CALM_S = 1.6
 # What plain workers say about records they cannot place, and what a worker says whose position differs.
 _ABOUT_FOREIGN = re.compile(
     r"Discarding|Ignoring (?:offset partition|task configuration)|nextOffsets\(\) returned empty|Invalid data for"
@@ -150,7 +151,7 @@ class LogLines:
         return int(generation), int(offset)
 
 
-def await_settled(workers: list[ConnectWorker], *, calm_s: float = 1.6, timeout_s: float = 120.0) -> tuple[int, int]:
+def await_settled(workers: list[ConnectWorker]) -> tuple[int, int]:
     """Wait until all members have the same generation and offset and keep them for a heartbeat; return them."""
     since_s, last = time.monotonic(), set[tuple[int, int]]()
 
@@ -163,9 +164,9 @@ def await_settled(workers: list[ConnectWorker], *, calm_s: float = 1.6, timeout_
 
     found, _ = await_that(
         assignments,
-        lambda seen: len(seen[0]) == 1 and min(seen[0])[0] >= 0 and seen[1] >= calm_s,
+        lambda seen: len(seen[0]) == 1 and min(seen[0])[0] >= 0 and seen[1] >= _CALM_S,
         what="in one generation",
-        timeout_s=timeout_s,
+        timeout_s=120,
     )
     return next(iter(found))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from connect_share.backup.record_file import RecordBlock, WrittenRecordFile, write_record_file
 from connect_share.files import Silent
@@ -185,16 +185,6 @@ class At(Silent):
         if what == self._phase:
             self._phase = ""
             self._action()
-
-
-def set_topic_config(site: Site, topic: str, name: str, value: str) -> None:
-    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
-    admin = client.admin_client(site.settings, client_id="test")
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result(30)
-    with site.admin() as ours:
-        await_that(lambda: ours.topic_configs(topic)[name], lambda now: now == value, what=f"{name} of {topic} known")
 
 
 QUARTER = 1_500

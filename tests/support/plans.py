@@ -19,11 +19,8 @@ from migrator.plan import (
 )
 
 
-def a_plan(
-    path: Path, name: str = "orders", *, run_id: str = "r1", sources: int = 1, partitions: int = 1
-) -> MigrationPlan:
+def a_plan(path: Path, name: str = "orders", *, run_id: str = "r1", sources: int = 1) -> MigrationPlan:
     """Save a plan in which whatever a topic or a file may name has ``name`` in it."""
-    numbers = {topic_type: 1 if topic_type is TopicType.CONFIG else partitions for topic_type in TopicType}
     moved = tuple(
         SourceCluster(
             worker_config_file=f"/{name}.properties",
@@ -40,10 +37,7 @@ def a_plan(
                     isolation=Isolation.READ_COMMITTED
                     if topic_type is TopicType.CONFIG
                     else Isolation.READ_UNCOMMITTED,
-                    partitions=tuple(
-                        PlannedPartition(partition=number, start=0, end=9, last_stable_offset=9)
-                        for number in range(numbers[topic_type])
-                    ),
+                    partitions=(PlannedPartition(partition=0, start=0, end=9, last_stable_offset=9),),
                     counts=RecordCounts(read=9, to_write=7, skipped={SkipReason.SESSION_KEY: 2}),
                 )
                 for topic_type in TopicType
@@ -58,9 +52,7 @@ def a_plan(
         destination=Destination(
             kafka_cluster_id=name,
             topics={
-                topic_type: DestinationTopic(
-                    topic=f"{name}-shared", topic_id=None, partitions=numbers[topic_type], create=True
-                )
+                topic_type: DestinationTopic(topic=f"{name}-shared", topic_id=None, partitions=1, create=True)
                 for topic_type in TopicType
             },
         ),

@@ -8,38 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kafka.record.util import calc_crc32c, encode_varint
+
 _PRODUCE: Final = 0
 _VERSION: Final = 3  # the oldest that brokers of 4.x take
-_CASTAGNOLI: Final = 0x82F63B78
-
-
-def _crc_table() -> list[int]:
-    table = []
-    for byte in range(256):
-        value = byte
-        for _ in range(8):
-            value = value >> 1 ^ (_CASTAGNOLI if value & 1 else 0)
-        table.append(value)
-    return table
-
-
-_CRC: Final = _crc_table()
-
-
-def _crc32c(data: bytes) -> int:
-    value = 0xFFFFFFFF
-    for byte in data:
-        value = value >> 8 ^ _CRC[(value ^ byte) & 0xFF]
-    return value ^ 0xFFFFFFFF
 
 
 def _varint(number: int) -> bytes:
-    number = number << 1 ^ number >> 63
     out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
+    encode_varint(number, out.append)
     return bytes(out)
 
 
@@ -67,7 +44,7 @@ def _batch(records: Sequence[RawRecord]) -> bytes:
     last_ms = max(record.timestamp_ms for record in records)
     body = struct.pack(">hiqqqhii", 0, len(records) - 1, first_ms, last_ms, -1, -1, -1, len(records))
     body += b"".join(record.encoded(number, first_ms) for number, record in enumerate(records))
-    rest = struct.pack(">ibI", -1, 2, _crc32c(body)) + body
+    rest = struct.pack(">ibI", -1, 2, calc_crc32c(body)) + body
     return struct.pack(">qi", 0, len(rest)) + rest
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from confluent_kafka import Message
 
 from connect_share.files import Silent
 from connect_share.kafka.read import Reader
@@ -22,32 +23,10 @@ from migrator.verify.verification import Side, VerifyJob, local_verify_engine
 from spark_jobs.verify_plan import verify_in_tasks
 
 
-@dataclass(frozen=True)
-class Message:
-    """A record as the client's message."""
-
-    record: Record
-
-    def topic(self) -> str:
-        return self.record.topic
-
-    def partition(self) -> int:
-        return self.record.partition
-
-    def offset(self) -> int:
-        return self.record.offset
-
-    def headers(self) -> list[tuple[str, bytes | None]] | None:
-        return [*self.record.whole_headers()] or None
-
-    def key(self) -> bytes | None:
-        return self.record.key
-
-    def value(self) -> bytes | None:
-        return self.record.value
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, self.record.timestamp_ms
+def message_of(record: Record) -> Message:
+    """Return a record as the client's message."""
+    more: dict[str, Any] = {"headers": [*record.whole_headers()] or None, "timestamp": (1, record.timestamp_ms)}
+    return Message(record.topic, record.partition, record.offset, key=record.key, value=record.value, **more)
 
 
 @dataclass(frozen=True)
@@ -66,7 +45,7 @@ class Held(Side):
         held = [each for each in self.held if not partitions or each.partition in partitions]
         size = self.at_once or max(1, len(held))
         for start in range(0, len(held), size):
-            yield [Message(record) for record in held[start : start + size]]
+            yield [message_of(record) for record in held[start : start + size]]
 
 
 def in_tasks(jobs: Sequence[VerifyJob]) -> list[list[StateDifference]]:
@@ -85,9 +64,10 @@ def differences(*jobs: VerifyJob) -> list[StateDifference]:
     return found
 
 
-def held(records: Sequence[Record], sealing: Sealing = NO_SEALING) -> Held:
+def held(records: Iterable[Record], sealing: Sealing = NO_SEALING, *, at_once: int = 0) -> Held:
     """Return a side with these records."""
-    return Held((), Reader(ClientSettings({}), "t", Isolation.READ_UNCOMMITTED), tuple(records), sealing=sealing)
+    reader = Reader(ClientSettings({}), "t", Isolation.READ_UNCOMMITTED)
+    return Held((), reader, tuple(records), at_once=at_once, sealing=sealing)
 
 
 def slice_of(transform: KeyTransform, number: int, partitions: Mapping[TopicType, int], *, fold: bool) -> CopySlice:

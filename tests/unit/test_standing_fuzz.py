@@ -38,7 +38,7 @@ from migrator.verify.equality import KeySpaces, compare_states, digest_of
 from tests.support.checked import folded
 from tests.support.hostile_records import SECRET, SEED, HostileRecords
 from tests.support.long_forms import LONG
-from tests.support.sides import Message
+from tests.support.sides import message_of
 from tests.unit.stores.test_stores_scripted import PLAIN
 
 GROUP: Final = ClusterGroupId("group-a")
@@ -61,8 +61,8 @@ def seed(record_property: Callable[[str, object], None], capsys: pytest.CaptureF
             print(f"CONNECT_SHARE_SOAK_SEED={SEED}")
 
 
-def hostile(topic_type: TopicType, count: int = RECORDS) -> list[Record]:
-    return list(HostileRecords(SEED, group=GROUP).records(topic_type, count))
+def hostile(topic_type: TopicType) -> list[Record]:
+    return list(HostileRecords(SEED, group=GROUP).records(topic_type, RECORDS))
 
 
 def transform_of(topic_type: TopicType, group: ClusterGroupId | None) -> KeyTransform:
@@ -94,7 +94,7 @@ def readers(topic_type: TopicType) -> dict[str, Callable[[Record], object]]:
         "json": parse,
         "plan": counting.count,
         "survey": lambda record: survey.read([record]),
-        "verify": lambda record: spaces.add([Message(record)]),
+        "verify": lambda record: spaces.add([message_of(record)]),
     }
 
 

@@ -7,12 +7,11 @@ import subprocess
 import sys
 from collections import Counter as Counts
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from connect_share import ConnectorTaskId, ConnectStorage, Record, RestartRequest, State, TargetState, WorkerConfig
 from connect_share.kafka.admin import Admin
@@ -20,26 +19,25 @@ from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.runtime import ConsumerGroupsAdmin, SoleMember
 from connect_share.tasks import RetriableError, SinkTask, SourceTask, TaskRunner
 from connect_share.tasks.running import Assignment, RunningSource
+from connect_share.worker_config import Isolation
 from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.counting_worker import BATCH, CountingWorker
 from tests.support.examples import example
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
+from tests.support.topics import create_topic, ordered_producer, pairs_of, read_topic, send
 from tests.support.waiting import await_that
 
 SHARING = {"connect.management.topic.sharing.support": "enabled", "offset.flush.interval.ms": "0"}
 KILLS = 50 if LONG else 3
 
 
-def values(broker: TestBroker, topic: str, isolation: str = "read_committed") -> list[int]:
+def values(broker: TestBroker, topic: str, isolation: Isolation = Isolation.READ_COMMITTED) -> list[int]:
     """All records of a topic, with or without those of aborted transactions; none while it is not there."""
-    settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "values", "isolation.level": isolation}
-    with closing(Consumer(settings | {"enable.partition.eof": "true", "enable.auto.commit": "false"})) as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        found: list[int] = []
-        while (message := consumer.poll(30)) is not None and message.error() is None:
-            found.append(int(message.value() or b""))
-        return found
+    with broker.admin() as admin:
+        there = admin.describe_topics([topic])
+        records = read_topic(admin, broker.client_settings, topic, isolation, up_to=isolation) if there else []
+    return [int(record.value or b"") for record in records]
 
 
 @pytest.mark.parametrize("exactly_once", [True, False], ids=["exactly-once", "at-least-once"])
@@ -63,7 +61,7 @@ def test_killed_between_write_and_commit(broker: TestBroker, unique: str, exactl
         last.commit()
     await_that(lambda: values(broker, topic)[-1:], lambda found: found == [end - 1], what="the end")
     last.kill()
-    committed, written = values(broker, topic), values(broker, topic, "read_uncommitted")
+    committed, written = values(broker, topic), values(broker, topic, Isolation.READ_UNCOMMITTED)
     assert len(written) == end + KILLS * BATCH  # each kill was inside
     if exactly_once:
         assert committed == [*range(end)]
@@ -221,12 +219,8 @@ class Careful(SinkTask):
 
 def test_a_sink_is_asked_again_and_says_what_may_be_committed(broker: TestBroker, unique: str) -> None:
     topic, name = f"{unique}-words", f"sink-{unique}"
-    with broker.admin() as admin:
-        admin.create_topic(NewTopicRequest(topic, 1, 1))
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
-    for word in (b"a", b"b", b"c"):
-        producer.produce(topic, word)
-    producer.flush()
+    create_topic(broker.client_settings, topic, configs={"cleanup.policy": "delete"})
+    send(ordered_producer(broker.client_settings), pairs_of(topic, [(None, word) for word in (b"a", b"b", b"c")]))
     worker = WorkerConfig.from_properties(worker_properties(broker.bootstrap_servers, unique) | SHARING)
     with TaskRunner(worker, {"Careful": Careful}, worker_url="http://careful:1/", member=SoleMember) as runner:
         runner.storage.config.put_connector_config(name, {"connector.class": "Careful", "topics": topic})
@@ -241,11 +235,8 @@ def test_a_sink_is_asked_again_and_says_what_may_be_committed(broker: TestBroker
 @pytest.mark.slow
 def test_a_sink_that_its_group_has_dropped_has_its_records_again(broker: TestBroker, unique: str) -> None:
     topic = f"{unique}-words"
-    with broker.admin() as admin:
-        admin.create_topic(NewTopicRequest(topic, 1, 1))
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
-    producer.produce(topic, b"a")
-    producer.flush()
+    create_topic(broker.client_settings, topic, configs={"cleanup.policy": "delete"})
+    send(ordered_producer(broker.client_settings), pairs_of(topic, [(None, b"a")]))
     patience = {f"consumer.{name}": "6000" for name in ("session.timeout.ms", "max.poll.interval.ms")}
     properties = worker_properties(broker.bootstrap_servers, unique) | SHARING | patience
     worker = WorkerConfig.from_properties(properties | {"offset.flush.interval.ms": "60000"})

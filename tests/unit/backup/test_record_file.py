@@ -327,11 +327,11 @@ def test_a_missing_key_is_named() -> None:
         other.opened(TopicType.CONFIG, encrypted(PLACE))
 
 
-def files_of(kinds: str, first: int = 1) -> list[SegmentFile]:
+def files_of(kinds: str) -> list[SegmentFile]:
     """One file for each letter, ten milliseconds apart: B and I end at moments, b and i are parts."""
     return [
-        SegmentFile(Path(kind), first + number, kind in "Bb", kind.isupper(), (first + number) * 10)
-        for number, kind in enumerate(kinds)
+        SegmentFile(Path(kind), number, kind in "Bb", kind.isupper(), number * 10)
+        for number, kind in enumerate(kinds, 1)
     ]
 
 

@@ -35,14 +35,12 @@ def claims(number: int, size: int = 42) -> bytes:
     return (b"\1" + number.to_bytes(4, "big") + bytes(size))[:size]
 
 
-def records(values: Iterable[bytes | None], key: bytes = PARTITION, group: str = GROUP) -> list[Record]:
-    return [Record("t", 0, at, 1_000 + at, prefix_key(group, key), value) for at, value in enumerate(values)]
+def records(values: Iterable[bytes | None]) -> list[Record]:
+    return [Record("t", 0, at, 1_000 + at, prefix_key(GROUP, PARTITION), value) for at, value in enumerate(values)]
 
 
-def counted(
-    given: list[Record], topic_type: TopicType = OFFSET, owner: WorkerConfig | None = None, group: str = GROUP
-) -> SealCount:
-    return folded(topic_type, given, worker=owner).seals[group]  # type: ignore[index]
+def counted(given: list[Record], owner: WorkerConfig | None = None) -> SealCount:
+    return folded(OFFSET, given, worker=owner).seals[GROUP]
 
 
 def test_records_are_counted_by_the_key_they_claim() -> None:

@@ -23,10 +23,10 @@ from tests.support.hostile_records import SECRET, SEED, HostileRecords
 FILES = {"configs": TopicType.CONFIG, "status": TopicType.STATUS, "offsets": TopicType.OFFSET}
 
 
-def evidence_of(*pairs: tuple[bytes | None, bytes | None]) -> TopicEvidence:
-    found = TopicEvidence("t")
+def evidence_of(*pairs: tuple[bytes | None, bytes | None], topic: str = "t") -> TopicEvidence:
+    found = TopicEvidence(topic)
     for offset, pair in enumerate(pairs):
-        found.add(Record("t", 0, offset, 1, *pair))
+        found.add(Record(topic, 0, offset, 1, *pair))
     return found
 
 
@@ -101,27 +101,18 @@ def test_hostile_records_never_fail_and_show_nothing(topic_type: TopicType) -> N
     assert SECRET not in f"{found!r} {found.why}"
 
 
-def config_topic(
-    topic: str, connectors: Sequence[str], *, prefix: bytes = b"", own: str | None = None
-) -> TopicEvidence:
+def config_topic(topic: str, connectors: Sequence[str], *, own: str | None = None) -> TopicEvidence:
     properties = {"connector.class": "C"} | ({} if own is None else {"offsets.storage.topic": own})
-    pairs = [connector_config_record(name, properties) for name in connectors]
-    return filled(TopicEvidence(topic), pairs, prefix)
+    return evidence_of(*(connector_config_record(name, properties) for name in connectors), topic=topic)
 
 
-def status_topic(topic: str, connectors: Sequence[str], *, prefix: bytes = b"", worker: str = "w:1") -> TopicEvidence:
+def status_topic(topic: str, connectors: Sequence[str], *, worker: str = "w:1") -> TopicEvidence:
     statuses = [ConnectorStatus(name, State.RUNNING, worker, 1) for name in connectors]
-    return filled(TopicEvidence(topic), [status_record(each) for each in statuses], prefix)
+    return evidence_of(*map(status_record, statuses), topic=topic)
 
 
-def offset_topic(topic: str, connectors: Sequence[str], *, prefix: bytes = b"") -> TopicEvidence:
-    return filled(TopicEvidence(topic), [(offset_key(name, {"p": 1}), dumps({"o": 1})) for name in connectors], prefix)
-
-
-def filled(found: TopicEvidence, pairs: Sequence[tuple[bytes, bytes | None]], prefix: bytes) -> TopicEvidence:
-    for offset, (key, value) in enumerate(pairs):
-        found.add(Record(found.topic, 0, offset, 1, prefix + key, value))
-    return found
+def offset_topic(topic: str, connectors: Sequence[str]) -> TopicEvidence:
+    return evidence_of(*((offset_key(name, {"p": 1}), dumps({"o": 1})) for name in connectors), topic=topic)
 
 
 def names(joined: JoinedTopics) -> list[list[str]]:

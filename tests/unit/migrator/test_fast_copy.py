@@ -22,7 +22,8 @@ from connect_share.worker_config import ClientSettings, Isolation
 from migrator.copy.copy_job import TOGETHER, CopyJob, Tally, _groups
 from migrator.copy.existing_records import ExistingRecords
 from migrator.plan import CopySlice
-from tests.support.sides import Message
+from tests.support.both_sides import OFFSET_KEYS
+from tests.support.sides import message_of
 
 GROUPS = ("a", "team.one", "team", "one-2")
 WORDS = [*(prefix.decode() for prefix in KEY_PREFIXES), "session-key", "[", '["c",{}]', "x", "-", ":", "c", "0"]
@@ -68,7 +69,7 @@ PAIRS = st.lists(st.tuples(st.binary(max_size=3), st.one_of(st.none(), st.binary
 def tally_of(pairs: Sequence[tuple[bytes, bytes | None]], *cuts: int) -> Tally:
     tally = Tally()
     for start, end in zip((0, *cuts), (*cuts, len(pairs)), strict=True):
-        batch: Any = [Message(Record("t", 0, offset, 0, None, None)) for offset in range(start, end)]
+        batch: Any = [message_of(Record("t", 0, offset, 0, None, None)) for offset in range(start, end)]
         tally.add_batch(batch, [("t", value, key, -1, None, None, 0, None) for key, value in pairs[start:end]])
     return tally
 
@@ -98,24 +99,17 @@ def test_only_the_same_records_have_the_same_digest(
     assert (tally_of(pairs).digest == tally_of(others).digest) == (pairs == others)
 
 
-OFFSET_KEYS = (
-    '["a",{}]',
-    '["a",{"x":1}]',
-    '["a",',
-    '["a\\"",{}]',
-    '["a\\",{}]',
-    '["ä",{}]',
-    '["\\u00e4",1]',
-    "[",
-    '[",1]',
-)
+ALL_OFFSET_KEYS = (*OFFSET_KEYS, '["a",', '["a\\"",{}]', '["a\\",{}]', '["\\u00e4",1]', '[",1]')
 ARRIVED = st.builds(
     Record,
     st.just("t"),
     st.just(0),
     st.just(0),
     st.sampled_from([0, 1]),
-    st.one_of(KEYS, st.sampled_from([f"{group}{key}".encode() for key in OFFSET_KEYS for group in ("", "team.one.")])),
+    st.one_of(
+        KEYS,
+        st.sampled_from([f"{group}{key}".encode() for key in ALL_OFFSET_KEYS for group in ("", "team.one.")]),
+    ),
     st.one_of(st.none(), st.binary(max_size=20), st.just(b"\1" + b"x" * 60)),
     st.sampled_from([(), (("h", b"x" * 10),)]),
 )
@@ -155,7 +149,7 @@ def test_each_record_is_counted_once_however_it_comes(
     for way in ("in batches", "one by one", "passed on"):
         counter = RecordCounter(transform)
         if way == "in batches":
-            batch: Any = [Message(record) for record in records]
+            batch: Any = [message_of(record) for record in records]
             counter.count_batch(batch)
         elif way == "one by one":
             for record in records:
@@ -171,7 +165,7 @@ def test_each_record_is_counted_once_however_it_comes(
 def test_a_key_in_many_partitions_counts_once() -> None:
     counter = RecordCounter(KeyTransform.between(TopicType.STATUS, None, ClusterGroupId("g")))
     places = [(b"a", 0), (b"a", 1), (b"a", 2), (b"b", 0), (b"b", 2), (b"c", 1)]
-    batch: Any = [Message(Record("t", at, 0, 1, b"status-connector-" + name, b"{}")) for name, at in places]
+    batch: Any = [message_of(Record("t", at, 0, 1, b"status-connector-" + name, b"{}")) for name, at in places]
     counter.count_batch(batch)
     assert counter.counts().several == 2
 
@@ -180,9 +174,9 @@ HERE = ClientSettings({"bootstrap.servers": "here:9092"})
 THERE = ClientSettings({"bootstrap.servers": "there:9092"})
 
 
-def job(partition: int, offsets: int, *, topic: str = "offsets", settings: ClientSettings = HERE) -> CopyJob:
+def job(partition: int, offsets: int, *, settings: ClientSettings = HERE) -> CopyJob:
     transform = KeyTransform.between(TopicType.OFFSET, None, ClusterGroupId("a"))
-    part = OffsetRange(topic, partition, 5, 5 + offsets)
+    part = OffsetRange("offsets", partition, 5, 5 + offsets)
     slice_ = CopySlice(0, TopicType.OFFSET, part, Isolation.READ_UNCOMMITTED, "shared", 25, transform)
     return CopyJob(slice_, settings, HERE, HERE, ((0, 0),), "test")
 

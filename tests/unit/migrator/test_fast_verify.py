@@ -40,7 +40,7 @@ from tests.support.both_sides import (
     prefixed,
 )
 from tests.support.long_forms import LONG
-from tests.support.sides import Message, differences
+from tests.support.sides import differences, message_of
 
 
 def test_two_keys_have_each_other_s_values() -> None:
@@ -91,9 +91,9 @@ def test_what_is_kept_of_many_keys() -> None:
         digest = make()
         for number in range(20_000):
             key = b'["c%d",{}]' % number
-            digest.add(key, Message(Record("t", 0, number, 0, key, b"v")))
+            digest.add(key, message_of(Record("t", 0, number, 0, key, b"v")))
             if number == removed:
-                digest.add(key, Message(Record("t", 0, number, 0, key, None)))
+                digest.add(key, message_of(Record("t", 0, number, 0, key, None)))
             if number % 1_000 == 0:
                 digest.fold()
         digest.fold()
@@ -151,7 +151,7 @@ def test_each_topic_is_read_once_in_tasks_of_about_one_size() -> None:
 def test_sums_are_the_same_in_every_process() -> None:
     digests = {each: digest_of(each, hash_anywhere) for each in TopicType}
     for topic_type, key in zip(TopicType, (b"connector-a", b"status-connector-a", b'["a",{"p":1}]'), strict=True):
-        digests[topic_type].add(key, Message(Record("t", 0, 0, 7, key, b"{}")))
+        digests[topic_type].add(key, message_of(Record("t", 0, 0, 7, key, b"{}")))
         digests[topic_type].fold()
     assert [digest.sums for digest in digests.values()] == [
         {"a": 80839163914314973375628880109788371424},
@@ -183,13 +183,13 @@ def test_records_go_where_their_key_says(topic_type: TopicType, words: list[str]
     key = "".join(words).encode() + more
     left_out = (b"restart-connector-", b"session-key", b"logger-cluster-")
     spaces: dict[str | None, Taken] = {group: Taken() for group in (None, "big", "big.team")}
-    KeySpaces(topic_type, spaces).add([Message(Record("t", 0, 0, 0, key, b""))])
+    KeySpaces(topic_type, spaces).add([message_of(Record("t", 0, 0, 0, key, b""))])
     for group, taken in spaces.items():
         original = own_key(topic_type, key, None if group is None else ClusterGroupId(group))
         expected = [] if original is None or original.startswith(left_out) else [original]
         assert taken.keys == expected
         alone = Taken()
-        KeySpaces(topic_type, {group: alone}).add([Message(Record("t", 0, 0, 0, key, b""))])
+        KeySpaces(topic_type, {group: alone}).add([message_of(Record("t", 0, 0, 0, key, b""))])
         assert alone.keys == expected
 
 

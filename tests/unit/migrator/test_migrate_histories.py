@@ -50,10 +50,6 @@ DIRECTIONS = {
 }
 
 
-def plain_resealer(transform: KeyTransform) -> Resealer:
-    return Resealer(transform, NO_SEALING, NO_SEALING, SealTimes())
-
-
 def transform_of(
     topic_type: TopicType, source: str | None, becomes: str | None, job: str | None = None
 ) -> KeyTransform:
@@ -71,7 +67,7 @@ def streams(transform: KeyTransform, source: Sequence[Record], *, fold: bool = F
             slice_of(transform, log[0].partition, PARTITIONS, fold=fold),
             log,
             tally,
-            resealer=plain_resealer(transform),
+            resealer=Resealer(transform, NO_SEALING, NO_SEALING, SealTimes()),
         ):
             tally.add(record)
             written.append(record)

@@ -11,28 +11,10 @@ from connect_share.errors import ConfigError
 from connect_share.model.keys import KEY_PREFIXES, connector_of
 from connect_share.model.records import Record, TopicType
 from migrator import KafkaConnectTopicMigrator, Skipped, SkipReason
+from tests.support.histories import NAMES
 from tests.unit.model.test_keys import is_legal
 
-HOSTILE_NAMES = [
-    "orders",
-    "orders-eu",
-    "orders-0",
-    "orders-",
-    "-",
-    "a.b-c-1",
-    "my.conn",
-    "42",
-    "connector-x",
-    "x.connector-y",
-    "status-topic-t:connector-x",
-    "with space:colon",
-    "größe-😀-日本",
-    "gone.for-good-2",
-    "B.connector-foo",
-    'quo"te\\',
-    "task-orders-0",
-    "session-key",
-]
+HOSTILE_NAMES = [*NAMES, "jdbc-", "-", "42", "status-topic-t:connector-x", "session-key", 'quo"te\\']
 
 
 # A key that Connect writes for a connector, by kind.
@@ -41,7 +23,7 @@ KEYS = {
     "status-task": (TopicType.STATUS, "status-task-{}-12"),
     "status-connector": (TopicType.STATUS, "status-connector-{}"),
     "status-topic": (TopicType.STATUS, "status-topic-server1.inv.orders:connector-{}"),
-    "offset": (TopicType.OFFSET, '[{},{{"filename":"x.txt","connector":"orders"}}]'),
+    "offset": (TopicType.OFFSET, '[{},{{"filename":"x.txt","connector":"jdbc"}}]'),
     **{kind: (TopicType.CONFIG, f"{kind}-{{}}") for kind in ("target-state", "connector", "commit", "tasks-fencing")},
 }
 

@@ -30,6 +30,7 @@ from connect_share.model.keys import (
 from connect_share.model.murmur2 import murmur2
 from connect_share.model.offsets import offset_key
 from connect_share.model.records import ConnectorTaskId, TopicType
+from tests.support import histories
 from tests.support.key_vectors import VECTORS, bytes_of
 
 SEGMENTS = [
@@ -43,18 +44,7 @@ SEGMENTS = [
     "42",
     "x-connector-y",
 ]
-NAMES = [
-    "foo",
-    "foo.",
-    "a.connector-b",
-    "session-key",
-    "com.acme.connector-x",
-    "größe-😀-日本",
-    "with space:colon",
-    'x.["a",{}]',
-    "server1.inventory.customers:connector-dbz",
-    "",
-]
+NAMES = [*histories.NAMES, "jdbc.", "session-key", 'x.["a",{}]', ""]
 
 legal_ids = (
     st.lists(st.sampled_from(SEGMENTS), min_size=1, max_size=5)

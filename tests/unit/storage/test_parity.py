@@ -90,10 +90,6 @@ def _arguments(found: Any) -> list[tuple[str, Any, Any]]:
     return [(each.name, each.kind, each.default) for each in parameters if each.name != "self"]
 
 
-def _is_awaited(found: Any) -> bool:
-    return inspect.iscoroutinefunction(found)
-
-
 def rows() -> Iterator[tuple[str, str, str]]:
     """Yield name, what it is on asyncio, and a reason for a difference."""
     for part, (sync, on_asyncio) in PAIRS.items():
@@ -113,7 +109,7 @@ def rows() -> Iterator[tuple[str, str, str]]:
             elif _arguments(theirs) != _arguments(ours):
                 yield where, "differs", OTHERWISE.get(where, "")
             else:
-                yield where, "`await`" if _is_awaited(ours) else "the same", ""
+                yield where, "`await`" if inspect.iscoroutinefunction(ours) else "the same", ""
 
 
 def arguments() -> Iterator[tuple[str, str, str]]:
