@@ -15,7 +15,7 @@ from connect_share.checks.sources import CheckSources, GroupState
 from connect_share.console.options import DEFAULT_TIMEOUT_S, TOPIC_FLAGS, Parser, add_groups, add_ignore, add_topics
 from connect_share.console.output import Output, Result
 from connect_share.console.program import Command
-from connect_share.errors import ConfigError, UsageError
+from connect_share.errors import UsageError
 from connect_share.model.records import TopicType
 
 _LAST: Final = 1_000
@@ -81,9 +81,7 @@ class Check:
         return [TOPIC_FLAGS[each] for each in self.needs if each not in sources.topic_set.topics]
 
     def _run(self, arguments: argparse.Namespace, out: Output) -> Result:
-        sources = CheckSources.asked(arguments, out, self.reads)
-        if missing := self.missing(sources):
-            raise ConfigError(f"no worker file is given, so this needs {' and '.join(missing)}")
+        sources = CheckSources.asked(arguments, out, self.reads, self.needs)
         if self.refuses_group and arguments.groups and not hasattr(arguments, "own_groups"):
             raise UsageError(f"--group: {self.refuses_group}; leave it out")
         findings = wanted(sources.with_file(self.find(sources)), arguments.ignore)

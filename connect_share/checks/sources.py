@@ -184,11 +184,15 @@ class CheckSources:
 
     @classmethod
     def asked(
-        cls, arguments: argparse.Namespace, out: Output, reads: Collection[TopicType] = tuple(TopicType)
+        cls,
+        arguments: argparse.Namespace,
+        out: Output,
+        reads: Collection[TopicType] = tuple(TopicType),
+        needs: Sequence[TopicType] = (),
     ) -> CheckSources:
-        """Return those that the arguments name."""
+        """Return those that the arguments name; without the topics in ``needs`` there is nothing to look at."""
         return cls(
-            topic_set_of(arguments),
+            topic_set_of(arguments, needs),
             out,
             worker_file=arguments.worker_config,
             only=groups_of(arguments.groups),

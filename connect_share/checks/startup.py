@@ -136,10 +136,7 @@ def _differences(topic_set: TopicSet, plan: CountPlan) -> Iterator[str]:
     for spec in topic_specs(topic_set):
         actual = plan.configs[spec.topic_type]
         for difference in () if actual is None else setting_differences(spec, None, actual):
-            yield (
-                f"{spec.topic} is not as create topics would make it: {difference.what} is {difference.actual}, "
-                f"wanted {difference.wanted}"
-            )
+            yield f"{spec.topic} is not as create topics would make it: {difference}"
 
 
 def _apply(arguments: argparse.Namespace, found: StartupProfile, admin: Admin, out: Output) -> Result | int:

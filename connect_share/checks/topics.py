@@ -472,7 +472,7 @@ def _lines(inspection: Inspection, written: Path | None, command: str) -> Iterat
         yield from ([""] if inspection.findings else [])
         yield "not as create topics would make it (no finding):"
     for topic, difference in inspection.differences:
-        yield f"    {topic}: {difference.what} is {difference.actual}, wanted {difference.wanted}"
+        yield f"    {topic}: {difference}"
     number = len(inspection.findings)
     verdict = plural(number, "finding") if number else "nothing found"
     yield from ([""] if number or inspection.differences else [])

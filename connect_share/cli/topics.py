@@ -83,8 +83,7 @@ def _lines(planned: Sequence[PlannedTopic]) -> Iterator[str]:
         as_wanted = "" if topic.differences else ", as wanted"
         yield f"{topic.spec.topic} ({topic.spec.topic_type.value}): exists{as_wanted}"
         for difference in topic.differences:
-            mark = "matters" if difference.matters else "differs"
-            yield f"    {mark}: {difference.what} is {difference.actual}, wanted {difference.wanted}"
+            yield f"    {'matters' if difference.matters else 'differs'}: {difference}"
     if any(topic.differences for topic in planned):
         yield "    existing topics are not changed; check topics says how to correct what matters"
 

@@ -56,6 +56,9 @@ class TopicDifference:
     actual: str
     matters: bool
 
+    def __str__(self) -> str:
+        return f"{self.what} is {self.actual}, wanted {self.wanted}"
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedTopic:
