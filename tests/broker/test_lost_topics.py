@@ -81,7 +81,10 @@ class Site:
 
 
 @pytest.fixture
-def site(broker: TestBroker, unique: str, tmp_path: Path, call: Call) -> Iterator[tuple[Site, Admin]]:
+def site(
+    broker: TestBroker, unique: str, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Site, Admin]]:
+    monkeypatch.setattr("connect_share.kafka.admin._SPREAD_S", 0.5)  # this one broker knows when a topic is gone
     with broker.admin() as admin:
         yield Site(broker, unique, tmp_path, call), admin
 

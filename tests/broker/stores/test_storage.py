@@ -298,7 +298,8 @@ def test_a_broker_that_does_not_know_a_topic_for_a_moment(
         assert storage.status.get("foo") == ConnectorStatus("foo", State.PAUSED, "w:1", 1)
 
 
-def test_no_topic_is_made_where_the_worker_file_says_so(shared: Any) -> None:
+def test_no_topic_is_made_where_the_worker_file_says_so(shared: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("connect_share.kafka.admin._SPREAD_S", 0.5)
     config = shared.sharing(**{CREATION_PROPERTY: "false"})
     starts: list[Callable[[], object]] = [
         ConnectStorage(config).start,
