@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.status import ConnectorStatus, State
 from connect_share.stores.alter_offsets import alter_offsets, reset_offsets, stored_offsets
 from connect_share.stores.offsets import KafkaOffsetBackingStore
+from connect_share.stores.transactional_writer import TransactionalWriter
 from tests.broker.stores.conftest import Shared
 from tests.support.topics import read_topic
 from tests.support.waiting import await_that
@@ -62,13 +64,19 @@ def test_a_running_store_follows_partitions_that_are_added(shared: Shared) -> No
     assert values(shared.offset_store("group-a")) == {b'{"n":2}'}
 
 
-def test_what_is_altered_and_removed_is_so_in_every_partition(shared: Shared) -> None:
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_what_is_altered_and_removed_is_so_in_every_partition(shared: Shared, exactly_once: bool) -> None:
     set_all(shared.offset_store("group-a"), b'{"n":1}')
     add_partitions(shared, "offset")
-    store = shared.offset_store("group-a")
-    alter_offsets(store, "c", [({"file": str(number)}, {"n": 7}) for number in range(12)])
+    store, settings = shared.offset_store("group-a"), shared.worker().producer_settings()
+    transactional = TransactionalWriter(
+        settings, client_id="tests", transactional_id=shared.unique, topic=shared.topics["offset"]
+    )
+    writer = transactional if exactly_once else None
+    pairs = [({"file": str(number)}, {"n": 7}) for number in range(12)]
+    alter_offsets(store, "c", pairs, transactional_writer=writer)
     assert {value for places in living(shared, "offset").values() for value in places.values()} == {b'{"n":7}'}
-    reset_offsets(store, "c")
+    reset_offsets(store, "c", transactional_writer=writer)
     assert stored_offsets(store, "c") == []
     assert living(shared, "offset") == {}
     assert values(shared.offset_store("group-a")) == {None}
