@@ -15,6 +15,7 @@ import pytest
 from connect_share import (
     AsyncConnectStorage,
     AsyncMemoryConnectStorage,
+    AsyncSharedTopics,
     ConfigBackingStore,
     ConfigUpdateListener,
     KafkaConfigBackingStore,
@@ -163,21 +164,36 @@ def on_asyncio(made: Callable[..., AsyncConnectStorage], worker: WorkerConfig, s
     return Stores(partial(store, "config"), partial(store, "status"), partial(store, "offsets"))
 
 
-@pytest.fixture(params=[*KINDS, "async memory sealed", "async"])
+def one_of_many(worker: WorkerConfig, **arguments: Any) -> AsyncConnectStorage:
+    """Make a storage over a reader of its own, which another group has asked for, too, and which stops with it."""
+    topics = AsyncSharedTopics(worker)
+    _, storage = [topics.storage(f"{worker.group_id}{more}", **arguments) for more in (".more", "")]
+    alone = storage.stop
+
+    async def stop(*timeout_s: float) -> None:
+        await alone(*timeout_s)
+        await topics.stop(*timeout_s)
+
+    setattr(storage, "stop", stop)  # noqa: B010 - a method
+    return storage
+
+
+@pytest.fixture(params=[*KINDS, "async memory sealed", "async", "async many groups"])
 def stores(request: pytest.FixtureRequest, unique: str) -> Iterator[Stores]:
     """Stores of one kind over topics of this test alone."""
     kind: str = request.param
     with ExitStack() as stack:
         if kind.startswith("async memory"):
-            made = partial(AsyncMemoryConnectStorage, kafka=MemoryKafka())
+            made: Callable[..., AsyncConnectStorage] = partial(AsyncMemoryConnectStorage, kafka=MemoryKafka())
             yield on_asyncio(made, shared_worker("memory:0", unique, kind), stack)
         elif kind.startswith("memory"):
             yield in_memory("group.a" if kind == "memory shared" else None, stack)
         elif kind == "many groups":
             yield of_many_groups(request.getfixturevalue("broker").bootstrap_servers, unique, stack)
         elif kind.startswith("async"):
+            made = one_of_many if kind == "async many groups" else AsyncConnectStorage
             servers = request.getfixturevalue("broker").bootstrap_servers
-            yield on_asyncio(AsyncConnectStorage, shared_worker(servers, unique, kind), stack)
+            yield on_asyncio(made, shared_worker(servers, unique, kind), stack)
         else:
             broker: TestBroker = request.getfixturevalue("broker")
             yield on_kafka(broker.bootstrap_servers, unique, kind, stack)
