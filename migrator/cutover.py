@@ -380,10 +380,7 @@ def roll_back(
         ConfigError: a value at the destination is sealed with a key that is not in its worker file.
     """
     manifest = run.applied()
-    if any(
-        source.sealed_as_is and nothing_is_plain(worker, source.space)
-        for source, worker in zip(run.plan.sources, run.destinations, strict=True)
-    ):
+    if nothing_is_plain(run.plan, run.destinations):
         raise PlanRejectedError(
             "the copies are sealed, and the worker files have no keys: new workers would accept no removal"
         )

@@ -27,7 +27,7 @@ from connect_share.kafka.facts import (
 from connect_share.kafka.write import MIGRATE_CLIENT_ID, Written, write_records
 from connect_share.model.config import target_state_record
 from connect_share.model.config_state import ClusterConfigState, TargetState
-from connect_share.model.keys import MARKER, ClusterGroupId, prefix_of
+from connect_share.model.keys import MARKER, prefix_of
 from connect_share.model.records import OffsetRange, Record, TopicType, now_ms
 from connect_share.model.removal import tombstone
 from connect_share.replay import replay_config
@@ -146,9 +146,9 @@ class MovedSource:
         topic_types = {planned.topic: kind for kind, planned in self.plan.topics.items()}
         seals: dict[str, TopicSeals | None] = {}
         for record in records:
-            if record.topic not in seals and self.plan.sealing is not None:
+            if record.topic not in seals:
                 seals[record.topic] = seals_after(self.worker, topic_types[record.topic])
-            step = seals.get(record.topic)
+            step = seals[record.topic]
             if step is None:
                 yield self.index, record, record.partition
                 continue
@@ -189,10 +189,7 @@ class MovedSource:
 
 def moved_sources(run: MigrationRun) -> list[MovedSource]:
     """Return the sources of a plan, in its order; ``PlanRejectedError`` if one is sealed, and there are no keys."""
-    if any(
-        source.sealed_as_is and nothing_is_plain(worker, source.space)
-        for source, worker in zip(run.plan.sources, run.workers, strict=True)
-    ):
+    if nothing_is_plain(run.plan, run.workers):
         raise PlanRejectedError(
             "the values of the source are sealed, and its worker file has no keys: nobody can see its connectors, or stop "
             "them there. Stop its workers, copy what is left with apply --follow, and run verify; or make a plan with keys"
@@ -200,13 +197,17 @@ def moved_sources(run: MigrationRun) -> list[MovedSource]:
     return [MovedSource(run, index, source, run.workers[index]) for index, source in enumerate(run.plan.sources)]
 
 
-def nothing_is_plain(worker: WorkerConfig, group: ClusterGroupId | None) -> bool:
-    """Return whether a group, whose values were copied as they are, has nothing on the config topic but sealed values."""
-    topic = worker.topic(TopicType.CONFIG)
-    with admin_of(worker) as admin:
-        facts = read_facts(admin, {topic})
-    looks = require_keys_of(worker, [group], facts.get(topic))
-    return any(sealed == living > 0 for sealed, living in looks.values())
+def nothing_is_plain(plan: MigrationPlan, workers: Sequence[WorkerConfig]) -> bool:
+    """Return whether a group, whose values are copied as they are, has nothing but sealed values on its config topic."""
+    for source, worker in zip(plan.sources, workers, strict=True):
+        if source.sealed_as_is:
+            topic = worker.topic(TopicType.CONFIG)
+            with admin_of(worker) as admin:
+                facts = read_facts(admin, {topic})
+            looks = require_keys_of(worker, [source.space], facts.get(topic))
+            if any(sealed == living > 0 for sealed, living in looks.values()):
+                return True
+    return False
 
 
 def fence(sources: Sequence[MovedSource], progress: Progress) -> int:

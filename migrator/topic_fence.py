@@ -107,8 +107,8 @@ def _all_records(worker: WorkerConfig, topic: str) -> Iterable[Record]:
 
 
 def seals_after(worker: WorkerConfig, topic_type: TopicType) -> TopicSeals | None:
-    """Return what seals a group's values later than what its topic holds now."""
-    seals = worker.seals(topic_type)
+    """Return what seals a group's values later than what its topic holds now; ``None``: they are not sealed."""
+    seals = None if worker.keys_in_use is None else worker.seals(topic_type)
     if seals is not None:
         for record in _all_records(worker, worker.topic(topic_type)):
             seals.open(record)
@@ -117,7 +117,7 @@ def seals_after(worker: WorkerConfig, topic_type: TopicType) -> TopicSeals | Non
 
 def change_fence(
     workers: Sequence[WorkerConfig],
-    sides: Iterable[tuple[int, bytes, bool]],
+    sides: Iterable[tuple[int, bytes]],
     topic: str,
     moved: Moved,
     *,
@@ -126,13 +126,13 @@ def change_fence(
 ) -> None:
     """Put a fence up, or put back what it has replaced; may be repeated, by the command ``again``.
 
-    ``sides``: for each group its worker's place among ``workers``, its prefix, and whether its values are sealed.
+    ``sides``: for each group its worker's place among ``workers``, and its prefix.
     """
     records = []
-    for index, prefix, sealed in sides:
+    for index, prefix in sides:
         record = marker(topic, prefix)
         record = replace(record, value=moved_record(moved)[1]) if up else record
-        seals = seals_after(workers[index], TopicType.CONFIG) if sealed else None
+        seals = seals_after(workers[index], TopicType.CONFIG)
         value = record.value if seals is None else seals.seal(record.key or b"", record.value)
         records.append((index, replace(record, value=value)))
     with also_saying(f"What comes before the fence is done, and {again} completes it"):
@@ -145,8 +145,7 @@ def change_fence(
 def fence_sources(run: MigrationRun, *, up: bool) -> None:
     """Put up what the manifest says, or lift it; a manifest of before has nothing."""
     for each in run.applied().fences:
-        sources = {index: run.plan.sources[index] for index in each.sources}
-        sides = ((index, prefix_of(source.space), source.sealing is not None) for index, source in sources.items())
+        sides = ((index, prefix_of(run.plan.sources[index].space)) for index in each.sources)
         moved = Moved(run.plan_path.name, run.plan.run_id, each.settings)
         change_fence(run.workers, sides, each.topic, moved, up=up)
 
@@ -155,8 +154,7 @@ def fence_destination(run: MigrationRun, *, up: bool) -> None:
     """Lift what an earlier move has fenced the destination with, or put it up again."""
     planned = run.plan.destination.topics[TopicType.CONFIG]
     if planned.fence is not None:
-        prefixes = [source.transform(TopicType.CONFIG).prefix for source in run.plan.sources]
-        sides = ((index, each, run.destination_sealing(index).keys is not None) for index, each in enumerate(prefixes))
+        sides = enumerate(source.transform(TopicType.CONFIG).prefix for source in run.plan.sources)
         again = "the same command" if up else run.command("resume")
         change_fence(run.destinations, sides, planned.topic, planned.fence, up=up, again=again)
 

@@ -302,7 +302,7 @@ class StoppedGroup:
             for topic_type, topic in now.items():
                 self._require_same(before[topic_type], topic, "what was written before that is gone")
                 found[topic_type] = self._since(topic_type, before[topic_type].ends, topic, written, index)
-        self._end_look(self._error_of(found, {kind: now[kind].since(before[kind].ends) for kind in now}, beside))
+        self._end_look(self.overtaken(found, {kind: now[kind].since(before[kind].ends) for kind in now}, beside))
         return now, {topic_type: since.others for topic_type, since in found.items()}
 
     @cached_property
@@ -354,14 +354,7 @@ class StoppedGroup:
             counting = {record.key for record in since.theirs} - {record.key for record in lost}
             found[kind] = since._replace(theirs=[record for record in lost if record.key not in counting])
             starts[kind] = now[topic].since(ends)
-        return self._error_of(found, starts, beside, when)
-
-    def _error_of(
-        self, found: Mapping[TopicType, Since], facts: Facts, beside: Path, when: str = "this command wrote"
-    ) -> CopyError | None:
-        if not any(since.theirs for since in found.values()):
-            return None
-        return self.overtaken(found, facts, new_backup_path(beside, f"{self.group_id}.overtaken"), when)
+        return self.overtaken(found, starts, beside, when)
 
     def _end_look(self, error: CopyError | None) -> None:
         self.due.unlink(missing_ok=True)
@@ -413,8 +406,8 @@ class StoppedGroup:
         return (opened.written_ms, opened.value) if isinstance(opened, Opened) else (-1, record.value)
 
     def overtaken(
-        self, found: Mapping[TopicType, Since], facts: Facts, file: Path, when: str = "this command wrote"
-    ) -> CopyError:
+        self, found: Mapping[TopicType, Since], facts: Facts, beside: Path, when: str = "this command wrote"
+    ) -> CopyError | None:
         """Return the error that names what others have written, and where what was overtaken still lies."""
         texts = []
         for topic_type, since in found.items():
@@ -423,6 +416,8 @@ class StoppedGroup:
             whose = f" of {listed(sorted(map(repr, names)), _SHOWN)}" if names else ""
             counts = f"{len(since.theirs):,} record(s) under {len(keys):,} key(s){whose}"
             texts += [f"{facts[topic_type].topic}: {counts}"] if keys else []
+        if not texts:
+            return None
         text = (
             f"another writer has written under the keys of {self.shown} while {when}: {'; '.join(texts)}. Find out who it "
             "is, and stop it. "
@@ -437,7 +432,7 @@ class StoppedGroup:
         shown = listed((f"{topic}[{at}] offset {offset}" for topic, at, offset in places), _SHOWN)
         text += f"{len(places):,} of these {self.lost_as}: {shown}. They are "
         with also_saying(f"{text[0].upper()}{text[1:]}in no file"):
-            kept = self.keep(file, facts, {*places})
+            kept = self.keep(new_backup_path(beside, f"{self.group_id}.overtaken"), facts, {*places})
         return CopyError(f"{text}in {kept} puts them back. {self.again}")
 
     def keep(self, file: Path, facts: Facts, places: Collection[tuple[str, int, int]]) -> str:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from connect_share.backup.backup_file import new_backup_path
 from connect_share.backup.rewrite import Sample, Since, StoppedGroup
 from connect_share.errors import AlreadyAppliedError, CopyError, DestinationUsedError, PlanRejectedError, listed
 from connect_share.files import SILENT, Progress
@@ -185,14 +184,13 @@ def look_again(
                 f"executors are gone, then {run.command('rollback')}, and make a new plan"
             )
     again = f"Then {run.command('resume')} ends the copy, if it has not; {_when_used(run)}"
-    texts = []
+    errors = []
     for space, worker in run.groups.items():
         group = StoppedGroup(worker, worker.cluster_group_id, worker.group_id, "new", again=again)
         for kind, since in found[space].items():
             since.theirs.extend(group.lost_of(since._replace(theirs=[*theirs[space, kind].values()])))
-        if any(since.theirs for since in found[space].values()):
-            file = new_backup_path(run.plan_path, f"{worker.group_id}.overtaken")
-            texts.append(str(group.overtaken(found[space], facts, file)))
+        errors.append(group.overtaken(found[space], facts, run.plan_path))
+    texts = [str(error) for error in errors if error is not None]
     return CopyError(". ".join(texts)) if texts else None
 
 
