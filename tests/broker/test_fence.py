@@ -197,14 +197,13 @@ def test_a_manifest_without_a_fence_is_unsealed_and_rolled_back(site: Site) -> N
     source, plan = moved_out(site)
     path = manifest_path(plan)
     cut_over(plan)
+    before = {"retention.ms": "1000000000"}
     with site.admin() as admin:
-        admin.alter_topic_configs(
-            site.topic("own", TopicType.CONFIG), {**dict.fromkeys(FENCE), "retention.ms": "1000000000"}
-        )
+        admin.alter_topic_configs(site.topic("own", TopicType.CONFIG), {**dict.fromkeys(FENCE), **before})
+    await_settings(site, before)
     older = json.loads(path.read_text())
     del older["fences"]
     path.write_text(json.dumps(older))
-    before = settings(site)
     unseal_plan(plan)
     roll_back(plan)
     await_settings(site, before)
