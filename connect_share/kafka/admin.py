@@ -572,7 +572,7 @@ class Admin:
 
         return self._retried(ask)
 
-    def connect_groups(self, group_id: str | None = None) -> dict[str, int]:
+    def connect_groups(self, group_id: str | None = None, *, timeout_s: float | None = None) -> dict[str, int]:
         """Return the Connect groups the cluster knows, or just this one, with the number of their live members.
 
         Java workers form groups of protocol type ``connect``; calls about *consumer* groups hide them.
@@ -580,7 +580,7 @@ class Admin:
         Raises:
             BrokerError: not reachable, or a coordinator did not answer: then no member is known to be dead.
         """
-        return {name: len(found) for name, found in self.connect_members(group_id).items()}
+        return {name: len(found) for name, found in self.connect_members(group_id, timeout_s=timeout_s).items()}
 
     def connect_members(
         self, group_id: str | None = None, *, timeout_s: float | None = None
