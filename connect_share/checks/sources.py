@@ -306,11 +306,10 @@ class CheckSources:
     def open_transactions(self) -> list[OpenTransaction]:
         """Return the transactions that are open on the topics now."""
         settings = self.topic_set.settings
-        opened: list[OpenTransaction] = []
+        opened, timeout_s = list[OpenTransaction](), longest_wait_s(ASK_S)
         with console_admin(self.topic_set) as admin:
             for topic_type, found in topic_ranges(admin, self.topic_set, list(self.topic_set.topics)).items():
                 topic, partitions = self.topic_set.topics[topic_type], [each.partition for each in found.ranges]
-                timeout_s = longest_wait_s(ASK_S)
                 opened += find_open_transactions(
                     admin, settings, topic, partitions, client_id=CONSOLE_CLIENT_ID, timeout_s=timeout_s
                 )

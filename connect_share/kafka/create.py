@@ -658,17 +658,17 @@ def require_none_lost(admin: Admin, topics: Mapping[TopicType, str]) -> dict[str
 
 
 def require_topics(
-    admin: Admin, topics: Mapping[TopicType, str], wanted: tuple[TopicType, ...] | None = None
+    admin: Admin, topics: Mapping[TopicType, str], wanted: Collection[TopicType] = (), *, expected: bool = False
 ) -> dict[str, TopicDescription]:
-    """Return the topics of a set that are wanted, by default all; each has to exist.
+    """Return the topics of a set that are wanted, by default all; each has to exist, ``expected``: and was there before.
 
     Raises:
         LostTopicError: one does not, and another one has records.
         TopicMissingError: one does not; names the property.
     """
-    described = admin.describe_topics(topics[each] for each in wanted or topics)
+    described = admin.describe_topics((topics[each] for each in wanted or topics), expected=expected)
     if any(topics[each] not in described for each in wanted or topics):
-        with suppress(AuthorizationError):  # of the others, which nobody has asked for
+        with suppress(AuthorizationError):  # of the other topics, which were not asked for
             described |= require_none_lost(admin, topics)
     for topic_type in wanted or topics:
         if (topic := topics[topic_type]) not in described:

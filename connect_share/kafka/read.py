@@ -605,9 +605,7 @@ def topic_ranges(
         BrokerError: not reachable, or not allowed.
     """
     names = {topic_type: topic_set.topics[topic_type] for topic_type in wanted}
-    if known:
-        admin.describe_topics(names.values(), expected=True)
-    described = require_topics(admin, topic_set.topics, tuple(wanted))
+    described = require_topics(admin, topic_set.topics, wanted, expected=bool(known))
     found: dict[TopicType, TopicRanges] = {}
     for topic_type, topic in names.items():
         partitions = [(topic, partition.id) for partition in described[topic].partitions]
