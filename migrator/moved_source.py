@@ -216,9 +216,10 @@ def fence(sources: Sequence[MovedSource], progress: Progress) -> int:
     If the cluster refuses one, others may be fenced. Fencing again is harmless.
     """
     fences = [
-        partial(client.fence, worker.producer_settings(), id_, client_id=worker.client_id(MIGRATE_CLIENT_ID))
+        partial(
+            client.fence, source.worker.producer_settings(), id_, client_id=source.worker.client_id(MIGRATE_CLIENT_ID)
+        )
         for source in sources
-        for worker in (source.worker,)
         for id_ in source.transactional_ids()
     ]
     progress.phase("fencing the old producers", len(fences))

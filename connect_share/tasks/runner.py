@@ -74,8 +74,10 @@ class TaskRunner(EventReceiver):
         self.url: str = worker_url
         self.worker_id: str = worker_url.rpartition("://")[2].strip("/")
         self._connectors_by_class = dict(connectors)
-        self._on_failed, self._make_member = on_failed, member
-        self._keys, self._transformer = SessionKeyRotation(worker_config), WorkerConfigTransformer(worker_config)
+        self._on_failed = on_failed
+        self._make_member = member
+        self._keys = SessionKeyRotation(worker_config)
+        self._transformer = WorkerConfigTransformer(worker_config)
         self.storage: ConnectStorage = storage(
             worker_config,
             allow_live_members=ConnectGroupMember.is_own_member,

@@ -81,7 +81,7 @@ def test_what_workers_tell_each_other(stores: Stores) -> None:
     listener = Listener()
     one, other = stores.config(), stores.config(listener)
     one.start()
-    one.put_logger_level("org.early", "DEBUG", timeout_s=60)  # what is there before a start is told to nobody
+    one.put_logger_level("org.early", "DEBUG", timeout_s=60)  # no listener hears of what is there before a start
     other.start()
     key = SessionKey(b"k" * 32, "HmacSHA256", 1_700_000_000_000)
     one.put_session_key(key, timeout_s=60)

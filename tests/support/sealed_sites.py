@@ -46,7 +46,7 @@ def essence(config: Any, statuses: Any, offsets: Any) -> Any:
 
 
 def state(path: Path) -> Any:
-    """All that is believed of a group, but what a move leaves behind."""
+    """The state of a group, without what a move leaves behind."""
     return essence(*life(path))
 
 
