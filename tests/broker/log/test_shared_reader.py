@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
@@ -12,6 +13,7 @@ import pytest
 from connect_share.errors import PartitionCountError, ReadToEndTimeoutError, StoreClosedError
 from connect_share.kafka.client import TopicPartition
 from connect_share.kafka.facts import TopicFacts, gather_facts
+from connect_share.kafka.read import BoundedReader
 from connect_share.log.first_read import (
     CatchUpRead,
     SharedReader,
@@ -52,6 +54,17 @@ def facts_before_more(bench: Any, quiet: str, busy: str, *, late: int, known: in
 def start_all(*logs: Any) -> list[Future[None]]:
     with ThreadPoolExecutor(len(logs)) as threads:
         return [threads.submit(log.start) for log in logs]
+
+
+def test_a_topic_for_which_no_record_was_left_is_not_read(bench: Any) -> None:
+    wanted = {(bench.topic, 0): (0, 2), (f"{bench.topic}-b", 0): (0, 1)}
+    for (topic, _), (_, count) in wanted.items():
+        bench.create(topic=topic)
+        bench.write([(b"k", b"v")] * count, topic=topic)
+    bounded = BoundedReader(bench.settings, 2)
+    read = Counter((record.topic, record.partition) for record in bounded.records(wanted))
+    assert read.total() == 2
+    assert bounded.unread == {place[0] for place, (_, count) in wanted.items() if read[place] < count}
 
 
 def test_each_log_gets_its_own_records_in_order_and_follows(bench: Any, collected: Any) -> None:

@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,8 +26,9 @@ from connect_share.errors import (
 )
 from connect_share.kafka import client
 from connect_share.log import writer as identity
+from connect_share.log.first_read import CatchUpRead, TopicRead
 from connect_share.log.kafka_based_log import KafkaBasedLog
-from connect_share.log.protocol import RecordMetadata
+from connect_share.log.protocol import RecordFeed, RecordMetadata
 from connect_share.worker_config import Isolation
 from tests.support.topics import delete_known
 from tests.support.waiting import await_that
@@ -229,43 +231,26 @@ def test_collector_is_left_as_found(bench: Any, collected: Any) -> None:
             gc.enable()
 
 
-def test_passing_errors_are_survived(bench: Any, collected: Any, caplog: pytest.LogCaptureFixture) -> None:  # case 56
-    from connect_share.log.first_read import CatchUpRead, TopicRead
-    from connect_share.log.protocol import RecordFeed
+def test_passing_errors_are_survived(bench: Any, collected: Any, monkeypatch: Any, caplog: Any) -> None:  # case 56
+    events = list[Any]()
 
-    def event(error: client.KafkaError) -> Any:
-        """Make an error of the client as a whole, which has no topic."""
-        return SimpleNamespace(error=lambda: error, key=lambda: None, topic=lambda: None, partition=lambda: 0)
-
-    class Interrupted:
-        """A real consumer whose first answers are events."""
-
-        def __init__(self, events: list[client.KafkaError], real: Any) -> None:
-            self.events = events
-            self.real = real
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.real, name)
-
-        def consume(self, count: int, timeout: float) -> list[Any]:
-            return [event(self.events.pop(0))] if self.events else self.real.consume(count, timeout)
-
-    bench.create()
-    bench.write([(b"k", b"v")])
+    class Interrupted(client.Consumer):
+        def consume(self, *limits: Any, **more: Any) -> list[Any]:
+            return [events.pop()] if events else super().consume(*limits, **more)
 
     def read(code: int) -> Any:
-        sink = collected()
-        real = client.consumer(bench.settings, client_id="t", isolation=Isolation.READ_UNCOMMITTED)
-        real.assign([client.TopicPartition(bench.topic, 0, 0)])
-        try:
-            CatchUpRead(
-                Interrupted([client.KafkaError(code)], real),  # type: ignore[arg-type]
-                [TopicRead(bench.topic, {0: 1}, RecordFeed(b"", sink.apply))],
-            ).run(30, Isolation.READ_UNCOMMITTED)
-        finally:
-            real.close()
+        sink, error = collected(), client.KafkaError(code)
+        # One of the client as a whole, which has no topic.
+        events.append(SimpleNamespace(error=lambda: error, key=lambda: None, topic=lambda: None, partition=lambda: 0))
+        with closing(client.consumer(bench.settings, client_id="t", isolation=Isolation.READ_UNCOMMITTED)) as real:
+            real.assign([client.TopicPartition(bench.topic, 0, 0)])
+            wanted = [TopicRead(bench.topic, {0: 1}, RecordFeed(b"", sink.apply))]
+            CatchUpRead(real, wanted).run(30, Isolation.READ_UNCOMMITTED)
         return sink.values
 
+    monkeypatch.setattr(client, "Consumer", Interrupted)
+    bench.create()
+    bench.write([(b"k", b"v")])
     with caplog.at_level(logging.WARNING, "connect_share"):
         assert read(client.KafkaError.LEADER_NOT_AVAILABLE) == [b"v"]
         assert "LEADER_NOT_AVAILABLE" in caplog.text

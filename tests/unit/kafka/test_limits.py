@@ -1,15 +1,11 @@
 """What a topic refuses by its settings, by the names of all versions of Kafka."""
 
 import time
-from unittest.mock import MagicMock
 
 import pytest
 
-from connect_share.kafka import read
 from connect_share.kafka.limits import FOREVER_MS, Extent, TopicLimits
-from connect_share.kafka.waits import longest_wait
 from connect_share.model.records import Record
-from connect_share.worker_config import ClientSettings
 
 NOW_MS = int(time.time() * 1000)
 HOUR = "3600000"
@@ -36,16 +32,3 @@ def test_what_is_refused_is_named_with_its_setting(
         written.add(Record("t", 0, 0, NOW_MS + int(each * int(HOUR)), b"", b"x" * size))
     found = TopicLimits.of(settings).refusals("t", written, "{}={}".format)
     assert [text.partition("(")[2].partition(")")[0] for text in found] == named
-
-
-def test_a_topic_for_which_no_record_was_left_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    places, client = [("a", 0), ("a", 1), ("b", 0)], MagicMock()
-    client.consume.return_value = [
-        MagicMock(topic=lambda topic=topic: topic, partition=lambda: 0, offset=lambda at=at: at, error=lambda: None)
-        for topic, at in places
-    ]
-    monkeypatch.setattr(read, "consumer", lambda *_, **__: client)
-    with longest_wait(0):
-        reader = read.BoundedReader(ClientSettings({}), 2)
-    assert len([*reader.records({("a", 0): (0, 2), ("b", 0): (0, 1)})]) == 2
-    assert reader.unread == {"b"}
