@@ -17,7 +17,7 @@ from connect_share.errors import (
 )
 from connect_share.files import Progress, counted
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.create import check_known_policy, check_partition_count, lost_topic, topic_spec
+from connect_share.kafka.create import check_cleanup_policy, check_partition_count, lost_topic, topic_spec
 from connect_share.kafka.facts import (
     TopicFacts,
     admin_of,
@@ -310,7 +310,7 @@ def _open_destination(run: MigrationRun, admin: Admin, *, create: bool) -> Opene
         found = require_planned(facts, topic_type, planned)
         spec = topic_spec(worker, topic_type)
         fenced = planned.fence is not None
-        check_known_policy(spec, settings[planned.topic], admin.settings, may_be_fenced=fenced)
+        check_cleanup_policy(admin, spec, settings[planned.topic], may_be_fenced=fenced)
         check_partition_count(spec, len(found.ends))
         if len(found.ends) != planned.partitions:
             raise PlanRejectedError(

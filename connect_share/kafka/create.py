@@ -307,25 +307,17 @@ def check_partition_count(spec: TopicSpec, partitions: int) -> None:
         )
 
 
-def check_cleanup_policy(admin: Admin, spec: TopicSpec, *, may_be_fenced: bool = False) -> None:
+def check_cleanup_policy(
+    admin: Admin, spec: TopicSpec, known: Mapping[str, str] | BrokerError | None = None, *, may_be_fenced: bool = False
+) -> None:
     """Refuse a topic that is not compacted; one whose policy cannot be seen is accepted, as Connect does.
 
-    ``may_be_fenced``: accept a fenced config topic: no worker is to start on it now.
+    ``known``: its settings as they were read before, or the error of that read. ``may_be_fenced``: accept a fenced config
+    topic: no worker is to start on it now.
 
     Source: ``TopicAdmin.verifyTopicCleanupPolicyOnlyCompact``.
     """
-    settings = admin.settings_of_topics([spec.topic])[spec.topic]
-    check_known_policy(spec, settings, admin.settings, may_be_fenced=may_be_fenced)
-
-
-def check_known_policy(
-    spec: TopicSpec,
-    settings: Mapping[str, str] | BrokerError,
-    client: ClientSettings,
-    *,
-    may_be_fenced: bool = False,
-) -> None:
-    """Check as :func:`check_cleanup_policy` does, with settings that were read before, or the error of that read."""
+    settings = admin.settings_of_topics([spec.topic])[spec.topic] if known is None else known
     if isinstance(settings, AuthorizationError):
         _log.info("The cleanup.policy of topic %s could not be verified: not allowed to describe it", spec.topic)
         return
@@ -334,7 +326,7 @@ def check_known_policy(
             _log.info("The cleanup.policy of topic %s could not be verified", spec.topic)
             return
         raise settings
-    fault = policy_fault(spec.topic_type, spec.topic, settings, client)
+    fault = policy_fault(spec.topic_type, spec.topic, settings, admin.settings)
     if fault is not None and not (fault.kind == "fenced" and may_be_fenced):
         remedy = f"set it with: {fault.remedy}" if fault.remedy == fault.command else fault.remedy
         raise TopicNotCompactedError(

@@ -26,7 +26,7 @@ from connect_share.errors import (
 )
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline
-from connect_share.kafka.create import GONE, check_known_policy, lost_topic, topic_spec
+from connect_share.kafka.create import GONE, check_cleanup_policy, lost_topic, topic_spec
 from connect_share.kafka.facts import TopicFacts, read_facts, read_records, with_ends
 from connect_share.log.first_read import OffsetsMissing, SharedReader, StartContext
 from connect_share.log.kafka_based_log import KafkaBasedLog
@@ -482,7 +482,7 @@ class TopicsStart:
             known = self._admin.settings_of_topics(found)
             for spec in [topic_spec(self._worker, topic_type) for topic_type in TopicType]:
                 if spec.topic in found:
-                    check_known_policy(spec, known[spec.topic], self._admin.settings)
+                    check_cleanup_policy(self._admin, spec, known[spec.topic])
         except BaseException as error:
             self._policies.set_exception(error)
             raise
