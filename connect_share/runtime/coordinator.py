@@ -74,21 +74,9 @@ class MemberCallbacks:
 
 
 class GroupCoordinator:
-    """The group's coordinator, seen by one member.
+    """The group's coordinator, seen by one member; ``configs`` are of :func:`client_configs`."""
 
-    Raises:
-        ConfigError: a security setting cannot be used here; names it.
-    """
-
-    def __init__(
-        self, client: ClientSettings, group: GroupSettings, callbacks: MemberCallbacks, client_id: str
-    ) -> None:
-        configs = {
-            "client_id": client_id,
-            "bootstrap_servers": client.bootstrap_servers.split(","),
-            "reconnect_backoff_max_ms": 1_000,
-            **_security(client.properties),
-        }
+    def __init__(self, configs: Mapping[str, Any], group: GroupSettings, callbacks: MemberCallbacks) -> None:
         net = NetworkSelector(**configs)
         self._connections = KafkaConnectionManager(net, **configs)
         self._client = KafkaNetClient(net=net, manager=self._connections)
@@ -213,14 +201,20 @@ def _translated() -> Iterator[None]:
         ) from exc
 
 
-def _security(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Return security settings by kafka-python's names.
+def client_configs(client: ClientSettings, client_id: str) -> dict[str, Any]:
+    """Return the settings of a client by kafka-python's names.
 
     Raises:
-        ConfigError: kafka-python, or its use here, has nothing like it; names the setting.
+        ConfigError: kafka-python, or its use here, has nothing like a security setting; names it.
     """
+    properties = client.properties
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
-    found: dict[str, Any] = {"security_protocol": protocol}
+    found: dict[str, Any] = {
+        "client_id": client_id,
+        "bootstrap_servers": client.bootstrap_servers.split(","),
+        "reconnect_backoff_max_ms": 1_000,
+        "security_protocol": protocol,
+    }
     if protocol.endswith("SSL"):
         found["ssl_context"] = _tls(properties)
     if protocol in _PLAIN:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 from connect_share.errors import (
     BrokerError,
@@ -34,7 +34,7 @@ from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.keys import shown
 from connect_share.model.limited_log import LimitedLog
 from connect_share.runtime.assignor import Change, balanced_assignment
-from connect_share.runtime.coordinator import GroupCoordinator, GroupSettings, Joined, MemberCallbacks
+from connect_share.runtime.coordinator import GroupCoordinator, GroupSettings, Joined, MemberCallbacks, client_configs
 from connect_share.runtime.protocol_encoding import encode_assignment, encode_worker_state, fits
 from connect_share.stores.config import ConfigBackingStore
 from connect_share.worker_config import WorkerConfig
@@ -125,7 +125,6 @@ class ConnectGroupMember:
         self._config, self._listener, self._url, self._assignor = config, listener, worker_url, assignor
         self._on_failed = on_failed
         self._sync_timeout_s = worker_config.worker_sync_timeout_ms / 1000
-        self._group = _group_settings(worker_config)
         self._worker = worker_config
         self._renew()
 
@@ -138,10 +137,9 @@ class ConnectGroupMember:
         self._generation: Generation | None = None
         self._failure: ConnectShareError | None = None
         self._said = LimitedLog(_logger, at_first=1, every_s=30.0)
+        self._group, configs = membership_settings(self._worker)
         callbacks = MemberCallbacks(self._state, self._assign, self._wake.set)
-        self._coordinator = GroupCoordinator(
-            self._worker.client_settings(), self._group, callbacks, self._worker.client_id(_CLIENT_ID_SUFFIX)
-        )
+        self._coordinator = GroupCoordinator(configs, self._group, callbacks)
         self._thread = BackgroundThread("connect-group-member", self._run, self._fail)
 
     def start(self) -> None:
@@ -368,7 +366,8 @@ def configured(state: ClusterConfigState) -> ConnectorsAndTasks:
     return ConnectorsAndTasks(tuple(names), tuple(task for name in names for task in sorted(state.tasks(name))))
 
 
-def _group_settings(worker: WorkerConfig) -> GroupSettings:
+def membership_settings(worker: WorkerConfig) -> tuple[GroupSettings, dict[str, Any]]:
+    """Return the settings of the group and of a member's client; ``ConfigError`` names one that cannot be used here."""
     given = {}
     for name in _TIMES:
         text = worker.originals.get(name, "")
@@ -379,4 +378,4 @@ def _group_settings(worker: WorkerConfig) -> GroupSettings:
     found = GroupSettings(worker.group_id, PYTHON_PROTOCOL, **given)
     if found.heartbeat_interval_ms >= found.session_timeout_ms:
         raise refusal("heartbeat.interval.ms", "has to be lower than session.timeout.ms")
-    return found
+    return found, client_configs(worker.client_settings(), worker.client_id(_CLIENT_ID_SUFFIX))

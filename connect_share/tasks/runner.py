@@ -21,6 +21,7 @@ from connect_share.model.records import ConnectorTaskId
 from connect_share.model.status import ConnectorStatus, State, TaskStatus
 from connect_share.model.writable import task_config_records
 from connect_share.runtime import ConnectGroupMember, Generation, RestartPlan, SessionKeyRotation, deleted_statuses
+from connect_share.runtime.member import membership_settings
 from connect_share.storage import ConnectStorage
 from connect_share.storage.async_storage import to_its_end
 from connect_share.stores.config import EventReceiver
@@ -85,8 +86,8 @@ class TaskRunner(EventReceiver):
             config_transformer=self._transformer,
             on_failed=self._fail,
         )
-        if member is ConnectGroupMember:  # which says what it refuses before the topics are read
-            self._make_member(worker_config, None, self, worker_url=worker_url).stop()
+        if member is ConnectGroupMember:
+            membership_settings(worker_config)  # what it refuses is said before the topics are read
         self._graceful_s = whole_number(_GRACEFUL, worker_config.originals.get(_GRACEFUL, "5000")) / 1000
         self._connectors: set[str] = set()
         self._assigned: set[ConnectorTaskId] = set()
