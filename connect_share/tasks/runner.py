@@ -222,15 +222,13 @@ class TaskRunner(EventReceiver):
 
     def _follow(self, event: events.ConfigEvent) -> None:
         match event:
-            case events.ConnectorConfigUpdated(connector):
-                self._connector_changed(connector)
             case events.ConnectorConfigRemoved():
                 self.member.request_rejoin()
             case events.TaskConfigsUpdated(tasks):
                 for task in self._assigned.intersection(tasks):
                     self._start_task(task)
                 self.member.request_rejoin()
-            case events.TargetStateChanged(connector):
+            case events.ConnectorConfigUpdated(connector) | events.TargetStateChanged(connector):
                 self._connector_changed(connector)
                 self._pause(connector)
             case events.RestartRequested(request):
