@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from connect_share.contents.group_room import GroupRoom
-from connect_share.errors import ConnectShareError, TopicMissingError, safe_text
+from connect_share.errors import ConnectShareError, safe_text
 from connect_share.exporter.topic_states import TopicStates
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import TopicSpec
-from connect_share.kafka.facts import gather_facts
+from connect_share.kafka.facts import gather_facts, require_topic
 from connect_share.log.first_read import StartContext
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import RecordFeed
@@ -79,8 +79,7 @@ class FollowedTopic:
         """Follow the topic until its log fails."""
         topic = self.spec.topic
         facts = gather_facts(self.admin, [topic])
-        if topic not in facts:
-            raise TopicMissingError(f"topic {topic} does not exist", topic=topic)
+        require_topic(facts, topic, remedy="create it again, or end the exporter")
         states = TopicStates(self.spec.topic_type, self.worker, self.room)
         log = self._kafka_based_log = KafkaBasedLog(
             self.spec,

@@ -80,10 +80,10 @@ def wrong_protocol(settings: ClientSettings) -> str | None:
     wants_tls = protocol.endswith("ssl")
     for address in settings.bootstrap_servers.split(","):
         host, _, port = address.strip().rpartition("://")[2].rpartition(":")
-        speaks_tls = _speaks_tls(host.strip("[]"), int(port)) if port.isdigit() else None
+        speaks_tls = _speaks_tls(host, int(port)) if port.isdigit() else None
         if speaks_tls is False and wants_tls:
             time.sleep(_AGAIN_S)  # a broker that is just going down ends handshakes too
-            speaks_tls = _speaks_tls(host.strip("[]"), int(port))
+            speaks_tls = _speaks_tls(host, int(port))
         if speaks_tls is (not wants_tls):
             speaks, use = ("plaintext", "PLAINTEXT, or SASL_PLAINTEXT") if wants_tls else ("TLS", "SSL, or SASL_SSL")
             return (
@@ -97,6 +97,7 @@ def wrong_protocol(settings: ClientSettings) -> str | None:
 
 def _speaks_tls(host: str, port: int) -> bool | None:
     """Try a handshake; ``None``: nothing listens, or it does not answer."""
+    host = host.strip("[]")  # of an address of IPv6
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # who it is does not matter here
     with contextlib.suppress(OSError), socket.create_connection((host, port), _TIMEOUT_S) as raw:
