@@ -34,12 +34,11 @@ class SessionKeyRotation:
         self.algorithm: str = given.get("inter.worker.key.generation.algorithm", "").strip() or "HmacSHA256"
         if self.algorithm.lower() not in KEY_BYTES:
             raise refusal("inter.worker.key.generation.algorithm", f"{self.algorithm!r} is not known here")
-        self.key_bytes: int = KEY_BYTES[self.algorithm.lower()]
-        bits = given.get("inter.worker.key.size", "").strip()
-        if bits:
-            self.key_bytes = (whole_number("inter.worker.key.size", bits) + 7) // 8
-            if not 0 < self.key_bytes <= _LONGEST_BYTES:
-                raise refusal("inter.worker.key.size", f"has to be 1 to {8 * _LONGEST_BYTES} bits")
+        size = given.get("inter.worker.key.size", "").strip()
+        bits = whole_number("inter.worker.key.size", size) if size else 8 * KEY_BYTES[self.algorithm.lower()]
+        if not 0 < bits <= 8 * _LONGEST_BYTES:
+            raise refusal("inter.worker.key.size", f"has to be 1 to {8 * _LONGEST_BYTES} bits")
+        self.key_bytes: int = (bits + 7) // 8
         ttl = given.get("inter.worker.key.ttl.ms", "").strip()
         self.ttl_ms: int = whole_number("inter.worker.key.ttl.ms", ttl) if ttl else _TTL_MS
         if not 0 <= self.ttl_ms <= _INT_MAX:
