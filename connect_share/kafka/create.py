@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -522,7 +521,7 @@ class _Attempt:
             try:
                 self._ask()
             except AuthorizationError as exc:
-                if self._describe() is not None:
+                if self._await_visible():
                     return False
                 raise TopicMissingError(
                     f"topic {self._spec.topic!r} of {self._spec.property_name} does not exist and may not be created: "
@@ -548,8 +547,9 @@ class _Attempt:
                 _log.info("Created topic %s with %d partitions", self._spec.topic, self._spec.partitions)
                 return True
 
-    def _describe(self) -> TopicDescription | None:
-        return self._admin.describe_topics([self._spec.topic]).get(self._spec.topic)
+    def _await_visible(self) -> bool:
+        """Return whether the brokers know the topic; they may hear of it later than the controller."""
+        return bool(self._admin.describe_topics([self._spec.topic], expected=True))
 
     def _ask(self) -> None:
         """Ask for the topic unless brokers are missing: KRaft would count dead ones, and grant it."""
@@ -604,13 +604,6 @@ class _Attempt:
             f"It is never created with fewer replicas",
             topic=self._spec.topic,
         )
-
-    def _await_visible(self) -> None:
-        """Wait until the brokers describe a topic which the controller says exists, or the deadline is over."""
-        pause_s = 0.01
-        while self._describe() is None and not self._deadline.is_within(pause_s):
-            time.sleep(pause_s)
-            pause_s = min(pause_s * 2, _LAST_RETRY_S)
 
 
 LOST: Final = "lost-topic"
