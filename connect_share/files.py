@@ -54,6 +54,15 @@ def open_regular(path: Path) -> io.BufferedReader:
     return os.fdopen(handle, "rb")
 
 
+def read_bounded(path: Path, most_bytes: int = 16 << 20) -> bytes:
+    """Return the content of a file that a person names, or of a pipe; ``OSError``: not readable, or longer than that."""
+    with path.open("rb") as file:
+        data = file.read(most_bytes + 1)
+    if len(data) > most_bytes:
+        raise OSError(errno.EFBIG, f"it is longer than {most_bytes >> 20} MiB")
+    return data
+
+
 def sync_folder(folder: Path) -> None:
     """Write the folder to disk, so that a rename in it survives a crash of the machine."""
     if not hasattr(os, "O_DIRECTORY"):

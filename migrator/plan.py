@@ -26,6 +26,7 @@ from connect_share.worker_config.worker import file_of
 
 PLAN_FORMAT: Final = "connect-share/migration-plan/2"
 _NAMED: Final = 5
+_LARGEST_BYTES: Final = 256 << 20
 Wanted = Mapping[str | None, frozenset[str] | None]
 """Key spaces (``None``: plain keys), and which of their connectors; ``None`` is everything in it."""
 
@@ -373,7 +374,7 @@ def write_plan_file(path: Path, text: str) -> None:
 def read_plan_file(path: Path, what: str) -> str:
     """Return the text of a plan or manifest; ``PlanFileError``: missing, unreadable or not UTF-8."""
     try:
-        return path.read_bytes().decode("utf-8")  # no newline is translated: a plan is hashed
+        return private_file.read_bounded(path, _LARGEST_BYTES).decode()  # no newline is translated: a plan is hashed
     except FileNotFoundError:
         raise PlanFileError(f"{what} {path} does not exist") from None
     except OSError as error:

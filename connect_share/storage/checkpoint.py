@@ -142,7 +142,8 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
                 raise CheckpointRejected(NotUsed.NOT_PRIVATE, "it belongs to another user")
             if found.st_mode & stat.S_IWOTH:
                 raise CheckpointRejected(NotUsed.NOT_PRIVATE, "every user may write to it")
-            data = file.read()
+            data = file.read(_LONGEST_HEAD)
+            data += file.read() if _HEAD.match(data) else b""  # of no other file all of it
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.errors import ConfigError
+from connect_share.files import read_bounded
 
 _BLANK: Final = " \t\f"
 _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -58,15 +59,11 @@ def read_whole(
         return ConfigError(f"cannot read {name}: {why}{remedy}", property_name=property_name)
 
     try:
-        with Path(path).open("rb") as file:
-            data = file.read(most_bytes + 1)
+        return read_bounded(Path(path), most_bytes)
     except OSError as exc:
         raise refused(path, exc.strerror or exc) from exc
     except ValueError:
         raise refused(repr(str(path)), "no file can have such a name") from None
-    if len(data) > most_bytes:
-        raise refused(path, f"it is longer than {most_bytes >> 20} MiB")
-    return data
 
 
 def parse_properties(text: str) -> dict[str, str]:

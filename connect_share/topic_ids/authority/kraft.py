@@ -20,7 +20,7 @@ from connect_share.topic_ids.authority.authority import (
     leader_of,
     read_id,
 )
-from connect_share.topic_ids.scan.scans import json_object
+from connect_share.topic_ids.scan.scans import json_object, lines_of
 
 _AT_ONCE: Final = 1000
 _PAYLOAD: Final = "payload: "
@@ -146,11 +146,7 @@ def read_metadata_dump(path: Path) -> Authority:
 
     A log with a snapshot starts in its ``.checkpoint`` file: the dump of that has to come first in the file.
     """
-    try:
-        with path.open(encoding="utf-8", errors="replace") as lines:
-            return authority_of_metadata_log(lines, str(path))
-    except OSError as exc:
-        raise UsageError(f"cannot read {path}: {exc.strerror}") from exc
+    return authority_of_metadata_log(lines_of(path, errors="replace"), str(path))
 
 
 def authority_of_metadata_log(lines: Iterable[str], source: str) -> Authority:

@@ -23,8 +23,8 @@ from connect_share.topic_ids.authority.authority import (
     leader_of,
     read_id,
 )
-from connect_share.topic_ids.scan.scans import json_object
-from connect_share.worker_config.properties import load_properties
+from connect_share.topic_ids.scan.scans import LARGEST_BYTES, json_object
+from connect_share.worker_config.properties import load_properties, read_whole
 
 _TOPICS: Final = "/brokers/topics"
 _TOPIC: Final = re.compile(rf"(.*){_TOPICS}/[^/]+")
@@ -40,13 +40,8 @@ _DROPPED: Final = "Connection dropped: "
 
 def read_zookeeper_dump(path: Path) -> Authority:
     """Read a JSON object that maps paths of znodes to their texts; raise ``UsageError`` if it is none."""
-    try:
-        found = json.loads(path.read_bytes())
-    except OSError as exc:
-        raise UsageError(f"cannot read {path}: {exc.strerror}") from exc
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+    found = json_object(read_whole(path, most_bytes=LARGEST_BYTES))
+    if not found:
         raise UsageError(f"{path} is no ZooKeeper dump: it has to be a JSON object of paths and texts")
     texts = {name: text for name, text in found.items() if isinstance(text, str)}
     return authority_of_znodes(texts, str(path))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import hashlib
-import json
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -14,8 +13,9 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from connect_share.errors import UsageError
-from connect_share.files import sync_folder, write_private_file
+from connect_share.files import read_bounded, sync_folder, write_private_file
 from connect_share.topic_ids.errors import TopicIdRepairError, explained
+from connect_share.topic_ids.scan.scans import json_object
 
 Text = Annotated[str, Field(strict=True, pattern=r"^[^\x00]*$")]
 Number = Annotated[int, Field(strict=True, ge=0, lt=2**31)]
@@ -126,13 +126,11 @@ class RepairBackup(BackupPart):
 def read_index(folder: Path) -> Mapping[str, Any]:
     """Return ``backup.json`` as it is.
 
-    Raise ``OSError``, ``ValueError`` or ``RecursionError`` if it cannot be read, or is larger than any that is written.
+    Raise ``OSError`` or ``ValueError`` if it cannot be read, or is larger than any that is written.
     """
-    with (folder / _INDEX).open("rb") as file:
-        data = file.read(_INDEX_LIMIT + 1)
-    index = json.loads(data) if len(data) <= _INDEX_LIMIT else None
-    if not isinstance(index, dict):
-        raise ValueError(_INDEX)  # noqa: TRY004 - as for text that is no JSON
+    index = json_object(read_bounded(folder / _INDEX, _INDEX_LIMIT))
+    if not index:
+        raise ValueError(_INDEX)
     return index
 
 
@@ -145,7 +143,7 @@ def keep_files(folder: Path, contents: Mapping[str, bytes]) -> dict[str, str]:
 
 def read_kept(path: Path, digest: str) -> bytes:
     """Read a file of a backup; raise ``UsageError`` if it has another checksum than ``backup.json`` says."""
-    data = path.read_bytes()
+    data = read_bounded(path)
     if checksum(data) != digest:
         raise UsageError(f"{path} has another checksum than backup.json says: it was changed")
     return data

@@ -17,6 +17,7 @@ from connect_share.topic_ids.repair.steps import brokers_text
 from connect_share.topic_ids.repair.zookeeper_repair import refuse_reassignment
 from connect_share.topic_ids.scan.scanner import parse_properties
 from connect_share.topic_ids.scan.scans import json_object
+from connect_share.worker_config.properties import read_whole
 
 _UNCLEAN: Final = "unclean.leader.election.enable"
 _CONNECT_S: Final = 5.0
@@ -90,7 +91,7 @@ def refuse_unclean(backup: BrokerBackup, now: Authority, session: ZooKeeper, set
     That is so if it has the only replica in sync of a partition for which unclean elections are on. ``settings`` are the
     broker's own ``server.properties``.
     """
-    own = parse_properties(settings.read_bytes()).get(_UNCLEAN, "false").strip().lower()
+    own = parse_properties(read_whole(settings)).get(_UNCLEAN, "false").strip().lower()
     default = _config(session, "/config/brokers/<default>").get(_UNCLEAN, own)
     for name, topic in sorted(now.topics.items()):
         alone = sorted(

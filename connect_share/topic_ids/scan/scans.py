@@ -13,9 +13,12 @@ from typing import Any, Final
 
 from connect_share.errors import UsageError
 from connect_share.topic_ids.scan import scanner
+from connect_share.worker_config.properties import read_whole
 
 _BROKER_FOLDER: Final = re.compile(r"broker-([0-9]{1,9})")
 _SIZES_FILE: Final = "files.json"
+LARGEST_BYTES: Final = 256 << 20  # of a file about all partitions of a cluster
+_LONGEST_LINE: Final = 16 << 20
 CURRENT: Final = "current"
 STRAY: Final = "stray"
 _STATES: Final = frozenset({CURRENT, STRAY, "delete", "future"})
@@ -116,9 +119,17 @@ class Scans:
 
 def read_scan(path: Path) -> Scans:
     """Read the output of the scanner; raise ``UsageError`` if it is no scan, or does not name its broker."""
+    return scans_of_records(_records(lines_of(path, errors="surrogateescape"), path), str(path))
+
+
+def lines_of(path: Path, errors: str) -> Iterator[str]:
+    """Yield the lines of a file; raise ``UsageError`` if it cannot be read, or is no text in lines."""
     try:
-        with path.open(encoding="utf-8", errors="surrogateescape") as lines:
-            return scans_of_records(_records(lines, path), str(path))
+        with path.open(encoding="utf-8", errors=errors) as file:
+            while line := file.readline(_LONGEST_LINE):
+                if len(line) == _LONGEST_LINE:
+                    raise UsageError(f"{path} has a line of {_LONGEST_LINE >> 20} MiB; give what the tool has printed")
+                yield line
     except OSError as exc:
         raise UsageError(f"cannot read {path}: {exc.strerror}") from exc
 
@@ -229,12 +240,9 @@ def _folders(folder: Path) -> list[Path]:
 
 def _sizes(path: Path) -> dict[str, int] | None:
     """Return the bytes of the logs by directory, of ``files.json``; ``None`` without such a file."""
-    try:
-        files = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+    if not path.exists():
         return None
-    if not isinstance(files, dict):
-        return None
+    files = json_object(read_whole(path, most_bytes=LARGEST_BYTES))
     found: dict[str, int] = {}
     for name, size in files.items():
         folder, _, file = name.rpartition("/")

@@ -235,6 +235,8 @@ def test_a_name_that_kafka_has_cut(tmp_path: Path) -> None:
         (["--brokers-dir", "/nowhere", "--zookeeper-dump", "{dir}/zookeeper.json"], "cannot read /nowhere"),
         (["--brokers-dir", "{dir}/broker-1", "--zookeeper-dump", "{dir}/zookeeper.json"], "has no folder broker-<id>"),
         (["--brokers-dir", "{dir}", "--zookeeper-dump", "/nowhere"], "cannot read /nowhere"),
+        (["--brokers-dir", "{dir}", "--zookeeper-dump", "/dev/zero"], "longer than 256 MiB"),
+        (["--brokers-dir", "{dir}", "--metadata-dump", "/dev/zero"], "has a line of 16 MiB"),
         (["--brokers-dir", "{dir}", "--zookeeper", "zk:2l8l"], "give host:port"),
         (["--brokers-dir", "{dir}", "--zookeeper-dump", "{dir}/files.json"], "nothing under /brokers/topics"),
         (["--brokers-dir", "{dir}", "--metadata-dump", "{dir}/zookeeper.json"], "has no metadata records"),

@@ -92,7 +92,9 @@ def test_what_is_no_plan_is_refused(tmp_path: Path, content: bytes) -> None:
         MigrationPlan.load(path)
 
 
-def test_a_failed_write_is_said(tmp_path: Path) -> None:
+def test_what_cannot_be_read_or_written_is_said(tmp_path: Path) -> None:
+    with pytest.raises(PlanFileError, match="/dev/zero cannot be read: it is longer than 256 MiB"):
+        MigrationPlan.load(Path("/dev/zero"))
     with pytest.raises(PlanFileError, match="cannot be written"):
         write_plan_file(tmp_path / "no" / "such" / "folder.json", "x")
 
