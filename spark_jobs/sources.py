@@ -20,6 +20,7 @@ from connect_share.errors import ConfigError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Message, headers_of
 from connect_share.kafka.read import CONSOLE_CLIENT_ID, IDLE_TIMEOUT_S, Reader, topic_ranges
+from connect_share.model.limited_log import LimitedLog
 from connect_share.model.records import Headers, OffsetRange, TopicType
 from connect_share.worker_config import Isolation, TopicSet, WorkerConfig
 from spark_jobs.session import require_on_executors, warn_of_missing_protection
@@ -32,7 +33,7 @@ KAFKA_SOURCE: Final = (
 
 Row = tuple[str | None, int | None, int | None, int, bytes | None, bytes | None, list[dict[str, Any]] | None]
 
-_log = logging.getLogger(__name__)
+_log = LimitedLog(logging.getLogger(__name__))
 
 
 def headers_column(headers: Headers | None) -> list[dict[str, Any]] | None:

@@ -16,6 +16,7 @@ from connect_share.kafka.facts import gather_facts, require_topic
 from connect_share.log.first_read import StartContext
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import RecordFeed
+from connect_share.model.limited_log import LimitedLog
 from connect_share.worker_config import ClientSettings, Isolation, WorkerConfig
 
 _log = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class FollowedTopic:
         self.states = TopicStates(self.spec.topic_type, self.worker, self.room)
         self.lag: int | None = None
         self._stopping = threading.Event()
+        self._said = LimitedLog(_log, at_first=1, every_s=30.0)
         self._kafka_based_log: KafkaBasedLog | None = None
         self._thread = threading.Thread(target=self._run, name=f"exporter-{self.spec.topic_type.value}", daemon=True)
 
@@ -71,7 +73,7 @@ class FollowedTopic:
                 self._follow()
             except BaseException as error:  # noqa: BLE001 - what is shown would stand still for ever
                 if not self._stopping.is_set():
-                    _log.warning("Reading topic %s begins anew: %s", self.spec.topic, safe_text(error))
+                    self._said.warning("Reading topic %s begins anew: %s", self.spec.topic, safe_text(error))
             self.lag = None
             self._stopping.wait(_AGAIN_S)
 
@@ -106,6 +108,6 @@ class FollowedTopic:
         try:
             ends = self.admin.end_offsets([(self.spec.topic, partition) for partition in positions], self.isolation)
         except ConnectShareError as error:
-            _log.warning("The end of topic %s is not known: %s", self.spec.topic, error)
+            self._said.warning("The end of topic %s is not known: %s", self.spec.topic, error)
             return None
         return sum(max(0, end - positions[partition]) for (_, partition), end in ends.items())

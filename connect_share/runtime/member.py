@@ -289,7 +289,7 @@ class ConnectGroupMember:
         try:
             self._config.refresh(self._sync_timeout_s)
         except ConnectShareError as error:
-            _logger.warning("The config topic was not read to its end: %s", error)
+            self._said.warning("The config topic was not read to its end: %s", error)
             self._stopping.wait(self._group.retry_backoff_ms / 1000)
 
     def _fail(self, error: BaseException) -> None:

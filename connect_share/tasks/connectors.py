@@ -19,7 +19,7 @@ TopicPartitionId = tuple[str, int]
 
 
 class RetriableError(Exception):
-    """Raised by a ``poll`` or ``put`` that cannot do it now: it is called again soon, ``put`` with the same records."""
+    """Not now: ``poll`` is called again, ``put`` with the same records, after pauses that grow from 0.5 s to a minute."""
 
 
 @dataclass(frozen=True, slots=True)

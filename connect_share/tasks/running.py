@@ -18,6 +18,7 @@ from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline, TopicPartition, callback
 from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.model.limited_log import LimitedLog
 from connect_share.model.records import ConnectorTaskId, Record
 from connect_share.model.status import State, TopicStatus
 from connect_share.storage import ConnectStorage
@@ -39,7 +40,8 @@ from connect_share.worker_config.override_policy import client_overrides
 _logger = logging.getLogger(__name__)
 
 _IDLE_S: Final = 0.05
-_RETRY_S: Final = 0.5
+_LONGEST_PAUSE_S: Final = 60.0
+_NOT_REFUSED: Final = ("", 0.25, 0.0)
 _LONGEST_TRACE: Final = 16_384
 _OF_MEMBERS: Final = ("auto.offset.reset", "session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms")
 # The group goes on without this member: what it has put is given again.
@@ -81,6 +83,8 @@ class RunningTask(threading.Thread):
         self._memory = getattr(assignment.storage, "kafka", None)  # in place of a cluster
         self._flush_every_s = assignment.worker.offset_flush_interval_ms / 1000
         self._flushed_s = time.monotonic()
+        self._said = LimitedLog(_logger)
+        self._refused = _NOT_REFUSED  # why a task could not, the last pause, and until when it is not called again
 
     def stop(self, timeout_s: float) -> bool:
         """End it; return whether it has ended in time. It writes nothing after that."""
@@ -117,8 +121,14 @@ class RunningTask(threading.Thread):
                 _logger.warning("Task %s failed to stop: %s", self._at.task_id, safe_text(error))
 
     def _call_again(self, method: str, error: RetriableError) -> None:
-        _logger.warning("Task %s: %s is called again: %s", self._at.task_id, method, safe_text(error))
-        self.stopping.wait(_RETRY_S)
+        known, pause_s, _ = self._refused
+        reason, pause_s = f"{method} is called again: {safe_text(error)}", min(2 * pause_s, _LONGEST_PAUSE_S)
+        if reason != known:
+            self._said.warning("Task %s: %s", self._at.task_id, reason)
+        self._refused = reason, pause_s, time.monotonic() + pause_s
+
+    def _may_be_called(self) -> bool:
+        return time.monotonic() >= self._refused[2]
 
     def _say(self, state: State, trace: str | None = None) -> None:
         if not self.stopping.is_set():
@@ -235,7 +245,7 @@ class RunningSource(RunningTask):
         paused = False
         while not self.stopping.is_set():
             paused = self._is_paused(was=paused)
-            records = () if paused else self._poll(task)
+            records = self._poll(task) if not paused and self._may_be_called() else ()
             for each in records:
                 self._note_topic(each.topic)
                 more = {"partition": each.partition, "timestamp_ms": each.timestamp_ms, "headers": each.headers}
@@ -249,7 +259,7 @@ class RunningSource(RunningTask):
 
     def _poll(self, task: SourceTask) -> Sequence[SourceRecord]:
         try:
-            return self._call(task.poll) or ()
+            records = self._call(task.poll) or ()
         except RetriableError as error:
             self._call_again("poll", error)
             return ()
@@ -257,6 +267,8 @@ class RunningSource(RunningTask):
             if not self.stopping.is_set():
                 raise
             return ()
+        self._refused = _NOT_REFUSED
+        return records
 
     def _commit(self, task: SourceTask) -> None:
         sent, self._sent = self._sent, []
@@ -313,7 +325,7 @@ class RunningSink(RunningTask):
             if self._failure is not None:
                 raise self._failure
             self._batch += [record for message in messages if (record := self._record(message)) is not None]
-            if self._batch and not paused:
+            if self._batch and not paused and self._may_be_called():
                 self._put_batch()
             if self._flush_is_due():
                 self._commit(self._put)
@@ -325,7 +337,7 @@ class RunningSink(RunningTask):
             self._call_again("put", error)
         else:
             self._put.update({(record.topic, record.partition): record.offset + 1 for record in self._batch})
-            self._batch = []
+            self._batch, self._refused = [], _NOT_REFUSED
 
     def _record(self, message: client.Message) -> Record | None:
         error = message.error()
@@ -356,7 +368,7 @@ class RunningSink(RunningTask):
             failure = client.translate(error, "committing the offsets of a sink")
             if not failure.retriable and failure.name not in _REBALANCES:
                 raise failure from error
-            _logger.warning("Task %s commits its offsets later: %s", self._at.task_id, failure)
+            self._said.warning("Task %s commits its offsets later: %s", self._at.task_id, failure)
         else:
             self._put = {at: offset for at, offset in self._put.items() if offsets.get(at) != offset}
 

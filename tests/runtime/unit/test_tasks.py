@@ -71,9 +71,9 @@ class Hesitating(SourceTask):
 
     def poll(self) -> list[SourceRecord]:
         self.polls += 1
-        if self.polls == 1:
+        if self.polls < 4:
             raise RetriableError("hunter2secret is not there yet")
-        return [SourceRecord(PLACE, {"n": 1}, "late", b"came")] if self.polls == 2 else []
+        return [SourceRecord(PLACE, {"n": 1}, "late", b"came")] if self.polls == 4 else []
 
 
 class Stuck(SourceTask):
@@ -269,14 +269,19 @@ def test_a_task_that_is_made_too_late_fences_none_that_runs_anew(make: Make, kaf
 
 
 def test_a_poll_that_is_to_be_called_again_fails_no_task(
-    make: Make, kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
+    make: Make, kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setattr("connect_share.tasks.running._NOT_REFUSED", ("", 0.001, 0.0))
     with make() as runner:
         put(runner, "c", connector_class="Hesitating", tasks_max="1")
         await_values(kafka, "late", b"came")
         await_states(runner, "c", "RUNNING", "RUNNING")
-    assert "Task c-0: poll is called again: RetriableError" in caplog.text
+        (task,) = runner._tasks.values()
+    assert caplog.text.count("Task c-0: poll is called again: RetriableError") == 1
     assert "hunter2" not in caplog.text
+    for times in range(17):
+        task._call_again("poll", RetriableError())
+        assert task._refused[1] == min(0.002 * 2**times, 60)
 
 
 def test_coroutines_run_on_the_loop_and_are_cancelled(make: Make, kafka: MemoryKafka) -> None:
