@@ -35,7 +35,7 @@ from tests.support.migration_runs import apply_plan
 from tests.support.migration_site import SHARED_PARTITIONS, Site, pair, run
 from tests.support.printed import Printed
 from tests.support.sealed_sites import worker
-from tests.support.sealed_stores import believed
+from tests.support.sealed_stores import current_state
 from tests.support.topics import ordered_producer
 from tests.support.waiting import await_that
 
@@ -524,7 +524,7 @@ def test_nothing_acknowledged_is_lost_in_a_change_of_offsets(
 
 
 def state(scene: _Scene) -> Any:
-    configs, _, offsets = believed(scene.storage)
+    configs, _, offsets = current_state(scene.storage)
     return {name: configs.connector_config(name) for name in configs.connectors()}, dict(offsets.raw)
 
 

@@ -26,7 +26,7 @@ def carry_out(plan: Path) -> None:
     assert verification.equal, verification.differences
 
 
-def believed(site: Site, who: str, group: str | None = None) -> tuple[object, ...]:
+def current_state(site: Site, who: str, group: str | None = None) -> tuple[object, ...]:
     """What workers of a group would run, and where they would go on."""
     config = replay_config(site.read(site.topic(who, TopicType.CONFIG)), group)
     statuses = replay_status(site.read(site.topic(who, TopicType.STATUS)), group)
@@ -40,7 +40,7 @@ def believed(site: Site, who: str, group: str | None = None) -> tuple[object, ..
 
 
 def is_empty(site: Site, who: str, group: str | None = None) -> bool:
-    config, statuses, offsets = believed(site, who, group)
+    config, statuses, offsets = current_state(site, who, group)
     return not config and not offsets and statuses == replay_status([])
 
 
@@ -54,7 +54,7 @@ def test_a_canary_and_the_whole_are_taken_back_and_go_again(site: Site, caplog: 
     source = site.small_source()
     another(site, "second")
     site.create("shared", SHARED_PARTITIONS)
-    before = believed(site, "own")
+    before = current_state(site, "own")
     canary = site.plan(source, site.shared(), "canary.json", Intent(job="a.b"))
     carry_out(canary)
     roll_back(canary)
@@ -70,7 +70,7 @@ def test_a_canary_and_the_whole_are_taken_back_and_go_again(site: Site, caplog: 
     again = site.plan(source, site.shared(), "again.json")
     carry_out(again)
     assert cut_over(again).verification is not None
-    assert believed(site, "shared", GROUP) == before
+    assert current_state(site, "shared", GROUP) == before
     code, _, said = run("survey", "--source-worker-config", site.shared(), "--destination-worker-config", source)
     assert code == 0
     # The removals of this tool are no records that were discarded.
@@ -80,7 +80,7 @@ def test_a_canary_and_the_whole_are_taken_back_and_go_again(site: Site, caplog: 
 def test_a_canary_that_stays_is_followed_by_the_rest(site: Site) -> None:
     source = site.small_source()
     another(site, "second")
-    before = believed(site, "own")
+    before = current_state(site, "own")
     canary = site.plan(source, site.shared(), "canary.json", Intent(job="a.b"))
     carry_out(canary)
     cut_over(canary, how="remove")
@@ -90,25 +90,25 @@ def test_a_canary_that_stays_is_followed_by_the_rest(site: Site) -> None:
     rest = site.plan(source, site.shared(), "rest.json", Intent(assign={"orders": ("second",)}))
     carry_out(rest)
     cut_over(rest)
-    assert believed(site, "shared", GROUP) == before
+    assert current_state(site, "shared", GROUP) == before
 
 
 def test_out_and_in_again_where_the_originals_were_removed(site: Site) -> None:
     """The old topics are gone back to, and the shared ones again after that."""
     source = site.small_source()
     site.create("shared", SHARED_PARTITIONS)
-    before = believed(site, "own")
+    before = current_state(site, "own")
     for number in range(2):
         there = site.plan(source, site.shared(), f"there-{number}.json")
         carry_out(there)
         cut_over(there, how="remove")
         assert is_empty(site, "own")
-        assert believed(site, "shared", GROUP) == before
+        assert current_state(site, "shared", GROUP) == before
         back = site.plan(site.shared(), source, f"back-{number}.json")
         carry_out(back)
         cut_over(back, how="remove")
         assert is_empty(site, "shared", GROUP)
-        assert believed(site, "own") == before
+        assert current_state(site, "own") == before
     # Newest of the group is a record that no cleaner takes.
     newest = [r for r in site.read(site.topic("shared", TopicType.CONFIG)) if (r.key or b"").startswith(b"com.acme")]
     assert newest[-1].key == f"{GROUP}.target-state-".encode()
@@ -124,14 +124,14 @@ def test_out_and_in_again_where_the_originals_were_removed(site: Site) -> None:
 def test_a_group_is_renamed_in_place_and_gets_its_old_name_back(site: Site) -> None:
     source = site.small_source()
     shared_now, renamed = (site.worker_file("own", group, sharing=True) for group in ("orders", "renamed"))
-    before = believed(site, "own")
+    before = current_state(site, "own")
     for number, (old, new) in enumerate(
         ((source, shared_now), (shared_now, renamed), (renamed, shared_now), (shared_now, source), (source, renamed))
     ):
         plan = site.plan(old, new, f"plan-{number}.json")
         carry_out(plan)
         cut_over(plan)
-    assert believed(site, "own", "renamed") == before
+    assert current_state(site, "own", "renamed") == before
     assert is_empty(site, "own")
     assert is_empty(site, "own", "orders")
 
@@ -142,7 +142,7 @@ def test_a_connector_that_its_new_workers_removed_comes_again(site: Site) -> Non
     site.create("shared", SHARED_PARTITIONS)
     first = site.plan(source, site.shared(), "first.json")
     carry_out(first)
-    before = believed(site, "shared", GROUP)
+    before = current_state(site, "shared", GROUP)
     with ConnectStorage(WorkerConfig.from_file(site.shared())) as storage:
         storage.config.remove_connector_config("a.b")
         for status in (storage.status.get("a.b"), storage.status.get(ConnectorTaskId("a.b", 0))):
@@ -155,4 +155,4 @@ def test_a_connector_that_its_new_workers_removed_comes_again(site: Site) -> Non
         flush_offsets(storage.offset_writer("a.b"), ({"filename": "x.txt"}, None))
     assert is_empty(site, "shared", GROUP)
     carry_out(site.plan(source, site.shared(), "second.json"))
-    assert believed(site, "shared", GROUP)[0] == before[0]
+    assert current_state(site, "shared", GROUP)[0] == before[0]

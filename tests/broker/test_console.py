@@ -28,7 +28,7 @@ from connect_share.model.offsets import offset_key
 from connect_share.model.records import TopicType
 from connect_share.model.status import ConnectorStatus, State, status_record
 from connect_share.worker_config import TopicSet
-from tests.support.captures import FLAGS, TOPICS, captured, captured_state, fill
+from tests.support.captures import FLAGS, TOPICS, captured, fill, rest_answers
 from tests.support.kafka import TOPIC_PREFIX, TestBroker
 from tests.support.topics import create_known, delete_known, ordered_producer, pairs_of, send
 
@@ -50,12 +50,6 @@ class Filled:
     def flags(self) -> list[str]:
         named = [word for name, flag in FLAGS.items() for word in (flag, self.topic(name))]
         return ["-B", self.bootstrap_servers, *named]
-
-
-def believed(version: str) -> dict[str, Any]:
-    """What the worker said through REST."""
-    rest: dict[str, Any] = captured_state(version)["rest"]
-    return rest
 
 
 pytestmark = pytest.mark.xdist_group("console")
@@ -106,7 +100,7 @@ def test_groups(filled: Filled, call: Any) -> None:
     rows = {row["group"]: row for row in ran.json["groups"]}
     assert list(rows) == [None, "evil", "team-b", "team.a"]
     for group, version in CLUSTERS.items():
-        expanded = believed(version)["connectors_expanded"]
+        expanded = rest_answers(version)["connectors_expanded"]
         assert rows[group]["connectors"] == len(expanded)
         assert rows[group]["tasks"] == sum(len(one["info"]["tasks"]) for one in expanded.values())
         assert rows[group]["records"] == {
@@ -121,7 +115,7 @@ def test_groups(filled: Filled, call: Any) -> None:
 
 @pytest.mark.parametrize("group", list(CLUSTERS))
 def test_connectors_and_tasks_are_what_the_worker_said(filled: Filled, call: Any, group: str | None) -> None:
-    expanded = believed(CLUSTERS[group])["connectors_expanded"]
+    expanded = rest_answers(CLUSTERS[group])["connectors_expanded"]
     flags = [*filled.flags(), "--group", group or "(plain)", "--output", "json"]
     connectors = call("get", "connectors", *flags).json["connectors"]
     assert {row["connector"]: (row["state"], row["worker_id"], row["task_count"]) for row in connectors} == {
@@ -173,7 +167,7 @@ def test_a_group_that_is_not_there_is_no_empty_answer(filled: Filled, call: Any)
 def test_a_connector_is_described_without_secrets(filled: Filled, call: Any) -> None:
     words = ["describe", "connector", "my.conn", *filled.flags(), "--group", "team-b", "--output", "json"]
     (described,) = call(*words).json["connectors"]
-    expected = believed("4.3.1")["connectors_expanded"]["my.conn"]["info"]["config"]
+    expected = rest_answers("4.3.1")["connectors_expanded"]["my.conn"]["info"]["config"]
     assert set(described["config"]) == set(expected)
     assert described["config"]["connector.class"] == expected["connector.class"]
     assert all(value in (expected[name], "[hidden]") for name, value in described["config"].items())
@@ -321,7 +315,7 @@ def test_offsets_of_a_connector_are_what_rest_gives(filled: Filled, call: Any, g
     words = ["get", "offsets", *filled.flags(), "--group", group, "--output", "json"]
     with_offsets = {row["connector"] for row in call(*words).json["offsets"]}
     compared = 0
-    for name, one in believed(version)["connectors"].items():
+    for name, one in rest_answers(version)["connectors"].items():
         body = one["offsets"]["body"]
         if name in with_offsets and body.get("offsets") and "kafka_topic" not in body["offsets"][0]["partition"]:
             shown = call(*words, "--connector", name).json
@@ -340,7 +334,7 @@ def test_offsets_of_a_name_in_several_groups_name_the_group(filled: Filled, call
 
 
 def test_which_connectors_use_a_topic(filled: Filled, call: Any) -> None:
-    rest = believed("4.3.1")
+    rest = rest_answers("4.3.1")
     users: dict[str, set[str]] = {}
     for name, one in rest["connectors"].items():
         configured = rest["connectors_expanded"][name]["info"]["config"].get("topics", "")

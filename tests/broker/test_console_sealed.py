@@ -14,8 +14,8 @@ from connect_share.kafka.client import producer
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.keys import ClusterGroupId, prefix_key
 from connect_share.model.records import Record
-from tests.broker.test_console import Filled, believed, worker_file
-from tests.support.captures import TOPICS, captured, prefixed
+from tests.broker.test_console import Filled, worker_file
+from tests.support.captures import TOPICS, captured, prefixed, rest_answers
 from tests.support.checked import CAPTURED
 from tests.support.kafka import TOPIC_PREFIX, TestBroker
 from tests.support.sealed import all_sealed, key_text, keys_by_provider
@@ -71,7 +71,7 @@ def test_a_sealed_group_without_its_keys(sealed: Filled, call: Any) -> None:
 
     group = ["--group", SEALED_GROUP]
     connectors = call("get", "connectors", *flags, *group).json["connectors"]
-    expected = believed("4.3.1")["connectors_expanded"]
+    expected = rest_answers("4.3.1")["connectors_expanded"]
     assert {row["connector"] for row in connectors} >= {*expected, "\x1b[2Jevil"}
     assert {(row["state"], row["target_state"], row["worker_id"]) for row in connectors} == {
         ("[sealed]", "[sealed]", None)

@@ -30,7 +30,7 @@ from connect_share.model.records import TopicType
 from connect_share.worker_config import ClientSettings
 from tests.lab.embedded.broker import LocalBroker
 from tests.lab.embedded.ports import free_ports
-from tests.support.captures import captured, captured_state, fill
+from tests.support.captures import captured, fill, rest_answers
 from tests.support.console import console
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
@@ -118,12 +118,6 @@ def labelled(
     ]
 
 
-def rest_of(version: str) -> dict[str, Any]:
-    """What the captured worker said through REST."""
-    expanded: dict[str, Any] = captured_state(version)["rest"]["connectors_expanded"]
-    return expanded
-
-
 @pytest.mark.slow
 @pytest.mark.kills_broker
 def test_it_says_what_the_workers_said_and_outlasts_an_outage(own_broker: LocalBroker) -> None:
@@ -134,7 +128,7 @@ def test_it_says_what_the_workers_said_and_outlasts_an_outage(own_broker: LocalB
         await_that(running.is_up, what="read to the end")
         samples = running.samples()
         for group, version in GROUPS.items():
-            said = rest_of(version)
+            said = rest_answers(version)["connectors_expanded"]
             assert running.value("kafka_connect_connectors_count", group=group) == len(said)
             statuses = labelled(samples, "kafka_connect_connector_status", group=group)
             assert {each["connector"]: each["status"] for each in statuses} == {
@@ -153,7 +147,7 @@ def test_it_says_what_the_workers_said_and_outlasts_an_outage(own_broker: LocalB
         assert running.samples().keys() >= {key for key in samples if key[0] == "kafka_connect_connector_status"}
         own_broker.start()
         await_that(running.is_up, what="up again", timeout_s=120)
-        name = next(iter(rest_of("4.3.1")))
+        name = next(iter(rest_answers("4.3.1")["connectors_expanded"]))
         key = prefix_key("com.acme.orders", f"status-connector-{name}".encode())
         send(producer(settings, client_id="tests"), pairs_of("exporter-status", [(key, FAILED)]))
         failed = {"group": "com.acme.orders", "connector": name, "status": "failed"}

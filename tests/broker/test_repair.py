@@ -79,7 +79,7 @@ class Site:
         owned = ((own_key(topic_type, r.key or b"", group), r.value) for r in self.read(topic_type))
         return {original.decode(): value for original, value in owned if original is not None}
 
-    def believed(self) -> Any:
+    def config_state(self) -> Any:
         return replay_config(self.read(CONFIG), self.worker.cluster_group_id, keys=self.worker.sealing_keys)
 
 
@@ -121,7 +121,7 @@ def run(site: Site, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
 
 
 def test_order(site: Site, run: Any, tmp_path: Path) -> None:
-    others, before, offset = site.of_other(), site.believed(), len(site.read(CONFIG))
+    others, before, offset = site.of_other(), site.config_state(), len(site.read(CONFIG))
     backup = tmp_path / "before.avro"
     assert [each.task for each in before.tasks("doomed")] == [0]
     assert before.tasks("late") == []
@@ -138,7 +138,7 @@ def test_order(site: Site, run: Any, tmp_path: Path) -> None:
 
     ran = run("repair", "order", "--yes", "--backup", backup, "--output", "json")
     assert (ran.code, ran.json["backup"]) == (0, str(backup))
-    after = site.believed()
+    after = site.config_state()
     assert {each.task: (after.task_config(each) or {})["n"] for each in after.tasks("late")} == {0: "0", 1: "1"}
     assert {each.task: (after.task_config(each) or {})["n"] for each in after.tasks("doomed")} == {0: "2"}
     assert after.connectors() == before.connectors()
@@ -165,7 +165,7 @@ def test_values(site: Site, run: Any, tmp_path: Path, capsys: pytest.CaptureFixt
     )
     seals, own = site.worker.seals(CONFIG), records(CONFIG, *bad, group=site.worker.cluster_group_id)
     write(site, CONFIG, [replace(r, value=seals.seal(r.key or b"", r.value) if seals else r.value) for r in own])
-    others, before = site.of_other(), site.believed()
+    others, before = site.of_other(), site.config_state()
     group = site.worker.cluster_group_id or "(plain)"
     ran = run("check", "values", "--group", group, "--output", "json")
     assert (ran.code, [each["id"] for each in ran.json["findings"]]) == (1, ["values-config"] * 2)
@@ -176,7 +176,7 @@ def test_values(site: Site, run: Any, tmp_path: Path, capsys: pytest.CaptureFixt
     assert program == "connect-share"
     ran = console(capsys)(*words, "--yes", "--backup", tmp_path / "before.avro", "--output", "json")
     assert (ran.code, ran.json["connectors"]) == (0, ["doomed", "late"])
-    after = site.believed()
+    after = site.config_state()
     assert after.connector_config("doomed") == {"connector.class": "C", "tasks.max": "1"}
     assert [after.task_config(each) for each in after.tasks("doomed")] == [{"task.class": "T", "n": "2"}]
     assert after.target_states() == before.target_states()
@@ -191,7 +191,7 @@ def test_orphans(site: Site, run: Any, tmp_path: Path) -> None:
     def statuses() -> Any:
         return replay_status(site.read(STATUS), site.worker.cluster_group_id, keys=site.worker.sealing_keys)
 
-    others, before, statuses_before, backup = site.of_other(), site.believed(), statuses(), tmp_path / "before.avro"
+    others, before, statuses_before, backup = site.of_other(), site.config_state(), statuses(), tmp_path / "before.avro"
     ran = run("repair", "orphans", "--dry-run", "--output", "json")
     assert ran.json["records"] == {"config": 2, "offset": 0, "status": 3}
     assert ran.json["connectors"] == ["doomed", "gone"]
@@ -207,7 +207,7 @@ def test_orphans(site: Site, run: Any, tmp_path: Path) -> None:
         assert site.newest(OFFSET)['["gone",{"p":1}]'] == b'{"o":1}'
     else:
         assert all(map(is_sealed, gone))
-    after = site.believed()
+    after = site.config_state()
     assert after.connectors() == before.connectors()
     assert {name: after.tasks(name) for name in after.connectors()} == {n: before.tasks(n) for n in before.connectors()}
     assert site.of_other() == others

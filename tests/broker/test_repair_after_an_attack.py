@@ -22,7 +22,7 @@ from tests.support.long_forms import LONG
 from tests.support.migration_site import SHARED_PARTITIONS, Site, run
 from tests.support.sealed import ATTACKS, Attacked
 from tests.support.sealed_sites import essence, life, state, worker
-from tests.support.sealed_stores import believed, put
+from tests.support.sealed_stores import current_state, put
 from tests.support.topics import ordered_producer
 
 Call = Callable[..., Any]
@@ -146,7 +146,7 @@ def test_a_group_under_all_attacks_at_once_and_a_person_who_repairs_it(site: Sit
         finally:
             stop.set()
             attacker.join()
-        model = essence(*believed(storage))
+        model = essence(*current_state(storage))
         backup = site.folder / "a.avro"
         assert call("export", "-w", path, "-o", backup).code == 0
     print(counts)

@@ -27,7 +27,7 @@ from tests.support.migration_site import SHARED_PARTITIONS, Site, run
 from tests.support.printed import Printed
 from tests.support.sealed import key_text, sealed
 from tests.support.sealed_sites import done, left, life, newest, planned, targets, worker
-from tests.support.sealed_stores import SECRET, believed, refused
+from tests.support.sealed_stores import SECRET, current_state, refused
 
 LATER_MS = 600_000
 
@@ -65,14 +65,14 @@ def test_running_and_late_stores_believe_what_is_put_back(site: Site, backed_up:
     later_ms = int(time.time() * 1000) + LATER_MS
     offset = b'a.["c",{"filename":"x.txt"}]'
     with ConnectStorage(WorkerConfig.from_file(path)) as running:
-        before = believed(running)
+        before = current_state(running)
         old = newest(site, "shared", "a")
         write(site, TopicType.CONFIG, b"a.connector-c", b"null", later_ms)
         write(site, TopicType.OFFSET, offset, b'{"position":99}', later_ms)
-        assert believed(running)[0].connectors() == {"d"}
+        assert current_state(running)[0].connectors() == {"d"}
         # The bytes of the backup, written as they are.
         write(site, TopicType.CONFIG, b"a.connector-c", old[b"a.connector-c"])
-        assert believed(running)[0].connectors() == {"d"}
+        assert current_state(running)[0].connectors() == {"d"}
         assert refused(running) == [1, 0, 0]
         told = restore(file, path, "--dry-run")
         assert told["values"] == {"sealed": {"7": 14}, "plain": 0, "refused": 0, "become": 7}
@@ -82,11 +82,11 @@ def test_running_and_late_stores_believe_what_is_put_back(site: Site, backed_up:
         assert "'c': 1 added, 0 changed, 3 same" in shown
         assert SECRET.decode() not in shown
         restore(file, path)
-        assert believed(running)[1:] == before[1:]
-        assert believed(running)[0].connector_config("c") == before[0].connector_config("c")
+        assert current_state(running)[1:] == before[1:]
+        assert current_state(running)[0].connector_config("c") == before[0].connector_config("c")
         assert refused(running) == [1, 0, 0]
         with ConnectStorage(WorkerConfig.from_file(path)) as late:
-            assert believed(late) == believed(running)
+            assert current_state(late) == current_state(running)
     assert targets(path) == {"c": TargetState.PAUSED, "d": TargetState.PAUSED}
 
 
@@ -207,7 +207,7 @@ def test_originals_beside_their_copies_are_removed(site: Site, printed: Printed)
     assert None not in newest(site, "shared", "a").values()
     with ConnectStorage(WorkerConfig.from_file(source)) as storage:
         assert refused(storage) == [0, 0, 0]
-        without_c = believed(storage)
+        without_c = current_state(storage)
     assert without_c[0].session_key is not None
     plan = planned(site, source, destination)
     done("cutover", plan)

@@ -56,17 +56,11 @@ def captured_as_seen(version: str, topic: str, *, committed: bool) -> tuple[Reco
 
 
 @cache
-def captured_state(version: str) -> dict[str, Any]:
-    """What was noted beside the records: topics, watermarks, answers of REST."""
+def rest_answers(version: str) -> dict[str, Any]:
+    """The answers of the worker's REST interface, with those about each connector in ``connectors``."""
     with gzip.open(FOLDER / version / "state.json.gz", "rt", encoding="utf-8") as file:
-        state: dict[str, Any] = json.load(file)
-    return state
-
-
-def rest_view(version: str) -> dict[str, Any]:
-    """The answers of the worker's REST interface, by connector."""
-    view: dict[str, Any] = captured_state(version)["rest"]["connectors"]
-    return view
+        answers: dict[str, Any] = json.load(file)["rest"]
+    return answers
 
 
 def prefixed(records: tuple[Record, ...] | list[Record], group: str) -> list[Record]:

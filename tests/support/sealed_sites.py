@@ -14,7 +14,7 @@ from connect_share.worker_config import WorkerConfig
 from tests.support.migration_runs import apply_plan
 from tests.support.migration_site import Site, run
 from tests.support.sealed import key_text
-from tests.support.sealed_stores import MODE, SECRET, believed, put
+from tests.support.sealed_stores import MODE, SECRET, current_state, put
 
 
 def worker(site: Site, who: str, group: str | None, *keys: int, mode: str = "required") -> Path:
@@ -29,13 +29,13 @@ def worker(site: Site, who: str, group: str | None, *keys: int, mode: str = "req
 
 
 def life(path: Path, *names: str) -> Any:
-    """Write what workers write of these connectors. Returns what is believed of everything."""
+    """Write what workers write of these connectors. Return the state that is read then."""
     with ConnectStorage(WorkerConfig.from_file(path)) as storage:
         for name in names:
             put(storage, name)
         if names:
             storage.config.put_session_key(SessionKey(SECRET, "HmacSHA256", 1))
-        return believed(storage)
+        return current_state(storage)
 
 
 def essence(config: Any, statuses: Any, offsets: Any) -> Any:
@@ -56,7 +56,7 @@ def targets(path: Path) -> dict[str, TargetState | None]:
 
 
 def left(path: Path) -> list[object]:
-    """What is believed that means anything."""
+    """All that the group still has on the topics."""
     config, statuses, offsets = life(path)
     return [*config.connectors(), *statuses.connectors(), *offsets.raw]
 

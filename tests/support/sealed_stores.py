@@ -43,7 +43,8 @@ def write_offset(storage: ConnectStorage, name: str, position: int | None) -> No
     flush_offsets(storage.offset_writer(name, transactional=False), (FILE, offset))
 
 
-def believed(storage: ConnectStorage) -> Any:
+def current_state(storage: ConnectStorage) -> Any:
+    """Return snapshots of the three stores, read to the end."""
     storage.config.refresh()
     storage.status.refresh()
     storage.offsets.refresh()
@@ -52,7 +53,7 @@ def believed(storage: ConnectStorage) -> Any:
 
 def fresh(shared: Any, **options: Any) -> Any:
     with ConnectStorage(worker(shared, **options)) as storage:
-        return believed(storage)
+        return current_state(storage)
 
 
 def refused(storage: ConnectStorage) -> list[int]:

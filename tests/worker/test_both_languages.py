@@ -230,8 +230,8 @@ def python_goes_on(storage: ConnectStorage, group: Group) -> None:
 def java_goes_on_again(group: Group, worker: ConnectWorker) -> None:
     rest = worker.rest
     # Without exactly-once workers read uncommitted, and so do the stores: both believe what was aborted.
-    believed = [] if group.exactly_once else [GHOST]
-    assert sorted(rest.connectors()) == sorted([*group.configs, *believed])
+    extra = [] if group.exactly_once else [GHOST]
+    assert sorted(rest.connectors()) == sorted([*group.configs, *extra])
     for name, connector in group.configs.items():
         assert rest.config(name) == connector
     rest.await_state(SOURCE, "RUNNING", tasks=1)

@@ -60,7 +60,7 @@ def pour(shared: Shared) -> None:
                 producer.poll(0)
 
 
-def believed(storage: ConnectStorage) -> dict[str, object]:
+def current_state(storage: ConnectStorage) -> dict[str, object]:
     config = storage.config.snapshot()
     return {
         "configs": {name: config.connector_config(name) for name in config.connectors()},
@@ -92,7 +92,7 @@ def test_garbage_and_oversized_records_of_others_change_nothing(
         storage.status.flush()
         flush_offsets(storage.offset_writer("good"), ({"p": 1}, {"n": 1}))
         storage.status.refresh(60)
-        before = believed(storage)
+        before = current_state(storage)
         assert before["status"] == running
         assert before["configs"] == {"good": {"name": "good"}}
         assert before["offset"] == {"n": 1}
@@ -100,13 +100,13 @@ def test_garbage_and_oversized_records_of_others_change_nothing(
         for store in (storage.config, storage.status, storage.offsets):
             store.refresh(60)
         garbled = {"offset": None}  # a value that is a list was written under its own key
-        assert believed(storage) == before | garbled
+        assert current_state(storage) == before | garbled
         storage.config.put_connector_config("after", {"name": "after"})
         with pytest.raises(WriteError, match="not written"):
             storage.config.put_connector_config("large", {"name": "x" * 3 * LARGE})
         storage.config.remove_connector_config("after")
     with ConnectStorage(worker) as storage:  # and before it starts
-        assert believed(storage) == before | garbled
+        assert current_state(storage) == before | garbled
         assert storage.startup.config.foreign_records > 0
         assert sum(storage.config.skipped().values()) >= len(GARBAGE["config"])
     assert SECRET.decode() not in caplog.text

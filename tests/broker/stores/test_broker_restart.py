@@ -278,7 +278,7 @@ def operation(name: str, storage: ConnectStorage) -> tuple[Any, float, Callable[
     return done[name]
 
 
-def believed(config: ClusterConfigState, status: StatusSnapshot, offsets: OffsetSnapshot) -> dict[str, Any]:
+def current_state(config: ClusterConfigState, status: StatusSnapshot, offsets: OffsetSnapshot) -> dict[str, Any]:
     found = status.connector_status("c")
     return {
         "connectors": config.connectors(),
@@ -397,11 +397,11 @@ def test_the_broker_is_killed_in_each_phase_of_each_operation(mortal: LocalBroke
                 expected |= AFTER.get(name, {})
             for store in (storage.config, storage.status, storage.offsets):
                 store.refresh(60)
-            live = believed(storage.config.snapshot(), storage.status.snapshot(), storage.offsets.snapshot())
+            live = current_state(storage.config.snapshot(), storage.status.snapshot(), storage.offsets.snapshot())
             assert (phase, live) == (phase, expected)
             assert storage.failed is None
             group = storage.cluster_group_id
-            replayed = believed(
+            replayed = current_state(
                 replay_config(records["configs"], group),
                 replay_status(records["statuss"], group),
                 replay_offsets(records["offsets"], group),

@@ -43,8 +43,8 @@ def put(storage: ConnectStorage, name: str, number: int) -> None:
     )
 
 
-def believed(storage: ConnectStorage) -> Any:
-    """Everything, the inside of the folds included."""
+def current_state(storage: ConnectStorage) -> Any:
+    """Return positions and all that the folds save."""
     stores = (storage.config, storage.status, storage.offsets)
     return [(store.positions(), sorted_lists(store.save(30)[1])) for store in stores]
 
@@ -58,12 +58,12 @@ def sorted_lists(saved: Any) -> Any:
 
 def whole(config: WorkerConfig) -> Any:
     with ConnectStorage(config) as storage:
-        return believed(storage)
+        return current_state(storage)
 
 
 def start(config: WorkerConfig, path: Path) -> tuple[Any, Any]:
     with ConnectStorage(config, checkpoint=path) as storage:
-        return believed(storage), storage.startup
+        return current_state(storage), storage.startup
 
 
 def test_only_what_is_new_is_read(shared: Any, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_only_what_is_new_is_read(shared: Any, tmp_path: Path) -> None:
         storage.status.put(ConnectorStatus("c0", State.DESTROYED, "w:1", 9))
         put(storage, "c1", 8)
         put(storage, "c9", 9)
-        after = believed(storage)
+        after = current_state(storage)
     found, startup = start(config, path)
     assert found == after
     assert startup.from_checkpoint
@@ -98,7 +98,7 @@ def test_only_what_is_new_is_read(shared: Any, tmp_path: Path) -> None:
         saved = read_checkpoint(path)
         assert saved is not None
         assert saved.config.positions == dict(storage.config.positions())
-        after = believed(storage)
+        after = current_state(storage)
     assert start(config, path)[0] == after
 
 

@@ -279,7 +279,7 @@ def test_the_workers_topic_named_by_a_connector_is_read_by_clients_of_the_connec
         storage.config.put_connector_config("foo", {"offsets.storage.topic": shared.topics["offset"]})
         assert storage.offset_reader("foo").offset(FILE) == {"position": 1}
         flush_offsets(storage.offset_writer("foo"), (FILE, {"position": 2}))
-        await_that(lambda: storage.offset_reader("foo").offset(FILE) == {"position": 2}, what="believed")
+        await_that(lambda: storage.offset_reader("foo").offset(FILE) == {"position": 2}, what="the committed offset")
         # By another address, too.
         elsewhere = everywhere(bootstrap_servers=f"{shared.bootstrap_servers},127.0.0.1:1")
         storage.config.put_connector_config("foo", {"offsets.storage.topic": shared.topics["offset"], **elsewhere})

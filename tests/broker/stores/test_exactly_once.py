@@ -211,9 +211,9 @@ def test_a_storage_finds_where_offsets_are(shared: Any, mode: str) -> None:
         storage.config.claim_write_privileges()
         storage.config.put_connector_config("foo", {"offsets.storage.topic": own_topic}, TargetState.STOPPED)
         assert storage.alter_offsets("foo", [(FILE, {"position": 2})]) == 1
-        await_that(lambda: storage.offset_reader("foo").offset(FILE) == {"position": 2}, what="believed")
+        await_that(lambda: storage.offset_reader("foo").offset(FILE) == {"position": 2}, what="the committed offset")
         assert storage.reset_offsets("foo") == 1
-        await_that(lambda: storage.offset_reader("foo").offset(FILE) is None, what="believed")
+        await_that(lambda: storage.offset_reader("foo").offset(FILE) is None, what="the committed offset")
         assert storage.reset_offsets("foo") == 0
     own = shared.read("offset", topic=own_topic, isolation="read_committed")
     assert own == [(KEY, b'{"position":2}'), (KEY, None)]

@@ -45,7 +45,7 @@ def put(path: Path) -> None:
         flush_offsets(storage.offset_writer("gone"), (FILE, None))
 
 
-def believed(path: Path) -> Any:
+def current_state(path: Path) -> Any:
     found = life(path)
     return *essence(*found), found[0].session_key
 
@@ -67,7 +67,7 @@ def reseal(path: Path, *more: str) -> Any:
 def test_plain_sealed_rotated_and_plain_again(shared: Any, tmp_path: Path) -> None:
     plain = worker_file(shared, tmp_path, None)
     put(plain)
-    before = believed(plain)
+    before = current_state(plain)
     assert before[0] == {"c": {"name": "c", "password": SECRET * 2}}
     assert len(before[1]) == 2
     steps = (
@@ -83,7 +83,7 @@ def test_plain_sealed_rotated_and_plain_again(shared: Any, tmp_path: Path) -> No
         assert [len(shared.read(kind.value)) for kind in TopicType] == ends
         kill_in_the_rewrite("migrator", "reseal", "--worker-config", path, "--yes", *more)
         assert sum(len(shared.read(kind.value)) for kind in TopicType) == sum(ends) + 4
-        assert believed(path) == before
+        assert current_state(path) == before
         told = reseal(path, *more)
         assert Path(told["backup"]).stat().st_mode & 0o777 == 0o600
         assert sum(topic["to_write"] for topic in told["after"].values()) == 0
@@ -92,7 +92,7 @@ def test_plain_sealed_rotated_and_plain_again(shared: Any, tmp_path: Path) -> No
         assert reseal(path, *more)["backup"] is None  # nothing to do
         assert [len(shared.read(kind.value)) for kind in TopicType] == ends
         after = worker_file(shared, tmp_path, None if form is None else key_text(form))
-        assert believed(after) == before  # also by a worker without the key of before
+        assert current_state(after) == before  # also by a worker without the key of before
 
 
 def test_what_is_refused_is_not_sealed_and_what_it_covers_is_written_again(
@@ -100,12 +100,12 @@ def test_what_is_refused_is_not_sealed_and_what_it_covers_is_written_again(
 ) -> None:
     path = worker_file(shared, tmp_path, key_text(7))
     put(path)
-    before = believed(path)
+    before = current_state(path)
     shared.write("config", [(b"connector-c", b'{"properties":{}}'), (b"connector-evil", b"{}")], group=shared.unique)
     told = reseal(path)
     assert (told["topics"]["config"]["refused"], told["after"]["config"]["refused"]) == (2, 1)
     assert dict(shared.read("config"))[f"{shared.unique}.connector-evil".encode()] == b"{}"
-    assert believed(path) == before
+    assert current_state(path) == before
     of_offsets = ("offsets", "c", "-w", path, "--force", "--dry-run")
     for words in (("restore", told["backup"], "-w", path, "--dry-run"), ("reset", *of_offsets)):
         assert call(*words, "--output", "json").json["refused"] == {"config": 2, "status": 0, "offset": 0}
@@ -113,7 +113,7 @@ def test_what_is_refused_is_not_sealed_and_what_it_covers_is_written_again(
     assert call("copy", *of_offsets, "--to", "d", "--output", "json").json["refused"]["config"] == 2
     code, said, errors = run("restore", told["backup"], "--destination-worker-config", path, "--yes")
     assert code == 0, errors
-    assert believed(path) == before
+    assert current_state(path) == before
     assert SECRET not in said
 
 

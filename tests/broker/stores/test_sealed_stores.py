@@ -35,7 +35,7 @@ from tests.support.sealed_stores import (
     MODE,
     SECRET,
     SHARING,
-    believed,
+    current_state,
     fresh,
     opened,
     put,
@@ -63,7 +63,7 @@ def test_everything_written_is_sealed_and_read_again(shared: Any) -> None:
         storage.status.flush()
         write_offset(storage, "gone", None)
         assert storage.alter_offsets("c", [(FILE, {"position": 9})], force=True) == 1
-        before = believed(storage)
+        before = current_state(storage)
         assert refused(storage) == [0, 0, 0]
     assert before[0].connectors() == {"c"}
     assert before[0].connector_config("c") == {"name": "c", "password": SECRET.decode()}
@@ -85,12 +85,12 @@ def test_a_replay_is_refused_by_who_remembers_and_a_checkpoint_does(shared: Any,
     old = sealed(Record("", 0, 0, 0, key, b'{"properties":{"v":"old"}}'), keys=KeyRing.parse(key_text(7))).value
     with ConnectStorage(worker(shared), checkpoint=path) as storage:
         put(storage)
-        before = believed(storage)[0]
+        before = current_state(storage)[0]
     assert SECRET in path.read_bytes()  # opened, as a checkpoint always is
     shared.write("config", [(key, old)])
     with ConnectStorage(worker(shared), checkpoint=path) as storage:
         assert storage.startup.from_checkpoint
-        after = believed(storage)[0]
+        after = current_state(storage)[0]
         assert after.connector_config("c") == before.connector_config("c")
         assert refused(storage)[0] == 1
         assert after.offset == before.offset + 1
@@ -105,7 +105,7 @@ def test_keys_are_rotated_and_a_missing_one_ends_the_start(shared: Any) -> None:
         put(storage)
     with ConnectStorage(worker(shared, key_text(8, 7))) as storage:
         put(storage, "d")
-        before = believed(storage)
+        before = current_state(storage)
     ids = {key_id(value or b"") for kind in KINDS for _, value in shared.read(kind)}
     assert ids == {7, 8}
     assert [key for key, _ in shared.read("config") if b" key-" in key] == [
@@ -123,10 +123,10 @@ def test_keys_are_rotated_and_a_missing_one_ends_the_start(shared: Any) -> None:
             key = prefix_key("group-a", KEY_OF[topic_type])
             unknown = sealed(Record("", 0, 0, 0, key, b"{}"), topic_type, keys=KeyRing.parse(key_text(9))).value
             shared.write(kind, [(key, unknown)])
-        assert believed(storage) == before
+        assert current_state(storage) == before
         assert refused(storage) == [1, 1, 1]
     with ConnectStorage(worker(shared, key_text(8, 7))) as storage:
-        assert believed(storage) == before
+        assert current_state(storage) == before
         assert refused(storage) == [1, 1, 1]
     # The first record on the topics of a new group may be a stranger's, but not all that there is on its config topic.
     with pytest.raises(ConfigError, match=r"is sealed with key \d, and no value of the group opens, but"):
@@ -150,14 +150,14 @@ def test_what_the_group_wrote_counts_once(shared: Any, listener: Listener) -> No
             storage.status.put(ConnectorStatus(name, State.DESTROYED, "w:1", 1))
             put(storage, name, 2)
         storage.status.flush()
-        before = believed(storage)
+        before = current_state(storage)
         events = len(listener.events)
         written = {kind: shared.read(kind) for kind in KINDS}
         for kind, pairs in written.items():
             for partition in range(shared.partitions(kind)):
                 shared.write(kind, pairs, partition=partition)
                 shared.write(kind, [*reversed(pairs)], partition=partition)
-        after = believed(storage)
+        after = current_state(storage)
         assert same(after, before)
         assert after[0].connector_config("c") == before[0].connector_config("c")
         assert after[0].target_state("c") == before[0].target_state("c")
@@ -172,7 +172,7 @@ def test_a_value_that_was_overtaken_is_written_again(shared: Any, monkeypatch: p
     """Another worker, whose clock is an hour ahead, writes between the moment in which a value is dated and its place."""
     with ConnectStorage(worker(shared)) as storage:
         put(storage, "c")
-        before = believed(storage)
+        before = current_state(storage)
         store = {"config": storage.config, "status": storage.status, "offset": storage.offsets}[kind]
         seal, others = store._seals.seal, []  # type: ignore[union-attr]
 
@@ -187,7 +187,7 @@ def test_a_value_that_was_overtaken_is_written_again(shared: Any, monkeypatch: p
 
         monkeypatch.setattr(store._seals, "seal", overtaken)
         put(storage, "c", 2)
-        after = believed(storage)
+        after = current_state(storage)
         assert after[0].connector_config("c") == before[0].connector_config("c")
         assert others
 
@@ -196,7 +196,7 @@ def test_a_value_that_was_overtaken_is_written_again(shared: Any, monkeypatch: p
             return found[0].connector_config("c"), found[0].target_state("c"), statuses, found[2].offset("c", FILE)
 
         wanted = (*whole(before)[:3], {"position": 2, "x": SECRET.decode()})
-        await_that(lambda: whole(believed(storage)), lambda found: found == wanted, what="written again")
+        await_that(lambda: whole(current_state(storage)), lambda found: found == wanted, what="written again")
         assert refused(storage) == [0, 0, 0]
     assert whole(fresh(shared)) == wanted
 
@@ -210,7 +210,7 @@ def test_a_group_that_has_lost_its_keys_is_not_touched(shared: Any, tmp_path: Pa
     with ConnectStorage(WorkerConfig.from_properties(provided | {MODE: "accept"})) as storage:
         put(storage)
         put(storage, "d")
-        before = believed(storage)
+        before = current_state(storage)
     there = {kind: len(shared.read(kind)) for kind in KINDS}
     for path in (None, checkpoint):
         with pytest.raises(
@@ -234,7 +234,7 @@ def test_a_group_that_has_lost_its_keys_is_not_touched(shared: Any, tmp_path: Pa
         WorkerConfig.from_properties(undeclared)
     assert {kind: len(shared.read(kind)) for kind in KINDS} == there
     with ConnectStorage(WorkerConfig.from_properties(provided | {MODE: "accept"})) as storage:
-        assert believed(storage) == before
+        assert current_state(storage) == before
     # Who says that the group is plain gets what is plain.
     with ConnectStorage(worker(shared, keys=None, mode="off")) as storage:
         assert storage.config.snapshot().connectors() == {"c"}
@@ -246,17 +246,17 @@ def test_a_group_is_switched_by_accept(shared: Any) -> None:
         put(storage, "gone")
         storage.config.remove_connector_config("gone")
         write_offset(storage, "gone", None)
-        before = believed(storage)
+        before = current_state(storage)
     assert fresh(shared, mode="accept") == before
     assert fresh(shared)[0].connectors() == frozenset()
     with ConnectStorage(worker(shared, mode="accept")) as storage:
         put(storage)
-        assert believed(storage)[0].connectors() == {"c"}
+        assert current_state(storage)[0].connectors() == {"c"}
         assert storage.config.skipped() == {}
     assert fresh(shared)[0].connectors() == {"c"}
     # Back again: without keys nothing sealed is read.
     with ConnectStorage(worker(shared, keys=None, mode="off")) as storage:
-        assert believed(storage)[0] == before[0]
+        assert current_state(storage)[0] == before[0]
         assert refused(storage)[0] == 4
 
 
@@ -313,7 +313,7 @@ def test_secrets_of_a_sealed_group_are_nowhere(
         put(storage)
         storage.config.put_session_key(SessionKey(SECRET, "HmacSHA256", 1))
         stores = (storage.config, storage.status, storage.offsets)
-        shown += [repr(each) for each in (storage, *stores, *believed(storage), worker(shared, key_text(7, 8)))]
+        shown += [repr(each) for each in (storage, *stores, *current_state(storage), worker(shared, key_text(7, 8)))]
         shown += [repr(vars(each)) for each in stores]
         with (tmp_path / "dump").open("w") as dump:
             faulthandler.dump_traceback(dump)
@@ -412,14 +412,16 @@ def test_what_others_write_is_never_believed(
     with ConnectStorage(worker(shared, **ONE_PARTITION), checkpoint=path) as storage:
         for name in (*rows, "d"):
             put(storage, name)
-        config, status, offsets = believed(storage)
+        config, status, offsets = current_state(storage)
         good = [attacked(shared, row) for row in rows]
         for attack, places in zip(attacks, good, strict=True):
             for at in places:
                 shared.write(at.topic_type.value, attack.records(at))
         count = sum(len(attack.records(places[0])) for attack, places in zip(attacks, good, strict=True))
-        await_that(lambda: believed(storage) and refused(storage), lambda found: found == [count] * 3, what="refused")
-        after = believed(storage)
+        await_that(
+            lambda: current_state(storage) and refused(storage), lambda found: found == [count] * 3, what="refused"
+        )
+        after = current_state(storage)
         # A reader that remembers less would believe a replay, and move: all have to.
         assert after[0].offset == config.offset + (Late.OLD in kinds)
         assert same(after, (config, status, offsets))
@@ -432,7 +434,7 @@ def test_what_others_write_is_never_believed(
     late(shared, rows)
     with ConnectStorage(worker(shared, **ONE_PARTITION), checkpoint=path) as storage:
         assert storage.startup.from_checkpoint
-        assert same(believed(storage), (config, status, offsets))
+        assert same(current_state(storage), (config, status, offsets))
         # The owner writes it again, and that is that.
         for row in rows:
             put(storage, row)

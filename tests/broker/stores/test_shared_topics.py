@@ -33,6 +33,7 @@ from tests.broker.stores.test_storage import fill
 from tests.support.connect_member import ConnectMember
 from tests.support.flushes import flush_offsets
 from tests.support.sealed import key_text
+from tests.support.sealed_stores import current_state
 from tests.support.topics import delete_known
 from tests.support.waiting import await_that
 
@@ -61,15 +62,8 @@ def flush(storage: ConnectStorage, position: int) -> None:
     flush_offsets(storage.offset_writer("foo"), (PARTITION, {"position": position}))
 
 
-def believed(storage: ConnectStorage) -> tuple[object, ...]:
-    for store in (storage.config, storage.status, storage.offsets):
-        store.refresh()
-    return (
-        storage.config.snapshot(),
-        storage.status.snapshot(),
-        storage.offsets.snapshot(),
-        storage.offset_reader("foo").offset(PARTITION),
-    )
+def state_and_offset(storage: ConnectStorage) -> tuple[object, ...]:
+    return *current_state(storage), storage.offset_reader("foo").offset(PARTITION)
 
 
 @pytest.fixture
@@ -93,7 +87,7 @@ def test_each_group_is_what_it_is_alone(shared: Any, reads: list[SharedReader]) 
         assert reads == []  # nothing is read before it is used
         for group, storage in storages.items():
             with ConnectStorage(shared.sharing(group)) as alone:
-                assert believed(storage) == believed(alone)
+                assert state_and_offset(storage) == state_and_offset(alone)
                 assert storage.startup.config.own_records == alone.startup.config.own_records
                 assert storage.cluster_group_id == group
                 found = storage.startup  # of one group nothing was measured; 0 would say that no record came
@@ -118,7 +112,7 @@ def test_each_group_is_what_it_is_alone(shared: Any, reads: list[SharedReader]) 
         for group, storage in storages.items():
             storage.status.flush()
             with ConnectStorage(shared.sharing(group)) as alone:
-                assert believed(storage) == believed(alone)
+                assert state_and_offset(storage) == state_and_offset(alone)
                 assert not alone.config.contains("foo")
     with pytest.raises(NotStartedError):
         topics.storage("a")
@@ -150,11 +144,11 @@ def test_a_group_that_comes_late_misses_nothing(shared: Any, groups: list[str]) 
                 stop.set()
             writing.result(60)
         with ConnectStorage(shared.sharing(groups[1])) as alone:
-            assert believed(late) == believed(alone)
+            assert state_and_offset(late) == state_and_offset(alone)
         late.stop()
         late.start()  # and again
         with ConnectStorage(shared.sharing(groups[1])) as alone:
-            assert believed(late) == believed(alone)
+            assert state_and_offset(late) == state_and_offset(alone)
 
 
 def test_a_slow_and_a_raising_listener_hold_up_nobody(shared: Any, groups: list[str]) -> None:

@@ -97,7 +97,7 @@ class Topic:
         return interleaved(draw, self.logs)
 
 
-def config_belief(state: ClusterConfigState, name: str) -> dict[str, object]:
+def config_of(state: ClusterConfigState, name: str) -> dict[str, object]:
     return {
         "config": state.connector_config(name),
         "target": state.target_state(name),
@@ -119,7 +119,7 @@ def check_config(
     there, here = replay_config(source, group), replay_config(copy, becomes)
     names = {job} if job is not None else {*there.connectors(), *there.target_states(), *there.task_count_records()}
     for name in names:
-        wanted, found = config_belief(there, name), config_belief(here, name)
+        wanted, found = config_of(there, name), config_of(here, name)
         if fold and wanted["tasks"] != found["tasks"]:
             check_healed(source, group, there, here, name)
             wanted["tasks"] = found["tasks"]
@@ -201,10 +201,10 @@ def differs(
         for side in (there, here)
         for name in (*side.connectors(), *side.target_states(), *side.task_count_records())
     }
-    beliefs = [[config_belief(side, name) for name in sorted(names)] for side in (there, here)]
-    for belief in (each for side in beliefs for each in side if each["target"] is None):
-        belief["target"] = TargetState.STARTED  # nobody has said anything of it
-    return beliefs[0] != beliefs[1]
+    states = [[config_of(side, name) for name in sorted(names)] for side in (there, here)]
+    for state in (each for side in states for each in side if each["target"] is None):
+        state["target"] = TargetState.STARTED  # nobody has said anything of it
+    return states[0] != states[1]
 
 
 def scene(draw: Draw, history: History, topic_type: TopicType, group: str | None) -> list[Record]:

@@ -1,4 +1,4 @@
-"""Captures of real workers, folded: the stores believe what the Java workers believed."""
+"""Captures of real workers, folded: the stores hold what the Java workers held."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from connect_share.model.keys import ClusterGroupId, is_original_key, split_key
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import ConnectorTaskId, Record, TopicType
 from connect_share.replay import replay_config, replay_offsets, replay_status
-from tests.support.captures import VERSIONS, captured, prefixed, rest_view
+from tests.support.captures import VERSIONS, captured, prefixed, rest_answers
 from tests.support.histories import History, histories
 
 # None: as captured. The others: hostile but legal ids.
@@ -34,7 +34,7 @@ def _records(version: str, topic: str, group: str | None) -> list[Record]:
 @every_capture
 @every_group
 def test_connectors_configs_tasks_and_target_states_are_what_rest_said(version: str, group: str | None) -> None:
-    state, view = replay_config(_records(version, "configs", group), group), rest_view(version)
+    state, view = replay_config(_records(version, "configs", group), group), rest_answers(version)["connectors"]
     assert state.connectors() == frozenset(view)
     assert state.inconsistent_connectors() == frozenset()
     for name, said in view.items():
@@ -50,7 +50,7 @@ def test_connectors_configs_tasks_and_target_states_are_what_rest_said(version: 
 @every_capture
 @every_group
 def test_statuses_and_topics_are_what_rest_said(version: str, group: str | None) -> None:
-    snapshot, view = replay_status(_records(version, "status", group), group), rest_view(version)
+    snapshot, view = replay_status(_records(version, "status", group), group), rest_answers(version)["connectors"]
     for name, said in view.items():
         status = snapshot.connector_status(name)
         assert status is not None
@@ -74,7 +74,7 @@ def _listed(offsets: list[dict[str, Any]]) -> list[str]:
 @every_group
 def test_offsets_of_sources_are_what_rest_said(version: str, group: str | None) -> None:
     snapshot, compared = replay_offsets(_records(version, "offsets", group), group), 0
-    for name, said in rest_view(version).items():
+    for name, said in rest_answers(version)["connectors"].items():
         # A sink's offsets are those of its consumer group; 2.8.2 has no such interface.
         if said["config"]["body"]["connector.class"] in SINKS or said["offsets"]["http"] != 200:
             continue

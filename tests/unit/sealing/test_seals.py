@@ -1,4 +1,4 @@
-"""What is believed in each mode and what is refused between the wire and a fold; the hybrid clock behind it."""
+"""What is accepted in each mode and what is refused between the wire and a fold; the hybrid clock behind it."""
 
 from __future__ import annotations
 

@@ -296,7 +296,7 @@ NEWER = TaskStatus(ConnectorTaskId("bar", 0), State.RUNNING, "w:8083", 2)
         (lambda log, _: log.sink.apply([record(None)]), False, TASK),
         (lambda _, store: store.put(NEWER), False, UNASSIGNED),
         (lambda log, _: log.sink.apply([record(THEIRS)]), True, UNASSIGNED),
-        # Also a plain one, unlike Java's: the older status would be believed after the newer one.
+        # Also a plain one, unlike Java's: the older status would replace the newer one.
         (lambda _, store: store.put(ConnectorStatus("foo", State.RUNNING, "w:8083", 1)), False, UNASSIGNED),
         (lambda _, store: store.put(ConnectorStatus("foo", State.RUNNING, "w:8083", 1)), True, UNASSIGNED),
     ],
