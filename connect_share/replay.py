@@ -28,11 +28,9 @@ def _folded(
 ) -> AnyFold:
     """Apply what the group accepts of these records."""
     fold.places.partitions = lambda: partitions
-    if fold.group is not None:
-        records = TopicSeals(fold.topic_type, fold.group, keys, mode).open_all(records)
-    elif keys is not None:
+    if fold.group is None and keys is not None:
         raise UsageError("records with plain keys are never sealed: give the cluster group id with the keys")
-    for record in records:
+    for record in TopicSeals(fold.topic_type, fold.group, keys, mode).open_all(records):
         fold.apply(record)
     return fold
 

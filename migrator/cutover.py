@@ -512,7 +512,7 @@ def _newest(
     for opener in chain.from_iterable(openers.values()):
         if opener.is_on:
             rollback.times[topic_type].update(opener.newest())
-        if opener.seals is not None:
+        if opener.seals.refuses:
             rollback.refused[topic_type] += opener.seals.refused.total()
     return newest.values()
 

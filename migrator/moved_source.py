@@ -129,7 +129,7 @@ class MovedSource:
         """Yield records of a topic as the workers accept them; of a sealed group read partitions from their beginning."""
         seals = self.worker.seals(topic_type)
         for record in read_records(self.worker, ranges, self.plan.topics[topic_type].isolation):
-            taken = record if seals is None else seals.accepted(record)
+            taken = seals.accepted(record)
             if taken is not None:
                 yield taken
 
@@ -144,15 +144,12 @@ class MovedSource:
         Before each is the index of the source, behind it the partition.
         """
         topic_types = {planned.topic: kind for kind, planned in self.plan.topics.items()}
-        seals: dict[str, TopicSeals | None] = {}
+        seals: dict[str, TopicSeals] = {}
         for record in records:
             if record.topic not in seals:
                 seals[record.topic] = seals_after(self.worker, topic_types[record.topic])
-            step = seals[record.topic]
-            if step is None:
-                yield self.index, record, record.partition
-                continue
-            yield self.index, replace(record, value=step.seal(record.key or b"", record.value)), record.partition
+            value = seals[record.topic].seal(record.key or b"", record.value)
+            yield self.index, replace(record, value=value), record.partition
             if record.value is None and self.leaves_tombstones:
                 yield self.index, record, record.partition
 
@@ -355,7 +352,7 @@ def left_out(run: MigrationRun) -> tuple[Counter[TopicType], Counter[TopicType]]
     for source in moved_sources(run):
         aborted.update(source.stopped(left=True).aborted())
         for kind in TopicType:
-            if (seals := source.worker.seals(kind)) is not None:
+            if (seals := source.worker.seals(kind)).refuses:
                 for record in read_records(source.worker, source.current_ranges(kind), source.worker.isolation(kind)):
                     seals.open(record)
                 refused[kind] += seals.refused.total()

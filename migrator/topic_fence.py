@@ -87,7 +87,7 @@ def _use(
         space, original = parts
         living.pop(record.key, None)
         if original == MARKER[0]:
-            opened = record if seals is None else seals.accepted(record)
+            opened = seals.accepted(record)
             fences.pop(space, None)
             if opened is not None and (found := moved_in(opened.value)) is not None:
                 fences[space] = found
@@ -106,10 +106,10 @@ def _all_records(worker: WorkerConfig, topic: str) -> Iterable[Record]:
     return read_records(worker, ranges, common_isolation(TopicType.CONFIG))
 
 
-def seals_after(worker: WorkerConfig, topic_type: TopicType) -> TopicSeals | None:
-    """Return what seals a group's values later than what its topic holds now; ``None``: they are not sealed."""
-    seals = None if worker.keys_in_use is None else worker.seals(topic_type)
-    if seals is not None:
+def seals_after(worker: WorkerConfig, topic_type: TopicType) -> TopicSeals:
+    """Return what seals a group's values, where they are sealed, later than what its topic holds now."""
+    seals = worker.seals(topic_type)
+    if worker.keys_in_use is not None:
         for record in _all_records(worker, worker.topic(topic_type)):
             seals.open(record)
     return seals
@@ -133,8 +133,7 @@ def change_fence(
         record = marker(topic, prefix)
         record = replace(record, value=moved_record(moved)[1]) if up else record
         seals = seals_after(workers[index], TopicType.CONFIG)
-        value = record.value if seals is None else seals.seal(record.key or b"", record.value)
-        records.append((index, replace(record, value=value)))
+        records.append((index, replace(record, value=seals.seal(record.key or b"", record.value))))
     with also_saying(f"What comes before the fence is done, and {again} completes it"):
         write_records(workers, records, nothing="The record of the fence was not written")
         if moved.settings and records:

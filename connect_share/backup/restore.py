@@ -146,8 +146,8 @@ class BackedUpValues:
                 self.as_they_are.add(mark_of(record.key or b"", record.value))
             if opened is not None:
                 yield topic_type, opened
-        seals = self._openers[TopicType.CONFIG].seals if TopicType.CONFIG in self._openers else None
-        for missing in [] if seals is None else seals.missing_keys(insists=False):
+        config = self._openers.get(TopicType.CONFIG)
+        for missing in [] if config is None else config.seals.missing_keys(insists=False):
             raise RestoreRejectedError(
                 f"in the backup {missing}, which the worker file does not have: give it that key in {KEYS_PROPERTY}, behind "
                 "those that are there. Nothing was written"

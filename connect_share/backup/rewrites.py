@@ -73,12 +73,12 @@ class TopicContent:
     """
 
     facts: TopicFacts
+    seals: TopicSeals = field(repr=False)
     keys: dict[bytes, bool] = field(default_factory=dict, repr=False)
     others: Sample = field(default_factory=Sample, repr=False)
     groups: Sample = field(default_factory=Sample, repr=False)
     is_shared: bool = False
     connectors: set[str] = field(default_factory=set)
-    seals: TopicSeals | None = field(default=None, repr=False)
     claims: dict[bytes, int | None] = field(default_factory=dict, repr=False)
     opened: set[int] = field(default_factory=set)
 
@@ -151,7 +151,7 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
 
     def _read(self, facts: Facts, progress: Progress) -> dict[TopicType, TopicContent]:
         groups = Sample()
-        found = {kind: TopicContent(topic, groups=groups, seals=self._seals(kind)) for kind, topic in facts.items()}
+        found = {kind: TopicContent(topic, self._seals(kind), groups=groups) for kind, topic in facts.items()}
         for topic_type, topic in found.items():
             self._read_topic(topic_type, topic, progress)
             names = (connector_of(topic_type, key[len(prefix_of(self.group)) :]) for key in topic.due)
@@ -159,8 +159,9 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
         self._require_known(found)
         return found
 
-    def _seals(self, topic_type: TopicType) -> TopicSeals | None:
-        return self.worker.seals(topic_type) if self.group == self.worker.cluster_group_id else None
+    def _seals(self, topic_type: TopicType) -> TopicSeals:
+        is_own = self.group == self.worker.cluster_group_id
+        return self.worker.seals(topic_type) if is_own else TopicSeals(topic_type, None)
 
     def _require_known(self, found: dict[TopicType, TopicContent]) -> None:
         """Refuse where the worker file vouches for the group, or no other group is there: it is no orphan then."""
@@ -194,9 +195,6 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
         for key, record, lives in self._own(topic_type, topic, progress):
             if plain_statuses is not None:
                 plain_statuses.apply(record)
-            if topic.seals is None:
-                topic.keys[key] = lives
-                continue
             taken = topic.seals.accepted(record)
             if taken is not None:
                 removed = is_removal(topic_type, accepted.take(key, taken).value)
@@ -216,7 +214,7 @@ class GroupDeletion(Rewrite[dict[TopicType, TopicContent]]):
     def _removals(self, topic_type: TopicType, topic: TopicContent) -> Iterator[Record]:
         for key in topic.due:
             record = removal(topic_type, topic.facts.topic, key, self.group)
-            value = record.value if topic.seals is None else topic.seals.seal(key, record.value)
+            value = topic.seals.seal(key, record.value)
             if value is not None:
                 yield replace(record, value=value)
             if record.value is None:
@@ -263,7 +261,7 @@ class RefusedKeys(GroupDeletion):
         opens = set[bytes]()
         for key, record, _ in self._own(topic_type, topic, progress):
             topic.claims[key] = key_id(record.value) if is_sealed(record.value) else 0
-            if topic.seals is None or topic.seals.accepted(record) is not None:
+            if topic.seals.accepted(record) is not None:
                 opens.add(key)
                 topic.opened.add(topic.claims[key] or 0)
         topic.keys = {key: key not in opens for key in topic.claims}
@@ -378,7 +376,7 @@ class Seen:
         expected: the state of the group when that is written.
     """
 
-    seals: Mapping[TopicType, TopicSeals | None] = field(repr=False)
+    seals: Mapping[TopicType, TopicSeals] = field(repr=False)
     mending: Mending
     expected: GroupState
 
@@ -425,7 +423,8 @@ class Repair(Rewrite[Seen]):
             raise CopyError(
                 "what would be written would change more than it should: nothing was written; please report this"
             )
-        return Seen({each: fold.seals for each, fold in folds.items()}, mending, expected)
+        seals = {each: fold.seals for each, fold in folds.items() if fold.seals is not None}
+        return Seen(seals, mending, expected)
 
     def _outgoing(self, found: Seen) -> tuple[int, Iterable[Record]]:
         return len(found.mending.records), self._sealed(found)
@@ -433,8 +432,7 @@ class Repair(Rewrite[Seen]):
     def _sealed(self, found: Seen) -> Iterator[Record]:
         for record in found.mending.records:
             seals = found.seals[_type_of(self.stopped.topics, record)]
-            value = record.value if seals is None else seals.seal(record.key or b"", record.value)
-            yield replace(record, value=value)
+            yield replace(record, value=seals.seal(record.key or b"", record.value))
 
     def _compare(self, done: Rewritten[Seen]) -> None:
         left = len(done.after.mending.records)

@@ -283,8 +283,7 @@ class ConnectorPlan:
             seals, extent, group = config.seals(TopicType.OFFSET), Extent(), config.cluster_group_id
             for change in self.needed:
                 key, value = wire_key(offset_key(self.connector, change.partition), group), offset_value(change.new)
-                sealed = value if seals is None else seals.seal(key, value)
-                extent.add(Record(facts.topic, 0, 0, 0, key, sealed))
+                extent.add(Record(facts.topic, 0, 0, 0, key, seals.seal(key, value)))
             yield TopicNeed(config, facts.topic, (READ, WRITE), extent)
 
     def places(self) -> Places:

@@ -247,7 +247,7 @@ class GroupFold:
     Attributes:
         fold: in the type of the topic.
         records, kept: how many were read, and about how many bytes are kept of them.
-        seals: of the group; ``None`` with plain keys, or if the worker file is not its own.
+        seals: of the group; ``None`` if the worker file is not its own.
         is_sealed: it has values that cannot be opened here.
         is_unsaid: the worker file is its own, and does not say whether it is sealed.
     """
@@ -263,7 +263,7 @@ class GroupFold:
         self.records = self.kept = 0
         self.fold = FOLDS[topic_type](group)
         self.fold.places.partitions = partitions
-        is_own = worker is not None and group is not None and group == worker.cluster_group_id
+        is_own = worker is not None and group == worker.cluster_group_id
         self.seals = worker.seals(topic_type) if worker is not None and is_own else None
         self.is_sealed = False
         self.is_unsaid = self.seals is not None and worker is not None and not worker.says_sealing

@@ -220,9 +220,9 @@ def require_keys_of(
     if config is None or not any(groups):
         return {}
     seals = {group: TopicSeals(TopicType.CONFIG, group, None, says_sealing=False) for group in groups if group}
-    own, opened = worker.cluster_group_id, worker.seals(TopicType.CONFIG)
-    if own in seals and opened is not None and worker.keys_in_use is not None:
-        seals[own] = opened
+    own = worker.cluster_group_id
+    if own in seals and worker.keys_in_use is not None:
+        seals[own] = worker.seals(TopicType.CONFIG)
     isolation = worker.isolation_of(own if own in seals else next(iter(seals)), TopicType.CONFIG)
     for record in read_records(worker, config.ranges(), isolation):
         owner = None if record.key is None else split_key(TopicType.CONFIG, record.key)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from connect_share.errors import ConfigError, SealedGroupError
 from connect_share.model.connect_json import JSON_NULL
-from connect_share.model.keys import MARKER, ClusterGroupId, is_original_key
+from connect_share.model.keys import MARKER, ClusterGroupId, is_original_key, prefix_of
 from connect_share.model.limited_log import LimitedLog
 from connect_share.model.records import Record, TopicType, now_ms
 from connect_share.model.removal import removal_value
@@ -56,12 +56,13 @@ class TopicSeals:
 
     Args:
         topic_type: what kind of records the topic holds.
-        cluster_group_id: whose records.
+        cluster_group_id: whose records; ``None``: those with plain keys, which are never sealed.
         keys: of the group; ``None``: nothing is sealed, and what is sealed is refused.
         mode: see there.
         says_sealing: the worker file says whether the group is sealed. Where it does not, :meth:`end_start` looks.
 
     Attributes:
+        refuses: records may be refused; those with plain keys all pass as they are.
         refused: how many own records were refused, by reason.
         opens: any sealed value opened.
         repeated: how many were the value that counts, written again.
@@ -75,8 +76,8 @@ class TopicSeals:
     def __init__(
         self,
         topic_type: TopicType,
-        cluster_group_id: ClusterGroupId,
-        keys: KeyRing | None,
+        cluster_group_id: ClusterGroupId | None,
+        keys: KeyRing | None = None,
         mode: SealingMode = SealingMode.REQUIRED,
         *,
         says_sealing: bool = True,
@@ -85,10 +86,11 @@ class TopicSeals:
         self.repeated: int = 0
         self.overtaken: list[tuple[bytes, bytes | None]] = []
         self._topic_type = topic_type
-        self._group, self._prefix = cluster_group_id, cluster_group_id.prefix
+        self._group, self._prefix = cluster_group_id, prefix_of(cluster_group_id)
         # The same removal; and what was sealed cannot be cleaned away as a tombstone can.
         self._removal = removal_value(topic_type, cluster_group_id)
-        self._keys = None if mode is SealingMode.OFF else keys
+        self.refuses: bool = cluster_group_id is not None
+        self._keys = keys if self.refuses and mode is not SealingMode.OFF else None
         self._mode = mode
         self._cipher = None if self._keys is None else Cipher(self._keys, topic_type)
         self._numbers = count(1)
@@ -99,7 +101,7 @@ class TopicSeals:
         self._under_others: set[bytes] = set()
         self._announced: dict[bytes, tuple[int, str]] = {}
         # Where the newest living value of each key looks sealed, ``None``: it is plain. Not asked for otherwise, nor later.
-        looks = topic_type is TopicType.CONFIG and keys is None and not says_sealing
+        looks = topic_type is TopicType.CONFIG and keys is None and not says_sealing and self.refuses
         self._looks: dict[bytes, str | None] | None = {} if looks else None
         self._said = LimitedLog(_log)
 
@@ -146,6 +148,8 @@ class TopicSeals:
             if self._mode is SealingMode.REQUIRED:
                 self._refuse(record, Refusal.TOMBSTONE if value is None else Refusal.PLAIN)
                 return None
+            return record
+        if not self.refuses:
             return record
         if self._cipher is None:
             self._refuse(record, Refusal.NO_KEYS)
@@ -341,9 +345,9 @@ Seen = dict[int, dict[bytes, bytes]]
 """Time and IV of the newest value, by partition and key; the IVs of all that have this time, in the order of the log."""
 
 
-def refused_of(seals: Mapping[TopicType, TopicSeals | None]) -> dict[TopicType, int]:
-    """Return how many records of the group were refused on each topic; ``None``: there nothing can be."""
-    return {topic_type: each.refused.total() for topic_type, each in seals.items() if each is not None}
+def refused_of(seals: Mapping[TopicType, TopicSeals]) -> dict[TopicType, int]:
+    """Return how many records of the group were refused on each topic where any can be."""
+    return {topic_type: each.refused.total() for topic_type, each in seals.items() if each.refuses}
 
 
 class Freshness:

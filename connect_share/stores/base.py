@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from enum import Enum
-from functools import partial
 from typing import Any, Final, Literal, Protocol, TypedDict, Unpack
 
 from connect_share.errors import ConfigError, ConnectShareError, NotStartedError, StoreClosedError
@@ -26,7 +25,6 @@ from connect_share.log.threads import SafeFuture
 from connect_share.model.fold import Fold
 from connect_share.model.keys import ClusterGroupId, SkipKind, prefix_of
 from connect_share.model.records import Record, TopicType, now_ms
-from connect_share.sealing import TopicSeals
 from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, WorkerConfig
 
 _logger = logging.getLogger(__name__)
@@ -199,7 +197,6 @@ class KafkaTopicBasedBackingStore(ABC):
         self._group = group_of_worker(worker_config, cluster_group_id)
         self._key_prefix = prefix_of(self._group)
         self._topic = worker_config.topic(topic_type)
-        # The plain cluster, and a connector's own offsets topic, have no seals.
         self._seals = worker_config.seals(topic_type)
         self._log_factory = options.get("log") or self._kafka_based_log
         self._shared_admin = options.get("admin")
@@ -235,9 +232,8 @@ class KafkaTopicBasedBackingStore(ABC):
             counts = Counter(self._fold.skipped)
         if self._compacted_log is not None:
             counts[SkipKind.FOREIGN] += self._compacted_log.foreign_records
-        if self._seals is not None:
-            counts[SkipKind.REFUSED] += self._seals.refused.total()
-            counts[SkipKind.REPEATED] += self._seals.repeated
+        counts[SkipKind.REFUSED] += self._seals.refused.total()
+        counts[SkipKind.REPEATED] += self._seals.repeated
         return {kind: count for kind, count in counts.items() if count}
 
     def start(self) -> None:
@@ -257,8 +253,7 @@ class KafkaTopicBasedBackingStore(ABC):
             compacted_log = self.prepare()
         try:
             compacted_log.start()
-            if self._seals is not None:
-                self._seals.end_start(insists=self._insists)
+            self._seals.end_start(insists=self._insists)
         except BaseException:
             self.stop()  # a store that did not start has nothing a caller could still use
             raise
@@ -287,7 +282,7 @@ class KafkaTopicBasedBackingStore(ABC):
         if self._compacted_log is not None:
             raise self._started_before()
         with self._state_lock:
-            self._fold.restore(saved if self._seals is None else self._seals.restore(saved))
+            self._fold.restore(self._seals.restore(saved))
 
     def _started_before(self) -> StoreClosedError:
         return StoreClosedError(
@@ -306,8 +301,7 @@ class KafkaTopicBasedBackingStore(ABC):
     def saved(self) -> Any:
         """Return the state as plain values for JSON."""
         with self._state_lock:
-            state = self._fold.saved()
-            return state if self._seals is None else self._seals.saved(state)
+            return self._seals.saved(self._fold.saved())
 
     def fail(self, error: BaseException) -> None:
         """End this store, as a failure of its log does: a thread on which it depends has ended."""
@@ -356,14 +350,13 @@ class KafkaTopicBasedBackingStore(ABC):
     def prepare(self) -> CompactedLog:
         """Make the log before :meth:`start`: one that is read together with others takes records from now on."""
         if self._compacted_log is None:
-            seals, apply = self._seals, self._apply
-            opened = apply if seals is None else partial(self._apply_opened, seals)
-            self._compacted_log = self._log_factory(RecordSink(self._key_prefix, opened))
+            apply = self._apply_opened if self._seals.refuses else self._apply
+            self._compacted_log = self._log_factory(RecordSink(self._key_prefix, apply))
         return self._compacted_log
 
-    def _apply_opened(self, seals: TopicSeals, records: Sequence[Record]) -> None:
-        self._apply(list(seals.open_all(records)))
-        overtaken, seals.overtaken = seals.overtaken, []
+    def _apply_opened(self, records: Sequence[Record]) -> None:
+        self._apply(list(self._seals.open_all(records)))
+        overtaken, self._seals.overtaken = self._seals.overtaken, []
         if overtaken:
             self._sent_again = {key: sent for key, sent in self._sent_again.items() if not sent.done()}
         for key, value in overtaken:
@@ -390,7 +383,7 @@ class KafkaTopicBasedBackingStore(ABC):
 
     def _sealed(self, records: Iterable[tuple[bytes, bytes | None]]) -> list[tuple[bytes, bytes | None]]:
         """Return records under wire keys with their values as they go to the topic."""
-        return [(key, value if self._seals is None else self._seals.seal(key, value)) for key, value in records]
+        return [(key, self._seals.seal(key, value)) for key, value in records]
 
     def _other_places(self, key: bytes) -> set[int]:
         """Return where else than murmur2 says a wire key has to be written now: see :meth:`KeyPlaces.others`."""
@@ -400,7 +393,7 @@ class KafkaTopicBasedBackingStore(ABC):
     def _send(self, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
         """Send one record under a wire key, sealed where values are; every failure ends up in the future."""
         try:
-            sealed = value if self._seals is None else self._seals.seal(key, value, is_sent=True)
+            sealed = self._seals.seal(key, value, is_sent=True)
             log = self._compacted_log or self._log
             several = self._topic_type is not TopicType.CONFIG  # that has one partition
             places = self._other_places(key) if several else ()

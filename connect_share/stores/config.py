@@ -267,8 +267,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
     def restore(self, saved: Any) -> None:
         """Replace the state by a saved one, as :meth:`KafkaTopicBasedBackingStore.restore`."""
         super().restore(saved)
-        if self._seals is not None:
-            self._seals.restored(self._fold.living_keys())
+        self._seals.restored(self._fold.living_keys())
 
     def start(self) -> None:
         """Make sure of the topic and read it to its end; from then on the listener is called.
@@ -289,7 +288,7 @@ class KafkaConfigBackingStore(KafkaTopicBasedBackingStore):
             self._require_not_moved()
             if self._group is not None and self._fold.newest_own_is_tombstone:
                 self._write_marker()
-            announcements = [] if self._seals is None else self._seals.announcements()
+            announcements = self._seals.announcements()
             if announcements:
                 with suppress(LiveMembersError):  # who write it themselves
                     run_blocking(self._announce_keys(announcements))

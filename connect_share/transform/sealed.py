@@ -83,7 +83,7 @@ class Opener:
         seen: what was read before.
 
     Attributes:
-        seals: what opens; ``None``: values pass as they are.
+        seals: what opens; values under plain keys, and those that are carried as they are, pass.
     """
 
     def __init__(
@@ -96,15 +96,14 @@ class Opener:
         self.transform = transform
         self._prefix = prefix_of(transform.source)
         self.is_on = sealing.keys is not None
-        self.seals: TopicSeals | None = None
-        if transform.source is not None and not sealing.as_is:
-            self.seals = TopicSeals(transform.topic_type, transform.source, sealing.keys, sealing.mode)
-            self.seals.freshness.remember(newest or {})
-            self.seals.freshness.restore(seen or {})
+        group = None if sealing.as_is else transform.source
+        self.seals: TopicSeals = TopicSeals(transform.topic_type, group, sealing.keys, sealing.mode)
+        self.seals.freshness.remember(newest or {})
+        self.seals.freshness.restore(seen or {})
 
     def open(self, record: Record) -> Record | None:
         """Return a record of the group with its value opened; ``None``: it is refused. In log order per partition."""
-        return record if self.seals is None else self.seals.accepted(record)
+        return self.seals.accepted(record)
 
     def open_all(self, records: Iterable[Record], skipped: Counter[SkipReason] | None = None) -> Iterator[Record]:
         """Yield the records that are not refused: those of the transform opened, others as they are."""
@@ -118,19 +117,19 @@ class Opener:
 
     def newest(self) -> dict[bytes, int]:
         """Return the times of what was read; plain values have none."""
-        return {} if self.seals is None else self.seals.freshness.newest()
+        return self.seals.freshness.newest()
 
     @property
     def seen(self) -> Seen:
         """What was read."""
-        return {} if self.seals is None else self.seals.freshness.seen
+        return self.seals.freshness.seen
 
     def written_ms(self, original: bytes, timestamp_ms: int) -> int:
         """Return when the newest value of an original key was written, as far as it was read.
 
         The timestamp of its record counts for a value that was not sealed, but not if it lies in the future.
         """
-        known_ms = -1 if self.seals is None else self.seals.freshness.newest_ms(self._prefix + original)
+        known_ms = self.seals.freshness.newest_ms(self._prefix + original)
         return min(max(timestamp_ms, 0), now_ms()) if known_ms < 0 else known_ms
 
 

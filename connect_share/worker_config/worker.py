@@ -303,15 +303,13 @@ class WorkerConfig(BaseModel):
         """Keys that open and seal, ``None`` while sealing is off, whatever the file has."""
         return None if self.sealing_mode is SealingMode.OFF else self.sealing_keys
 
-    def seals(self, topic_type: TopicType) -> TopicSeals | None:
-        """Return a new step that opens, refuses and seals the group's records of one topic; ``None`` for plain keys.
+    def seals(self, topic_type: TopicType) -> TopicSeals:
+        """Return a new step that opens, refuses and seals the group's records of one topic; plain ones pass.
 
         Raises:
             ConfigError: there are keys, and the library ``cryptography`` is not installed.
         """
         group = self.cluster_group_id
-        if group is None:
-            return None
         return TopicSeals(topic_type, group, self.sealing_keys, self.sealing_mode, says_sealing=self.says_sealing)
 
     @property

@@ -477,7 +477,7 @@ def _mirror(copy: PendingCopy, batch: Sequence[Message]) -> None:
     """
     transform, opener, skipped = copy.job.slice_.transform, copy.resealer.opener, copy.tally.skipped
     prefix, (beginnings, cut) = transform.prefix, transform.sure_beginnings
-    refuses, topic, delivered = opener.seals is not None, copy.writer.topic, copy.writer.delivered
+    refuses, topic, delivered = opener.seals.refuses, copy.writer.topic, copy.writer.delivered
     outgoing: list[Outgoing] = []
     for message in batch:
         key: Any = message.key()

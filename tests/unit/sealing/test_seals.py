@@ -176,12 +176,15 @@ def test_plain_records_are_believed_in_accept_and_sealed_ones_have_to_be_good(to
 def test_without_keys_everything_plain_passes_and_nothing_sealed(
     topic_type: TopicType, mode: SealingMode, keys: KeyRing | None
 ) -> None:
-    step, key = seals(topic_type, mode, keys), KEY_OF[topic_type]
+    step, key, plain = seals(topic_type, mode, keys), KEY_OF[topic_type], TopicSeals(topic_type, None, KEYS)
     for value in (VALUE, None, b""):
-        assert step.seal(key, value) == value
+        assert step.seal(key, value) == plain.seal(key, value) == value
         found = record(key, value)
-        assert step.open(found) is found
-    assert taken(step, record(key, seals(topic_type).seal(key, VALUE))) == "NO_KEYS"
+        assert step.open(found) is plain.open(found) is found
+    whole = record(key, seals(topic_type).seal(key, VALUE))
+    assert taken(step, whole) == "NO_KEYS"
+    without_group = replace(whole, key=key[len(GROUP.prefix) :])
+    assert plain.open(without_group) is step.open(without_group) is without_group
     step.end_start()
     assert step.saved({"a": 1}) == step.restore({"a": 1}) == {"a": 1}
 
