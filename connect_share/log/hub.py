@@ -14,7 +14,7 @@ from connect_share.errors import ConnectShareError, LogFailedError, NotStartedEr
 from connect_share.kafka.client import Deadline, Message, to_record
 from connect_share.kafka.read import Reader
 from connect_share.log.kafka_based_log import KafkaBasedLog
-from connect_share.log.protocol import STOP_TIMEOUT_S, KeyWatch, RecordFeed, RecordMetadata, RecordSink, Steps
+from connect_share.log.protocol import STOP_TIMEOUT_S, KeyWatch, RecordFeed, RecordMetadata, Steps
 from connect_share.log.tail import OnFailed
 from connect_share.model.records import OffsetRange, Record
 
@@ -110,9 +110,9 @@ class TopicHub:
         """Whether the first read has ended: who comes now has to read by itself."""
         return self.log.caught_up is not None
 
-    def log_of(self, sink: RecordSink, on_failed: OnFailed) -> RoutedLog:
+    def log_of(self, feed: RecordFeed, on_failed: OnFailed) -> RoutedLog:
         """Return the log of one group, which gets records from now on."""
-        log = RoutedLog(self, sink, on_failed)
+        log = RoutedLog(self, feed, on_failed)
         self.router.add(log)
         return log
 
@@ -120,22 +120,22 @@ class TopicHub:
 class RoutedLog:
     """One group's part of a topic that others follow, too. What goes wrong in its store ends this log alone."""
 
-    def __init__(self, hub: TopicHub, sink: RecordSink, on_failed: OnFailed) -> None:
+    def __init__(self, hub: TopicHub, feed: RecordFeed, on_failed: OnFailed) -> None:
         self._hub = hub
-        self._sink = sink
+        self._feed = feed
         self._on_failed = on_failed
         self._late: list[Record] | None = [] if hub.is_read else None
         self._started = False
         self._stopped = False
         self._failure: ConnectShareError | None = None
         self._unacknowledged: set[Future[RecordMetadata]] = set()
-        self.key_prefix: bytes = sink.key_prefix
+        self.key_prefix: bytes = feed.key_prefix
         self.positions, self.check_may_wait = hub.log.positions, hub.log.check_may_wait
         self.own: int = 0
 
     @property
     def foreign_records(self) -> int:
-        """Number of records read whose key does not have the sink's prefix."""
+        """Number of records read whose key does not have the store's prefix."""
         return self._hub.router.own + self._hub.router.foreign - self.own
 
     def deliver(self, records: Sequence[Record]) -> None:
@@ -147,7 +147,7 @@ class RoutedLog:
             return
         self.own += len(records)
         try:
-            self._sink.apply(records)
+            self._feed.apply(records)
         except BaseException as error:  # noqa: BLE001 - one group must not hold up the others
             self.fail(error)
 
@@ -182,7 +182,7 @@ class RoutedLog:
             own = [message for message in batch if (key := message.key()) is not None and key.startswith(prefix)]
             self.own += len(own)
             if own:
-                self._sink.apply([to_record(message) for message in own])
+                self._feed.apply([to_record(message) for message in own])
 
         def attach(_: Mapping[int, int]) -> None:
             late = [record for record in self._late or () if record.offset >= ends.get(record.partition, 0)]

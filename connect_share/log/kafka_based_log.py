@@ -125,7 +125,7 @@ class KafkaBasedLog:
 
     @property
     def foreign_records(self) -> int:
-        """Number of records read whose key does not have the sink's prefix."""
+        """Number of records read whose key does not have the store's prefix."""
         return self.feed.foreign
 
     def start(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from connect_share.errors import NotStartedError, StoreClosedError
 from connect_share.kafka.client import KafkaError, KafkaException
-from connect_share.log.protocol import STOP_TIMEOUT_S, RecordMetadata, RecordSink, Steps, waits_for_itself
+from connect_share.log.protocol import STOP_TIMEOUT_S, RecordFeed, RecordMetadata, Steps, waits_for_itself
 from connect_share.model.records import Record
 from connect_share.worker_config import ClientSettings
 
@@ -106,9 +106,9 @@ class MemoryTopic:
 class MemoryLog:
     """The log of one store over a topic in memory."""
 
-    def __init__(self, topic: MemoryTopic, sink: RecordSink) -> None:
+    def __init__(self, topic: MemoryTopic, feed: RecordFeed) -> None:
         self._topic = topic
-        self._sink = sink
+        self._feed = feed
         self._started = False
         self._stopped = False
         self.foreign_records: int = 0
@@ -116,8 +116,8 @@ class MemoryLog:
 
     def take(self, record: Record) -> None:
         """Apply a record of this group; count any other."""
-        if record.key is not None and record.key.startswith(self._sink.key_prefix):
-            self._sink.apply([record])
+        if record.key is not None and record.key.startswith(self._feed.key_prefix):
+            self._feed.apply([record])
         else:
             self.foreign_records += 1
 

@@ -34,21 +34,6 @@ class RecordMetadata:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class RecordSink:
-    """The receiving side of a log: one backing store.
-
-    Attributes:
-        key_prefix: keys that do not start with these bytes are foreign; ``b""`` lets every record through.
-        apply: applies the next records whose key starts with ``key_prefix`` (``b""``: null keys too). It is called from one
-            thread at a time, in log order per partition. It must not raise for a bad record (it is counted instead); what it
-            does raise ends the log with ``LogFailedError``.
-    """
-
-    key_prefix: bytes = field(repr=False)
-    apply: Callable[[Sequence[Record]], object] = field(repr=False)
-
-
 KeyWatch = Callable[[Sequence[bytes | None]], bool]
 """Is given the keys of a batch; returns whether it wants more."""
 
@@ -56,12 +41,13 @@ _SEPARATOR: Final = b"\n"
 
 
 class RecordFeed:
-    """Hands a topic's own records over and counts all of them; the only place that tells own from foreign by key.
-
-    ``apply`` gets those whose keys begin with the prefix, as of :class:`RecordSink`. ``key_watch`` sees all keys, own and
-    foreign, until it has seen enough.
+    """Hands a topic's own records to a store and counts all of them; the only place that tells own from foreign by key.
 
     Attributes:
+        key_prefix: keys that do not start with these bytes are foreign; ``b""`` lets every record through, null keys too.
+        apply: applies the next own records. It is called from one thread at a time, in log order per partition. It must not
+            raise for a bad record (it is counted instead); what it does raise ends the log with ``LogFailedError``.
+        key_watch: sees all keys, own and foreign, until it has seen enough.
         first_at_s: when the first record came, by the monotonic clock.
         apply_s: seconds in which records were applied.
     """
@@ -72,9 +58,9 @@ class RecordFeed:
         apply: Callable[[Sequence[Record]], object] = lambda _: None,
         key_watch: KeyWatch | None = None,
     ) -> None:
-        self._prefix = key_prefix
-        self._apply = apply
-        self._key_watch = key_watch
+        self.key_prefix = key_prefix
+        self.apply = apply
+        self.key_watch = key_watch
         self._ends_seen: dict[int, int] = {}
         self.own: int = 0
         self.foreign: int = 0
@@ -96,8 +82,8 @@ class RecordFeed:
             return
         if self.first_at_s is None:
             self.first_at_s = came_s
-        if self._key_watch is not None and not self._key_watch(keys):
-            self._key_watch = None
+        if self.key_watch is not None and not self.key_watch(keys):
+            self.key_watch = None
         own = self._apply_own(messages, keys, joined)
         self.own += own
         self.foreign += len(messages) - own
@@ -105,16 +91,16 @@ class RecordFeed:
     def _apply_own(self, messages: list[Message], keys: list[Any], joined: bytes) -> int:
         """Apply the own records, and return how many they are; ``joined``: all keys in one text."""
         own = messages
-        if self._prefix:
+        prefix = self.key_prefix
+        if prefix:
             # All keys are searched at once: most batches of a large topic hold nothing of one's own.
-            if self._prefix not in joined:
+            if prefix not in joined:
                 return 0
-            prefix = self._prefix
             pairs = zip(messages, keys, strict=True)
             own = [message for message, key in pairs if key is not None and key.startswith(prefix)]
         if own:
             began = time.monotonic()
-            self._apply([to_record(message) for message in own])
+            self.apply([to_record(message) for message in own])
             self.apply_s += time.monotonic() - began
         return len(own)
 
@@ -146,7 +132,7 @@ class CompactedLog(Protocol):
 
     @property
     def foreign_records(self) -> int:
-        """Number of records read whose key does not have the sink's prefix."""
+        """Number of records read whose key does not have the store's prefix."""
 
     def positions(self) -> Mapping[int, int]:
         """Return the next offset to be read of each partition."""

@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from typing import Final, Unpack
 
 from connect_share.log.memory import MemoryKafka, MemoryLog, MemoryTopic
-from connect_share.log.protocol import RecordSink
+from connect_share.log.protocol import RecordFeed
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import TopicType
 from connect_share.storage.async_storage import AsyncConnectStorage
@@ -162,8 +162,8 @@ class MemoryConnectStorage(ConnectStorage):
             plain_topics.refuse(worker)
         logs: dict[TopicType, MemoryLog] = {}
 
-        def log_of(topic_type: TopicType, sink: RecordSink) -> MemoryLog:
-            log = logs[topic_type] = MemoryLog(topics[topic_type], sink)
+        def log_of(topic_type: TopicType, feed: RecordFeed) -> MemoryLog:
+            log = logs[topic_type] = MemoryLog(topics[topic_type], feed)
             return log
 
         stores = Stores.over(log_of, self._options, admin=None, write_guard=None, kafka=self.kafka)

@@ -14,7 +14,7 @@ from connect_share.errors import ConfigError, ConnectShareError, NotStartedError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline
 from connect_share.log.hub import RoutedLog, Router, TopicHub
-from connect_share.log.protocol import STOP_TIMEOUT_S, RecordSink
+from connect_share.log.protocol import STOP_TIMEOUT_S, RecordFeed
 from connect_share.log.tail import OnFailed
 from connect_share.log.threads import JobThread
 from connect_share.model.config import ConfigEvent
@@ -72,8 +72,8 @@ class GroupStorage(ConnectStorage):
             store.prepare()
         return self._stores
 
-    def _log_of(self, topics: ReadTopics, topic_type: TopicType, sink: RecordSink) -> RoutedLog:
-        log = self._logs[topic_type] = topics.hubs[topic_type].log_of(sink, self._life.fail)
+    def _log_of(self, topics: ReadTopics, topic_type: TopicType, feed: RecordFeed) -> RoutedLog:
+        log = self._logs[topic_type] = topics.hubs[topic_type].log_of(feed, self._life.fail)
         return log
 
     def _start_parts(self, life: StorageLife, stack: ExitStack) -> RunningStorage:

@@ -31,7 +31,7 @@ from connect_share.kafka.facts import TopicFacts, read_facts, read_records, with
 from connect_share.log.first_read import OffsetsMissing, SharedReader, StartContext
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.memory import MemoryKafka
-from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, KeyWatch, RecordFeed, RecordSink
+from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, KeyWatch, RecordFeed
 from connect_share.log.tail import OnFailed, OwnerProcess
 from connect_share.log.threads import BackgroundThread
 from connect_share.model.keys import split_key
@@ -274,7 +274,7 @@ class Stores:
     @classmethod
     def over(
         cls,
-        log_of: Callable[[TopicType, RecordSink], CompactedLog],
+        log_of: Callable[[TopicType, RecordFeed], CompactedLog],
         options: StorageOptions,
         admin: Admin | None,
         write_guard: WriteGuard | None,
@@ -603,9 +603,9 @@ class StorageStart(TopicsStart):
                 what = f"was made anew since checkpoint {path} was taken, and has nothing of the group"
                 raise lost_topic(topic_type, log.topic, what, _ALLOW_EMPTY)
 
-    def _log_of(self, topic_type: TopicType, sink: RecordSink) -> KafkaBasedLog:
-        key_watch = None if self._plain_topics is None else self._plain_topics.watch(topic_type)
-        feed = RecordFeed(sink.key_prefix, sink.apply, key_watch)
+    def _log_of(self, topic_type: TopicType, feed: RecordFeed) -> KafkaBasedLog:
+        if self._plain_topics is not None:
+            feed.key_watch = self._plain_topics.watch(topic_type)
         log = self._logs[topic_type] = self.log_of(topic_type, feed, self._life.fail)
         return log
 

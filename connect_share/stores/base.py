@@ -19,7 +19,7 @@ from connect_share.kafka.create import topic_spec
 from connect_share.log.first_read import StartContext
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.memory import MemoryKafka
-from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, RecordFeed, RecordMetadata, RecordSink
+from connect_share.log.protocol import STOP_TIMEOUT_S, CompactedLog, RecordFeed, RecordMetadata
 from connect_share.log.tail import OnFailed
 from connect_share.log.threads import SafeFuture
 from connect_share.model.fold import Fold
@@ -95,7 +95,7 @@ def group_of_worker(
     )
 
 
-LogFactory = Callable[[RecordSink], CompactedLog]
+LogFactory = Callable[[RecordFeed], CompactedLog]
 
 REFRESH_TIMEOUT_S: Final = 30.0
 FENCE_GUARD_S: Final = 30.0
@@ -163,7 +163,7 @@ class StoreOptions(TypedDict, total=False):
     """Rare options of the three stores.
 
     Attributes:
-        log: makes the log around the store's sink; by default a ``KafkaBasedLog`` on the topic.
+        log: makes the log that feeds the store; by default a ``KafkaBasedLog`` on the topic.
         admin: shared with others and left open; by default one of the store's own.
         write_guard: called before anything is written; what it raises is raised by the write.
         kafka: where producers with transactions come from, if not from the client library.
@@ -351,7 +351,7 @@ class KafkaTopicBasedBackingStore(ABC):
         """Make the log before :meth:`start`: one that is read together with others takes records from now on."""
         if self._compacted_log is None:
             apply = self._apply_opened if self._seals.refuses else self._apply
-            self._compacted_log = self._log_factory(RecordSink(self._key_prefix, apply))
+            self._compacted_log = self._log_factory(RecordFeed(self._key_prefix, apply))
         return self._compacted_log
 
     def _apply_opened(self, records: Sequence[Record]) -> None:
@@ -372,8 +372,7 @@ class KafkaTopicBasedBackingStore(ABC):
             )
         return self._own_admin
 
-    def _kafka_based_log(self, sink: RecordSink) -> KafkaBasedLog:
-        feed = RecordFeed(sink.key_prefix, sink.apply)
+    def _kafka_based_log(self, feed: RecordFeed) -> KafkaBasedLog:
         return kafka_based_log(self._worker_config, self._topic_type, feed, admin=self._admin())
 
     def _check_write_allowed(self, within_s: float = 0.0, *, at_once: bool = False) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from connect_share.errors import AuthorizationError, BrokerError, BrokerTimeoutError, ReadToEndTimeoutError, WriteError
-from connect_share.log.protocol import RecordMetadata, RecordSink, Steps
+from connect_share.log.protocol import RecordFeed, RecordMetadata, Steps
 from connect_share.model.config_state import RestartRequest, SessionKey, TargetState
 from connect_share.model.records import ConnectorTaskId, Record
 from connect_share.model.status import ConnectorStatus, State, TaskStatus, TopicStatus
@@ -42,10 +42,10 @@ class ScriptedLog:
         """What happens before the first send of a key fails in a way that may pass."""
         self.ack_seconds: list[float] = []
         self.position: int | None = None  # everything that was sent is read at once
-        self.sink: RecordSink | None = None
+        self.sink: RecordFeed | None = None
         self.sent_event = threading.Condition()
 
-    def over(self, sink: RecordSink) -> Any:
+    def over(self, sink: RecordFeed) -> Any:
         self.sink = sink
         return self
 
