@@ -288,7 +288,7 @@ class Follower:
                 if slice_.transform.takes(record.key):
                     opener.open(record)
         space = slice_.transform.destination, slice_.topic_type
-        return SealTimes(opener.seen, self._at_destination.get(space, {}))
+        return SealTimes(opener.freshness.seen, self._at_destination.get(space, {}))
 
     def round(self) -> Lag:
         """Copy what is there now. Returns the lag at the beginning of the round."""

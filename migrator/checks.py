@@ -420,7 +420,7 @@ def times_at_destination(run: MigrationRun, starts: Mapping[TopicType, Mapping[i
             parts = None if record.key is None else split_key(topic_type, record.key)
             if parts is not None and parts[0] in openers:
                 openers[parts[0]].open(record)
-        times |= {(space, topic_type): opener.newest() for space, opener in openers.items()}
+        times |= {(space, topic_type): opener.freshness.newest() for space, opener in openers.items()}
     return times
 
 

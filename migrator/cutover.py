@@ -511,7 +511,7 @@ def _newest(
                 newest[found.partition, record.key] = (record, original)
     for opener in chain.from_iterable(openers.values()):
         if opener.is_on:
-            rollback.times[topic_type].update(opener.newest())
+            rollback.times[topic_type].update(opener.freshness.newest())
         if opener.seals.refuses:
             rollback.refused[topic_type] += opener.seals.refused.total()
     return newest.values()

@@ -410,7 +410,7 @@ class Restore:
                 ensure_topic(admin, spec, may_be_fenced=True)
         restored = Restored(Counter(), 0, 0.0)
         sealers = {
-            topic_type: Sealer(self.sealing, self.transforms[topic_type], opener.newest())
+            topic_type: Sealer(self.sealing, self.transforms[topic_type], opener.freshness.newest())
             for topic_type, opener in self._openers.items()
         }
         progress.phase("restoring", self.file.records)

@@ -22,7 +22,7 @@ JSON_NULL: Final = b"null"
 MAX_DEPTH: Final = 1000
 """Jackson's limit of nesting, in both directions."""
 
-_INT64: Final = range(-(1 << 63), 1 << 63)
+INT64: Final = range(-(1 << 63), 1 << 63)
 _USUAL: Final = frozenset({str, int, float, bool, type(None), list})  # asking for an abstract class takes its time
 _SHORT: Final = {
     '"': '\\"',
@@ -94,7 +94,7 @@ def _scalar_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        if value not in _INT64:
+        if value not in INT64:
             raise ValueFormatError("an integer does not fit into 64 bits, which is all Connect has")
         return str(int(value))
     if isinstance(value, float):
@@ -272,7 +272,7 @@ def _usual(data: bytes) -> Any:
             inside += each.values()
         elif kind is list:
             inside += each
-        elif kind not in _SURE and not (kind is int and each in _INT64):
+        elif kind not in _SURE and not (kind is int and each in INT64):
             return None
     if len(data) > _MAX_NUMBER_DIGITS:
         # A number of too many digits may have been in a member that a later one of the same name replaced. Every member has

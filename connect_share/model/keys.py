@@ -315,7 +315,7 @@ def _connector_of_offset(key: bytes) -> str | None:
 
 
 _ENCODED_SURROGATE: Final = re.compile(b"\xed[\xa0-\xbf][\x80-\xbf]?")
-_INT32_MAX: Final = (1 << 31) - 1
+INT32_MAX: Final = (1 << 31) - 1
 _ZEROS: Final = (  # decimal digits of one UTF-16 unit with the value 0; a test looks for others
     "0٠۰߀०০੦૦୦௦౦೦൦෦๐໐༠၀႐០᠐᥆᧐᪀᪐᭐᮰᱀᱐꘠꣐꤀꧐꧰꩐꯰０"
 )
@@ -369,7 +369,7 @@ def _java_int(text: str) -> int | None:
         if not digit.isdecimal() or digit > "\uffff":
             return None
         number = number * 10 + unicodedata.decimal(digit)
-        if number > _INT32_MAX:
+        if number > INT32_MAX:
             return None
     return number if digits else None
 

@@ -20,8 +20,9 @@ from connect_share.errors import ValueFormatError
 from connect_share.model import config as config_records
 from connect_share.model import status as status_records
 from connect_share.model.config_state import RestartRequest, SessionKey, TargetState
-from connect_share.model.connect_json import dumps, loads
+from connect_share.model.connect_json import INT64, dumps, loads
 from connect_share.model.keys import (
+    INT32_MAX,
     ConfigKey,
     Key,
     KeyKind,
@@ -38,9 +39,6 @@ from connect_share.model.status import ConnectorStatus, State, TaskStatus, Topic
 
 Pair = tuple[bytes, bytes]
 """Key, without prefix, and value."""
-
-_INT32_MAX: Final = (1 << 31) - 1
-_INT64: Final = range(-(1 << 63), 1 << 63)
 
 
 def connector_config_record(connector: str, properties: Mapping[str, str | None]) -> Pair:
@@ -138,7 +136,7 @@ def status_record(status: ConnectorStatus | TaskStatus | TopicStatus) -> tuple[b
     _require_kind(status.state, State, f"'state' {what}")
     if status.worker_id is None:
         raise ValueFormatError("a status without worker_id cannot be written; readers ask whose it is")
-    if not is_integer(status.generation) or not -_INT32_MAX - 1 <= status.generation <= _INT32_MAX:
+    if not is_integer(status.generation) or not -INT32_MAX - 1 <= status.generation <= INT32_MAX:
         raise ValueFormatError(f"'generation' {what} has to be an integer of 32 bits, not {_kind(status.generation)}")
     for name in ("worker_id", "trace", "version"):
         text = getattr(status, name)
@@ -200,13 +198,13 @@ def _require_properties(what: str, properties: object) -> None:
 
 
 def _require_count(number: Any, what: str) -> None:
-    if not is_integer(number) or not 0 <= number <= _INT32_MAX:
+    if not is_integer(number) or not 0 <= number <= INT32_MAX:
         found = "a negative or larger one" if is_integer(number) else _kind(number)
-        raise ValueFormatError(f"{what} has to be an integer from 0 to {_INT32_MAX}, not {found}")
+        raise ValueFormatError(f"{what} has to be an integer from 0 to {INT32_MAX}, not {found}")
 
 
 def _require_time(number: Any, what: str) -> None:
-    if not is_integer(number) or number not in _INT64:
+    if not is_integer(number) or number not in INT64:
         raise ValueFormatError(f"{what} has to be an integer of 64 bits, milliseconds, not {_kind(number)}")
 
 

@@ -65,6 +65,7 @@ class TopicSeals:
         refuses: records may be refused; those with plain keys all pass as they are.
         refused: how many own records were refused, by reason.
         opens: any sealed value opened.
+        freshness: when the values that were read were written.
         repeated: how many were the value that counts, written again.
         overtaken: whole keys and values that were sealed here, and are older than what was written before them: others could
             not read them, so whoever sealed them writes them again.
@@ -94,7 +95,7 @@ class TopicSeals:
         self._mode = mode
         self._cipher = None if self._keys is None else Cipher(self._keys, topic_type)
         self._numbers = count(1)
-        self._freshness = Freshness()
+        self.freshness: Freshness = Freshness()
         self._unknown = ""  # where a value lies whose key is not here
         self.opens: bool = False
         # On the config topic: keys with a value under another key than the first one, and the ids that were announced.
@@ -104,11 +105,6 @@ class TopicSeals:
         looks = topic_type is TopicType.CONFIG and keys is None and not says_sealing and self.refuses
         self._looks: dict[bytes, str | None] | None = {} if looks else None
         self._said = LimitedLog(_log)
-
-    @property
-    def freshness(self) -> Freshness:
-        """When the values that were read were written."""
-        return self._freshness
 
     def seal(self, wire_key: bytes, value: bytes | None, *, is_sent: bool = False) -> bytes | None:
         """Return a value as it goes to the topic: without keys as it is, else sealed.
@@ -125,7 +121,7 @@ class TopicSeals:
                 self._topic_type.value,
                 self._keys.sealing_id,
             )
-        written_ms = self._freshness.next_ms(wire_key, is_sent=is_sent)
+        written_ms = self.freshness.next_ms(wire_key, is_sent=is_sent)
         return self._cipher.seal(wire_key, self._removal if value is None else value, written_ms)
 
     def open(self, record: Record) -> Record | None:
@@ -161,7 +157,7 @@ class TopicSeals:
             self._refuse(record, opened)
             return None
         self.opens = True
-        refusal = self._freshness.refusal(key, record.partition, opened.written_ms, iv_of(value))
+        refusal = self.freshness.refusal(key, record.partition, opened.written_ms, iv_of(value))
         if refusal is not None:
             if refusal is Refusal.REPEATED:
                 self.repeated += 1
@@ -216,7 +212,7 @@ class TopicSeals:
         for number, under in permutations(self._keys.ids, 2):
             key = self._prefix + ANNOUNCED + b"%d-%d" % (number, under)
             if key not in self._announced:
-                found.append((key, self._cipher.seal(key, None, self._freshness.next_ms(key), under)))
+                found.append((key, self._cipher.seal(key, None, self.freshness.next_ms(key), under)))
         return found
 
     @property
@@ -306,7 +302,7 @@ class TopicSeals:
             return state
         seen = [
             [partition, b64encode(key).decode(), b64encode(stamps).decode()]
-            for partition, keys in self._freshness.seen.items()
+            for partition, keys in self.freshness.seen.items()
             for key, stamps in keys.items()
         ]
         return {**self._made_with(), "seen": seen, "state": state}
@@ -331,7 +327,7 @@ class TopicSeals:
         seen: Seen = {}
         for partition, key, stamps in saved["seen"]:
             seen.setdefault(int(partition), {})[b64decode(key, validate=True)] = b64decode(stamps, validate=True)
-        self._freshness.restore(seen)
+        self.freshness.restore(seen)
         return saved["state"]
 
     def _made_with(self) -> dict[str, str]:

@@ -24,7 +24,7 @@ from connect_share.kafka.client import (
     translate,
 )
 from connect_share.kafka.write_access import RightsAdmin
-from connect_share.model.connect_json import dumps, loads
+from connect_share.model.connect_json import INT64, dumps, loads
 from connect_share.model.keys import is_integer, shown
 from connect_share.model.offsets import (
     offset_key,
@@ -50,7 +50,6 @@ OffsetPair = tuple[_Map | None, _Map | None]
 StoredOffset = tuple[_Map | None, bytes]
 """Source partition as it is spelled in a key, and value bytes."""
 
-_INT64: Final = range(-(1 << 63), 1 << 63)
 _LONGEST_INTEGER: Final = 20
 TOPIC: Final = "kafka_topic"
 PARTITION: Final = "kafka_partition"
@@ -257,8 +256,8 @@ def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _integer(text: str) -> int:
-    number = int(text) if len(text) <= _LONGEST_INTEGER else _INT64.stop
-    if number not in _INT64:
+    number = int(text) if len(text) <= _LONGEST_INTEGER else INT64.stop
+    if number not in INT64:
         raise ValueError("an integer has more than 64 bits, which Connect cannot keep")
     return number
 

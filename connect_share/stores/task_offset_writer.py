@@ -282,13 +282,8 @@ def _is_header(given: object) -> bool:
 class _TaskProducer(TransactionalWriter):
     """Keeps its transaction open from the first record on, until offsets are written or it is aborted."""
 
-    _open = False
+    open: bool = False  # records wait for a commit
     _undelivered: client.KafkaError | None = None
-
-    @property
-    def open(self) -> bool:
-        """Whether records wait for a commit."""
-        return self._open
 
     def send(self, topic: str, value: bytes | None, key: bytes | None, more: Mapping[str, Any]) -> None:
         """Put one record into the transaction.
@@ -309,7 +304,7 @@ class _TaskProducer(TransactionalWriter):
 
         def abort(producer: client.Producer) -> None:
             producer.abort_transaction(ABORT_TIMEOUT_S)
-            self._open = False
+            self.open = False
 
         self._do(abort, "aborting a transaction")
 
@@ -330,10 +325,10 @@ class _TaskProducer(TransactionalWriter):
             raise WriteError(str(failure)) from failure
 
     def _begin(self, producer: client.Producer) -> None:
-        if not self._open:
+        if not self.open:
             self._undelivered, self._doing = None, f"writing to {self._topic}"
             super()._begin(producer)
-            self._open = True
+            self.open = True
 
     @callback
     def _on_delivery(self, error: client.KafkaError | None, message: client.Message) -> None:
@@ -353,10 +348,10 @@ class _TaskProducer(TransactionalWriter):
             if self._undelivered is None or client.is_fenced(error):
                 raise
             raise client.KafkaException(self._undelivered) from None  # the library only counts them
-        self._open = False
+        self.open = False
 
     def _abandon(self, abort_s: float = ABORT_TIMEOUT_S) -> client.KafkaError | None:
-        self._open = False
+        self.open = False
         return super()._abandon(abort_s)
 
 

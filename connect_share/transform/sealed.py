@@ -84,6 +84,7 @@ class Opener:
 
     Attributes:
         seals: what opens; values under plain keys, and those that are carried as they are, pass.
+        freshness: the times of what was read; plain values have none.
     """
 
     def __init__(
@@ -98,8 +99,9 @@ class Opener:
         self.is_on = sealing.keys is not None
         group = None if sealing.as_is else transform.source
         self.seals: TopicSeals = TopicSeals(transform.topic_type, group, sealing.keys, sealing.mode)
-        self.seals.freshness.remember(newest or {})
-        self.seals.freshness.restore(seen or {})
+        self.freshness = self.seals.freshness
+        self.freshness.remember(newest or {})
+        self.freshness.restore(seen or {})
 
     def open(self, record: Record) -> Record | None:
         """Return a record of the group with its value opened; ``None``: it is refused. In log order per partition."""
@@ -115,21 +117,12 @@ class Opener:
             elif skipped is not None:
                 skipped[SkipReason.REFUSED] += 1
 
-    def newest(self) -> dict[bytes, int]:
-        """Return the times of what was read; plain values have none."""
-        return self.seals.freshness.newest()
-
-    @property
-    def seen(self) -> Seen:
-        """What was read."""
-        return self.seals.freshness.seen
-
     def written_ms(self, original: bytes, timestamp_ms: int) -> int:
         """Return when the newest value of an original key was written, as far as it was read.
 
         The timestamp of its record counts for a value that was not sealed, but not if it lies in the future.
         """
-        known_ms = self.seals.freshness.newest_ms(self._prefix + original)
+        known_ms = self.freshness.newest_ms(self._prefix + original)
         return min(max(timestamp_ms, 0), now_ms()) if known_ms < 0 else known_ms
 
 
@@ -188,5 +181,5 @@ class Resealer:
 
     def add_times_to(self, times: SealTimes) -> None:
         """Add when what was opened and sealed was written."""
-        times.source.update(self.opener.seen)
+        times.source.update(self.opener.freshness.seen)
         times.destination.update(self.sealer.newest)

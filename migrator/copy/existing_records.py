@@ -173,7 +173,7 @@ class ExistingRecords:
             present.offsets.setdefault(record.partition, {})[known] = record.offset
             first = present.spans.get(record.partition, (record.offset, 0))[0]
             present.spans[record.partition] = (first, record.offset)
-        present.newest = opener.newest()
+        present.newest = opener.freshness.newest()
         return present
 
     def may_have_begun(self, transform: KeyTransform, keys: Iterable[bytes | None]) -> bool:
