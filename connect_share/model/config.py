@@ -19,7 +19,7 @@ from connect_share.model.config_state import (
     SessionKey,
     TargetState,
 )
-from connect_share.model.connect_json import JSON_NULL, dumps, loads
+from connect_share.model.connect_json import JSON_NULL, dumps, loads, member
 from connect_share.model.fold import Fold
 from connect_share.model.keys import (
     MARKER,
@@ -151,20 +151,16 @@ ConfigEvent = (
 )
 
 
-class _BadValueError(Exception):
-    """The value of an own record is not what belongs under its key; the text is safe to log."""
-
-
 def _decode_base64(text: str) -> bytes:
     """Decode as Java's basic decoder does: standard alphabet, padding optional."""
     if "=" not in text:
         text += "=" * (-len(text) % 4)
     elif len(text) % 4 or text.endswith("==="):
-        raise _BadValueError("'key' is not base64")  # Python overlooks padding behind a whole unit
+        raise ValueFormatError("'key' is not base64")  # Python overlooks padding behind a whole unit
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as exc:
-        raise _BadValueError("'key' is not base64") from exc
+        raise ValueFormatError("'key' is not base64") from exc
 
 
 class ConfigFold(Fold):
@@ -263,7 +259,7 @@ class ConfigFold(Fold):
                     self._logger(rest, value, events)
                 case _:
                     assert_never(kind)
-        except _BadValueError as error:
+        except ValueFormatError as error:
             self._bad(record, key[len(prefix) :], str(error))
         return events
 
@@ -305,7 +301,7 @@ class ConfigFold(Fold):
     def _task(self, rest: str, value: Any) -> None:
         task = task_id_of(rest)
         if task is None:
-            raise _BadValueError("the key holds no task number")
+            raise ValueFormatError("the key holds no task number")
         self._tables.deferred.setdefault(task.connector, {})[task.task] = _properties(value)
 
     def _commit(self, connector: str, value: Any, events: list[ConfigEvent]) -> None:
@@ -344,12 +340,12 @@ class ConfigFold(Fold):
             if connector in self._tables.connectors:
                 self._tables.target_states[connector] = TargetState.STARTED
             return
-        word = _member(value, "state.v2")
+        word = member(value, "state.v2")
         if word is not None and not isinstance(word, str):
             self._said.error("'state.v2' of the target state of connector %s is not a string", shown(connector))
         state = target_state_in(value)
         if state is None:
-            raise _BadValueError("'state' is not a target state")
+            raise ValueFormatError("'state' is not a target state")
         previous = self._tables.target_states.get(connector)
         self._tables.target_states[connector] = state
         if state is not previous and connector in self._tables.connectors:
@@ -358,7 +354,7 @@ class ConfigFold(Fold):
     def _restart(self, connector: str, value: Any, events: list[ConfigEvent]) -> None:
         flags = {}
         for name in ("only-failed", "include-tasks"):
-            flag = _member(value, name)
+            flag = member(value, name)
             if not isinstance(flag, bool):
                 self._said.warning(
                     "%r of the restart request for connector %s is not a boolean, taken as false",
@@ -375,18 +371,18 @@ class ConfigFold(Fold):
         self._tables.pending_fencing.discard(connector)
 
     def _logger(self, namespace: str, value: Any, events: list[ConfigEvent]) -> None:
-        level = _member(value, "level")
+        level = member(value, "level")
         if not isinstance(level, str):
-            raise _BadValueError("'level' is not a string")
+            raise ValueFormatError("'level' is not a string")
         events.append(LoggerLevelUpdated(namespace, level))
 
     def _distributed_key(self, value: Any, events: list[ConfigEvent]) -> None:
-        key, algorithm, created = (_member(value, name) for name in ("key", "algorithm", "creation-timestamp"))
+        key, algorithm, created = (member(value, name) for name in ("key", "algorithm", "creation-timestamp"))
         if not isinstance(key, str) or not isinstance(algorithm, str) or not is_integer(created):
-            raise _BadValueError("'key', 'algorithm' or 'creation-timestamp' is missing or of the wrong type")
+            raise ValueFormatError("'key', 'algorithm' or 'creation-timestamp' is missing or of the wrong type")
         secret = _decode_base64(key)
         if not secret:
-            raise _BadValueError("'key' is empty")
+            raise ValueFormatError("'key' is empty")
         self._tables.session_key = SessionKey(secret, algorithm, created)
         events.append(SessionKeyUpdated(self._tables.session_key))
 
@@ -401,21 +397,15 @@ def target_state_in(value: Any) -> TargetState | None:
     return _TARGET_STATES.get(word) if isinstance(word, str) else None
 
 
-def _member(value: Any, name: str) -> Any:
-    if not isinstance(value, dict):
-        raise _BadValueError("the value is not an object")
-    return value.get(name)
-
-
 def _properties(value: Any) -> Config:
-    properties = _member(value, "properties")
+    properties = member(value, "properties")
     if not isinstance(properties, dict):
-        raise _BadValueError("'properties' is not an object")
+        raise ValueFormatError("'properties' is not an object")
     return properties
 
 
 def _integer_member(value: Any, name: str) -> int:
-    number = _member(value, name)
+    number = member(value, name)
     if not is_integer(number):
-        raise _BadValueError(f"{name!r} is not an integer")
+        raise ValueFormatError(f"{name!r} is not an integer")
     return to_int32(number)

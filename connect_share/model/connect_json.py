@@ -166,6 +166,13 @@ def dumps(value: Any, *, in_order_of_names: bool = False) -> bytes:
     return "".join(_write(value, in_order_of_names=in_order_of_names)).encode("utf-8")
 
 
+def member(value: Any, name: str, what: str = "the value") -> Any:
+    """Return a member of what was read, ``None`` if it has none of this name; ``ValueFormatError``: it is no object."""
+    if not isinstance(value, dict):
+        raise ValueFormatError(f"{what} is not an object")
+    return value.get(name)
+
+
 _BOM: Final = b"\xef\xbb\xbf"
 _SPACE: Final = " \t\r\n"
 _SKIP: Final = re.compile(r"[ \t\r\n]*")

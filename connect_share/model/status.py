@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, Final, TypeVar, assert_never
 
-from connect_share.errors import ValueFormatError, command_line
+from connect_share.errors import KeyFormatError, ValueFormatError, command_line
 from connect_share.model.connect_json import dumps, loads
 from connect_share.model.fold import Fold
 from connect_share.model.keys import (
@@ -214,14 +214,6 @@ _LONGEST_RECENT: Final = 500
 _STATES: Final = {state.value: state for state in State}
 
 
-class _BadRecordError(Exception):
-    """What is wrong with an own record; the text is safe to log."""
-
-    def __init__(self, reason: str, kind: SkipKind = SkipKind.BAD_VALUE) -> None:
-        super().__init__(reason)
-        self.kind = kind
-
-
 _Status = tuple[State, str | None, int, str | None, str | None]
 """State, worker id, generation, trace, version."""
 
@@ -393,9 +385,8 @@ class StatusFold(Fold, _Statuses):
                     self._topic(rest, record)
                 case _:
                     assert_never(kind)
-        except (_BadRecordError, ValueFormatError) as error:
-            why = error.kind if isinstance(error, _BadRecordError) else SkipKind.BAD_VALUE
-            self.skipped[why] += 1
+        except (KeyFormatError, ValueFormatError) as error:
+            self.skipped[SkipKind.BAD_KEY if isinstance(error, KeyFormatError) else SkipKind.BAD_VALUE] += 1
             name = shown(key_text(key[len(prefix) :]))
             self._said.warning("Discarding record %s at %s: %s", name, record.place, error)
             return
@@ -403,7 +394,7 @@ class StatusFold(Fold, _Statuses):
 
     def _connector(self, connector: str, record: Record) -> None:
         if not connector:
-            raise _BadRecordError("the key names no connector", SkipKind.BAD_KEY)
+            raise KeyFormatError("the key names no connector")
         _, fields = self._counting(record, _status)
         if fields is not None:
             self._connectors[connector] = ConnectorStatus(connector, *fields)
@@ -426,7 +417,7 @@ class StatusFold(Fold, _Statuses):
     def _task(self, rest: str, record: Record) -> None:
         task = task_id_of(rest)
         if task is None:
-            raise _BadRecordError("the key holds no task number", SkipKind.BAD_KEY)
+            raise KeyFormatError("the key holds no task number")
         counts, fields = self._counting(record, _status)
         if fields is None or counts is not record:
             _drop(self._tasks, task.connector, task.task)
@@ -483,7 +474,7 @@ class StatusFold(Fold, _Statuses):
     def _topic(self, rest: str, record: Record) -> None:
         connector, topic = connector_and_topic(rest) or ("", "")
         if not topic or not connector:
-            raise _BadRecordError("the key does not name a topic and a connector", SkipKind.BAD_KEY)
+            raise KeyFormatError("the key does not name a topic and a connector")
         _, status = self._counting(record, _topic_status)
         if status is None:
             _drop(self._topics, connector, topic)
@@ -518,25 +509,25 @@ def status_in(value: bytes) -> tuple[State, str | None, int] | None:
     """Return state, worker and generation in the value of a connector's or task's status; ``None``: it is none."""
     try:
         return _status(value)[:3]
-    except (_BadRecordError, ValueFormatError):
+    except ValueFormatError:
         return None
 
 
 def _parse_status(data: bytes) -> _Status:
     value = loads(data)
     if not isinstance(value, dict):
-        raise _BadRecordError("the value is not an object")
+        raise ValueFormatError("the value is not an object")
     state = _STATES.get(value["state"]) if isinstance(value.get("state"), str) else None
     if state is None:
-        raise _BadRecordError("'state' is not a known state")
+        raise ValueFormatError("'state' is not a known state")
     generation = value.get("generation")
     if not is_integer(generation):
-        raise _BadRecordError("'generation' is not an integer")
+        raise ValueFormatError("'generation' is not an integer")
     texts = []
     for name in ("worker_id", "trace", "version"):
         text = value.get(name)
         if text is not None and not isinstance(text, str):
-            raise _BadRecordError(f"{name!r} is not a string")
+            raise ValueFormatError(f"{name!r} is not a string")
         texts.append(text)
     return state, texts[0], to_int32(generation), texts[1], texts[2]
 
@@ -548,11 +539,11 @@ def _topic_status(data: bytes) -> TopicStatus:
     value = loads(data)
     topic = value.get("topic") if isinstance(value, dict) else None
     if not isinstance(topic, dict):
-        raise _BadRecordError("'topic' is not an object")
+        raise ValueFormatError("'topic' is not an object")
     name, connector = topic.get("name"), topic.get("connector")
     task, discovered = topic.get("task"), topic.get("discoverTimestamp")
     if not isinstance(name, str) or not isinstance(connector, str):
-        raise _BadRecordError("'name' or 'connector' is not a string")
+        raise ValueFormatError("'name' or 'connector' is not a string")
     if not is_integer(task) or not is_integer(discovered):
-        raise _BadRecordError("'task' or 'discoverTimestamp' is not an integer")
+        raise ValueFormatError("'task' or 'discoverTimestamp' is not an integer")
     return TopicStatus(name, connector, to_int32(task), discovered)

@@ -20,7 +20,7 @@ from connect_share.errors import ValueFormatError
 from connect_share.model import config as config_records
 from connect_share.model import status as status_records
 from connect_share.model.config_state import RestartRequest, SessionKey, TargetState
-from connect_share.model.connect_json import INT64, dumps, loads
+from connect_share.model.connect_json import INT64, dumps, loads, member
 from connect_share.model.keys import (
     INT32_MAX,
     ConfigKey,
@@ -227,16 +227,6 @@ def fault_of(topic_type: TopicType, original: bytes, value: bytes | None) -> str
     return None
 
 
-def _object(value: object, what: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueFormatError(f"{what} is not an object")
-    return value
-
-
-def _member(value: object, name: str) -> Any:
-    return _object(value, "the value").get(name)
-
-
 def _task(key: Key) -> ConnectorTaskId:
     subject = key.subject
     if subject is None or not isinstance(subject.part, int):
@@ -245,25 +235,25 @@ def _task(key: Key) -> ConnectorTaskId:
 
 
 def _judge_target_state(key: Key, value: object) -> None:
-    word = _member(value, "state.v2") or _member(value, "state")
+    word = member(value, "state.v2") or member(value, "state")
     if word not in [state.value for state in TargetState]:
         raise ValueFormatError(f"the target state of connector {shown(key.rest)} is none that Connect has")
 
 
 def _judge_status(subject: str | ConnectorTaskId, value: object) -> None:
-    word = _member(value, "state")
+    word = member(value, "state")
     state = next((state for state in State if state.value == word), None)
     if state is None:
         raise ValueFormatError(f"the state of {shown(str(subject))} is none that Connect has")
-    members = state, *(_member(value, name) for name in ("worker_id", "generation", "trace", "version"))
+    members = state, *(member(value, name) for name in ("worker_id", "generation", "trace", "version"))
     status_record(
         TaskStatus(subject, *members) if isinstance(subject, ConnectorTaskId) else ConnectorStatus(subject, *members)
     )
 
 
 def _judge_topic(_: Key, value: object) -> None:
-    topic = _object(_member(value, "topic"), "'topic'")
-    members: list[Any] = [topic.get(name) for name in ("name", "connector", "task", "discoverTimestamp")]
+    topic, names = member(value, "topic"), ("name", "connector", "task", "discoverTimestamp")
+    members: list[Any] = [member(topic, name, "'topic'") for name in names]
     status_record(TopicStatus(*members))
 
 
@@ -273,14 +263,14 @@ def _judge_offset(key: Key, value: object) -> None:
 
 
 _WRITTEN: Final[Mapping[KeyKind, Callable[[Key, Any], object]]] = {
-    ConfigKey.CONNECTOR: lambda key, value: connector_config_record(key.rest, _member(value, "properties")),
+    ConfigKey.CONNECTOR: lambda key, value: connector_config_record(key.rest, member(value, "properties")),
     ConfigKey.TASK: lambda key, value: _require_properties(
-        f"the configuration of task {shown(str(_task(key)))}", _member(value, "properties")
+        f"the configuration of task {shown(str(_task(key)))}", member(value, "properties")
     ),
-    ConfigKey.COMMIT: lambda _, value: _require_count(_member(value, "tasks"), "'tasks' of a commit"),
+    ConfigKey.COMMIT: lambda _, value: _require_count(member(value, "tasks"), "'tasks' of a commit"),
     ConfigKey.TARGET_STATE: _judge_target_state,
-    ConfigKey.TASK_COUNT: lambda key, value: task_count_record(key.rest, _member(value, "task-count")),
-    ConfigKey.LOGGER_LEVEL: lambda key, value: logger_level_record(key.rest, _member(value, "level")),
+    ConfigKey.TASK_COUNT: lambda key, value: task_count_record(key.rest, member(value, "task-count")),
+    ConfigKey.LOGGER_LEVEL: lambda key, value: logger_level_record(key.rest, member(value, "level")),
     StatusKey.CONNECTOR: lambda key, value: _judge_status(key.rest, value),
     StatusKey.TASK: lambda key, value: _judge_status(_task(key), value),
     StatusKey.TOPIC: _judge_topic,
