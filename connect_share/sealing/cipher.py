@@ -107,7 +107,7 @@ class Cipher:
     def __init__(self, keys: KeyRing, topic_type: TopicType) -> None:
         make, self._invalid = _aes_gcm()
         self._ciphers: dict[int, AESGCM] = {number: make(key) for number, key in keys.items()}
-        self._sealing_id = keys.sealing_id
+        self.keys = keys
         self._context = _CONTEXT[topic_type]
 
     def seal(self, wire_key: bytes, value: bytes | None, written_ms: int, under: int | None = None) -> bytes:
@@ -121,7 +121,7 @@ class Cipher:
         self, wire_key: bytes, value: bytes | None, written_ms: int, iv: bytes, under: int | None = None
     ) -> bytes:
         """Seal with this IV, which must never be used twice with one key."""
-        number = self._sealing_id if under is None else under
+        number = self.keys.sealing_id if under is None else under
         plaintext = _WRITTEN.pack(_REMOVAL if value is None else _VALUE, written_ms) + (value or b"")
         head = _HEAD.pack(_VERSION, number, iv)
         return head + self._ciphers[number].encrypt(iv, plaintext, self._context + wire_key)

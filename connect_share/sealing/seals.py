@@ -91,9 +91,9 @@ class TopicSeals:
         # The same removal; and what was sealed cannot be cleaned away as a tombstone can.
         self._removal = removal_value(topic_type, cluster_group_id)
         self.refuses: bool = cluster_group_id is not None
-        self._keys = keys if self.refuses and mode is not SealingMode.OFF else None
+        used = keys if self.refuses and mode is not SealingMode.OFF else None
         self._mode = mode
-        self._cipher = None if self._keys is None else Cipher(self._keys, topic_type)
+        self._cipher = None if used is None else Cipher(used, topic_type)
         self._numbers = count(1)
         self.freshness: Freshness = Freshness()
         self._unknown = ""  # where a value lies whose key is not here
@@ -112,14 +112,14 @@ class TopicSeals:
         A removal is sealed too. On the config topic it is JSON null, which is a value. ``is_sent`` as of
         :meth:`Freshness.next_ms`: of such a value it is noted if it is overtaken.
         """
-        if self._cipher is None or self._keys is None:
+        if self._cipher is None:
             return value
         if next(self._numbers) == ROTATE_AFTER:
             _log.warning(
                 "%d values of the %s topic were sealed with key %d in this process alone: it is time for a new key",
                 ROTATE_AFTER,
                 self._topic_type.value,
-                self._keys.sealing_id,
+                self._cipher.keys.sealing_id,
             )
         written_ms = self.freshness.next_ms(wire_key, is_sent=is_sent)
         return self._cipher.seal(wire_key, self._removal if value is None else value, written_ms)
@@ -186,8 +186,8 @@ class TopicSeals:
 
     def _note_key(self, record: Record, key: bytes, opened: Opened) -> None:
         """Note with which of the keys a value on the config topic is sealed, and which id it announces."""
-        assert self._keys is not None  # noqa: S101 - it was opened
-        if key_id(record.value or b"") == self._keys.sealing_id:
+        assert self._cipher is not None  # noqa: S101 - it was opened
+        if key_id(record.value or b"") == self._cipher.keys.sealing_id:
             self._under_others.discard(key)
         else:
             self._under_others.add(key)
@@ -206,10 +206,10 @@ class TopicSeals:
         of the state, and anybody can write a value under an id that the group has not. So each id is announced under each
         other key. Whoever writes all values again, as ``reseal`` does, writes JSON null there, which announces nothing.
         """
-        if self._keys is None or self._cipher is None or not self._under_others:
+        if self._cipher is None or not self._under_others:
             return []
         found = []
-        for number, under in permutations(self._keys.ids, 2):
+        for number, under in permutations(self._cipher.keys.ids, 2):
             key = self._prefix + ANNOUNCED + b"%d-%d" % (number, under)
             if key not in self._announced:
                 found.append((key, self._cipher.seal(key, None, self.freshness.next_ms(key), under)))
@@ -223,12 +223,12 @@ class TopicSeals:
 
     def missing_keys(self, *, insists: bool = True) -> list[str]:
         """Return why the keys are not all that the group uses; arguments as of :meth:`end_start`."""
-        if self._keys is None:
+        if self._cipher is None:
             return []
         missing = [
             f"{place} says that the group uses key {number}"
             for number, place in self._announced.values()
-            if number not in self._keys.ids
+            if number not in self._cipher.keys.ids
         ]
         if self._unknown and insists and not self.opens:
             missing.append(f"{self._unknown}, and no value of the group opens")
@@ -260,10 +260,10 @@ class TopicSeals:
                 "Refused %d record(s), such as that at %s: %s", self.refused.total(), sealed[-1], Refusal.NO_KEYS.value
             )
         missing = self.missing_keys(insists=insists)
-        if missing and self._keys is not None:
+        if missing and self._cipher is not None:
             raise ConfigError(
-                f"{missing[0]}, but {KEYS_PROPERTY} has only {', '.join(map(str, self._keys.ids))}: put the missing key "
-                "behind those that are there",
+                f"{missing[0]}, but {KEYS_PROPERTY} has only {', '.join(map(str, self._cipher.keys.ids))}: put the missing "
+                "key behind those that are there",
                 property_name=KEYS_PROPERTY,
             )
 
@@ -298,7 +298,7 @@ class TopicSeals:
 
     def saved(self, state: Any) -> Any:
         """Return the state of a fold, with what has to be remembered beside it, as plain values for JSON."""
-        if self._keys is None:
+        if self._cipher is None:
             return state
         seen = [
             [partition, b64encode(key).decode(), b64encode(stamps).decode()]
@@ -316,7 +316,7 @@ class TopicSeals:
             KeyError, TypeError: it is something else.
         """
         made_with = self._made_with()
-        if self._keys is None:
+        if self._cipher is None:
             if isinstance(saved, dict) and made_with.keys() <= saved.keys():
                 raise ValueError("it was saved by a worker with keys")
             return saved
@@ -331,7 +331,7 @@ class TopicSeals:
         return saved["state"]
 
     def _made_with(self) -> dict[str, str]:
-        return {"sealing": self._mode.value, "keys": "" if self._keys is None else self._keys.fingerprint()}
+        return {"sealing": self._mode.value, "keys": "" if self._cipher is None else self._cipher.keys.fingerprint()}
 
 
 _TIME: Final = struct.Struct(">q")
