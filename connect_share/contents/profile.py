@@ -127,8 +127,7 @@ def total(counts: Iterable[Count]) -> Count:
     return added
 
 
-@dataclass(slots=True)
-class Chunk:
+class Chunk(Count):
     """Consecutive records of a partition; the cleaner cannot take those near its end.
 
     Attributes:
@@ -138,21 +137,7 @@ class Chunk:
         newest_ms: ``None`` if no record has a timestamp.
     """
 
-    records: int = 0
-    bytes: int = 0
-    superseded_records: int = 0
-    superseded_bytes: int = 0
-    tombstones: int = 0
-    tombstone_bytes: int = 0
-    newest_ms: int | None = None
-
-    def merge(self, later: Chunk) -> None:
-        """Add the chunk that follows."""
-        self.records += later.records
-        self.bytes += later.bytes
-        self.superseded_records += later.superseded_records
-        self.superseded_bytes += later.superseded_bytes
-        self.newest_ms = max((ms for ms in (self.newest_ms, later.newest_ms) if ms is not None), default=None)
+    __slots__ = ()
 
 
 @dataclass
