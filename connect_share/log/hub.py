@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from connect_share.errors import ConnectShareError, LogFailedError, NotStartedError, StoreClosedError
@@ -56,19 +55,25 @@ class Router(RecordFeed):
     """Hands each record to the logs of its group, and looks at no other; groups may come and go while it is used.
 
     Most records of a large topic are of none of these groups: they are passed over by the first bytes of their keys.
+
+    Attributes:
+        log: reads and follows the topic for all; ``make_log`` makes it.
     """
 
-    def __init__(self, key_watch: KeyWatch | None = None) -> None:
+    def __init__(self, make_log: Callable[[RecordFeed], KafkaBasedLog], key_watch: KeyWatch | None = None) -> None:
         super().__init__(key_watch=key_watch)
+        self.log = make_log(self)
         self._lock = threading.Lock()
         self._logs: list[RoutedLog] = []
         self._routes: Routes[RoutedLog] | None = None
 
-    def add(self, log: RoutedLog) -> None:
-        """Hand a group's records to a log from now on."""
+    def log_of(self, feed: RecordFeed, on_failed: OnFailed) -> RoutedLog:
+        """Return the log of one group, which gets records from now on."""
+        log = RoutedLog(self, feed, on_failed)
         with self._lock:
             self._logs.append(log)
             self._routes = None
+        return log
 
     def remove(self, log: RoutedLog) -> None:
         """Hand nothing more to a log."""
@@ -98,45 +103,27 @@ class Router(RecordFeed):
         return own
 
 
-@dataclass(frozen=True)
-class TopicHub:
-    """One topic, its log and its router."""
-
-    log: KafkaBasedLog
-    router: Router
-
-    @property
-    def is_read(self) -> bool:
-        """Whether the first read has ended: who comes now has to read by itself."""
-        return self.log.caught_up is not None
-
-    def log_of(self, feed: RecordFeed, on_failed: OnFailed) -> RoutedLog:
-        """Return the log of one group, which gets records from now on."""
-        log = RoutedLog(self, feed, on_failed)
-        self.router.add(log)
-        return log
-
-
 class RoutedLog:
     """One group's part of a topic that others follow, too. What goes wrong in its store ends this log alone."""
 
-    def __init__(self, hub: TopicHub, feed: RecordFeed, on_failed: OnFailed) -> None:
-        self._hub = hub
+    def __init__(self, router: Router, feed: RecordFeed, on_failed: OnFailed) -> None:
+        self._router = router
         self._feed = feed
         self._on_failed = on_failed
-        self._late: list[Record] | None = [] if hub.is_read else None
+        # The first read has ended: who comes now has to read by itself.
+        self._late: list[Record] | None = None if router.log.caught_up is None else []
         self._started = False
         self._stopped = False
         self._failure: ConnectShareError | None = None
         self._unacknowledged: set[Future[RecordMetadata]] = set()
         self.key_prefix: bytes = feed.key_prefix
-        self.positions, self.check_may_wait = hub.log.positions, hub.log.check_may_wait
+        self.positions, self.check_may_wait = router.log.positions, router.log.check_may_wait
         self.own: int = 0
 
     @property
     def foreign_records(self) -> int:
         """Number of records read whose key does not have the store's prefix."""
-        return self._hub.router.own + self._hub.router.foreign - self.own
+        return self._router.own + self._router.foreign - self.own
 
     def deliver(self, records: Sequence[Record]) -> None:
         """Apply records; called by the thread that reads for all, which nothing may end."""
@@ -156,28 +143,28 @@ class RoutedLog:
         if isinstance(error, ConnectShareError) and not self._started:
             self._failure = error
             return
-        what = f"the log of topic {self._hub.log.topic} has failed and must be started again"
+        what = f"the log of topic {self._router.log.topic} has failed and must be started again"
         self._failure = LogFailedError.caused_by(error, what)
         self._on_failed(self._failure)
 
     def start(self) -> None:
         """Take part in what was read for all; who comes late reads what is there by itself."""
-        if not self._hub.is_read:
-            raise NotStartedError(f"topic {self._hub.log.topic} was not read yet")
+        if self._router.log.caught_up is None:
+            raise NotStartedError(f"topic {self._router.log.topic} was not read yet")
         if self._late is not None and self._failure is None:
             self._read_alone()
         # As with any log, what was written before the start is there after it, also what came since the common read.
-        self._hub.log.read_to_end(_ATTACH_S)
+        self._router.log.read_to_end(_ATTACH_S)
         if self._failure is not None:
             raise self._failure
         self._started = True
 
     def _read_alone(self) -> None:
         """Read what was there before this log got its first record, apply it, and then what came meanwhile."""
-        ends = self._hub.log.between_batches(dict, _ATTACH_S)
-        topic, prefix = self._hub.log.topic, self.key_prefix
+        ends = self._router.log.between_batches(dict, _ATTACH_S)
+        topic, prefix = self._router.log.topic, self.key_prefix
         ranges = [OffsetRange(topic, partition, 0, end) for partition, end in ends.items() if end > 0]
-        reader = Reader(self._hub.log.consumer_settings, "connect-share-late", self._hub.log.isolation)
+        reader = Reader(self._router.log.consumer_settings, "connect-share-late", self._router.log.isolation)
         for batch in reader.batches(ranges, _ATTACH_S):
             own = [message for message in batch if (key := message.key()) is not None and key.startswith(prefix)]
             self.own += len(own)
@@ -190,12 +177,12 @@ class RoutedLog:
             if late:
                 self.deliver(late)
 
-        self._hub.log.between_batches(attach, _ATTACH_S)
+        self._router.log.between_batches(attach, _ATTACH_S)
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Wait for what this group has sent, and take nothing more; the others go on. May be called twice."""
         self._stopped = True
-        self._hub.router.remove(self)
+        self._router.remove(self)
         deadline = Deadline.after(timeout_s)
         for sent in list(self._unacknowledged):
             with suppress(TimeoutError):
@@ -205,12 +192,12 @@ class RoutedLog:
         """Raise if what was read may not be that of the topic any more."""
         if self._failure is not None:
             raise self._failure
-        self._hub.log.check_topic()
+        self._router.log.check_topic()
 
     def send(self, key: bytes, value: bytes | None, partition: int = -1) -> Future[RecordMetadata]:
         """Write one record through the producer that all groups share."""
         self._check_running()
-        sent = self._hub.log.send(key, value, partition)
+        sent = self._router.log.send(key, value, partition)
         self._unacknowledged.add(sent)
         sent.add_done_callback(self._unacknowledged.discard)
         return sent
@@ -218,28 +205,28 @@ class RoutedLog:
     def flush(self, timeout_s: float) -> None:
         """Wait until what was sent is acknowledged or has failed."""
         self._check_running()
-        self._hub.log.flush(timeout_s)
+        self._router.log.flush(timeout_s)
 
     def read_to_end(self, timeout_s: float) -> None:
         """Return once everything that is there now was applied."""
         self._check_running()
-        self._hub.log.read_to_end(timeout_s)
+        self._router.log.read_to_end(timeout_s)
         self.check_topic()
 
     def reading_past(self, written: RecordMetadata, timeout_s: float) -> Steps[None]:
         """Wait until an acknowledged record was applied."""
         self._check_running()
-        yield from self._hub.log.reading_past(written, timeout_s)
+        yield from self._router.log.reading_past(written, timeout_s)
         self.check_topic()
 
     def between_batches(self, read: Callable[[Mapping[int, int]], T], timeout_s: float) -> T:
         """Read to the end, then return the result of ``read`` while nothing is being applied."""
         self._check_running()
-        return self._hub.log.between_batches(read, timeout_s)
+        return self._router.log.between_batches(read, timeout_s)
 
     def _check_running(self) -> None:
         self.check_topic()
         if self._stopped:
-            raise StoreClosedError(f"the log of topic {self._hub.log.topic} was stopped")
+            raise StoreClosedError(f"the log of topic {self._router.log.topic} was stopped")
         if not self._started:
-            raise NotStartedError(f"the log of topic {self._hub.log.topic} was not started; call start()")
+            raise NotStartedError(f"the log of topic {self._router.log.topic} was not started; call start()")

@@ -13,7 +13,7 @@ from typing import Self, Unpack
 from connect_share.errors import ConfigError, ConnectShareError, NotStartedError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline
-from connect_share.log.hub import RoutedLog, Router, TopicHub
+from connect_share.log.hub import RoutedLog, Router
 from connect_share.log.protocol import STOP_TIMEOUT_S, RecordFeed
 from connect_share.log.tail import OnFailed
 from connect_share.log.threads import JobThread
@@ -40,7 +40,7 @@ from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 class ReadTopics:
     """The topics that are read for all groups, and what groups share beside them."""
 
-    hubs: Mapping[TopicType, TopicHub]
+    routers: Mapping[TopicType, Router]
     admin: Admin
     guard: LiveMembersGuard
     plain_topics: PlainTopicsCheck
@@ -73,7 +73,7 @@ class GroupStorage(ConnectStorage):
         return self._stores
 
     def _log_of(self, topics: ReadTopics, topic_type: TopicType, feed: RecordFeed) -> RoutedLog:
-        log = self._logs[topic_type] = topics.hubs[topic_type].log_of(feed, self._life.fail)
+        log = self._logs[topic_type] = topics.routers[topic_type].log_of(feed, self._life.fail)
         return log
 
     def _start_parts(self, life: StorageLife, stack: ExitStack) -> RunningStorage:
@@ -91,13 +91,13 @@ class GroupStorage(ConnectStorage):
         seconds = time.monotonic() - began
         found = {
             topic_type: StoreStartup(
-                topic=hub.log.topic,
-                partitions=hub.log.partition_count,
+                topic=router.log.topic,
+                partitions=router.log.partition_count,
                 seconds=seconds,
                 own_records=self._logs[topic_type].own,
                 foreign_records=self._logs[topic_type].foreign_records,
             )
-            for topic_type, hub in topics.hubs.items()
+            for topic_type, router in topics.routers.items()
         }
         config, status, offsets = (found[topic_type] for topic_type in TopicType)
         return RunningStorage.of(stores, StorageStartup(seconds, None, config, status, offsets), life, stack)
@@ -272,20 +272,19 @@ class SharedTopics:
         start = TopicsStart(worker, admin, stack, group_id=None, began_s=began_s)
         start.find(allow_lost=False)
         plain_topics = PlainTopicsCheck()
-        hubs = {topic_type: self._hub(topic_type, start, plain_topics) for topic_type in TopicType}
-        topics = ReadTopics(hubs, admin, start.guard, plain_topics)
+        routers = {
+            topic_type: Router(partial(start.log_of, topic_type, on_failed=self._fail), plain_topics.watch(topic_type))
+            for topic_type in TopicType
+        }
+        topics = ReadTopics(routers, admin, start.guard, plain_topics)
         for storage in self._storages:
             storage.prepare(topics)
-        for hub in hubs.values():
-            stack.callback(hub.log.stop)
-        logs = {topic_type: hub.log for topic_type, hub in hubs.items()}
+        logs = {topic_type: router.log for topic_type, router in routers.items()}
+        for log in logs.values():
+            stack.callback(log.stop)
         start.read(logs, asks_for_members=True, on_abort=self._aborts.append)
         start.follow()
         return topics
-
-    def _hub(self, topic_type: TopicType, start: TopicsStart, plain_topics: PlainTopicsCheck) -> TopicHub:
-        router = Router(plain_topics.watch(topic_type))
-        return TopicHub(start.log_of(topic_type, router, self._fail), router)
 
     def _fail(self, error: ConnectShareError) -> None:
         for storage in list(self._storages):
