@@ -13,6 +13,7 @@ from connect_share.exporter.topic_states import TopicStates
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import TopicSpec
 from connect_share.kafka.facts import gather_facts, require_topic
+from connect_share.kafka.read import Reader
 from connect_share.log.first_read import StartContext
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import RecordFeed
@@ -87,9 +88,7 @@ class FollowedTopic:
             self.spec,
             feed=RecordFeed(apply=states.apply),
             admin=self.admin,
-            consumer_settings=self.settings,
-            isolation=self.isolation,
-            client_id=CLIENT_ID,
+            reader=Reader(self.settings, CLIENT_ID, self.isolation),
             context=StartContext(facts=facts),
         )
         try:

@@ -120,9 +120,11 @@ class Reader(NamedTuple):
 
     def open(self, ranges: Sequence[OffsetRange]) -> RangeReader:
         """Return a client that fetches from now on."""
-        if self.apart is not None:
-            return _GroupsReader(self, self.apart, ranges)
-        return RangeReader(self.settings, ranges, isolation=self.isolation, client_id=self.client_id)
+        return RangeReader(self, ranges) if self.apart is None else _GroupsReader(self, self.apart, ranges)
+
+    def consumer(self, overrides: Mapping[str, str]) -> Consumer:
+        """Return a client that reads so, with settings of its own."""
+        return consumer(self.settings, client_id=self.client_id, isolation=self.isolation, overrides=overrides)
 
     def records(self, ranges: Sequence[OffsetRange], idle_timeout_s: float | None = None) -> Iterator[Record]:
         """Yield the same as records."""
@@ -141,9 +143,7 @@ class RangeReader(AbstractContextManager["RangeReader"]):
     ``ranges`` has at most one range for each partition.
     """
 
-    def __init__(
-        self, settings: ClientSettings, ranges: Sequence[OffsetRange], *, isolation: Isolation, client_id: str
-    ) -> None:
+    def __init__(self, reader: Reader, ranges: Sequence[OffsetRange]) -> None:
         self.ranges: list[OffsetRange] = list(ranges)
         wanted = [each for each in ranges if each.end > each.start]
         self._ends = {(each.topic, each.partition): each.end for each in wanted}
@@ -157,7 +157,7 @@ class RangeReader(AbstractContextManager["RangeReader"]):
         self._client: Consumer | None = None
         if wanted:
             # A client of its own each time: one that is given another topic needs up to a second to find its leaders.
-            self._client = consumer(settings, client_id=client_id, isolation=isolation, overrides=_BULK_SETTINGS)
+            self._client = reader.consumer(_BULK_SETTINGS)
             self._client.assign(
                 [TopicPartition(topic, part, start) for (topic, part), start in self._positions.items()]
             )
@@ -249,7 +249,7 @@ class _GroupsReader(RangeReader):
     """Reads a topic of which groups see different records: first what is committed, then all, without the rest."""
 
     def __init__(self, reader: Reader, apart: Apart, ranges: Sequence[OffsetRange]) -> None:
-        super().__init__(reader.settings, ranges, isolation=Isolation.READ_UNCOMMITTED, client_id=reader.client_id)
+        super().__init__(reader._replace(isolation=Isolation.READ_UNCOMMITTED), ranges)
         self._reader, self._apart = reader, apart
 
     def batches(self, idle_timeout_s: float | None = None) -> Iterator[list[Message]]:
@@ -520,14 +520,11 @@ def _described(at: OffsetRange, record: Record | None) -> OpenTransaction:
 class OpenTransactions:
     """What a log says of transactions that hold it up. Readers of uncommitted records wait for none."""
 
-    def __init__(
-        self, topic: str, admin: Admin, settings: ClientSettings, *, client_id: str, isolation: Isolation
-    ) -> None:
+    def __init__(self, topic: str, admin: Admin, reader: Reader) -> None:
         self._topic = topic
         self._admin = admin
-        self._settings = settings
-        self._client_id = client_id
-        self._committed_only = isolation is Isolation.READ_COMMITTED
+        self._settings, self._client_id = reader.settings, reader.client_id
+        self._committed_only = reader.isolation is Isolation.READ_COMMITTED
         self._log_at_s: float | None = None
         self._logged = False
 

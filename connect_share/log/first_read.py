@@ -22,13 +22,12 @@ from connect_share.kafka.client import (
     Message,
     TopicPartition,
     TopicRight,
-    consumer,
     translate,
 )
 from connect_share.kafka.facts import TopicFacts
-from connect_share.kafka.read import ASKED_AFTER_S, CATCH_UP_SETTINGS, raise_unless_passing, require_readable
+from connect_share.kafka.read import ASKED_AFTER_S, CATCH_UP_SETTINGS, Reader, raise_unless_passing, require_readable
 from connect_share.log.protocol import RecordFeed
-from connect_share.worker_config import ClientSettings, Isolation
+from connect_share.worker_config import Isolation
 
 _CHECK_EVERY_S = 0.05
 
@@ -50,17 +49,13 @@ class SharedReader:
     def __init__(
         self,
         starts: Mapping[str, Mapping[int, int]],
-        settings: ClientSettings,
+        reader: Reader,
         *,
-        client_id: str,
-        isolation: Isolation,
         from_the_beginning: bool = True,
     ) -> None:
         began = time.monotonic()
-        self._isolation = isolation
-        self._client: Consumer | None = catch_up_consumer(
-            settings, client_id=client_id, isolation=isolation, from_the_beginning=from_the_beginning
-        )
+        self._isolation = reader.isolation
+        self._client: Consumer | None = catch_up_consumer(reader, from_the_beginning=from_the_beginning)
         self._starts = starts
         self._assign(self._client, starts)
         self._expected = set(starts)
@@ -215,15 +210,14 @@ class TopicRead:
     check: Callable[[], None] = lambda: None
 
 
-def catch_up_consumer(
-    settings: ClientSettings, *, client_id: str, isolation: Isolation, from_the_beginning: bool = True
-) -> Consumer:
+def catch_up_consumer(reader: Reader, *, from_the_beginning: bool = True) -> Consumer:
     """Make a consumer for one read; it asks the broker too often to be kept afterwards.
 
     An offset that is gone means the beginning if the read is ``from_the_beginning``; else it is an error.
     """
-    overrides = {**CATCH_UP_SETTINGS, "auto.offset.reset": "earliest" if from_the_beginning else "error"}
-    return consumer(settings, client_id=client_id, isolation=isolation, overrides=overrides)
+    return reader.consumer(
+        {**CATCH_UP_SETTINGS, "auto.offset.reset": "earliest" if from_the_beginning else "error"}
+    )
 
 
 class CatchUpRead:

@@ -11,7 +11,6 @@ from typing import Any, Final, Generic, TypeVar
 
 from connect_share.errors import ConnectShareError, LogFailedError, NotStartedError, StoreClosedError
 from connect_share.kafka.client import Deadline, Message, to_record
-from connect_share.kafka.read import Reader
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import STOP_TIMEOUT_S, KeyWatch, RecordFeed, RecordMetadata, Steps
 from connect_share.log.tail import OnFailed
@@ -164,7 +163,7 @@ class RoutedLog:
         ends = self._router.log.between_batches(dict, _ATTACH_S)
         topic, prefix = self._router.log.topic, self.key_prefix
         ranges = [OffsetRange(topic, partition, 0, end) for partition, end in ends.items() if end > 0]
-        reader = Reader(self._router.log.consumer_settings, "connect-share-late", self._router.log.isolation)
+        reader = self._router.log.reader._replace(client_id="connect-share-late")
         for batch in reader.batches(ranges, _ATTACH_S):
             own = [message for message in batch if (key := message.key()) is not None and key.startswith(prefix)]
             self.own += len(own)

@@ -23,7 +23,7 @@ from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline, is_unknown_topic
 from connect_share.kafka.create import CREATE_TIMEOUT_S, TopicSpec, check_partition_count
 from connect_share.kafka.facts import TopicFacts, find_or_create
-from connect_share.kafka.read import OpenTransactions
+from connect_share.kafka.read import OpenTransactions, Reader
 from connect_share.log.first_read import CatchUp, OffsetsMissing, SharedReader, StartContext, TopicRead, not_at_end
 from connect_share.log.protocol import (
     STOP_TIMEOUT_S,
@@ -36,7 +36,7 @@ from connect_share.log.protocol import (
 )
 from connect_share.log.tail import LogState, OnFailed, Tail
 from connect_share.log.writer import IdentityWatch, LogWriter, TopicIdentity
-from connect_share.worker_config import ClientSettings, Isolation
+from connect_share.worker_config import ClientSettings
 
 _log = logging.getLogger(__name__)
 
@@ -57,6 +57,7 @@ class KafkaBasedLog:
 
     Args:
         admin: shared client, left open.
+        reader: how the topic is read.
         producer_settings: how to write, ``None`` for a log that is only read.
         context: what it shares with logs that start together with it.
         feed: takes the records.
@@ -77,10 +78,8 @@ class KafkaBasedLog:
     _: KW_ONLY
     feed: RecordFeed
     admin: Admin
-    consumer_settings: ClientSettings
+    reader: Reader
     producer_settings: ClientSettings | None = None
-    isolation: Isolation = Isolation.READ_UNCOMMITTED
-    client_id: str = "connect-share"
     context: StartContext = field(default_factory=StartContext)
     on_failed: OnFailed | None = None
     start_timeout_s: float = START_TIMEOUT_S
@@ -97,14 +96,12 @@ class KafkaBasedLog:
             self._writer = LogWriter(
                 topic,
                 self.producer_settings,
-                client_id=self.client_id,
+                client_id=self.reader.client_id,
                 acknowledged=self._acknowledged,
                 failed=self._state.fail,
             )
-        self._open_transactions = OpenTransactions(
-            topic, self.admin, self.consumer_settings, client_id=self.client_id, isolation=self.isolation
-        )
-        self._reader: SharedReader | None = None
+        self._open_transactions = OpenTransactions(topic, self.admin, self.reader)
+        self._own_reader: SharedReader | None = None
         self._tail: Tail | None = None
         self.caught_up: CatchUp | None = None
 
@@ -134,7 +131,7 @@ class KafkaBasedLog:
             raise StoreClosedError(f"the log of topic {self.topic} was started before; make a new one")
         began = time.monotonic()
         shared = self.context.reader
-        if shared is not None and not shared.covers(self.topic, self.isolation):
+        if shared is not None and not shared.covers(self.topic, self.reader.isolation):
             shared = None
         try:
             facts = self.context.facts.get(self.topic) or find_or_create(
@@ -151,9 +148,13 @@ class KafkaBasedLog:
             raise
         self._identity.begin(facts.description.topic_id, facts.asked_s)
         self._state.advance(dict.fromkeys(facts.ends, 0))
-        reader = shared or self._own_reader(facts)
+        if shared is None:
+            starts = {partition: facts.starts.get(partition, 0) for partition in facts.ends}
+            shared = self._own_reader = SharedReader(
+                {self.topic: starts}, self.reader, from_the_beginning=not facts.starts
+            )
         try:
-            found = self.caught_up = self._read(reader, facts, self.start_timeout_s - (time.monotonic() - began))
+            found = self.caught_up = self._read(shared, facts, self.start_timeout_s - (time.monotonic() - began))
             _log.info(
                 "Read topic %s to its end: %d records, %d of them own, in %.3f s",
                 self.topic,
@@ -165,19 +166,8 @@ class KafkaBasedLog:
                 self._require_gapless(found, facts.starts)
             self._follow()
         finally:
-            if self._reader is not None:
-                self._reader.release()
-
-    def _own_reader(self, facts: TopicFacts) -> SharedReader:
-        starts = {partition: facts.starts.get(partition, 0) for partition in facts.ends}
-        self._reader = SharedReader(
-            {self.topic: starts},
-            self.consumer_settings,
-            client_id=self.client_id,
-            isolation=self.isolation,
-            from_the_beginning=not facts.starts,
-        )
-        return self._reader
+            if self._own_reader is not None:
+                self._own_reader.release()
 
     def _read(self, reader: SharedReader, facts: TopicFacts, timeout_s: float) -> CatchUp:
         def check() -> None:
@@ -207,9 +197,7 @@ class KafkaBasedLog:
             self.topic,
             self._state,
             self.feed,
-            self.consumer_settings,
-            client_id=self.client_id,
-            isolation=self.isolation,
+            self.reader,
             identity=self._identity,
             watch=self._watch,
             may_start=self.context.all_read,
@@ -234,8 +222,8 @@ class KafkaBasedLog:
             self._watch.stop(deadline.remaining_s())
             if self._tail is not None and self._tail.thread is not threading.current_thread():
                 self._tail.thread.join(_JOIN_S)
-            if self._reader is not None:
-                self._reader.join()
+            if self._own_reader is not None:
+                self._own_reader.join()
 
     def check_may_wait(self) -> None:
         """Raise ``UsageError`` in a thread that a wait would wait for, such as the one that calls a listener."""
@@ -305,7 +293,7 @@ class KafkaBasedLog:
         self._check_running()
         trouble = None if self._tail is None else self._tail.trouble
         positions, timeout_s = self._state.positions(), deadline.timeout_s
-        late = not_at_end(self.topic, behind, positions, timeout_s, self.isolation, trouble=trouble)
+        late = not_at_end(self.topic, behind, positions, timeout_s, self.reader.isolation, trouble=trouble)
         yield Call(lambda: self._explain_in_time(late))
         raise late
 

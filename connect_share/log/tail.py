@@ -29,16 +29,14 @@ from connect_share.kafka.client import (
     KafkaException,
     TopicPartition,
     TopicRight,
-    consumer,
     is_unknown_topic,
     translate,
 )
-from connect_share.kafka.read import is_about_groups
+from connect_share.kafka.read import Reader, is_about_groups
 from connect_share.log.protocol import RecordFeed, Steps, Wait
 from connect_share.log.threads import BackgroundThread, SafeFuture
 from connect_share.log.writer import IdentityWatch, TopicIdentity
 from connect_share.model.limited_log import LimitedLog
-from connect_share.worker_config import ClientSettings, Isolation
 
 OnFailed = Callable[[ConnectShareError], None]
 
@@ -217,10 +215,8 @@ class Tail:
     topic: str
     state: LogState
     feed: RecordFeed
-    settings: ClientSettings
+    reader: Reader
     _: KW_ONLY
-    client_id: str
-    isolation: Isolation
     identity: TopicIdentity
     watch: IdentityWatch
     may_start: threading.Event
@@ -263,7 +259,7 @@ class Tail:
             while not self.state.awaited and not self.state.stopping.is_set():
                 if self.may_start.wait(_HELD_S):
                     break
-            reader = consumer(self.settings, client_id=self.client_id, isolation=self.isolation, overrides=_SETTINGS)
+            reader = self.reader.consumer(_SETTINGS)
             followed: dict[int, int] = {}
             while not self.state.stopping.is_set():
                 positions = self.state.positions()

@@ -28,6 +28,7 @@ from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline
 from connect_share.kafka.create import GONE, check_cleanup_policy, lost_topic, topic_spec
 from connect_share.kafka.facts import TopicFacts, read_facts, read_records, with_ends
+from connect_share.kafka.read import Reader
 from connect_share.log.first_read import OffsetsMissing, SharedReader, StartContext
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.memory import MemoryKafka
@@ -416,13 +417,8 @@ class TopicsStart:
         if not alike:
             return None
         isolation, most = max(alike.items(), key=lambda item: len(item[1]))
-        reader = SharedReader(
-            most,
-            self._worker.consumer_settings(),
-            client_id=self._worker.client_id("shared-start"),
-            isolation=isolation,
-            from_the_beginning=from_the_beginning,
-        )
+        how = Reader(self._worker.consumer_settings(), self._worker.client_id("shared-start"), isolation)
+        reader = SharedReader(most, how, from_the_beginning=from_the_beginning)
         self._stack.callback(reader.close)
         self.connect_s = reader.connect_s
         return reader

@@ -16,6 +16,7 @@ from connect_share.errors import ConfigError, ConnectShareError, NotStartedError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline
 from connect_share.kafka.create import topic_spec
+from connect_share.kafka.read import Reader
 from connect_share.log.first_read import StartContext
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.memory import MemoryKafka
@@ -138,10 +139,12 @@ def kafka_based_log(
         topic_spec(worker_config, topic_type),
         feed=feed,
         admin=admin,
-        consumer_settings=worker_config.consumer_settings(),
+        reader=Reader(
+            worker_config.consumer_settings(),
+            worker_config.client_id(_CLIENT_SUFFIXES[topic_type]),
+            worker_config.isolation(topic_type),
+        ),
         producer_settings=ClientSettings({**_SMALL_BATCHES, **ordinary, **delivery}),
-        isolation=worker_config.isolation(topic_type),
-        client_id=worker_config.client_id(_CLIENT_SUFFIXES[topic_type]),
         context=context or StartContext(),
         on_failed=on_failed,
     )

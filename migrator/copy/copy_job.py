@@ -411,7 +411,7 @@ class CopyJob:
 def open_slices(jobs: Sequence[CopyJob]) -> RangeReader:
     """Begin to fetch slices by one client, as their own worker reads them."""
     first, ranges = jobs[0], [job.slice_.offset_range for job in jobs]
-    return RangeReader(first.consumer_settings, ranges, isolation=first.slice_.isolation, client_id=first.client_id)
+    return Reader(first.consumer_settings, first.client_id, first.slice_.isolation).open(ranges)
 
 
 def _records(reader: RangeReader) -> Iterator[Record]:

@@ -38,6 +38,7 @@ from connect_share.files import Progress
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Consumer, TopicPartition, library_versions
 from connect_share.kafka.facts import gather_facts
+from connect_share.kafka.read import Reader
 from connect_share.log.first_read import catch_up_consumer
 from connect_share.model.connect_json import loads
 from connect_share.model.records import Record, TopicType
@@ -170,8 +171,8 @@ def librdkafka_read(worker: WorkerConfig, parsed: bool = False) -> dict[str, flo
     with Admin(worker.admin_settings(), client_id="bare-admin") as admin:
         found = gather_facts(admin, [worker.topic(topic_type) for topic_type in TopicType])
         asked_s = time.perf_counter()
-        isolation = worker.isolation(TopicType.CONFIG)
-        reader = catch_up_consumer(worker.consumer_settings(), client_id="bare", isolation=isolation)
+        how = Reader(worker.consumer_settings(), "bare", worker.isolation(TopicType.CONFIG))
+        reader = catch_up_consumer(how)
         made_s = time.perf_counter()
         try:
             first_s = _throw_away(

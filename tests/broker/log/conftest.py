@@ -12,6 +12,7 @@ import pytest
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import TopicSpec
 from connect_share.kafka.descriptions import NewTopicRequest
+from connect_share.kafka.read import Reader
 from connect_share.log.kafka_based_log import KafkaBasedLog
 from connect_share.log.protocol import RecordFeed
 from connect_share.model.records import Record, TopicType
@@ -74,14 +75,13 @@ class Bench:
         request = NewTopicRequest(topic or self.topic, partitions, 1, {"cleanup.policy": "compact", **(configs or {})})
         create_known(self.admin, request)
 
-    def log(self, sink: Any, **options: Any) -> KafkaBasedLog:
+    def log(self, sink: Any, *, isolation: Isolation = Isolation.READ_UNCOMMITTED, **options: Any) -> KafkaBasedLog:
         """Make a log that is stopped when the test ends."""
         defaults: dict[str, Any] = {
             "feed": RecordFeed(sink.key_prefix, sink.apply),
             "admin": self.admin,
-            "consumer_settings": self.settings,
+            "reader": Reader(self.settings, self.unique, isolation),
             "producer_settings": self.settings,
-            "client_id": self.unique,
             "start_timeout_s": 60.0,
         }
         spec = options.pop("spec", None) or self.spec()

@@ -13,7 +13,7 @@ import pytest
 from connect_share.errors import PartitionCountError, ReadToEndTimeoutError, StoreClosedError
 from connect_share.kafka.client import TopicPartition
 from connect_share.kafka.facts import TopicFacts, gather_facts
-from connect_share.kafka.read import BoundedReader
+from connect_share.kafka.read import BoundedReader, Reader
 from connect_share.log.first_read import (
     CatchUpRead,
     SharedReader,
@@ -30,7 +30,7 @@ from tests.support.waiting import await_that
 def reader(
     bench: Any, begin: Mapping[str, Mapping[int, int]], *, isolation: Isolation = Isolation.READ_UNCOMMITTED
 ) -> SharedReader:
-    return SharedReader(begin, bench.settings, client_id=bench.unique, isolation=isolation)
+    return SharedReader(begin, Reader(bench.settings, bench.unique, isolation))
 
 
 def beginning(facts: Mapping[str, TopicFacts]) -> dict[str, dict[int, int]]:
@@ -204,7 +204,7 @@ def test_records_beyond_the_ends_do_not_make_the_rest_come_one_by_one(bench: Any
     sinks = {topic: collected() for topic in (quiet, busy)}
     reads = [TopicRead(topic, facts[topic].ends, RecordFeed(b"", sinks[topic].apply)) for topic in (quiet, busy)]
     isolation = Isolation.READ_UNCOMMITTED
-    with closing(catch_up_consumer(bench.settings, client_id=bench.unique, isolation=isolation)) as client:
+    with closing(catch_up_consumer(Reader(bench.settings, bench.unique, isolation))) as client:
         client.assign([TopicPartition(quiet, 0, 0), TopicPartition(busy, 0, 0)])
         asking: Any = Asked(client)
         found = CatchUpRead(asking, reads).run(60, isolation)

@@ -208,8 +208,8 @@ def closed_port() -> Iterator[str]:
 def test_not_a_broker(bench: Any, collected: Any, closed_port: str, capfd: pytest.CaptureFixture[str]) -> None:
     settings = ClientSettings({"bootstrap.servers": closed_port})
     with Admin(settings, client_id=bench.unique, timeout_s=0.5) as admin:
-        feed = RecordFeed()
-        log = KafkaBasedLog(bench.spec(), feed=feed, admin=admin, consumer_settings=settings, create_timeout_s=1)
+        feed, reader = RecordFeed(), Reader(settings, bench.unique, Isolation.READ_UNCOMMITTED)
+        log = KafkaBasedLog(bench.spec(), feed=feed, admin=admin, reader=reader, create_timeout_s=1)
         for call in (log.start, admin.cluster_id, admin.broker_count, admin.connect_groups, admin.topic_names):
             with pytest.raises((BrokerTimeoutError, BrokerUnavailableError)) as caught:
                 call()
