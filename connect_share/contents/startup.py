@@ -19,7 +19,7 @@ from connect_share.contents.cost_model import FittedModel, StartSize
 from connect_share.contents.group_room import GroupRoom
 from connect_share.contents.profile import FURTHER, Count, PartitionCounter, PartitionProfile, TopicProfile, total
 from connect_share.errors import AuthorizationError, listed
-from connect_share.kafka.read import IDLE_TIMEOUT_S, Reader, console_admin, topic_ranges
+from connect_share.kafka.read import IDLE_TIMEOUT_S, Reader, TopicRanges, console_admin, topic_ranges
 from connect_share.kafka.waits import longest_wait_s
 from connect_share.model.records import OffsetRange, TopicType, now_ms
 from connect_share.worker_config import TopicSet
@@ -380,13 +380,11 @@ class CountPlan:
 
     Attributes:
         configs: effective settings by topic type, ``None`` where they may not be read.
-        readers: how each topic is read.
     """
 
     topic_set: TopicSet
-    ranges: Mapping[TopicType, Sequence[OffsetRange]]
+    topics: Mapping[TopicType, TopicRanges]
     configs: Mapping[TopicType, Mapping[str, str] | None]
-    readers: Mapping[TopicType, Reader]
     notes: Sequence[str]
     now_ms: int
 
@@ -405,13 +403,11 @@ class CountPlan:
                 except AuthorizationError as exc:
                     configs[topic_type] = None
                     notes.append(f"no advice for {topic}: {exc}")
-        ranges = {topic_type: each.ranges for topic_type, each in found.items()}
-        readers = {topic_type: each.reader for topic_type, each in found.items()}
-        return cls(topic_set, ranges, configs, readers, notes, now_ms())
+        return cls(topic_set, found, configs, notes, now_ms())
 
     def jobs(self, topic_type: TopicType, *, one_for_each_partition: bool = False) -> list[CountJob]:
         """Return the reads of one topic: a single one, or one for each partition."""
-        ranges, reader = self.ranges[topic_type], self.readers[topic_type]
+        ranges, reader = self.topics[topic_type].ranges, self.topics[topic_type].reader
         parts = [[each] for each in ranges] if one_for_each_partition else [ranges]
         timeout_s = longest_wait_s(IDLE_TIMEOUT_S)
         return [CountJob(topic_type, reader, part, timeout_s, self.room) for part in parts]
@@ -434,7 +430,7 @@ def count_topics(plan: CountPlan, out: Output) -> dict[TopicType, ProfiledTopic]
     """Read the topics in this process, one after the other."""
     topics = {}
     for topic_type, topic in plan.topic_set.topics.items():
-        advance = _progress(out, topic, sum(each.end - each.start for each in plan.ranges[topic_type]))
+        advance = _progress(out, topic, sum(each.end - each.start for each in plan.topics[topic_type].ranges))
         partitions = [each for job in plan.jobs(topic_type) for each in job.run(advance)]
         topics[topic_type] = plan.profiled(topic_type, partitions)
         if given_up := frozenset[str]().union(*(each.given_up for each in partitions)):

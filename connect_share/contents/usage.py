@@ -315,12 +315,12 @@ def measured_usage(
 
 def _recent(admin: Admin, plan: CountPlan, topic_type: TopicType, since_ms: int) -> Recent:
     """Read what was written since a time, once more: it is a small part of the topic."""
-    ranges = plan.ranges[topic_type]
+    ranges = plan.topics[topic_type].ranges
     begins = admin.offsets_at([(each.topic, each.partition) for each in ranges], since_ms)
     late = [each._replace(start=max(each.start, begins.get(each[:2], each.end))) for each in ranges]
     records: Counter[Group] = Counter()
     size: Counter[Group] = Counter()
-    for batch in plan.readers[topic_type].batches(late):
+    for batch in plan.topics[topic_type].reader.batches(late):
         for message in batch:
             key, value = message.key(), message.value()
             owner = None if key is None else split_key(topic_type, key)

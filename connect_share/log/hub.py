@@ -84,7 +84,7 @@ class Router(RecordFeed):
         began, own = time.monotonic(), 0
         with self._lock:
             if self._routes is None:
-                self._routes = Routes([(log.key_prefix, log) for log in self._logs])
+                self._routes = Routes([(log.feed.key_prefix, log) for log in self._logs])
             routes = self._routes
         length, begins = routes.shortest, routes.begins
         pairs = zip(keys, messages, strict=True)
@@ -107,7 +107,7 @@ class RoutedLog:
 
     def __init__(self, router: Router, feed: RecordFeed, on_failed: OnFailed) -> None:
         self._router = router
-        self._feed = feed
+        self.feed = feed
         self._on_failed = on_failed
         # The first read has ended: who comes now has to read by itself.
         self._late: list[Record] | None = None if router.log.caught_up is None else []
@@ -115,14 +115,12 @@ class RoutedLog:
         self._stopped = False
         self._failure: ConnectShareError | None = None
         self._unacknowledged: set[Future[RecordMetadata]] = set()
-        self.key_prefix: bytes = feed.key_prefix
         self.positions, self.check_may_wait = router.log.positions, router.log.check_may_wait
-        self.own: int = 0
 
     @property
     def foreign_records(self) -> int:
         """Number of records read whose key does not have the store's prefix."""
-        return self._router.own + self._router.foreign - self.own
+        return self._router.own + self._router.foreign - self.feed.own
 
     def deliver(self, records: Sequence[Record]) -> None:
         """Apply records; called by the thread that reads for all, which nothing may end."""
@@ -131,9 +129,9 @@ class RoutedLog:
         if self._late is not None:
             self._late += records
             return
-        self.own += len(records)
+        self.feed.own += len(records)
         try:
-            self._feed.apply(records)
+            self.feed.apply(records)
         except BaseException as error:  # noqa: BLE001 - one group must not hold up the others
             self.fail(error)
 
@@ -161,14 +159,14 @@ class RoutedLog:
     def _read_alone(self) -> None:
         """Read what was there before this log got its first record, apply it, and then what came meanwhile."""
         ends = self._router.log.between_batches(dict, _ATTACH_S)
-        topic, prefix = self._router.log.topic, self.key_prefix
+        topic, prefix = self._router.log.topic, self.feed.key_prefix
         ranges = [OffsetRange(topic, partition, 0, end) for partition, end in ends.items() if end > 0]
         reader = self._router.log.reader._replace(client_id="connect-share-late")
         for batch in reader.batches(ranges, _ATTACH_S):
             own = [message for message in batch if (key := message.key()) is not None and key.startswith(prefix)]
-            self.own += len(own)
+            self.feed.own += len(own)
             if own:
-                self._feed.apply([to_record(message) for message in own])
+                self.feed.apply([to_record(message) for message in own])
 
         def attach(_: Mapping[int, int]) -> None:
             late = [record for record in self._late or () if record.offset >= ends.get(record.partition, 0)]

@@ -94,7 +94,7 @@ class GroupStorage(ConnectStorage):
                 topic=router.log.topic,
                 partitions=router.log.partition_count,
                 seconds=seconds,
-                own_records=self._logs[topic_type].own,
+                own_records=self._logs[topic_type].feed.own,
                 foreign_records=self._logs[topic_type].foreign_records,
             )
             for topic_type, router in topics.routers.items()

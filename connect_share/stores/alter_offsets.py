@@ -33,7 +33,7 @@ from connect_share.model.offsets import (
     partition_identity,
     validate_offset_map,
 )
-from connect_share.stores.connector_offsets import connector_client_settings
+from connect_share.stores.connector_offsets import ALTER_TIMEOUT_S, connector_client_settings
 from connect_share.stores.offsets import OffsetBackingStore, translated_key, wire_key
 from connect_share.stores.transactional_writer import TransactionalWriter
 from connect_share.worker_config import Isolation, WorkerConfig
@@ -277,9 +277,6 @@ _logger = logging.getLogger(__name__)
 
 # Source partition and value bytes.
 _Change = tuple[_Map | None, bytes | None]
-
-# Connect's limit for one alter or reset request, everything included.
-ALTER_TIMEOUT_S: Final = 90.0
 
 
 def alter_offsets(

@@ -286,8 +286,8 @@ _logger = logging.getLogger(__name__)
 
 _Values = Mapping[bytes, bytes | None]
 
-# Connect's limit for one alter or reset request.
-TOMBSTONES_TIMEOUT_S: Final = 90.0
+# Connect's limit for one alter or reset request, everything included.
+ALTER_TIMEOUT_S: Final = 90.0
 
 
 class ConnectorOffsetBackingStore:
@@ -414,10 +414,10 @@ class ConnectorOffsetBackingStore:
         for_primary, tombstones, regular = self._split(values)
         if self._secondary is not None and tombstones:
             try:
-                self._secondary.set(tombstones).result(TOMBSTONES_TIMEOUT_S)
+                self._secondary.set(tombstones).result(ALTER_TIMEOUT_S)
             except TimeoutError as error:
                 raise WriteError(
-                    f"tombstones for the worker's offset topic were not acknowledged within {TOMBSTONES_TIMEOUT_S:g} s; "
+                    f"tombstones for the worker's offset topic were not acknowledged within {ALTER_TIMEOUT_S:g} s; "
                     f"nothing was written to {self.topic}"
                 ) from error
         self._primary.set_in_transaction(for_primary, writer)
