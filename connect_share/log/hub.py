@@ -59,8 +59,9 @@ class Router(RecordFeed):
         log: reads and follows the topic for all; ``make_log`` makes it.
     """
 
-    def __init__(self, make_log: Callable[[RecordFeed], KafkaBasedLog], key_watch: KeyWatch | None = None) -> None:
-        super().__init__(key_watch=key_watch)
+    def __init__(self, make_log: Callable[[RecordFeed], KafkaBasedLog], key_watch: KeyWatch) -> None:
+        super().__init__()
+        self.key_watch = key_watch
         self.log = make_log(self)
         self._lock = threading.Lock()
         self._logs: list[RoutedLog] = []

@@ -52,15 +52,10 @@ class RecordFeed:
         apply_s: seconds in which records were applied.
     """
 
-    def __init__(
-        self,
-        key_prefix: bytes = b"",
-        apply: Callable[[Sequence[Record]], object] = lambda _: None,
-        key_watch: KeyWatch | None = None,
-    ) -> None:
+    def __init__(self, key_prefix: bytes = b"", apply: Callable[[Sequence[Record]], object] = lambda _: None) -> None:
         self.key_prefix = key_prefix
         self.apply = apply
-        self.key_watch = key_watch
+        self.key_watch: KeyWatch | None = None
         self._ends_seen: dict[int, int] = {}
         self.own: int = 0
         self.foreign: int = 0

@@ -176,10 +176,8 @@ def require_usable(saved: TopicCheckpoint, now: TopicFacts, *, isolation: str) -
         now: what the cluster says, with the first offset that is kept of each partition.
         isolation: with which it will be read.
     """
-    where, numbers = (
-        now.topic,
-        [set(each) for each in (now.starts, saved.positions, saved.log_starts, saved.leader_epochs)],
-    )
+    where = now.topic
+    numbers = [set(each) for each in (now.starts, saved.positions, saved.log_starts, saved.leader_epochs)]
     _refuse(saved.topic != where, NotUsed.OTHER_TOPIC, f"it is of topic {saved.topic}, not of {where}")
     _refuse(
         now.topic_id is None, NotUsed.NO_TOPIC_ID, f"the brokers give no id of topic {where}, so it may be another one"
