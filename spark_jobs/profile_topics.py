@@ -48,8 +48,7 @@ def _body(options: argparse.Namespace) -> int:
         partitions[job.topic_type] += profiles
     profiled = {topic_type: plan.profiled(topic_type, profiles) for topic_type, profiles in partitions.items()}
     if options.usage:
-        topics = {topic_type: topic.profile for topic_type, topic in profiled.items()}
-        found = measured_usage(plan, topics, fitted.model, note=out.note)
+        found = measured_usage(plan, profiled, fitted.model, note=out.note)
         result = Result({"window_seconds": DEFAULT_WINDOW_S, **usage_members(found)})
     else:
         start = startup_profile(

@@ -169,7 +169,7 @@ def _sealing(new: NewGroup, others: Sequence[GroupState], sealed: Collection[Gro
 def startup_effect(found: StartupProfile, records: int, size: int) -> StartupEffect:
     """Predict starts with so many more records of keys and values of this size."""
     model = found.fitted.model
-    counts = [topic.profile.total() for topic in found.topics.values()]
+    counts = [topic.total() for topic in found.topics.values()]
     there = StartSize(
         records=sum(each.records for each in counts), bytes=sum(each.bytes for each in counts), own_records=0
     )

@@ -9,8 +9,7 @@ from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity, limited, place
 from connect_share.console.options import Group, group_order, shown_group
 from connect_share.contents.advice import MIB, CleanerSettings
-from connect_share.contents.profile import Count
-from connect_share.contents.startup import ProfiledTopic
+from connect_share.contents.profile import Count, TopicProfile
 from connect_share.errors import command_line
 from connect_share.model.records import TopicType
 
@@ -22,7 +21,7 @@ _OUTGROWN_TIMES: Final = 4
 
 
 def find(
-    topics: Mapping[TopicType, ProfiledTopic], request_size: int, groups: Collection[Group] | None = None
+    topics: Mapping[TopicType, TopicProfile], request_size: int, groups: Collection[Group] | None = None
 ) -> Iterator[Finding]:
     """Yield what is found; ``request_size`` is the ``max.request.size`` of the producers that write the topics."""
     for topic in topics.values():
@@ -30,18 +29,18 @@ def find(
         yield from _outgrown(topic)
 
 
-def largest(topics: Mapping[TopicType, ProfiledTopic]) -> Iterator[dict[str, Any]]:
+def largest(topics: Mapping[TopicType, TopicProfile]) -> Iterator[dict[str, Any]]:
     """Yield the largest record of each group on each topic, for JSON."""
     for topic_type, topic in topics.items():
         by_group: dict[Any, tuple[str, Count]] = {}
-        for (group, kind), count in topic.profile.counts().items():
+        for (group, kind), count in topic.counts().items():
             if group not in by_group or by_group[group][1].largest_record_bytes < count.largest_record_bytes:
                 by_group[group] = kind, count
         for group in sorted(by_group, key=group_order):
             kind, count = by_group[group]
             yield {
                 "group": group,
-                "topic": topic.profile.topic,
+                "topic": topic.topic,
                 "topic_type": topic_type.value,
                 "kind": kind,
                 "bytes": count.largest_record_bytes,
@@ -50,14 +49,14 @@ def largest(topics: Mapping[TopicType, ProfiledTopic]) -> Iterator[dict[str, Any
 
 
 def large(
-    topic: ProfiledTopic, request_size: int, *, groups: Collection[Group] | None = None, added: int = 0
+    topic: TopicProfile, request_size: int, *, groups: Collection[Group] | None = None, added: int = 0
 ) -> Iterator[Finding]:
     """Yield the kinds of records that are nearly too large, with ``added`` bytes more than they have now."""
     accepted = None if topic.configs is None else CleanerSettings.of(topic.configs).max_message_bytes
     limit, name = request_size, "max.request.size of the producer"
     if accepted is not None and accepted < request_size:
         limit, name = accepted, "max.message.bytes of the topic"
-    counts = sorted(topic.profile.counts().items(), key=lambda each: (group_order(each[0][0]), each[0][1]))
+    counts = sorted(topic.counts().items(), key=lambda each: (group_order(each[0][0]), each[0][1]))
     for (group, kind), count in counts:
         size = count.largest_record_bytes + added + _OVERHEAD
         if size < _NEAR * limit or (groups is not None and group not in groups):
@@ -66,7 +65,7 @@ def large(
         yield Finding(
             "sizes-too-large" if over else "sizes-near-limit",
             Severity.ERROR if over else Severity.WARNING,
-            f"{place(topic.profile.topic, group)}, {count.largest_place}",
+            f"{place(topic.topic, group)}, {count.largest_place}",
             f"a record of kind {kind} has {count.largest_record_bytes + added:,} bytes; the {name} is {limit:,}",
             "it cannot be written once more: a connector cannot be changed, and a restore or a move stops there"
             if over
@@ -77,14 +76,14 @@ def large(
         )
 
 
-def _outgrown(topic: ProfiledTopic) -> Iterator[Finding]:
-    count = topic.profile.total()
+def _outgrown(topic: TopicProfile) -> Iterator[Finding]:
+    count = topic.total()
     kept = count.bytes - count.superseded_bytes
     if count.superseded_bytes >= max(_OUTGROWN_BYTES, _OUTGROWN_TIMES * kept):
         yield Finding(
             "sizes-outgrown",
             Severity.WARNING,
-            topic.profile.topic,
+            topic.topic,
             f"{count.superseded_bytes // MIB:,} MiB of {count.bytes // MIB:,} MiB are records that newer ones have replaced",
             "every start of every group reads them; the cleaner does not come, or its settings let it come too late",
             "see which settings would help; if these are right, look whether the brokers' cleaner runs (log-cleaner.log)",

@@ -26,7 +26,6 @@ from connect_share.console.options import (
 )
 from connect_share.console.output import Output, Result, plural
 from connect_share.console.program import Command
-from connect_share.contents.startup import ProfiledTopic
 from connect_share.errors import AuthorizationError, InvalidClusterGroupIdError, command_line
 from connect_share.model.records import TopicType
 from connect_share.sealing.cipher import SEALED_BYTES
@@ -82,7 +81,7 @@ def _of_file(arguments: argparse.Namespace, out: Output) -> Iterator[Finding]:
 def _effect(sources: CheckSources, source: CheckSources | None, added: int) -> StartupEffect:
     own, topics = (None, {}) if source is None else (source.topic_set.worker_group, source.profile.topics)
     counts = [
-        count for topic in topics.values() for (owner, _), count in topic.profile.counts().items() if (owner,) == own
+        count for topic in topics.values() for (owner, _), count in topic.counts().items() if (owner,) == own
     ]
     records = sum(count.records for count in counts)
     return admission.startup_effect(sources.profile, records, sum(count.bytes for count in counts) + added * records)
@@ -108,7 +107,7 @@ def _brought(sources: CheckSources, source: CheckSources, moves: GroupState | No
         return
     yield from of_group(moves.group, secrets.find(source.topic_set.topics[TopicType.CONFIG], moves))
     for topic_type, topic in source.profile.topics.items():
-        at_destination = ProfiledTopic(topic.profile, sources.profile.topics[topic_type].configs)
+        at_destination = replace(topic, configs=sources.profile.topics[topic_type].configs)
         yield from sizes.large(at_destination, sources.request_size, groups=(moves.group,), added=added)
 
 

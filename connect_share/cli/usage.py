@@ -58,10 +58,9 @@ def _usage(arguments: argparse.Namespace, out: Output) -> Result:
     topic_set = topic_set_of(arguments, tuple(TopicType))
     plan = CountPlan.of(topic_set)
     out.note(*plan.notes)
-    profiled = count_topics(plan, out)
     found = measured_usage(
         plan,
-        {topic_type: topic.profile for topic_type, topic in profiled.items()},
+        count_topics(plan, out),
         load_model().model,
         window_s=arguments.window,
         limits=UsageLimits(arguments.start_limit, arguments.egress_limit * 1e6),

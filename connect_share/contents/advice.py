@@ -11,7 +11,7 @@ been, no key has two records. Source: ``LogSegment.shouldRoll``, ``LogConfig.max
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
@@ -277,29 +277,22 @@ class Advice:
     gain_records: int = 0
 
 
-def advise(
-    topics: Sequence[tuple[TopicProfile, Mapping[str, str] | None]],
-    model: CostModel,
-    *,
-    longest_start_s: float,
-    now_ms: int,
-) -> Advice:
+def advise(topics: Iterable[TopicProfile], model: CostModel, *, longest_start_s: float, now_ms: int) -> Advice:
     """Return the settings worth changing, and the problems.
 
-    The settings of a topic are ``None`` where they could not be read; ``longest_start_s`` is predicted for the group
-    whose start takes longest.
+    ``longest_start_s`` is predicted for the group whose start takes longest.
     """
     changes: list[SettingChange] = []
     problems: list[TopicProblem] = []
     gained = Amount()
     least_s = max(LEAST_GAIN_S, LEAST_GAIN_SHARE * longest_start_s)
-    for profile, configs in topics:
-        problems += [TopicProblem(profile.topic, text) for text in _problems(profile, configs)]
-        if configs is None:
+    for profile in topics:
+        problems += [TopicProblem(profile.topic, text) for text in _problems(profile)]
+        if profile.configs is None:
             continue
-        gains = _Gains(profile, CleanerSettings.of(configs), model, now_ms)
+        gains = _Gains(profile, CleanerSettings.of(profile.configs), model, now_ms)
         kept = gains.worthwhile(_candidates(profile, gains.settings), least_s)
-        changes += [_change(gains, kept, name, configs) for name in _REASONS if name in kept]
+        changes += [_change(gains, kept, name, profile.configs) for name in _REASONS if name in kept]
         gained += gains.together(kept)
     return Advice(tuple(changes), tuple(problems), _seconds(model, gained), round(gained.bytes), round(gained.records))
 
@@ -309,7 +302,7 @@ def _seconds(model: CostModel, amount: Amount) -> float:
     return model.per_record_s * amount.records + model.per_byte_s * amount.bytes
 
 
-def _problems(profile: TopicProfile, configs: Mapping[str, str] | None) -> Iterator[str]:
+def _problems(profile: TopicProfile) -> Iterator[str]:
     if profile.topic_type is TopicType.CONFIG and len(profile.partitions) > 1:
         yield (
             f"{len(profile.partitions)} partitions, so that records have no order; a config topic has exactly one: "
@@ -328,7 +321,7 @@ def _problems(profile: TopicProfile, configs: Mapping[str, str] | None) -> Itera
             f"superseded, and without the jar what a Java worker reads last counts. A move onto "
             f"other topics leaves one record of each, the newest by time"
         )
-    settings = None if configs is None else CleanerSettings.of(configs)
+    settings = None if profile.configs is None else CleanerSettings.of(profile.configs)
     if settings is not None and settings.compacted and settings.delete_retention_ms < SHORT_RETENTION_MS:
         yield (
             f"delete.retention.ms={settings.delete_retention_ms}: a worker that pauses for longer while it reads can "

@@ -11,7 +11,7 @@ compared: then the largest of them is given up, and what it supersedes from then
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from hashlib import blake2b
 from heapq import merge
@@ -317,22 +317,30 @@ class TopicProfile:
         keys_in_several_partitions: distinct keys that live in more than one partition: records were placed with another
             partitioner than Java's, and what lies in the wrong partition is never superseded. Removals, such as a repair
             or a resumed move writes to every partition, do not count: the cleaner takes them.
+        configs: its effective settings, ``None`` if they could not be read.
     """
 
     topic: str
     topic_type: TopicType
     partitions: list[PartitionProfile]
     keys_in_several_partitions: int = 0
+    configs: Mapping[str, str] | None = None
 
     @classmethod
-    def of(cls, topic: str, topic_type: TopicType, partitions: Sequence[PartitionProfile]) -> TopicProfile:
+    def of(
+        cls,
+        topic: str,
+        topic_type: TopicType,
+        partitions: Sequence[PartitionProfile],
+        configs: Mapping[str, str] | None = None,
+    ) -> TopicProfile:
         """Put partitions together, in whatever order they were counted; their digests are given up."""
         ordered = sorted(partitions, key=lambda profile: profile.partition)
         keys = merge(*(iter_unpack(f"{_DIGEST_BYTES}s", profile.digests) for profile in ordered))
         several = sum(len([*same]) > 1 for _, same in groupby(keys))
         for profile in ordered:
             profile.digests = b""
-        return cls(topic, topic_type, ordered, several)
+        return cls(topic, topic_type, ordered, several, configs)
 
     def counts(self) -> dict[tuple[Group, str], Count]:
         """Figures by group and kind."""

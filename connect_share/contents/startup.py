@@ -28,18 +28,6 @@ SHIPPED_NAME: Final = "shipped"
 
 
 @dataclass(frozen=True, slots=True)
-class ProfiledTopic:
-    """One topic: what was counted in it, and its effective settings, ``None`` if they could not be read."""
-
-    profile: TopicProfile
-    configs: Mapping[str, str] | None
-
-    def hidden(self, now_ms: int) -> Hidden | None:
-        """Estimate what the last segments hide; ``None`` where the settings could not be read."""
-        return None if self.configs is None else hidden(self.profile, CleanerSettings.of(self.configs), now_ms)
-
-
-@dataclass(frozen=True, slots=True)
 class PredictedStart:
     """The records of one group, and the predicted start of its stores.
 
@@ -65,7 +53,7 @@ class StartupProfile:
         model_name: path of its file, or :data:`SHIPPED_NAME`.
     """
 
-    topics: Mapping[TopicType, ProfiledTopic]
+    topics: Mapping[TopicType, TopicProfile]
     groups: Sequence[PredictedStart]
     advice: Advice
     fitted: FittedModel
@@ -81,7 +69,7 @@ class StartupProfile:
 
 
 def startup_profile(
-    topics: Mapping[TopicType, ProfiledTopic],
+    topics: Mapping[TopicType, TopicProfile],
     fitted: FittedModel,
     *,
     now_ms: int,
@@ -90,14 +78,14 @@ def startup_profile(
     groups: Collection[Group] | None = None,
 ) -> StartupProfile:
     """Predict and advise. Only ``groups`` are in the result, with or without records; all records are counted in any case."""
-    everything = total(topic.profile.total() for topic in topics.values())
+    everything = total(topic.total() for topic in topics.values())
 
     def size(own_records: int) -> StartSize:
         return StartSize(records=everything.records, bytes=everything.bytes, own_records=own_records)
 
     by_group: dict[Group, dict[tuple[TopicType, str], Count]] = {}
     for topic_type, topic in topics.items():
-        for (group, kind), count in topic.profile.counts().items():
+        for (group, kind), count in topic.counts().items():
             by_group.setdefault(group, {})[topic_type, kind] = count
     for group in groups or ():
         by_group.setdefault(group, {})
@@ -110,7 +98,7 @@ def startup_profile(
     # A worthwhile gain is measured against all groups, even if only some are shown.
     most_own = max((sum(count.records for count in kinds.values()) for kinds in by_group.values()), default=0)
     advice = advise(
-        [(topic.profile, topic.configs) for topic in topics.values()],
+        topics.values(),
         fitted.model,
         longest_start_s=fitted.model.seconds(size(most_own)),
         now_ms=now_ms,
@@ -153,15 +141,20 @@ def members(found: StartupProfile) -> dict[str, Any]:
     }
 
 
-def _topic_members(topic_type: TopicType, topic: ProfiledTopic, now_ms: int) -> dict[str, Any]:
-    profile, configs, behind = topic.profile, topic.configs, topic.hidden(now_ms)
+def _hidden(topic: TopicProfile, now_ms: int) -> Hidden | None:
+    """Estimate what the last segments hide; ``None`` where the settings could not be read."""
+    return None if topic.configs is None else hidden(topic, CleanerSettings.of(topic.configs), now_ms)
+
+
+def _topic_members(topic_type: TopicType, topic: TopicProfile, now_ms: int) -> dict[str, Any]:
+    configs, behind = topic.configs, _hidden(topic, now_ms)
     return {
-        "topic": profile.topic,
+        "topic": topic.topic,
         "topic_type": topic_type.value,
-        "partitions": len(profile.partitions),
-        **profile.total().members(),
-        "unrecognized": profile.unrecognized().members(),
-        "keys_in_several_partitions": profile.keys_in_several_partitions,
+        "partitions": len(topic.partitions),
+        **topic.total().members(),
+        "unrecognized": topic.unrecognized().members(),
+        "keys_in_several_partitions": topic.keys_in_several_partitions,
         "settings": None if configs is None else {name: configs[name] for name in SHOWN_SETTINGS if name in configs},
         "estimated": None
         if behind is None
@@ -212,7 +205,7 @@ def not_shown(found: StartupProfile) -> list[str]:
 
 def profile_lines(found: StartupProfile) -> Iterator[str | Table]:
     """Yield the profile as tables, with advice."""
-    every = total(topic.profile.total() for topic in found.topics.values())
+    every = total(topic.total() for topic in found.topics.values())
     yield _topics(found)
     yield ""
     yield _kinds(found)
@@ -250,22 +243,22 @@ def change_line(change: SettingChange) -> str:
 def _topics(found: StartupProfile) -> Table:
     rows = []
     for topic_type, topic in found.topics.items():
-        count = topic.profile.total()
-        hidden = topic.hidden(found.now_ms)
+        count = topic.total()
+        behind = _hidden(topic, found.now_ms)
         hides, dirty = None, None
-        if hidden is not None:
-            hides = f"up to {_size(hidden.superseded.bytes)}"
-            dirty = "nothing to clean" if hidden.dirty_ratio is None else f"{hidden.dirty_ratio:.2f} or more"
+        if behind is not None:
+            hides = f"up to {_size(behind.superseded.bytes)}"
+            dirty = "nothing to clean" if behind.dirty_ratio is None else f"{behind.dirty_ratio:.2f} or more"
         rows.append(
             (
-                topic.profile.topic,
+                topic.topic,
                 topic_type.value,
-                len(topic.profile.partitions),
+                len(topic.partitions),
                 f"{count.records:,}",
                 _size(count.bytes),
                 _share(count),
                 f"{count.live_tombstones:,}",
-                f"{topic.profile.unrecognized().records:,}",
+                f"{topic.unrecognized().records:,}",
                 hides,
                 dirty,
             )
@@ -417,16 +410,16 @@ class CountPlan:
         """Which groups are counted, those of the caller in any case."""
         return GroupRoom(self.topic_set.own)
 
-    def profiled(self, topic_type: TopicType, partitions: Sequence[PartitionProfile]) -> ProfiledTopic:
+    def profiled(self, topic_type: TopicType, partitions: Sequence[PartitionProfile]) -> TopicProfile:
         """Return the profile of a topic whose partitions were counted."""
         topic = self.topic_set.topics[topic_type]
-        return ProfiledTopic(TopicProfile.of(topic, topic_type, partitions), self.configs[topic_type])
+        return TopicProfile.of(topic, topic_type, partitions, self.configs[topic_type])
 
 
 _PROGRESS_S: Final = 2.0
 
 
-def count_topics(plan: CountPlan, out: Output) -> dict[TopicType, ProfiledTopic]:
+def count_topics(plan: CountPlan, out: Output) -> dict[TopicType, TopicProfile]:
     """Read the topics in this process, one after the other."""
     topics = {}
     for topic_type, topic in plan.topic_set.topics.items():

@@ -24,7 +24,7 @@ from connect_share.contents.cost_model import load_model
 from connect_share.contents.group_room import GroupRoom
 from connect_share.contents.groups import Contents, TopicFold
 from connect_share.contents.profile import PartitionCounter, TopicProfile
-from connect_share.contents.startup import ProfiledTopic, members, startup_profile
+from connect_share.contents.startup import members, startup_profile
 from connect_share.contents.usage import Recent, usage_members, usage_of
 from connect_share.discover.evidence import TopicEvidence
 from connect_share.exporter.metrics import TopicMetrics
@@ -120,9 +120,8 @@ def counted(made: Records) -> None:
             topic_type.value, topic_type, [each.finish() for each in counters.values()]
         )
     model = load_model()
-    topics = {topic_type: ProfiledTopic(profile, None) for topic_type, profile in profiles.items()}
-    members(startup_profile(topics, model, now_ms=1, limit_s=0.001))
-    list(sizes.find(topics, 1_000_000))
+    members(startup_profile(profiles, model, now_ms=1, limit_s=0.001))
+    list(sizes.find(profiles, 1_000_000))
     groups = {group: 1 for profile in profiles.values() for group, _ in profile.counts()}
     recent = {topic_type: Recent(9, groups, groups) for topic_type in made}
     usage_members(usage_of(profiles, recent, {}, model.model, window_s=1.0))

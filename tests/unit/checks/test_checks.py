@@ -18,7 +18,6 @@ from connect_share.checks.order import Order
 from connect_share.checks.orphans import is_lost, orphans_of
 from connect_share.checks.sources import REQUEST_SIZE, GroupState, TopicsState
 from connect_share.contents.profile import PartitionCounter, TopicProfile
-from connect_share.contents.startup import ProfiledTopic
 from connect_share.errors import LostTopicError
 from connect_share.model.records import Record, TopicType
 from connect_share.worker_config.override_policy import SINK_GROUP_PROPERTY
@@ -343,11 +342,11 @@ def test_a_group_id_that_is_the_consumer_group_of_a_sink() -> None:
     assert "0 of a, 0 of b" in found.what
 
 
-def profiled(*sizes_of: tuple[bytes, int], configs: dict[str, str] | None = None) -> dict[TopicType, ProfiledTopic]:
+def profiled(*sizes_of: tuple[bytes, int], configs: dict[str, str] | None = None) -> dict[TopicType, TopicProfile]:
     counter = PartitionCounter(CONFIG, 0)
     for offset, (key, size) in enumerate(sizes_of):
         counter.add(offset, 1_000, key, b"x" * size)
-    return {CONFIG: ProfiledTopic(TopicProfile.of("configs", CONFIG, [counter.finish()]), configs)}
+    return {CONFIG: TopicProfile.of("configs", CONFIG, [counter.finish()], configs)}
 
 
 @pytest.mark.parametrize(

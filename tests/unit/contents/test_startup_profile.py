@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ from connect_share.contents.profile import (
     kind_of,
     total,
 )
-from connect_share.contents.startup import ProfiledTopic, members, startup_profile
+from connect_share.contents.startup import members, startup_profile
 from connect_share.contents.usage import (
     FRAME_BYTES,
     GroupUsage,
@@ -252,7 +253,8 @@ def profile(topic_type: TopicType, rows: Iterable[Row], partitions: int = 1) -> 
 def advised(
     topic: TopicProfile, configs: Mapping[str, str] | None = None, *, model: CostModel = DEAR, longest_s: float = 0.5
 ) -> tuple[dict[str, str], Advice]:
-    found = advise([(topic, {**COMPACT, **(configs or {})})], model, longest_start_s=longest_s, now_ms=TODAY_MS)
+    topic = replace(topic, configs={**COMPACT, **(configs or {})})
+    found = advise([topic], model, longest_start_s=longest_s, now_ms=TODAY_MS)
     return {change.setting: change.new for change in found.changes}, found
 
 
@@ -357,16 +359,14 @@ def test_policy_partitions_and_settings_that_cannot_be_read() -> None:
     assert advice.changes[0].old == "delete"
     assert advised(few, {"cleanup.policy": "compact,delete"})[0] == {}  # a move may have closed it
     assert [problem.what.split()[:2] for problem in advice.problems] == [["2", "partitions,"], ["1", "keys"]]
-    blind = advise([(few, None)], DEAR, longest_start_s=1, now_ms=TODAY_MS)
+    blind = advise([few], DEAR, longest_start_s=1, now_ms=TODAY_MS)
     assert (blind.changes, len(blind.problems)) == ((), 2)
 
 
 def test_predictions_by_group() -> None:
     rows = [(1, b"g.connector-a", b"x" * 87), (2, b"connector-b", b"y" * 89), (3, b"connector-c", b"z" * 89)]
-    empty = {
-        topic_type: ProfiledTopic(profile(topic_type, []), {}) for topic_type in (TopicType.STATUS, TopicType.OFFSET)
-    }
-    topics = {TopicType.CONFIG: ProfiledTopic(profile(TopicType.CONFIG, rows), COMPACT), **empty}
+    empty = {kind: replace(profile(kind, []), configs={}) for kind in (TopicType.STATUS, TopicType.OFFSET)}
+    topics = {TopicType.CONFIG: replace(profile(TopicType.CONFIG, rows), configs=COMPACT), **empty}
     model = CostModel(fixed_s=1, per_record_s=0.1, per_byte_s=0.01, per_own_record_s=0.5, error=0.25)
     found = startup_profile(topics, FittedModel(model=model), now_ms=TODAY_MS, limit_s=5.0)
     starts = {start.group: start for start in found.groups}
