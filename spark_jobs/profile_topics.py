@@ -16,14 +16,7 @@ from connect_share.console.output import Output, Result, json_text
 from connect_share.console.progress_line import ProgressLine
 from connect_share.contents.cost_model import load_model
 from connect_share.contents.profile import PartitionProfile
-from connect_share.contents.startup import (
-    SHIPPED_NAME,
-    CountJob,
-    CountPlan,
-    not_shown,
-    profile_lines,
-    startup_profile,
-)
+from connect_share.contents.startup import CountJob, CountPlan, not_shown, profile_lines, startup_profile
 from connect_share.contents.usage import DEFAULT_WINDOW_S, measured_usage, usage_members
 from connect_share.model.records import TopicType
 from connect_share.worker_config import TopicSet
@@ -55,7 +48,6 @@ def _body(options: argparse.Namespace) -> int:
             profiled,
             fitted,
             now_ms=plan.now_ms,
-            model_name=SHIPPED_NAME if options.model is None else str(options.model),
             groups=groups,
         )
         notes = [] if out.is_json else not_shown(start)

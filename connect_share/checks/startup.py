@@ -17,7 +17,6 @@ from connect_share.console.program import NOTHING_CHANGED, STAYS, confirmed
 from connect_share.contents.advice import SettingChange
 from connect_share.contents.cost_model import load_model
 from connect_share.contents.startup import (
-    SHIPPED_NAME,
     CountPlan,
     StartupProfile,
     change_line,
@@ -39,7 +38,7 @@ from connect_share.worker_config import TopicSet
 
 def findings_of(found: StartupProfile, file: object = "FILE") -> list[Finding]:
     """Return advice, problems and starts that are too slow in the form of all checks; ``file`` is the worker file."""
-    model = [] if found.model_name == SHIPPED_NAME else ["--model", found.model_name]
+    model = [] if found.fitted.path is None else ["--model", str(found.fitted.path)]
     changes = [
         Finding(
             "startup-setting",
@@ -119,7 +118,6 @@ def _check_startup(arguments: argparse.Namespace, out: Output) -> Result | int:
             count_topics(plan, out),
             fitted,
             now_ms=plan.now_ms,
-            model_name=SHIPPED_NAME if arguments.model is None else str(arguments.model),
             limit_s=arguments.limit,
             groups=groups,
         )

@@ -80,7 +80,11 @@ class CostModel(BaseModel):
 
 
 class FittedModel(BaseModel):
-    """A cost model and where it comes from; the members of a benchmark's result that say so, the others are passed over."""
+    """A cost model and where it comes from; the members of a benchmark's result that say so, the others are passed over.
+
+    Attributes:
+        path: of the file that it was read from, ``None``: the one of this package.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -88,6 +92,7 @@ class FittedModel(BaseModel):
     machine: dict[str, Any] = Field(default_factory=dict)
     versions: dict[str, str] = Field(default_factory=dict)
     measured_at_ms: int = Field(default=0, ge=0, lt=1 << 47)
+    path: Path | None = Field(default=None, exclude=True)
 
 
 def load_model(path: Path | None = None) -> FittedModel:
@@ -95,7 +100,7 @@ def load_model(path: Path | None = None) -> FittedModel:
     try:
         own = files(__package__) / "model.json"
         data = own.read_bytes() if path is None else read_whole(path, property_name="model")
-        return FittedModel.model_validate(json.loads(data))
+        return FittedModel.model_validate(json.loads(data)).model_copy(update={"path": path})
     except ValidationError as exc:
         where = ".".join(str(part) for part in exc.errors()[0]["loc"])
         raise ConfigError(

@@ -24,8 +24,6 @@ from connect_share.kafka.waits import longest_wait_s
 from connect_share.model.records import OffsetRange, TopicType, now_ms
 from connect_share.worker_config import TopicSet
 
-SHIPPED_NAME: Final = "shipped"
-
 
 @dataclass(frozen=True, slots=True)
 class PredictedStart:
@@ -50,14 +48,12 @@ class StartupProfile:
 
     Attributes:
         too_slow: groups whose predicted start is above the limit.
-        model_name: path of its file, or :data:`SHIPPED_NAME`.
     """
 
     topics: Mapping[TopicType, TopicProfile]
     groups: Sequence[PredictedStart]
     advice: Advice
     fitted: FittedModel
-    model_name: str
     now_ms: int
     limit_s: float | None = None
     too_slow: Sequence[Group] = field(default=())
@@ -73,7 +69,6 @@ def startup_profile(
     fitted: FittedModel,
     *,
     now_ms: int,
-    model_name: str = SHIPPED_NAME,
     limit_s: float | None = None,
     groups: Collection[Group] | None = None,
 ) -> StartupProfile:
@@ -104,7 +99,7 @@ def startup_profile(
         now_ms=now_ms,
     )
     too_slow = [start.group for start in starts if limit_s is not None and start.seconds > limit_s]
-    return StartupProfile(dict(topics), starts, advice, fitted, model_name, now_ms, limit_s, too_slow)
+    return StartupProfile(dict(topics), starts, advice, fitted, now_ms, limit_s, too_slow)
 
 
 def _start(
@@ -124,7 +119,7 @@ def members(found: StartupProfile) -> dict[str, Any]:
         "groups": [_group_members(start) for start in found.groups],
         "model": {
             **found.fitted.model.model_dump(),
-            "file": found.model_name,
+            "file": "shipped" if found.fitted.path is None else str(found.fitted.path),
             "machine": dict(found.fitted.machine),
             "versions": dict(found.fitted.versions),
             "measured_at_ms": found.fitted.measured_at_ms,
@@ -321,7 +316,7 @@ def _model(found: StartupProfile) -> str:
     text = (
         f"seconds by the cost model of {when} ({machine or 'unknown machine'}), right within {fitted.model.error:.0%}"
     )
-    if found.model_name == SHIPPED_NAME:
+    if fitted.path is None:
         text += "; on another machine only ratios hold, --model uses your own benchmark"
     return text
 

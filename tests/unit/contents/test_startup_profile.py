@@ -388,7 +388,7 @@ def test_models(tmp_path: Path) -> None:
     assert shipped.measured_at_ms
     path = tmp_path / "result.json"
     path.write_text(json.dumps({"model": DEAR.model_dump(), "starts": [], "machine": {"processors": 4}}))
-    assert load_model(path) == FittedModel(model=DEAR, machine={"processors": 4})
+    assert load_model(path) == FittedModel(model=DEAR, machine={"processors": 4}, path=path)
     far = json.dumps({"model": DEAR.model_dump(), "measured_at_ms": 10**18})
     for text, what in (("{}", "no cost model"), (far, "measured_at_ms is not"), ("[" * 100_000, "is no JSON")):
         path.write_text(text)
