@@ -203,11 +203,10 @@ def test_records_beyond_the_ends_do_not_make_the_rest_come_one_by_one(bench: Any
     facts = facts_before_more(bench, quiet, busy, late=300, known=300)
     sinks = {topic: collected() for topic in (quiet, busy)}
     reads = [TopicRead(topic, facts[topic].ends, RecordFeed(b"", sinks[topic].apply)) for topic in (quiet, busy)]
-    isolation = Isolation.READ_UNCOMMITTED
-    with closing(catch_up_consumer(Reader(bench.settings, bench.unique, isolation))) as client:
+    with closing(catch_up_consumer(Reader(bench.settings, bench.unique, Isolation.READ_UNCOMMITTED))) as client:
         client.assign([TopicPartition(quiet, 0, 0), TopicPartition(busy, 0, 0)])
         asking: Any = Asked(client)
-        found = CatchUpRead(asking, reads).run(60, isolation)
+        found = CatchUpRead(asking, reads).run(60, Isolation.READ_UNCOMMITTED)
     assert sinks[busy].values == numbers(300)
     assert found[quiet].positions[0] == found[quiet].own
     assert asking.asked.count(1) < 20
