@@ -80,9 +80,7 @@ def _of_file(arguments: argparse.Namespace, out: Output) -> Iterator[Finding]:
 
 def _effect(sources: CheckSources, source: CheckSources | None, added: int) -> StartupEffect:
     own, topics = (None, {}) if source is None else (source.topic_set.worker_group, source.profile.topics)
-    counts = [
-        count for topic in topics.values() for (owner, _), count in topic.counts().items() if (owner,) == own
-    ]
+    counts = [count for topic in topics.values() for (owner, _), count in topic.counts().items() if (owner,) == own]
     records = sum(count.records for count in counts)
     return admission.startup_effect(sources.profile, records, sum(count.bytes for count in counts) + added * records)
 

@@ -215,9 +215,7 @@ def catch_up_consumer(reader: Reader, *, from_the_beginning: bool = True) -> Con
 
     An offset that is gone means the beginning if the read is ``from_the_beginning``; else it is an error.
     """
-    return reader.consumer(
-        {**CATCH_UP_SETTINGS, "auto.offset.reset": "earliest" if from_the_beginning else "error"}
-    )
+    return reader.consumer({**CATCH_UP_SETTINGS, "auto.offset.reset": "earliest" if from_the_beginning else "error"})
 
 
 class CatchUpRead:

@@ -174,7 +174,7 @@ def test_a_value_that_was_overtaken_is_written_again(shared: Any, monkeypatch: p
         put(storage, "c")
         before = current_state(storage)
         store = {"config": storage.config, "status": storage.status, "offset": storage.offsets}[kind]
-        seal, others = store._seals.seal, []  # type: ignore[union-attr]
+        seal, others = store._seals.seal, []
 
         def overtaken(key: bytes, value: bytes | None, *, is_sent: bool = False) -> bytes | None:
             found = seal(key, value, is_sent=is_sent)

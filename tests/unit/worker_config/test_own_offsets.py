@@ -108,7 +108,11 @@ def test_each_client_is_made_as_java_makes_it() -> None:
 def test_only_a_topic_named_as_the_workers_is_shared_and_sealed() -> None:
     sharing = {SHARING_PROPERTY: "enabled", KEYS_PROPERTY: key_text(7)}
     its_own = own({}, **sharing)
-    assert (its_own.cluster_group_id, its_own.keys_in_use, its_own.seals(TopicType.OFFSET)) == (None, None, None)
+    assert (its_own.cluster_group_id, its_own.keys_in_use, its_own.seals(TopicType.OFFSET).refuses) == (
+        None,
+        None,
+        False,
+    )
     assert its_own.client_id("x").startswith(WORKER["group.id"])
     of_worker = own({"offsets.storage.topic": WORKER["offset.storage.topic"]}, **sharing)
     assert of_worker.cluster_group_id == WORKER["group.id"]
