@@ -43,7 +43,7 @@ from migrator.copy.copy_job import (
     producers_for,
 )
 from migrator.plan import CopySlice
-from migrator.run import Followed, Manifest, MigrationRun, MigrationStatus, WrittenTopic
+from migrator.run import Followed, Manifest, MigrationRun, MigrationStatus, PlannedSource, WrittenTopic
 from migrator.topic_fence import fence_destination
 from migrator.verify.verification import look_again, require_unused, unreported
 
@@ -185,10 +185,10 @@ def _copy_slices(
         jobs = [manifest.wave.begun(job, resumed=resumed) for job in jobs]
         if manifest.engine == LOCAL_ENGINE:  # which begins all of them
             manifest = run.update(wave=manifest.wave.model_copy(update={"slices": tuple(j.slice_.name for j in jobs)}))
-    for index, source in enumerate(plan.sources):
-        for topic_type, topic in source.topics.items():
+    for source in run.sources:
+        for topic_type, topic in source.plan.topics.items():
             if topic_type is not TopicType.CONFIG and len(topic.partitions) > 1 and topic.counts.several != 0:
-                jobs = _without_replaced(run, (index, topic_type), jobs, progress)
+                jobs = _without_replaced(source, topic_type, jobs, progress)
     _logger.info("run %s: copying %d slices with the %s engine", plan.run_id, len(jobs), manifest.engine)
     progress.phase(f"starting the {manifest.engine} engine", 0)
     saved_s = -math.inf
@@ -210,16 +210,14 @@ def _copy_slices(
 
 
 def _without_replaced(
-    run: MigrationRun, of: tuple[int, TopicType], jobs: Sequence[CopyJob], progress: Progress
+    source: PlannedSource, topic_type: TopicType, jobs: Sequence[CopyJob], progress: Progress
 ) -> list[CopyJob]:
     """Return the jobs, those of a topic with the keys whose record that counts is elsewhere: one of each is copied."""
-    index, topic_type = of
-    source, topic = run.plan.sources[index], run.plan.sources[index].topics[topic_type]
-    transform, ranges = source.transform(topic_type), topic.ranges()
-    opener = Opener(run.source_sealing(index), transform)
+    topic, transform = source.plan.topics[topic_type], source.plan.transform(topic_type)
+    opener, ranges = Opener(source.sealing, transform), topic.ranges()
     places = KeyPlaces(partial(int, len(ranges)))
     progress.phase(f"reading {topic.topic}", sum(map(size_of, ranges)))
-    for record in counted(read_records(run.workers[index], ranges, topic.isolation), progress.advance):
+    for record in counted(read_records(source.worker, ranges, topic.isolation), progress.advance):
         original = transform.original_key(record.key)
         opened = opener.open(record) if isinstance(original, bytes) else None
         if opened is not None and isinstance(original, bytes):
@@ -227,7 +225,7 @@ def _without_replaced(
     replaced = places.replaced()
     slices = [
         replace(each.slice_, replaced=replaced.get(each.slice_.offset_range.partition, frozenset()))
-        if (each.slice_.source_index, each.slice_.topic_type) == of
+        if (each.slice_.source_index, each.slice_.topic_type) == (source.index, topic_type)
         else each.slice_
         for each in jobs
     ]
@@ -280,11 +278,11 @@ class Follower:
 
     def _times_of(self, slice_: CopySlice) -> SealTimes:
         """Return the times of what was copied of a source partition."""
-        run, index = self._run, slice_.source_index
-        opener = Opener(run.source_sealing(index), slice_.transform)
+        source = self._run.sources[slice_.source_index]
+        opener = Opener(source.sealing, slice_.transform)
         if opener.is_on:
-            ranges = run.applied().read_ranges_of(index, [slice_.offset_range])
-            for record in read_records(run.workers[index], ranges, slice_.isolation):
+            ranges = self._run.applied().read_ranges_of(source.index, [slice_.offset_range])
+            for record in read_records(source.worker, ranges, slice_.isolation):
                 if slice_.transform.takes(record.key):
                     opener.open(record)
         space = slice_.transform.destination, slice_.topic_type
@@ -305,12 +303,12 @@ class Follower:
                 for each in slices
             ]
             with also_saying("What was mirrored stays. When that is mended, the same command goes on"):
-                for index, worker in enumerate(self._run.destinations):
-                    of = (job.outgoing() for job in behind if job.slice_.source_index == index)
-                    require_writable(worker, chain.from_iterable(of))
+                for source in self._run.sources:
+                    of = (job.outgoing() for job in behind if job.slice_.source_index == source.index)
+                    require_writable(source.destination, chain.from_iterable(of))
                 evidence = list(local_engine(SILENT)(behind))
                 for index in {each.source_index for each in evidence if SkipReason.REFUSED in each.skipped}:
-                    require_own_keys(self._run.workers[index])
+                    require_own_keys(self._run.sources[index].worker)
                 error = look_again(self._run, slices, before, self._at_destination, evidence)
             self._times |= noted
             moved = {

@@ -32,7 +32,7 @@ from connect_share.transform.rules import PLAIN_KEYS
 from connect_share.worker_config import WorkerConfig, common_isolation
 from migrator.checks import Opened, planned_facts
 from migrator.plan import PlanPart, SourceTopic, Wanted
-from migrator.run import MIRRORED, GroupDigest, Manifest, MigrationRun, TopicBaseline, backup_path
+from migrator.run import MIRRORED, GroupDigest, Manifest, MigrationRun, PlannedSource, TopicBaseline, backup_path
 
 ILLEGAL_KEYS: Final = "illegal keys"
 """The name for records whose key Connect does not write. No cluster group id has a blank."""
@@ -353,32 +353,33 @@ class _TopicCheck:
         )
 
 
-Ranges = Callable[[int, SourceTopic], Sequence[OffsetRange]]
-"""Returns what is read of a topic of the source with that index."""
+Ranges = Callable[[PlannedSource, SourceTopic], Sequence[OffsetRange]]
+"""Returns what is read of a topic of a source."""
 
 
 def _lay_out_sources(run: MigrationRun, ranges: Ranges) -> BackupLayout:
     layout = BackupLayout()
-    for index, (source, worker) in enumerate(zip(run.plan.sources, run.workers, strict=True)):
+    for source in run.sources:
+        planned = source.plan
         numbers = {
             topic_type: layout.add(
-                ("source", source.kafka_cluster_id, topic.topic),
+                ("source", planned.kafka_cluster_id, topic.topic),
                 topic_type,
-                Reader.of(worker, topic.isolation),
-                ranges(index, topic),
-                partial(_is_own, topic_type, source.space, replace(transform, connectors=None).sure_beginnings[0]),
+                Reader.of(source.worker, topic.isolation),
+                ranges(source, topic),
+                partial(_is_own, topic_type, planned.space, replace(transform, connectors=None).sure_beginnings[0]),
                 required=transform.takes,
             )
-            for topic_type, topic in source.topics.items()
-            for transform in (source.transform(topic_type),)
+            for topic_type, topic in planned.topics.items()
+            for transform in (planned.transform(topic_type),)
         }
         layout.origins.append(
             Origin(
                 side="source",
-                group_id=source.group_id,
-                plain=not source.sharing,
-                becomes=source.cluster_group_id,
-                connectors=source.only_connectors,
+                group_id=planned.group_id,
+                plain=not planned.sharing,
+                becomes=planned.cluster_group_id,
+                connectors=planned.only_connectors,
                 topics=numbers,
             )
         )
@@ -429,9 +430,9 @@ def back_up(run: MigrationRun, opened: Opened, progress: Progress) -> BackupFile
 def back_up_mirrored(run: MigrationRun, manifest: Manifest, progress: Progress) -> BackupFile:
     """Write what was mirrored behind the planned ranges, and is still at the sources, to a file of its own."""
 
-    def behind(index: int, topic: SourceTopic) -> list[OffsetRange]:
+    def behind(source: PlannedSource, topic: SourceTopic) -> list[OffsetRange]:
         planned = topic.ranges()
-        copied = manifest.read_ranges_of(index, planned)
+        copied = manifest.read_ranges_of(source.index, planned)
         return [each._replace(start=part.end) for part, each in zip(planned, copied, strict=True)]
 
     path = backup_path(run.plan_path, MIRRORED)

@@ -44,12 +44,11 @@ from migrator.plan import (
     CopySlice,
     DestinationTopic,
     MigrationPlan,
-    SourceCluster,
     SourceTopic,
     Wanted,
     read_plan_file,
 )
-from migrator.run import MigrationRun, MigrationStatus, WrittenTopic, plan_command
+from migrator.run import MigrationRun, MigrationStatus, PlannedSource, WrittenTopic, plan_command
 
 _NEW_PLAN: Final = "; then make a new plan"
 
@@ -239,12 +238,12 @@ def _needs(run: MigrationRun, writes: str | None, seals: Collection[TopicType]) 
     def rights(topic: str, *, written: bool) -> tuple[str, ...]:
         return (READ, *((WRITE,) if written else ()), *((ALTER_CONFIGS,) if written and topic in closed else ()))
 
-    for source, worker in zip(plan.sources, run.workers, strict=True):
-        for topic_type, each in source.topics.items():
+    for source in run.sources:
+        for topic_type, each in source.plan.topics.items():
             written = topic_type in seals
             # No target state, removal or record that fences a group is larger.
             sealing = Extent(1_024) if written else None
-            yield TopicNeed(worker, each.topic, rights(each.topic, written=written), sealing)
+            yield TopicNeed(source.worker, each.topic, rights(each.topic, written=written), sealing)
     for topic_type, shared in plan.destination.topics.items():
         copies = extent_of((source.topics[topic_type] for source in plan.sources), times=writes == "copies")
         wanted = (CREATE, *rights(shared.topic, written=writes is not None))
@@ -279,20 +278,19 @@ def _require_not_applied(run: MigrationRun) -> None:
         )
 
 
-def _check_source(run: MigrationRun, index: int, *, may_change: bool) -> None:
-    plan, source, worker = run.plan, run.plan.sources[index], run.workers[index]
+def _check_source(plan: MigrationPlan, source: PlannedSource, *, may_change: bool) -> None:
+    planned, worker = source.plan, source.worker
     with admin_of(worker) as admin:
-        require_same_cluster(admin, source.kafka_cluster_id, source.worker_config_file)
+        require_same_cluster(admin, planned.kafka_cluster_id, planned.worker_config_file)
         if not may_change:
-            require_no_live_workers(admin, source.group_id, side="source")
-        for topic_type, found in planned_facts(admin, source.topics).items():
-            topic = source.topics[topic_type]
-            if not source.sharing and not may_change and not plan.in_place(source, topic_type):
+            require_no_live_workers(admin, planned.group_id, side="source")
+        for topic_type, found in planned_facts(admin, planned.topics).items():
+            topic = planned.topics[topic_type]
+            if not planned.sharing and not may_change and not plan.in_place(planned, topic_type):
                 require_no_open_transaction(admin, found, wait_s=0.0)
-            sealing = run.source_sealing(index)
-            if topic_type is TopicType.CONFIG and not sealing.as_is:
+            if topic_type is TopicType.CONFIG and not planned.sealed_as_is:
                 require_own_keys(worker, found)
-            opener = Opener(sealing, source.transform(topic_type))
+            opener = Opener(source.sealing, planned.transform(topic_type))
             require_source_unchanged(worker, found, topic, opener, may_grow=may_change)
 
 
@@ -322,7 +320,7 @@ def _open_destination(run: MigrationRun, admin: Admin, *, create: bool) -> Opene
 
 def sealings_of(run: MigrationRun) -> dict[str | None, Sealing]:
     """Return what opens the copies in each key space that a plan writes to."""
-    return {source.cluster_group_id: run.destination_sealing(index) for index, source in enumerate(run.plan.sources)}
+    return {source.plan.cluster_group_id: source.destination_sealing for source in run.sources}
 
 
 def check_all(
@@ -363,19 +361,19 @@ def check_all(
     if first:
         _require_not_applied(run)
     plan = run.plan
-    for index in range(len(plan.sources)):
-        _check_source(run, index, may_change=plan.follow or source_may_change)
-    for source, worker in zip(plan.sources, run.destinations, strict=True):
+    for source in run.sources:
+        _check_source(plan, source, may_change=plan.follow or source_may_change)
+    cluster, topic = plan.destination.kafka_cluster_id, plan.destination.topics[TopicType.CONFIG].topic
+    for source in run.sources:
+        worker = source.destination
         with admin_of(worker) as admin:
-            require_same_cluster(admin, plan.destination.kafka_cluster_id, source.destination_worker_config_file)
-            if not (new_workers_may_live or (plan.follow and same_members(plan, source, worker))):
-                group_id = source.cluster_group_id or worker.group_id
-                require_no_live_workers(admin, group_id, side="destination")
+            require_same_cluster(admin, cluster, source.plan.destination_worker_config_file)
+            if not (new_workers_may_live or (plan.follow and source.keeps_its_members(cluster))):
+                require_no_live_workers(admin, source.new_group_id, side="destination")
             if not new_workers_may_live:
                 require_no_open_for(worker, admin)  # new workers would not see what is written
-            topic = plan.destination.topics[TopicType.CONFIG].topic
-            facts = {} if source.sealed_as_is else read_facts(admin, {topic})
-            require_keys_of(worker, [source.transform(TopicType.CONFIG).destination], facts.get(topic))
+            facts = {} if source.plan.sealed_as_is else read_facts(admin, {topic})
+            require_keys_of(worker, [source.plan.new_space], facts.get(topic))
     with admin_of(run.destination) as admin:
         opened = _open_destination(run, admin, create=create)
         if any(made for _, made in opened.values()):  # of which nothing was known before
@@ -396,12 +394,6 @@ def check_all(
             f"{run.command('resume')} continues ({error})"
         ) from error
     return opened
-
-
-def same_members(plan: MigrationPlan, source: SourceCluster, destination: WorkerConfig) -> bool:
-    """Return whether Kafka cannot tell old workers from new ones: one Kafka cluster, one ``group.id``."""
-    group_id = source.cluster_group_id or destination.group_id
-    return source.kafka_cluster_id == plan.destination.kafka_cluster_id and group_id == source.group_id
 
 
 def times_at_destination(run: MigrationRun, starts: Mapping[TopicType, Mapping[int, int]]) -> Spaces:
@@ -437,32 +429,31 @@ def copy_jobs(
     return [
         CopyJob(
             slice_=slice_,
-            consumer_settings=run.workers[slice_.source_index].consumer_settings(),
-            producer_settings=limits[slice_.destination_topic].batched(
-                run.destinations[slice_.source_index].producer_settings()
-            ),
-            destination_consumer_settings=run.destinations[slice_.source_index].consumer_settings(),
+            consumer_settings=source.worker.consumer_settings(),
+            producer_settings=limits[slice_.destination_topic].batched(source.destination.producer_settings()),
+            destination_consumer_settings=source.destination.consumer_settings(),
             destination_starts=tuple(sorted(starts[slice_.topic_type].items())),
-            client_id=run.destinations[slice_.source_index].client_id(MIGRATE_CLIENT_ID),
+            client_id=source.destination.client_id(MIGRATE_CLIENT_ID),
             resumed=resumed,
             stamped=limits[slice_.destination_topic].stamps,
-            source_sealing=run.source_sealing(slice_.source_index),
-            sealing=run.destination_sealing(slice_.source_index),
+            source_sealing=source.sealing,
+            sealing=source.destination_sealing,
             times=SealTimes(destination=times.get((slice_.transform.destination, slice_.topic_type), {})),
         )
         for slice_ in run.plan.slices()
+        for source in [run.sources[slice_.source_index]]
     ]
 
 
 def slices_behind(run: MigrationRun) -> Iterator[CopySlice]:
     """Yield what is not copied yet: a slice from each position to the end that the source's own worker would read."""
     ends: dict[tuple[int, TopicType], dict[int, int]] = {}
-    for index, (source, worker) in enumerate(zip(run.plan.sources, run.workers, strict=True)):
-        with admin_of(worker) as admin:
-            for topic_type, there in planned_facts(admin, source.topics).items():
+    for source in run.sources:
+        with admin_of(source.worker) as admin:
+            for topic_type, there in planned_facts(admin, source.plan.topics).items():
                 places = [(there.topic, number) for number in there.ends]
-                found_ends = admin.end_offsets(places, source.topics[topic_type].isolation)
-                ends[index, topic_type] = {number: end for (_, number), end in found_ends.items()}
+                found_ends = admin.end_offsets(places, source.plan.topics[topic_type].isolation)
+                ends[source.index, topic_type] = {number: end for (_, number), end in found_ends.items()}
     for slice_ in run.plan.slices():
         (planned,) = run.applied().read_ranges_of(slice_.source_index, [slice_.offset_range])
         end = ends[slice_.source_index, slice_.topic_type].get(planned.partition, planned.end)

@@ -120,7 +120,7 @@ def _previewed(
 ) -> CutoverPreview:
     live = {source.plan.group_id: source.live_workers() for source in moved_sources(run)}
     ids = tuple(id_ for source in fenced for id_ in source.transactional_ids())
-    fences = () if how == "none" else run.applied().fences or fences_of(run.plan, run.workers)
+    fences = () if how == "none" else run.applied().fences or fences_of(run.plan, run.sources)
     return CutoverPreview(live, how, *preview(run, how), ids, fences, frozenset(same))
 
 
@@ -319,7 +319,7 @@ def unseal_plan(
         source.require_stopped()
         source.require_no_open_transaction()  # its workers would not see what is put back
     written = written_since(run)
-    count = sum(len(unseal_records(run, source)) for source in moved_sources(run))
+    count = sum(len(unseal_records(source)) for source in moved_sources(run))
     found = UnsealResult(count, describe_written(written) if written else None)
     if found.used and not (dry_run or although_used):
         raise PlanRejectedError(
@@ -380,7 +380,7 @@ def roll_back(
         ConfigError: a value at the destination is sealed with a key that is not in its worker file.
     """
     manifest = run.applied()
-    if nothing_is_plain(run.plan, run.destinations):
+    if any(nothing_is_plain(each, each.destination) for each in run.sources):
         raise PlanRejectedError(
             "the copies are sealed, and the worker files have no keys: new workers would accept no removal"
         )
@@ -428,11 +428,9 @@ def used_since(found: Rollback) -> PlanRejectedError:
 
 def _require_restored(run: MigrationRun) -> None:
     """Check that the source has what a seal has removed: without it the copies are the last there is."""
-    sealed = run.applied().sealed
-    removed = () if sealed is None else sealed.target_states
     for source in moved_sources(run):
-        present = source.config_now().connectors()
-        missing = removed[source.index].keys() - present if removed else source.plan.connectors and not present
+        removed, present = source.states_before_seal, source.config_now().connectors()
+        missing = source.plan.connectors and not present if removed is None else removed.keys() - present
         if missing:
             raise PlanRejectedError(f"the originals of {source.plan.group_id} were removed; {how_to_restore(run)}")
 
@@ -522,9 +520,9 @@ def _removals(run: MigrationRun, found: Rollback) -> Iterator[tuple[int, Record,
     for topic_type, keys in found.removals.items():
         topic = run.plan.destination.topics[topic_type].topic
         sealers: dict[bytes, Sealer] = {}
-        for index, source in enumerate(run.plan.sources):
-            transform = source.transform(topic_type)
-            sealers[transform.prefix] = Sealer(run.destination_sealing(index), transform, found.times[topic_type])
+        for source in run.sources:
+            transform = source.plan.transform(topic_type)
+            sealers[transform.prefix] = Sealer(source.destination_sealing, transform, found.times[topic_type])
         for key, place in keys:
             parts, record = split_key(topic_type, key), tombstone(topic_type, topic, key)
             sealer = sealers[prefix_of(None if parts is None else parts[0])]

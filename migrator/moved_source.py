@@ -35,10 +35,10 @@ from connect_share.sealing import TopicSeals
 from connect_share.transform.rules import SkipReason
 from connect_share.worker_config import WorkerConfig
 from migrator.bystanders import back_up_mirrored
-from migrator.checks import planned_facts, same_members
+from migrator.checks import planned_facts
 from migrator.copy.copy_job import marker
 from migrator.plan import MigrationPlan, SourceCluster
-from migrator.run import Manifest, MigrationRun, MigrationStatus, Sealed
+from migrator.run import Manifest, MigrationRun, MigrationStatus, PlannedSource, Sealed
 from migrator.topic_fence import fence_sources, fences_of, seals_after
 
 
@@ -73,14 +73,11 @@ class _LeftGroup(_MovedGroup):
         return command_line("connect-share", "restore", backup, "-w", file, f"--from-group={self.group_id}")
 
 
-@dataclass(frozen=True)
-class MovedSource:
-    """A source of a plan that was copied, what the plan says of it, and its workers."""
+@dataclass
+class MovedSource(PlannedSource):
+    """A source of a plan that was copied."""
 
     run: MigrationRun
-    index: int
-    plan: SourceCluster
-    worker: WorkerConfig
 
     @property
     def prefix(self) -> bytes:
@@ -90,13 +87,12 @@ class MovedSource:
     @property
     def has_members_of_destination(self) -> bool:
         """Whether Kafka cannot tell its workers from new ones."""
-        return same_members(self.run.plan, self.plan, self.run.destinations[self.index])
+        return self.keeps_its_members(self.run.plan.destination.kafka_cluster_id)
 
     def stopped(self, *, left: bool) -> StoppedGroup:
         """Return the group where it was, which it has left, or to which it comes back."""
-        group, destination = _LeftGroup if left else _MovedGroup, self.run.destinations[self.index]
-        return group(
-            self.worker, self.plan.space, self.plan.group_id, "source", plan=self.plan, destination=destination
+        return (_LeftGroup if left else _MovedGroup)(
+            self.worker, self.plan.space, self.plan.group_id, "source", plan=self.plan, destination=self.destination
         )
 
     def live_workers(self) -> int:
@@ -174,6 +170,12 @@ class MovedSource:
             if only is None or name in only
         }
 
+    @property
+    def states_before_seal(self) -> Mapping[str, TargetState] | None:
+        """The target states that a seal has noted before it wrote; ``None``: none has."""
+        sealed = self.run.applied().sealed
+        return sealed.target_states[self.index] if sealed is not None and sealed.target_states else None
+
     def transactional_ids(self) -> list[str]:
         """Return the transactional ids of the leader and of the tasks; none without exactly-once (KIP-618)."""
         if self.worker.exactly_once_source_support == "disabled":
@@ -186,25 +188,23 @@ class MovedSource:
 
 def moved_sources(run: MigrationRun) -> list[MovedSource]:
     """Return the sources of a plan, in its order; ``PlanRejectedError`` if one is sealed, and there are no keys."""
-    if nothing_is_plain(run.plan, run.workers):
+    if any(nothing_is_plain(each, each.worker) for each in run.sources):
         raise PlanRejectedError(
             "the values of the source are sealed, and its worker file has no keys: nobody can see its connectors, or stop "
             "them there. Stop its workers, copy what is left with apply --follow, and run verify; or make a plan with keys"
         )
-    return [MovedSource(run, index, source, run.workers[index]) for index, source in enumerate(run.plan.sources)]
+    return [MovedSource(each.index, each.plan, each.worker, each.destination, run) for each in run.sources]
 
 
-def nothing_is_plain(plan: MigrationPlan, workers: Sequence[WorkerConfig]) -> bool:
+def nothing_is_plain(source: PlannedSource, worker: WorkerConfig) -> bool:
     """Return whether a group, whose values are copied as they are, has nothing but sealed values on its config topic."""
-    for source, worker in zip(plan.sources, workers, strict=True):
-        if source.sealed_as_is:
-            topic = worker.topic(TopicType.CONFIG)
-            with admin_of(worker) as admin:
-                facts = read_facts(admin, {topic})
-            looks = require_keys_of(worker, [source.space], facts.get(topic))
-            if any(sealed == living > 0 for sealed, living in looks.values()):
-                return True
-    return False
+    if not source.plan.sealed_as_is:
+        return False
+    topic = worker.topic(TopicType.CONFIG)
+    with admin_of(worker) as admin:
+        facts = read_facts(admin, {topic})
+    looks = require_keys_of(worker, [source.plan.space], facts.get(topic))
+    return any(sealed == living > 0 for sealed, living in looks.values())
 
 
 def fence(sources: Sequence[MovedSource], progress: Progress) -> int:
@@ -321,7 +321,7 @@ def seal(run: MigrationRun, how: Way, progress: Progress, watched: Watched) -> M
     else:  # the states of now are those of an earlier seal
         states = manifest.sealed.target_states or tuple(source.target_states() for source in sources)
     sealed = Sealed(how=how, records=0, at_ms=now_ms(), target_states=states)
-    fences = manifest.fences or fences_of(run.plan, run.workers)
+    fences = manifest.fences or fences_of(run.plan, run.sources)
     # Before the first record: from now on records are written to the source that are no growth of it.
     run.update(sealed=sealed, mirrored_backup=mirrored_backup, fences=fences)
     outgoing = (each for source in sources for each in source.outgoing(_seal_records(source, how)))
@@ -340,7 +340,7 @@ def unseal(run: MigrationRun) -> int:
     """Put the target states back that a seal by ``stop`` has replaced; may be repeated. Returns how many."""
     sources = moved_sources(run)
     watched = watch(sources, left=False)
-    outgoing = (each for source in sources for each in source.outgoing(unseal_records(run, source)))
+    outgoing = (each for source in sources for each in source.outgoing(unseal_records(source)))
     written = write_watched(run.workers, outgoing, watched)
     look_again(watched, written, run.plan_path)
     return len(written)
@@ -359,11 +359,10 @@ def left_out(run: MigrationRun) -> tuple[Counter[TopicType], Counter[TopicType]]
     return aborted, refused
 
 
-def unseal_records(run: MigrationRun, source: MovedSource) -> list[Record]:
+def unseal_records(source: MovedSource) -> list[Record]:
     """Return the target states that are put back at a source, where nobody has changed what the seal has written."""
-    sealed, now = run.applied().sealed, source.config_now()
-    known = () if sealed is None else sealed.target_states
-    states = known[source.index] if known else source.target_states()
+    known, now = source.states_before_seal, source.config_now()
+    states = source.target_states() if known is None else known
     return [
         _target_state(source, name, state)
         for name, state in states.items()

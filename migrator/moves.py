@@ -6,17 +6,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from connect_share.errors import ConfigError, InvalidClusterGroupIdError
 from connect_share.model.config_state import ClusterConfigState
 from connect_share.model.keys import ClusterGroupId
 from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY
-from connect_share.transform.rules import PLAIN_KEYS, KeyTransform
-from connect_share.transform.sealed import Sealing
 from connect_share.worker_config import WorkerConfig
-from migrator.plan import SourceTopic
+from migrator.plan import PlannedSealing, SourceCluster
+from migrator.run import PlannedSource
 
 
 @dataclass(frozen=True)
@@ -42,68 +41,40 @@ NO_INTENT: Final = Intent()
 
 
 @dataclass
-class PlannedMove:
-    """One source while its plan is made. ``group`` is ``None`` when its records get plain keys."""
+class PlannedMove(PlannedSource):
+    """A source while its plan is made, which has what is known so far.
 
-    source_file: Path
-    source: WorkerConfig
-    destination_file: Path
-    destination: WorkerConfig
-    group: ClusterGroupId | None
-    only_connectors: frozenset[str] | None = None
-    kafka_cluster_id: str | None = None
-    planned: dict[TopicType, SourceTopic] = field(default_factory=dict)
+    Attributes:
+        state: of its config topic, when that was read, and unless its values are copied unopened.
+        connectors_seen: names in keys.
+    """
+
     state: ClusterConfigState | None = None
     connectors_seen: set[str] = field(default_factory=set)
-    sealed_as_is: bool = False
 
-    @property
-    def becomes(self) -> str:
-        """The key space it gets, for people."""
-        return self.group or PLAIN_KEYS
-
-    @property
-    def destination_group_id(self) -> str:
-        """``group.id`` of the workers that will run on the destination."""
-        return self.group or self.destination.group_id
-
-    def keeps_its_members(self, destination_cluster: str | None) -> bool:
-        """Return whether Kafka cannot tell old workers from new ones: one Kafka cluster, one ``group.id``."""
-        return self.kafka_cluster_id == destination_cluster and self.destination_group_id == self.source.group_id
+    def learn(self, **facts: Any) -> None:
+        """Note members of its plan."""
+        self.plan = self.plan.model_copy(update=facts)
 
     def all_connectors(self) -> frozenset[str]:
         """Return the connectors of the config topic, also those that are not moved; of unopened values those in keys."""
-        if self.sealed_as_is:
+        if self.plan.sealed_as_is:
             return frozenset(self.connectors_seen)
         return self.state.connectors() if self.state is not None else frozenset()
 
     def connectors(self) -> list[str]:
         """Return the connectors of the config topic that are moved."""
-        names = self.all_connectors()
-        return sorted(names if self.only_connectors is None else names & self.only_connectors)
+        names, only = self.all_connectors(), self.plan.only_connectors
+        return sorted(names if only is None else names.intersection(only))
 
     def has_records(self) -> bool:
         """Return whether any record would be written."""
-        return any(topic.counts.to_write for topic in self.planned.values())
-
-    def transform(self, topic_type: TopicType) -> KeyTransform:
-        """Return the transform for the records of one of its topics."""
-        return KeyTransform.between(topic_type, self.source.cluster_group_id, self.group, self.only_connectors)
-
-    @property
-    def sealing(self) -> Sealing:
-        """What opens its values."""
-        return Sealing.of(self.source, as_is=self.sealed_as_is)
-
-    @property
-    def destination_sealing(self) -> Sealing:
-        """What seals their copies."""
-        return Sealing.of(self.destination, as_is=self.sealed_as_is)
+        return any(topic.counts.to_write for topic in self.plan.topics.values())
 
     def may_copy_as_is(self, mode: str) -> bool:
         """Return whether copies open like their originals: the same keys on the topics, and nothing is to be changed."""
-        no_keys = self.source.sealing_keys is None and self.destination.sealing_keys is None
-        return no_keys and mode == "mirror" and self.group is not None and self.source.cluster_group_id == self.group
+        no_keys = self.worker.sealing_keys is None and self.destination.sealing_keys is None
+        return no_keys and mode == "mirror" and self.plan.space is not None and self.plan.space == self.plan.new_space
 
 
 def _group_for(text: str, path: Path) -> ClusterGroupId:
@@ -140,7 +111,7 @@ def pair(
     sources = [WorkerConfig.from_file(path) for path in source_files]
     destinations = [WorkerConfig.from_file(path) for path in destination_files]
     destination_names_it = paired or intent.merge or intent.job is not None
-    moves = []
+    moves: list[PlannedMove] = []
     for index, (path, worker) in enumerate(zip(source_files, sources, strict=True)):
         at = index if paired else 0
         group = None
@@ -149,16 +120,20 @@ def pair(
             group = _group_for(naming.group_id, naming_file)
         if worker.sharing_enabled:
             _group_for(worker.group_id, path)
-        moves.append(
-            PlannedMove(
-                source_file=path,
-                source=worker,
-                destination_file=destination_files[at],
-                destination=destinations[at],
-                group=group,
-                only_connectors=_only(intent, worker, path),
-            )
+        planned = SourceCluster(
+            worker_config_file=str(path),
+            group_id=worker.group_id,
+            sharing=worker.sharing_enabled,
+            kafka_cluster_id=None,
+            cluster_group_id=group,
+            only_connectors=_only(intent, worker, path),
+            destination_worker_config_file=str(destination_files[at]),
+            connectors=0,
+            sealing=PlannedSealing.of(worker),
+            destination_sealing=PlannedSealing.of(destinations[at]),
+            topics={},
         )
+        moves.append(PlannedMove(index, planned, worker, destinations[at]))
     _refuse_contradictions(moves, intent)
     for move in moves:
         _refuse_keys_of_another(move, moves[0])
@@ -167,25 +142,25 @@ def pair(
 
 def _refuse_keys_of_another(move: PlannedMove, first: PlannedMove) -> None:
     """The keys in a worker file are those of its own group, and a group has one set of keys."""
-    keys = move.destination_sealing.keys
-    if keys is not None and move.destination.group_id != move.group:
+    keys, file = move.destination_sealing.keys, move.plan.destination_worker_config_file
+    if keys is not None and move.destination.group_id != move.plan.cluster_group_id:
         raise ConfigError(
-            f"{move.destination_file}: {KEYS_PROPERTY} has the keys of {move.destination.group_id}, but the records become "
-            f"{move.becomes}: give one destination worker file for each source",
+            f"{file}: {KEYS_PROPERTY} has the keys of {move.destination.group_id}, but the records become "
+            f"{move.plan.becomes}: give one destination worker file for each source",
             property_name=KEYS_PROPERTY,
         )
-    if move.becomes == first.becomes and keys != first.destination_sealing.keys:
+    if move.plan.becomes == first.plan.becomes and keys != first.destination_sealing.keys:
         raise ConfigError(
-            f"{first.destination_file} and {move.destination_file} have different keys for {move.becomes}",
+            f"{first.plan.destination_worker_config_file} and {file} have different keys for {move.plan.becomes}",
             property_name=KEYS_PROPERTY,
         )
-    for worker in (move.source, move.destination):
+    for worker in (move.worker, move.destination):
         worker.seals(TopicType.CONFIG)  # raises without the library that it takes
 
 
-def _only(intent: Intent, worker: WorkerConfig, path: Path) -> frozenset[str] | None:
+def _only(intent: Intent, worker: WorkerConfig, path: Path) -> tuple[str, ...] | None:
     if intent.job is not None:
-        return frozenset({intent.job})
+        return (intent.job,)
     if intent.assign is None:
         return None
     if worker.group_id not in intent.assign:
@@ -193,36 +168,35 @@ def _only(intent: Intent, worker: WorkerConfig, path: Path) -> frozenset[str] | 
             f"the assignment of connectors has no entry for group.id {worker.group_id} of {path}: add one, empty if it "
             "gets none"
         )
-    return frozenset(intent.assign[worker.group_id])
+    return tuple(sorted({*intent.assign[worker.group_id]}))
 
 
 def _refuse_contradictions(moves: Sequence[PlannedMove], intent: Intent) -> None:
     first = moves[0]
     for move in moves:
+        files = f"{first.plan.destination_worker_config_file} and {move.plan.destination_worker_config_file}"
         for topic_type in TopicType:
             if move.destination.topic(topic_type) != first.destination.topic(topic_type):
                 raise ConfigError(
-                    f"{first.destination_file} and {move.destination_file} name different "
-                    f"{topic_type.value} topics: one plan moves to one set of topics",
+                    f"{files} name different {topic_type.value} topics: one plan moves to one set of topics",
                     property_name=f"{topic_type.value}.storage.topic",
                 )
         if move.destination.sharing_enabled is not first.destination.sharing_enabled:
             raise ConfigError(
-                f"{first.destination_file} and {move.destination_file} differ in topic sharing: one plan writes "
-                "prefixed keys or plain ones",
+                f"{files} differ in topic sharing: one plan writes prefixed keys or plain ones",
                 property_name="connect.management.topic.sharing.support",
             )
     if intent.assign is not None:
-        unknown = sorted(intent.assign.keys() - {move.source.group_id for move in moves})
+        unknown = sorted(intent.assign.keys() - {move.plan.group_id for move in moves})
         if unknown:
             raise ConfigError(f"the assignment of connectors names {unknown[0]!r}, which is no group.id of a source")
-        owners = Counter(name for move in moves for name in move.only_connectors or ())
+        owners = Counter(name for move in moves for name in move.plan.only_connectors or ())
         twice = sorted(name for name, count in owners.items() if count > 1)
         if twice:
             raise ConfigError(f"the assignment gives connector {twice[0]!r} to two groups; each has one owner")
     if intent.merge or intent.job is not None:
         return
-    for becomes, count in Counter(move.becomes for move in moves).items():
+    for becomes, count in Counter(move.plan.becomes for move in moves).items():
         if count > 1:
             raise ConfigError(
                 f"{count} sources would become {becomes} and be merged: give one destination worker file for each "
@@ -235,27 +209,28 @@ def refuse_same_topics(moves: Sequence[PlannedMove], destination_cluster: str | 
     """Refuse moves without an effect, and sources whose records cannot be distinguished: ``ConfigError``."""
     taken: dict[tuple[str | None, str, str | None], PlannedMove] = {}
     for move in moves:
-        own, same_cluster = move.source.cluster_group_id, move.kafka_cluster_id == destination_cluster
+        own, only, file = move.plan.space, move.plan.only_connectors, move.plan.worker_config_file
+        same_cluster = move.plan.kafka_cluster_id == destination_cluster
         for topic_type in TopicType:
-            topic = move.source.topic(topic_type)
+            topic = move.worker.topic(topic_type)
             for other_type in TopicType:
                 if same_cluster and move.destination.topic(other_type) == topic:
                     if other_type is not topic_type:
                         raise ConfigError(
-                            f"{topic} is the {topic_type.value} topic of {move.source_file} and the {other_type.value} "
-                            f"topic of {move.destination_file}",
+                            f"{topic} is the {topic_type.value} topic of {file} and the {other_type.value} "
+                            f"topic of {move.plan.destination_worker_config_file}",
                             property_name=f"{other_type.value}.storage.topic",
                         )
-                    if own == move.group:
+                    if own == move.plan.new_space:
                         raise ConfigError(
-                            f"{topic} holds the records of {move.source_file} under {move.becomes} already: there is "
+                            f"{topic} holds the records of {file} under {move.plan.becomes} already: there is "
                             "nothing to move; choose another group.id or other topics for the destination",
                             property_name=f"{topic_type.value}.storage.topic",
                         )
-            at = (move.kafka_cluster_id, topic, own)
+            at = (move.plan.kafka_cluster_id, topic, own)
             other = taken.setdefault(at, move)
-            if other is not move and (move.only_connectors is None or move.only_connectors == other.only_connectors):
+            if other is not move and (only is None or only == other.plan.only_connectors):
                 raise ConfigError(
-                    f"{topic} is used by {other.source_file} and by {move.source_file} with the same keys: records do "
+                    f"{topic} is used by {other.plan.worker_config_file} and by {file} with the same keys: records do "
                     "not show which of the two wrote them; assign the connectors with --assign"
                 )

@@ -143,14 +143,14 @@ class SourceCluster(PlanPart):
         """The key space it leaves, ``None``: plain keys."""
         return ClusterGroupId(self.group_id) if self.sharing else None
 
-    def transform(self, topic_type: TopicType) -> KeyTransform:
-        """Return the transform for the records of one of its topics.
+    @property
+    def new_space(self) -> ClusterGroupId | None:
+        """The key space it gets, likewise; ``InvalidClusterGroupIdError``: it was edited into an illegal one."""
+        return None if self.cluster_group_id is None else ClusterGroupId(self.cluster_group_id)
 
-        Raises:
-            InvalidClusterGroupIdError: ``cluster_group_id`` was edited into an illegal one.
-        """
-        becomes = None if self.cluster_group_id is None else ClusterGroupId(self.cluster_group_id)
-        return KeyTransform.between(topic_type, self.space, becomes, self.only_connectors)
+    def transform(self, topic_type: TopicType) -> KeyTransform:
+        """Return the transform for the records of one of its topics; raises as :attr:`new_space`."""
+        return KeyTransform.between(topic_type, self.space, self.new_space, self.only_connectors)
 
 
 class DestinationTopic(PlanPart):

@@ -52,15 +52,13 @@ from migrator.plan import (
     DestinationTopic,
     MigrationPlan,
     PlannedPartition,
-    PlannedSealing,
     PlanStep,
-    SourceCluster,
     SourceTopic,
     key_spaces,
     named_connectors,
     plan_fingerprint,
 )
-from migrator.run import plan_command
+from migrator.run import PlannedSource, plan_command
 from migrator.topic_fence import fence_at, fences_of
 
 _SHOWN_GROUPS: Final = 3
@@ -87,7 +85,7 @@ def check_sharing_lines(files: Iterable[Path]) -> list[str]:
     return warnings
 
 
-def warn_about_shared_topics(path: Path, worker: WorkerConfig, config_topic: TopicFacts | None) -> list[str]:
+def warn_about_shared_topics(path: str, worker: WorkerConfig, config_topic: TopicFacts | None) -> list[str]:
     """Return a warning if a file without sharing names a topic in which other groups have prefixes."""
     if worker.sharing_enabled or config_topic is None:
         return []
@@ -127,7 +125,7 @@ def warn_about(moves: Sequence[PlannedMove], destination_cluster: str | None, mo
     owners: dict[str, list[str]] = {}
     for move in moves:
         for name in move.connectors():
-            owners.setdefault(name, []).append(move.source.group_id)
+            owners.setdefault(name, []).append(move.plan.group_id)
     warnings += [
         f"connector {name!r} exists in {', '.join(groups)}: if it is a sink on the same Kafka cluster, both use "
         f"the consumer group connect-{name}"
@@ -135,7 +133,7 @@ def warn_about(moves: Sequence[PlannedMove], destination_cluster: str | None, mo
         if len(groups) > 1
     ]
     warnings += [
-        f"{move.source_file}: none of its records would be moved; are these the topics of this cluster?"
+        f"{move.plan.worker_config_file}: none of its records would be moved; are these the topics of this cluster?"
         for move in moves
         if not move.has_records()
     ]
@@ -143,13 +141,13 @@ def warn_about(moves: Sequence[PlannedMove], destination_cluster: str | None, mo
 
 
 def _warn_about_one(move: PlannedMove, destination_cluster: str | None, mode: str) -> Iterator[str]:
-    state = move.state
+    state, group_id = move.state, move.plan.group_id
     connectors = move.connectors()
     if state is not None:
         own = [name for name in connectors if (state.connector_config(name) or {}).get(OWN_TOPIC_PROPERTY)]
-        if own and move.kafka_cluster_id != destination_cluster:
+        if own and move.plan.kafka_cluster_id != destination_cluster:
             raise PlanRejectedError(
-                f"{len(own)} connector(s) of {move.source.group_id} have an offsets topic of their own "
+                f"{len(own)} connector(s) of {group_id} have an offsets topic of their own "
                 f"({', '.join(map(repr, own))}), which is not moved to the other Kafka cluster: they would read "
                 "everything again; mirror those topics first and leave these connectors out"
             )
@@ -165,27 +163,27 @@ def _warn_about_one(move: PlannedMove, destination_cluster: str | None, mode: st
                     else "workers may run it without tasks until it is configured again; --mode state heals it"
                 )
             )
-    if move.sealed_as_is:
+    if move.plan.sealed_as_is:
         yield (
-            f"{move.source.group_id}: sealed values are copied as they are; they open with the same keys only, and "
+            f"{group_id}: sealed values are copied as they are; they open with the same keys only, and "
             "what is in them is not known here"
         )
     elif move.sealing.keys is not None and move.destination_sealing.keys is None:
         yield (
-            f"{move.source.group_id}: its values are sealed, and {move.destination_file} has no keys: the copies are plain, "
-            "and whoever reads the destination's topics reads them"
+            f"{group_id}: its values are sealed, and {move.plan.destination_worker_config_file} has no keys: the copies are "
+            "plain, and whoever reads the destination's topics reads them"
         )
-    if move.kafka_cluster_id != destination_cluster:
+    if move.plan.kafka_cluster_id != destination_cluster:
         configs = {} if state is None else {name: state.connector_config(name) or {} for name in connectors}
         groups = [sink_group_id(name, config) for name, config in configs.items() if is_sink(config)]
         yield (
-            f"{move.source.group_id} goes to another Kafka cluster: committed offsets of its sinks are not in these topics, "
+            f"{group_id} goes to another Kafka cluster: committed offsets of its sinks are not in these topics, "
             "and there the same number is another record. Before its sinks start there, set their consumer groups by time "
             f"({move.destination.admin_settings().setting_by_time()}): {listed(groups, _MOST_NAMED) or 'none is known'}"
         )
-    if move.destination_group_id != move.source.group_id:
+    if move.new_group_id != group_id:
         yield (
-            f"{move.source.group_id} becomes {move.destination_group_id}: transactional ids of exactly-once connectors "
+            f"{group_id} becomes {move.new_group_id}: transactional ids of exactly-once connectors "
             "change with the group, so new workers do not fence old ones: make sure that the old ones never start again"
         )
 
@@ -199,7 +197,7 @@ def refuse_unclear(moves: Sequence[PlannedMove], intent: Intent, destination_clu
         owners: dict[tuple[str, str], list[str]] = {}
         for move in moves:
             for name in move.connectors_seen - {""}:  # the name in a group's marker
-                owners.setdefault((move.becomes, name), []).append(move.source.group_id)
+                owners.setdefault((move.plan.becomes, name), []).append(move.plan.group_id)
         twice = sorted((name, groups) for (_, name), groups in owners.items() if len(groups) > 1)
         if twice:
             name, groups = twice[0]
@@ -215,7 +213,7 @@ def _refuse_unclear_job(moves: Sequence[PlannedMove], job: str, destination_clus
     having = [move for move in moves if move.has_records()]
     if len(having) > 1:
         raise PlanRejectedError(
-            f"connector {job!r} exists in {', '.join(move.source.group_id for move in having)}: name one source only"
+            f"connector {job!r} exists in {', '.join(move.plan.group_id for move in having)}: name one source only"
         )
     if not having:
         raise PlanRejectedError(
@@ -224,17 +222,17 @@ def _refuse_unclear_job(moves: Sequence[PlannedMove], job: str, destination_clus
     (move,) = having
     if move.all_connectors() - {job} and move.keeps_its_members(destination_cluster):
         raise PlanRejectedError(
-            f"connector {job!r} leaves {move.source.group_id}, whose other connectors stay, and its new workers would have "
+            f"connector {job!r} leaves {move.plan.group_id}, whose other connectors stay, and its new workers would have "
             "the same group.id on the same Kafka cluster: both would be one Kafka group, and neither would run anything. "
-            f"Give {move.destination_file} another group.id, or move the whole group, without --job"
+            f"Give {move.plan.destination_worker_config_file} another group.id, or move the whole group, without --job"
         )
-    if job not in having[0].connectors():
+    if job not in move.connectors():
         return [f"connector {job!r} has no configuration any more: only what is left of it is moved"]
     return []
 
 
 def _refuse_unassigned(moves: Sequence[PlannedMove]) -> list[str]:
-    assigned = {name for move in moves for name in move.only_connectors or ()}
+    assigned = {name for move in moves for name in move.plan.only_connectors or ()}
     unassigned = sorted({name for move in moves for name in move.all_connectors()} - assigned)
     if unassigned:
         raise PlanRejectedError(
@@ -242,19 +240,19 @@ def _refuse_unassigned(moves: Sequence[PlannedMove]) -> list[str]:
             "give each to one group"
         )
     return [
-        f"{move.source.group_id}: {name!r} is assigned to it but has no record in its topics"
+        f"{move.plan.group_id}: {name!r} is assigned to it but has no record in its topics"
         for move in moves
-        for name in sorted((move.only_connectors or frozenset()) - move.connectors_seen)
+        for name in sorted({*(move.plan.only_connectors or ())} - move.connectors_seen)
     ]
 
 
-def steps_of(moves: Sequence[PlannedMove], plan: MigrationPlan) -> Iterator[PlanStep]:
+def steps_of(sources: Sequence[PlannedSource], plan: MigrationPlan) -> Iterator[PlanStep]:
     """Yield who does what, in order, from here to workers that run on the destination."""
-    sources = [*dict.fromkeys(move.source.group_id for move in moves)]
-    groups = [*dict.fromkeys(move.destination_group_id for move in moves)]
-    new = [group for group in groups if group not in sources]
+    old = [*dict.fromkeys(source.plan.group_id for source in sources)]
+    groups = [*dict.fromkeys(source.new_group_id for source in sources)]
+    new = [group for group in groups if group not in old]
     if not plan.follow:
-        yield _stop([*sources, *new])
+        yield _stop([*old, *new])
     elif new:
         yield _stop(new)
     yield _tool("apply: check that nothing changed since this plan was made")
@@ -262,24 +260,24 @@ def steps_of(moves: Sequence[PlannedMove], plan: MigrationPlan) -> Iterator[Plan
         yield _tool(f"apply: create {', '.join(create)} with the settings of create topics")
     yield _tool("apply: back up what is read and replaced")
     what = "the folded state" if plan.mode == "state" else "the records"
-    for move in moves:
-        whose = what if move.only_connectors is None else f"{what} of {named_connectors(move.only_connectors)}"
-        keys = "plain keys" if move.group is None else f"keys under the prefix {move.group}."
-        yield _tool(f"apply: copy {whose} of {move.source.group_id} as {keys}")
+    for source in plan.sources:
+        whose = what if source.only_connectors is None else f"{what} of {named_connectors(source.only_connectors)}"
+        keys = "plain keys" if source.new_space is None else f"keys under the prefix {source.new_space}."
+        yield _tool(f"apply: copy {whose} of {source.group_id} as {keys}")
     if plan.follow:
         yield _tool("apply --follow: mirror what the workers write meanwhile, showing how far it is behind")
-        yield _stop(sources)
+        yield _stop(old)
     yield _tool("verify: fold both sides and compare the states")
-    yield _tool(f"cutover: copy what is left, verify, {_end_of(moves, plan)}")
-    sharing = "with sharing enabled" if moves[0].group is not None else "with sharing disabled"
+    yield _tool(f"cutover: copy what is left, verify, {_end_of(sources, plan)}")
+    sharing = "with sharing enabled" if plan.sources[0].new_space is not None else "with sharing disabled"
     yield _you(f"start the workers of {', '.join(groups)} on the destination's topics, {sharing}")
     if plan.leaves_topics:
         yield _you(OLD_TOPICS)
 
 
-def _end_of(moves: Sequence[PlannedMove], plan: MigrationPlan) -> str:
+def _end_of(sources: Sequence[PlannedSource], plan: MigrationPlan) -> str:
     """Return what is done to the old side."""
-    exactly_once = [move.source.group_id for move in moves if move.source.exactly_once_source_support != "disabled"]
+    exactly_once = [each.plan.group_id for each in sources if each.worker.exactly_once_source_support != "disabled"]
     fence = f"fence the producers of {', '.join(dict.fromkeys(exactly_once))}, and " if exactly_once else "and "
     if plan.is_in_place:
         return f"{fence}remove the originals, which are in the same topics as their copies"
@@ -348,47 +346,48 @@ def _plan_destination(
 def _plan_source(admin: Admin, move: PlannedMove, progress: Progress, intent: Intent) -> list[str]:
     """Read the topics of a source into the move. Returns warnings."""
     warnings, added = list[str](), SEALED_BYTES if move.destination_sealing.keys is not None else 0
-    facts = read_facts(admin, {move.source.topic(topic_type) for topic_type in TopicType})
+    worker, space, topics = move.worker, move.plan.space, dict[TopicType, SourceTopic]()
+    facts = read_facts(admin, {worker.topic(topic_type) for topic_type in TopicType})
+    remedy = f"look at {move.plan.worker_config_file}, nothing can be moved"
     for topic_type in TopicType:
-        found = require_topic(
-            facts, move.source.topic(topic_type), remedy=f"look at {move.source_file}, nothing can be moved"
-        )
-        check_partition_count(topic_spec(move.source, topic_type), len(found.ends))
+        found = require_topic(facts, worker.topic(topic_type), remedy=remedy)
+        check_partition_count(topic_spec(worker, topic_type), len(found.ends))
         # On a busy topic a transaction is often open; that of a healthy worker ends soon.
-        busy = move.source.sharing_enabled or intent.follow
+        busy = worker.sharing_enabled or intent.follow
         require_no_open_transaction(admin, found, wait_s=None if busy else 0.0)
         partitions = tuple(
             PlannedPartition(partition=number, start=found.starts[number], end=end, last_stable_offset=end)
             for number, end in sorted(found.ends.items())
         )
-        isolation = move.source.isolation(topic_type)
+        isolation = worker.isolation(topic_type)
         planned = SourceTopic(topic=found.topic, topic_id=found.topic_id, isolation=isolation, partitions=partitions)
-        transform = move.transform(topic_type)
+        transform = move.plan.transform(topic_type)
         if topic_type is TopicType.CONFIG:
-            looks = require_keys_of(move.source, [move.source.cluster_group_id], found)
+            looks = require_keys_of(worker, [space], found)
             all_sealed = any(sealed == living > 0 for sealed, living in looks.values())
-            move.sealed_as_is = all_sealed and move.may_copy_as_is(intent.mode)
-            require_some_plain(found.topic, {} if move.sealed_as_is else looks)
+            move.learn(sealed_as_is=all_sealed and move.may_copy_as_is(intent.mode))
+            require_some_plain(found.topic, {} if move.plan.sealed_as_is else looks)
         sealing = move.sealing
         counter = RecordCounter(transform, Opener(sealing, transform), added)
         ranges = planned.ranges()
         progress.phase(f"reading {found.topic}", sum(map(size_of, ranges)))
-        batches = read_messages(move.source, ranges, planned.isolation)
+        batches = read_messages(worker, ranges, isolation)
         if topic_type is TopicType.CONFIG and not sealing.as_is:
             messages = (message for batch in batches for message in batch)
             records = (to_whole_record(message) for message in counted(messages, progress.advance))
-            move.state = replay_config(counter.through(records), move.source.cluster_group_id)
+            move.state = replay_config(counter.through(records), space)
         else:
             for batch in batches:
                 counter.count_batch(batch)
                 progress.advance(len(batch))
-        counter.add_aborted(count_aborted(move.source, ranges, planned.isolation, transform.takes))
+        counter.add_aborted(count_aborted(worker, ranges, isolation, transform.takes))
         move.connectors_seen |= counter.connectors
-        move.planned[topic_type] = planned.model_copy(update={"counts": counter.counts()})
-        warnings += _warnings_of(found.topic, counter, is_shared=move.source.cluster_group_id is not None)
+        topics[topic_type] = planned.model_copy(update={"counts": counter.counts()})
+        warnings += _warnings_of(found.topic, counter, is_shared=space is not None)
+    move.learn(topics=topics, connectors=len(move.connectors()))
     if move.state is not None and move.state.moved is not None:
         raise PlanRejectedError(
-            f"{move.source.group_id} was moved away from {move.source.topic(TopicType.CONFIG)} by {move.state.moved.plan} "
+            f"{worker.group_id} was moved away from {worker.topic(TopicType.CONFIG)} by {move.state.moved.plan} "
             f"(run {move.state.moved.run_id}): plan the move from where it is now, or bring it back first with "
             f"{plan_command('unseal', move.state.moved.plan)} or rollback"
         )
@@ -438,28 +437,12 @@ def make_plan(
     moves, destination, notes = _read_clusters(moves, intent, progress)
     warnings += notes
     warnings += warn_about(moves, destination.kafka_cluster_id, intent.mode)
-    if all(move.group == move.source.group_id for move in moves) and len(sources) > len(destinations):
+    if all(move.plan.new_space == move.plan.group_id for move in moves) and len(sources) > len(destinations):
         warnings.append(
             f"several sources, one destination worker file: each keeps its own group.id as prefix; "
             f"group.id {moves[0].destination.group_id} of {destinations[0]} is not used"
         )
-    clusters = tuple(
-        SourceCluster(
-            worker_config_file=str(move.source_file),
-            group_id=move.source.group_id,
-            sharing=move.source.sharing_enabled,
-            kafka_cluster_id=move.kafka_cluster_id,
-            cluster_group_id=move.group,
-            only_connectors=None if move.only_connectors is None else tuple(sorted(move.only_connectors)),
-            destination_worker_config_file=str(move.destination_file),
-            connectors=len(move.connectors()),
-            sealing=PlannedSealing.of(move.source),
-            destination_sealing=PlannedSealing.of(move.destination),
-            sealed_as_is=move.sealed_as_is,
-            topics=move.planned,
-        )
-        for move in moves
-    )
+    clusters = tuple(move.plan for move in moves)
     plan = MigrationPlan(
         run_id=uuid.uuid4().hex,
         created_at_ms=now_ms,
@@ -474,13 +457,11 @@ def make_plan(
     return plan.model_copy(update={"warnings": (*warnings, *notes), "steps": (*steps_of(moves, plan), *steps)})
 
 
-def _about_fences(plan: MigrationPlan, moves: Sequence[PlannedMove]) -> tuple[list[str], list[PlanStep]]:
+def _about_fences(plan: MigrationPlan, sources: Sequence[PlannedSource]) -> tuple[list[str], list[PlanStep]]:
     """Return warnings about old workers that nothing will stop, and the steps that keep the fences up."""
     warnings, steps = list[str](), list[PlanStep]()
-    for fence in fences_of(plan, [move.source for move in moves]):
-        kept = [
-            moves[each] for each in fence.sources if moves[each].keeps_its_members(plan.destination.kafka_cluster_id)
-        ]
+    for fence in fences_of(plan, sources):
+        kept = any(sources[each].keeps_its_members(plan.destination.kafka_cluster_id) for each in fence.sources)
         if fence.objection is None:
             settings = ", ".join(f"{name}={value}" for name, value in FENCE.items())
             what = (
@@ -507,29 +488,33 @@ def _read_clusters(
         destination_cluster = at_destination.cluster_id()
         admins: list[Admin] = []
         for move in moves:
-            admin = stack.enter_context(admin_of(move.source))
+            admin = stack.enter_context(admin_of(move.worker))
             admins.append(admin)
-            move.kafka_cluster_id = admin.cluster_id()
+            move.learn(kafka_cluster_id=admin.cluster_id())
         for move in moves[1:]:
             with admin_of(move.destination) as admin:
-                require_same_cluster(admin, destination_cluster, str(move.destination_file))
+                require_same_cluster(admin, destination_cluster, move.plan.destination_worker_config_file)
         refuse_same_topics(moves, destination_cluster)
         warnings: list[str] = []
         for move, admin in zip(moves, admins, strict=True):
             warnings += _check_workers(move, admin, at_destination, destination_cluster, intent)
         destination, existing, notes = _plan_destination(at_destination, shared, destination_cluster)
-        warnings += warn_about_shared_topics(moves[0].destination_file, shared, existing.get(TopicType.CONFIG)) + notes
+        file, config = moves[0].plan.destination_worker_config_file, existing.get(TopicType.CONFIG)
+        warnings += warn_about_shared_topics(file, shared, config) + notes
         for move, admin in zip(moves, admins, strict=True):
             warnings += _plan_source(admin, move, progress, intent)
-            if not move.sealed_as_is:
-                require_keys_of(move.destination, [move.group], existing.get(TopicType.CONFIG))
-        copies = {shared.topic(kind): extent_of(move.planned[kind] for move in moves) for kind in TopicType}
+            if not move.plan.sealed_as_is:
+                require_keys_of(move.destination, [move.plan.new_space], config)
+        copies = {shared.topic(kind): extent_of(move.plan.topics[kind] for move in moves) for kind in TopicType}
         require_access(TopicNeed(shared, topic, (READ,), extent) for topic, extent in copies.items())
         warnings += refuse_unclear(moves, intent, destination_cluster)
         moved = [move for move in moves if intent.job is None or move.has_records()]
-        wanted = key_spaces((move.group, move.only_connectors) for move in moved)
-        sealings: dict[str | None, Sealing] = {move.group: move.destination_sealing for move in moved}
-        refuse_present({move.group: move.destination for move in moved}, existing, wanted, progress, sealings)
+        for index, move in enumerate(moved):
+            move.index = index
+        wanted = key_spaces((move.plan.new_space, move.plan.only_connectors) for move in moved)
+        sealings: dict[str | None, Sealing] = {move.plan.new_space: move.destination_sealing for move in moved}
+        workers: dict[str | None, WorkerConfig] = {move.plan.new_space: move.destination for move in moved}
+        refuse_present(workers, existing, wanted, progress, sealings)
     return moved, destination, warnings
 
 
@@ -538,9 +523,9 @@ def _check_workers(
 ) -> list[str]:
     """Refuse live workers. Returns a warning where they may be alive."""
     if not intent.follow:
-        require_no_live_workers(at_source, move.source.group_id, side="source")
+        require_no_live_workers(at_source, move.plan.group_id, side="source")
     elif move.keeps_its_members(destination_cluster):
         # One Kafka cluster and one group.id: the members of the group are the workers of the source.
-        return [f"{move.source.group_id} keeps its group.id: start no new worker before the cut-over has ended"]
-    require_no_live_workers(at_destination, move.destination_group_id, side="destination")
+        return [f"{move.plan.group_id} keeps its group.id: start no new worker before the cut-over has ended"]
+    require_no_live_workers(at_destination, move.new_group_id, side="destination")
     return []

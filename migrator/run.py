@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 from pydantic import Field, NonNegativeInt
 
@@ -27,7 +27,7 @@ from connect_share.transform.sealed import Sealing
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from connect_share.worker_config.worker import file_of
 from migrator.copy.copy_job import LOCAL_ENGINE, SliceEvidence, Wave
-from migrator.plan import MigrationPlan, PlannedSealing, PlanPart, load_model, read_plan_file
+from migrator.plan import MigrationPlan, PlannedSealing, PlanPart, SourceCluster, load_model, read_plan_file
 
 MANIFEST_FORMAT: Final = "connect-share/migration-manifest/2"
 
@@ -236,20 +236,67 @@ def backup_path(plan_path: Path, what: str = "backup") -> Path:
 
 
 @dataclass
+class PlannedSource:
+    """A source of a plan, and its worker files.
+
+    Attributes:
+        index: its place in the plan, by which files name it.
+        plan: what the plan says of it.
+        worker: of its own worker file.
+        destination: of the worker file used for writing.
+    """
+
+    index: int
+    plan: SourceCluster
+    worker: WorkerConfig
+    destination: WorkerConfig
+
+    @classmethod
+    def load(cls, index: int, plan: SourceCluster, shared: Mapping[TopicType, str]) -> Self:
+        """Read its worker files, which have to say what they said when the plan was made."""
+        file, own = plan.worker_config_file, {kind: topic.topic for kind, topic in plan.topics.items()}
+        worker = _load_worker(file, plan.group_id, own, plan.sealing, sharing=plan.sharing)
+        if plan.sealing is not None and worker.sealing_mode is not plan.sealing.mode:
+            raise _changed(file, [SEALING_PROPERTY])
+        # A prefix that is the source's own group.id may come from one destination file for several sources.
+        group_id = None if plan.cluster_group_id == plan.group_id else plan.cluster_group_id
+        file, sharing = plan.destination_worker_config_file, plan.cluster_group_id is not None
+        destination = _load_worker(file, group_id, shared, plan.destination_sealing, sharing=sharing)
+        return cls(index, plan, worker, destination)
+
+    @property
+    def sealing(self) -> Sealing:
+        """What opens its values."""
+        return Sealing.of(self.worker, as_is=self.plan.sealed_as_is)
+
+    @property
+    def destination_sealing(self) -> Sealing:
+        """What seals their copies, and opens them."""
+        return Sealing.of(self.destination, as_is=self.plan.sealed_as_is)
+
+    @property
+    def new_group_id(self) -> str:
+        """``group.id`` of the workers that will run on the destination."""
+        return self.plan.cluster_group_id or self.destination.group_id
+
+    def keeps_its_members(self, destination_cluster: str | None) -> bool:
+        """Return whether Kafka cannot tell old workers from new ones: one Kafka cluster, one ``group.id``."""
+        return self.plan.kafka_cluster_id == destination_cluster and self.new_group_id == self.plan.group_id
+
+
+@dataclass
 class MigrationRun:
     """One plan, the worker files that it names and its manifest.
 
     Attributes:
-        workers: of the sources, in the order of the plan.
-        destinations: for each source the worker of its destination.
+        sources: in the order of the plan.
         manifest: what was done with the plan so far; ``None``: nothing.
     """
 
     plan_path: Path
     plan_text: str
     plan: MigrationPlan
-    workers: list[WorkerConfig]
-    destinations: list[WorkerConfig]
+    sources: list[PlannedSource]
     manifest: Manifest | None
 
     @classmethod
@@ -264,40 +311,40 @@ class MigrationRun:
         path = Path(plan_path)
         text = read_plan_file(path, "plan")
         plan = MigrationPlan.load(path, text)
-        run = cls(path, text, plan, [], [], None)
         shared = {topic_type: topic.topic for topic_type, topic in plan.destination.topics.items()}
-        for source in plan.sources:
-            file, own = source.worker_config_file, {kind: topic.topic for kind, topic in source.topics.items()}
-            worker = _load_worker(file, source.group_id, own, source.sealing, sharing=source.sharing)
-            if source.sealing is not None and worker.sealing_mode is not source.sealing.mode:
-                raise _changed(file, [SEALING_PROPERTY])
-            run.workers.append(worker)
-            # A prefix that is the source's own group.id may come from one destination file for several sources.
-            group_id = None if source.cluster_group_id == source.group_id else source.cluster_group_id
-            file, sharing = source.destination_worker_config_file, source.cluster_group_id is not None
-            run.destinations.append(_load_worker(file, group_id, shared, source.destination_sealing, sharing=sharing))
+        sources = [PlannedSource.load(index, source, shared) for index, source in enumerate(plan.sources)]
+        run = cls(path, text, plan, sources, None)
         if run.manifest_path.exists():
             run.manifest = Manifest.load(run.manifest_path)
         return run
 
     @property
+    def workers(self) -> list[WorkerConfig]:
+        """Those of the sources."""
+        return [source.worker for source in self.sources]
+
+    @property
+    def destinations(self) -> list[WorkerConfig]:
+        """For each source that of its destination."""
+        return [source.destination for source in self.sources]
+
+    @property
     def destination(self) -> WorkerConfig:
         """The worker of the destination; those of several sources name the same topics."""
-        return self.destinations[0]
+        return self.sources[0].destination
 
     @cached_property
     def groups(self) -> dict[str | None, WorkerConfig]:
         """The groups that the sources become (``None``: plain keys), and a worker of each."""
-        spaces = (source.cluster_group_id for source in self.plan.sources)
-        return dict(zip(spaces, self.destinations, strict=True))
+        return {source.plan.cluster_group_id: source.destination for source in self.sources}
 
     def source_sealing(self, index: int) -> Sealing:
         """Return what opens the values of a source."""
-        return Sealing.of(self.workers[index], as_is=self.plan.sources[index].sealed_as_is)
+        return self.sources[index].sealing
 
     def destination_sealing(self, index: int) -> Sealing:
         """Return what seals the copies of a source, and opens them."""
-        return Sealing.of(self.destinations[index], as_is=self.plan.sources[index].sealed_as_is)
+        return self.sources[index].destination_sealing
 
     @property
     def manifest_path(self) -> Path:

@@ -24,21 +24,21 @@ from connect_share.transform.rules import PLAIN_KEYS
 from connect_share.worker_config import WorkerConfig, common_isolation
 from migrator.copy.copy_job import marker
 from migrator.plan import MigrationPlan, key_spaces
-from migrator.run import MigrationRun, SourceFence
+from migrator.run import MigrationRun, PlannedSource, SourceFence
 
 
-def fences_of(plan: MigrationPlan, workers: Sequence[WorkerConfig]) -> tuple[SourceFence, ...]:
+def fences_of(plan: MigrationPlan, sources: Sequence[PlannedSource]) -> tuple[SourceFence, ...]:
     """Return what would fence the sources of a plan now; the brokers are asked to try it, and nothing is changed."""
-    by_topic: dict[tuple[str | None, str], list[int]] = {}
-    for index, source in enumerate(plan.sources):
-        at = source.kafka_cluster_id, source.topics[TopicType.CONFIG].topic
-        by_topic.setdefault(at, []).append(index)
+    by_topic: dict[tuple[str | None, str], list[PlannedSource]] = {}
+    for source in sources:
+        at = source.plan.kafka_cluster_id, source.plan.topics[TopicType.CONFIG].topic
+        by_topic.setdefault(at, []).append(source)
     found = []
-    for (_, topic), indexes in by_topic.items():
-        fence, worker = _without_settings(plan, workers[indexes[0]], topic, indexes), workers[indexes[0]]
+    for (_, topic), there in by_topic.items():
+        fence = _without_settings(plan, topic, there)
         if fence.objection is None:
             try:
-                with admin_of(worker) as admin:
+                with admin_of(there[0].worker) as admin:
                     own = admin.own_topic_configs(topic)
                     admin.alter_topic_configs(topic, FENCE, validate_only=True)
                 fence = fence.model_copy(update={"settings": {name: own.get(name) for name in FENCE}})
@@ -51,22 +51,22 @@ def fences_of(plan: MigrationPlan, workers: Sequence[WorkerConfig]) -> tuple[Sou
     return tuple(found)
 
 
-def _without_settings(plan: MigrationPlan, worker: WorkerConfig, topic: str, indexes: Sequence[int]) -> SourceFence:
+def _without_settings(plan: MigrationPlan, topic: str, sources: Sequence[PlannedSource]) -> SourceFence:
     """Return which of the sources on a topic leave nothing there, and why the topic is still used; ``None``: it is not."""
-    connectors, fences = _use(worker, topic)
-    moved = key_spaces((plan.sources[each].space, plan.sources[each].only_connectors) for each in indexes)
+    connectors, fences = _use(sources[0].worker, topic)
+    moved = key_spaces((each.plan.space, each.plan.only_connectors) for each in sources)
     staying = {
         space for space, names in connectors.items() if (only := moved.get(space)) is not None and names - {"", *only}
     }
     others = sorted(PLAIN_KEYS if each is None else each for each in connectors.keys() - moved.keys() - fences.keys())
     objection = None
-    if plan.in_place(plan.sources[indexes[0]], TopicType.CONFIG):
+    if plan.in_place(sources[0].plan, TopicType.CONFIG):
         objection = "it is the config topic of the destination, too"
     elif staying:
         objection = "connectors stay there that are not moved"
     elif others:
         objection = f"other groups use it: {listed(others, 3)}"
-    whole = tuple(index for index in indexes if plan.sources[index].space not in staying)
+    whole = tuple(each.index for each in sources if each.plan.space not in staying)
     return SourceFence(topic=topic, sources=whole, objection=objection)
 
 

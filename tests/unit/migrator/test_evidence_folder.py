@@ -82,7 +82,7 @@ def a_manifest(path: Path, plan: MigrationPlan, name: str = "orders", **changes:
 def a_run(path: Path) -> MigrationRun:
     """What is read of a plan, but for the worker files."""
     manifest = Manifest.load(manifest_path(path)) if manifest_path(path).exists() else None
-    return MigrationRun(path, path.read_text(), MigrationPlan.load(path), [], [], manifest)
+    return MigrationRun(path, path.read_text(), MigrationPlan.load(path), [], manifest)
 
 
 def a_verification(name: str = "orders", *, count: int = 1) -> Verification:

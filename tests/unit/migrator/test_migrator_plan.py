@@ -17,14 +17,12 @@ from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.worker_config import SHARING_PROPERTY, Isolation, WorkerConfig
 from migrator.cli.options import plan_lines
-from migrator.moves import Intent, PlannedMove, pair, refuse_same_topics
+from migrator.moves import Intent, pair, refuse_same_topics
 from migrator.plan import (
     Destination,
     DestinationTopic,
     MigrationPlan,
     PlannedPartition,
-    PlannedSealing,
-    SourceCluster,
     SourceTopic,
     plan_fingerprint,
     write_plan_file,
@@ -131,7 +129,7 @@ def test_no_topic_of_the_destination_may_hold_the_group_already(tmp_path: Path, 
     source, destination = worker_file(tmp_path, "g"), worker_file(tmp_path, "here", group="g")
     destination.write_text(destination.read_text().replace(f"shared-{kept.value}s", f"g-{kept.value}s"))
     (move,) = moves = pair([source], [destination])
-    move.kafka_cluster_id = "one"
+    move.learn(kafka_cluster_id="one")
     with pytest.raises(ConfigError, match=f"g-{kept.value}s holds the records of .* under g already"):
         refuse_same_topics(moves, "one")
     refuse_same_topics(moves, "another")
@@ -150,15 +148,15 @@ def test_files_that_do_not_say_what_becomes_of_whom_are_refused(tmp_path: Path) 
     illegal = worker_file(tmp_path, "task-runner", sharing="disabled")
     with pytest.raises(ConfigError, match=r"group\.id"):
         pair([illegal, sources[0]], [worker_file(tmp_path, "g")])
-    assert pair([illegal], [worker_file(tmp_path, "g")])[0].group == "g"  # the destination names it
+    assert pair([illegal], [worker_file(tmp_path, "g")])[0].plan.new_space == "g"  # the destination names it
     moves = pair(sources[:2], [worker_file(tmp_path, "x")])
     for move in moves:
-        move.kafka_cluster_id = "one"
+        move.learn(kafka_cluster_id="one")
     with pytest.raises(
         ConfigError, match=r"shared-configs is used by .*a\.properties and by .*b\.properties with the same"
     ):
         refuse_same_topics(moves, "one")
-    moves[1].kafka_cluster_id = "another"
+    moves[1].learn(kafka_cluster_id="another")
     refuse_same_topics(moves, "one")
 
 
@@ -170,7 +168,7 @@ def test_wishes_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="a job and an assignment of connectors at once"):
         pair(sources, sources, Intent(job="x", assign=assign))
     for intent, owned in ((Intent(job="x"), ["x", "x", "x"]), (Intent(assign=assign), ["x", "y", ""])):
-        assert ["".join(move.only_connectors or ()) for move in pair(sources, sources, intent)] == owned
+        assert ["".join(move.plan.only_connectors or ()) for move in pair(sources, sources, intent)] == owned
     for at in (1, 2):
         destinations = [*sources[:at], worker_file(tmp_path, f"other-{at}"), *sources[at + 1 :]]
         with pytest.raises(
@@ -217,19 +215,10 @@ def planned(folder: Path, source: Path, destination: Path) -> Path:
     """A plan between these files, made without a broker."""
     [move] = pair([source], [destination])
     part = PlannedPartition(partition=0, start=0, end=0, last_stable_offset=0)
-    cluster = SourceCluster(
-        worker_config_file=str(source),
-        group_id=move.source.group_id,
-        sharing=True,
-        kafka_cluster_id=None,
-        cluster_group_id=str(move.group),
-        destination_worker_config_file=str(destination),
-        connectors=0,
-        sealing=PlannedSealing.of(move.source),
-        destination_sealing=PlannedSealing.of(move.destination),
+    move.learn(
         topics={
             kind: SourceTopic(
-                topic=move.source.topic(kind), topic_id=None, isolation=Isolation.READ_UNCOMMITTED, partitions=(part,)
+                topic=move.worker.topic(kind), topic_id=None, isolation=Isolation.READ_UNCOMMITTED, partitions=(part,)
             )
             for kind in TopicType
         },
@@ -241,9 +230,9 @@ def planned(folder: Path, source: Path, destination: Path) -> Path:
     MigrationPlan(
         run_id="r",
         created_at_ms=1,
-        sources=(cluster,),
+        sources=(move.plan,),
         destination=Destination(kafka_cluster_id=None, topics=topics),
-        fingerprint=plan_fingerprint((cluster,), "mirror"),
+        fingerprint=plan_fingerprint((move.plan,), "mirror"),
     ).save(folder / "plan.json")
     return folder / "plan.json"
 
@@ -312,7 +301,7 @@ def test_a_worker_file_of_several_goes_with_its_plan(tmp_path: Path) -> None:
         MigrationRun.load(here / "plan.json")
 
 
-def test_a_move_to_another_kafka_cluster_names_the_consumer_groups_of_its_sinks() -> None:
+def test_a_move_to_another_kafka_cluster_names_the_consumer_groups_of_its_sinks(tmp_path: Path) -> None:
     configs = {
         "sink": {"connector.class": "S", "topics": "t"},
         "named": {"connector.class": "S", "topics.regex": "t.*", "consumer.override.group.id": "own"},
@@ -321,10 +310,10 @@ def test_a_move_to_another_kafka_cluster_names_the_consumer_groups_of_its_sinks(
     }
     written = [(f"connector-{name}", json.dumps({"properties": config})) for name, config in configs.items()]
     (group,) = state_of({TopicType.CONFIG: records(TopicType.CONFIG, *written)}).groups
-    worker = WorkerConfig.from_properties(properties_of("b:9092", "old"))
-    move = PlannedMove(
-        Path("old"), worker, Path("new"), worker, None, frozenset(configs) - {"stays"}, "here", state=group.config
-    )
+    file = worker_file(tmp_path, "old", sharing="disabled")
+    [move] = pair([file], [file], Intent(assign={"old": ("sink", "named", "source")}))
+    move.learn(kafka_cluster_id="here")
+    move.state = group.config
     (warning,) = (each for each in warn_about([move], "there", "offsets") if "another Kafka cluster" in each)
     assert warning.endswith("--to-datetime TIME --execute): own, connect-sink")
     assert not [each for each in warn_about([move], "here", "offsets") if "another Kafka cluster" in each]
