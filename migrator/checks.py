@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final, Literal
 
 from connect_share.errors import (
@@ -17,6 +18,7 @@ from connect_share.errors import (
 )
 from connect_share.files import Progress, counted
 from connect_share.kafka.admin import Admin
+from connect_share.kafka.client import Message, to_record
 from connect_share.kafka.create import check_cleanup_policy, check_partition_count, lost_topic, topic_spec
 from connect_share.kafka.facts import (
     TopicFacts,
@@ -33,7 +35,7 @@ from connect_share.kafka.limits import Extent, TopicLimits
 from connect_share.kafka.shared_set import create_planned, plan_topics
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.kafka.write_access import ALTER_CONFIGS, CREATE, READ, WRITE, TopicNeed, require_access
-from connect_share.model.keys import MARKER, ConfigKey, parse, split_key
+from connect_share.model.keys import MARKER, ClusterGroupId, ConfigKey, parse, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType, size_of
 from connect_share.model.removal import is_removal
 from connect_share.transform.rules import PLAIN_KEYS, RULES, KeyTransform
@@ -95,44 +97,60 @@ def planned_facts(
     return {topic_type: require_planned(facts, topic_type, topic) for topic_type, topic in planned.items()}
 
 
-def _living_keys(
-    topic_type: TopicType, wanted: Wanted, records: Iterable[Record], sealings: Sealings
-) -> Counter[str | None]:
-    """Return how many wanted keys live in each space of a topic; spaces without any are left out.
+class LivingKeys:
+    """The keys that live in a topic, of those that are wanted.
 
     A key does not live if its newest record removes it. These do not live either: session keys and restart requests, which
     a move leaves behind; task configurations and commits of removed connectors, which Connect never removes. The hash of
     each key is kept: a million keys take some hundred megabytes. What a group refuses does not live.
     """
-    living: dict[str | None, dict[int, int | None]] = {space: {} for space in wanted}
-    openers = openers_of(topic_type, sealings)
-    for record in records:
+
+    def __init__(self, topic_type: TopicType, wanted: Wanted, sealings: Sealings) -> None:
+        self._topic_type, self._wanted, self._openers = topic_type, wanted, openers_of(topic_type, sealings)
+        self._prefixes = tuple(b"" if space is None else ClusterGroupId(space).prefix for space in wanted)
+        self._living: dict[str | None, dict[int, int | None]] = {space: {} for space in wanted}
+
+    def watching(self, batches: Iterable[list[Message]]) -> Iterator[list[Message]]:
+        """Yield batches, and note what is in them; of other key spaces no record is made."""
+        for batch in batches:
+            for message in batch:
+                key = message.key()
+                if key is not None and key.startswith(self._prefixes):
+                    self.take(to_record(message))
+            yield batch
+
+    def take(self, record: Record) -> None:
+        """Note the next record, in order within each partition."""
+        topic_type = self._topic_type
         parts = None if record.key is None else split_key(topic_type, record.key)
         key = None if parts is None else parse(topic_type, parts[1])
         if parts is None or key is None:
-            continue
+            return
         space, original, rule = *parts, RULES[key.kind]
-        if rule.left_behind_as is not None or space not in wanted or original == MARKER[0]:
-            continue
-        connectors, connector = wanted[space], None if (subject := key.subject) is None else subject.connector
+        if rule.left_behind_as is not None or space not in self._wanted or original == MARKER[0]:
+            return
+        connectors, connector = self._wanted[space], None if (subject := key.subject) is None else subject.connector
         if connectors is not None and connector not in connectors:
-            continue
-        keys, at = living[space], hash((record.partition, original))
-        opened = openers[space].open(record) if space in openers else record
+            return
+        keys, at = self._living[space], hash((record.partition, original))
+        opened = self._openers[space].open(record) if space in self._openers else record
         if opened is None:
-            continue
+            return
         if is_removal(topic_type, opened.value):
             keys.pop(at, None)
-            continue
+            return
         keys[at] = None
         if rule.ends_with_connector:
             keys[at] = hash((record.partition, ConfigKey.CONNECTOR.key(connector or "")))
-    return +Counter(
-        {
-            space: sum(connector is None or connector in keys for connector in keys.values())
-            for space, keys in living.items()
-        }
-    )
+
+    def counts(self) -> Counter[str | None]:
+        """Return how many live in each key space; those without any are left out."""
+        return +Counter(
+            {
+                space: sum(connector is None or connector in keys for connector in keys.values())
+                for space, keys in self._living.items()
+            }
+        )
 
 
 def read_groups(
@@ -160,18 +178,23 @@ def refuse_present(
     workers: Mapping[str | None, WorkerConfig],
     topics: Mapping[TopicType, TopicFacts],
     wanted: Wanted,
+    sealings: Sealings,
     progress: Progress,
-    sealings: Sealings | None = None,
+    known: Mapping[TopicType, LivingKeys] = MappingProxyType({}),
 ) -> None:
     """Refuse (``DestinationNotEmptyError``) topics in which something lives already of what is to be moved there.
 
-    Keys that were removed or superseded do not count: a group may move back onto topics that it left.
+    Keys that were removed or superseded do not count: a group may move back onto topics that it left. What is ``known`` was
+    read before.
     """
     for topic_type, facts in topics.items():
-        ranges = facts.ranges()
-        progress.phase(f"looking for the groups in {facts.topic}", sum(map(size_of, ranges)))
-        records = counted(read_groups(workers, topic_type, ranges), progress.advance)
-        counts = sorted(_living_keys(topic_type, wanted, records, sealings or {}).items(), key=str)
+        living = known.get(topic_type)
+        if living is None:
+            living, ranges = LivingKeys(topic_type, wanted, sealings), facts.ranges()
+            progress.phase(f"looking for the groups in {facts.topic}", sum(map(size_of, ranges)))
+            for record in counted(read_groups(workers, topic_type, ranges), progress.advance):
+                living.take(record)
+        counts = sorted(((space, count) for space, count in living.counts().items() if space in wanted), key=str)
         if not counts:
             continue
         space, count = counts[0]
@@ -384,7 +407,7 @@ def check_all(
         return opened
     try:
         topics = {topic_type: topic for topic_type, (topic, _) in opened.items()}
-        refuse_present(run.groups, topics, plan.wanted(), progress, sealings_of(run))
+        refuse_present(run.groups, topics, plan.wanted(), sealings_of(run), progress)
     except DestinationNotEmptyError as error:
         if run.manifest is None:
             raise

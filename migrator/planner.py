@@ -6,7 +6,7 @@ No value is shown.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
@@ -42,10 +42,10 @@ from connect_share.replay import replay_config
 from connect_share.sealing.cipher import SEALED_BYTES
 from connect_share.transform.counter import RecordCounter
 from connect_share.transform.rules import SkipReason
-from connect_share.transform.sealed import Opener, Sealing
+from connect_share.transform.sealed import Opener
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig, common_isolation, load_worker_file
 from connect_share.worker_config.override_policy import OWN_TOPIC_PROPERTY, is_sink, sink_group_id
-from migrator.checks import extent_of, refuse_present, require_same_cluster
+from migrator.checks import LivingKeys, Sealings, extent_of, refuse_present, require_same_cluster
 from migrator.moves import NO_INTENT, Intent, PlannedMove, pair, refuse_same_topics
 from migrator.plan import (
     Destination,
@@ -54,6 +54,7 @@ from migrator.plan import (
     PlannedPartition,
     PlanStep,
     SourceTopic,
+    Wanted,
     key_spaces,
     named_connectors,
     plan_fingerprint,
@@ -343,8 +344,10 @@ def _plan_destination(
     return Destination(kafka_cluster_id=kafka_cluster_id, topics=topics), existing, warnings
 
 
-def _plan_source(admin: Admin, move: PlannedMove, progress: Progress, intent: Intent) -> list[str]:
-    """Read the topics of a source into the move. Returns warnings."""
+def _plan_source(
+    admin: Admin, move: PlannedMove, progress: Progress, intent: Intent, living: Mapping[TopicType, LivingKeys]
+) -> list[str]:
+    """Read the topics of a source into the move, and into ``living`` what is the destination's, too. Returns warnings."""
     warnings, added = list[str](), SEALED_BYTES if move.destination_sealing.keys is not None else 0
     worker, space, topics = move.worker, move.plan.space, dict[TopicType, SourceTopic]()
     facts = read_facts(admin, {worker.topic(topic_type) for topic_type in TopicType})
@@ -372,6 +375,8 @@ def _plan_source(admin: Admin, move: PlannedMove, progress: Progress, intent: In
         ranges = planned.ranges()
         progress.phase(f"reading {found.topic}", sum(map(size_of, ranges)))
         batches = read_messages(worker, ranges, isolation)
+        if topic_type in living:
+            batches = living[topic_type].watching(batches)
         if topic_type is TopicType.CONFIG and not sealing.as_is:
             messages = (message for batch in batches for message in batch)
             records = (to_whole_record(message) for message in counted(messages, progress.advance))
@@ -501,8 +506,12 @@ def _read_clusters(
         destination, existing, notes = _plan_destination(at_destination, shared, destination_cluster)
         file, config = moves[0].plan.destination_worker_config_file, existing.get(TopicType.CONFIG)
         warnings += warn_about_shared_topics(file, shared, config) + notes
+        known: dict[TopicType, LivingKeys] = {}
         for move, admin in zip(moves, admins, strict=True):
-            warnings += _plan_source(admin, move, progress, intent)
+            unread = {kind: facts for kind, facts in existing.items() if kind not in known}
+            in_place = _living_in_place(move, moves, destination_cluster, unread, intent)
+            warnings += _plan_source(admin, move, progress, intent, in_place)
+            known |= in_place
             if not move.plan.sealed_as_is:
                 require_keys_of(move.destination, [move.plan.new_space], config)
         copies = {shared.topic(kind): extent_of(move.plan.topics[kind] for move in moves) for kind in TopicType}
@@ -511,11 +520,37 @@ def _read_clusters(
         moved = [move for move in moves if intent.job is None or move.has_records()]
         for index, move in enumerate(moved):
             move.index = index
-        wanted = key_spaces((move.plan.new_space, move.plan.only_connectors) for move in moved)
-        sealings: dict[str | None, Sealing] = {move.plan.new_space: move.destination_sealing for move in moved}
         workers: dict[str | None, WorkerConfig] = {move.plan.new_space: move.destination for move in moved}
-        refuse_present(workers, existing, wanted, progress, sealings)
+        refuse_present(workers, existing, *_spaces(moved), progress, known)
     return moved, destination, warnings
+
+
+def _spaces(moves: Sequence[PlannedMove]) -> tuple[Wanted, Sealings]:
+    """Return what of which key spaces is written, and what opens it."""
+    wanted = key_spaces((move.plan.new_space, move.plan.only_connectors) for move in moves)
+    return wanted, {move.plan.new_space: move.destination_sealing for move in moves}
+
+
+def _living_in_place(
+    move: PlannedMove,
+    moves: Sequence[PlannedMove],
+    destination_cluster: str | None,
+    existing: Mapping[TopicType, TopicFacts],
+    intent: Intent,
+) -> dict[TopicType, LivingKeys]:
+    """Return what notes the living keys of the destination while a source is read, of the topics that are both.
+
+    Of none where both sides are read differently, or where only the sources say what opens the copies.
+    """
+    same_cluster = move.plan.kafka_cluster_id == destination_cluster is not None
+    if not same_cluster or any(each.may_copy_as_is(intent.mode) for each in moves):
+        return {}
+    return {
+        topic_type: LivingKeys(topic_type, *_spaces(moves))
+        for topic_type, facts in existing.items()
+        if move.worker.topic(topic_type) == facts.topic
+        and {each.destination.isolation(topic_type) for each in moves} == {move.worker.isolation(topic_type)}
+    }
 
 
 def _check_workers(

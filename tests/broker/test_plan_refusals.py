@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 import pytest
+from confluent_kafka import Message
 
 from connect_share.errors import (
     AlreadyAppliedError,
@@ -20,7 +22,8 @@ from connect_share.errors import (
     TopicNotCompactedError,
     TopicRecreatedError,
 )
-from connect_share.model.records import Record, TopicType
+from connect_share.kafka.read import Reader
+from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.replay import replay_config
 from migrator.copy.copy_job import CopyJob, SliceEvidence
 from migrator.planner import make_plan
@@ -93,21 +96,33 @@ def test_a_key_that_makes_its_record_too_large(site: Site) -> None:
     assert f"{site.topic('own', TopicType.CONFIG)}[0]@0" in str(caught.value)
 
 
-def test_a_destination_that_holds_the_group_is_refused(site: Site) -> None:
-    source = site.small_source()
-    site.create("shared", SHARED_PARTITIONS)
-    topic = site.topic("shared", TopicType.STATUS)
+@pytest.mark.parametrize("who", ["shared", "own"])
+def test_a_destination_that_holds_the_group_is_refused(site: Site, who: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In place, too, where each partition is read once for both sides."""
+    source, destination = site.small_source(), site.worker_file(who, GROUP, sharing=True)
+    if who == "shared":
+        site.create(who, SHARED_PARTITIONS)
+    config, topic = site.topic(who, TopicType.CONFIG), site.topic(who, TopicType.STATUS)
+    before, reads, read = site.read(config), Counter[tuple[str, int]](), Reader.batches
+
+    def counted(reader: Reader, ranges: Sequence[OffsetRange], *more: float) -> Iterator[list[Message]]:
+        reads.update(part[:2] for part in ranges if part.end > part.start)
+        return read(reader, ranges, *more)
+
     site.produce([Record(topic, 0, 0, 1, f"{GROUP}.x.status-connector-a".encode(), b"{}")])
-    plan_path = site.plan(source, site.shared())  # com.acme.orders.x is another group
+    with monkeypatch.context() as patch:
+        patch.setattr(Reader, "batches", counted)
+        plan_path = site.plan(source, destination)  # com.acme.orders.x is another group
+    assert {count for (name, _), count in reads.items() if name != site.topic("own", TopicType.CONFIG)} == {1}
     site.produce([Record(topic, 0, 0, 1, f"{GROUP}.status-connector-a".encode(), None)])
-    site.plan(source, site.shared(), "removed.json")  # what was removed holds nothing up
+    site.plan(source, destination, "removed.json")  # what was removed holds nothing up
     site.produce([Record(topic, 0, 0, 1, f"{GROUP}.status-connector-a".encode(), b"{}")])
     with pytest.raises(DestinationNotEmptyError, match=r"1 living key\(s\) of group com\.acme\.orders"):
-        site.plan(source, site.shared(), "second.json")
+        site.plan(source, destination, "second.json")
     with pytest.raises(DestinationNotEmptyError):
         apply_plan(plan_path)
     assert not manifest_path(plan_path).exists()
-    assert site.read(site.topic("shared", TopicType.CONFIG)) == []
+    assert site.read(config) == before
 
 
 def test_what_changed_since_the_plan_is_refused(site: Site) -> None:
