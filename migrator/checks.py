@@ -23,6 +23,7 @@ from connect_share.kafka.create import check_cleanup_policy, check_partition_cou
 from connect_share.kafka.facts import (
     TopicFacts,
     admin_of,
+    config_facts,
     read_facts,
     read_records,
     require_keys_of,
@@ -241,9 +242,8 @@ def require_source_unchanged(
             )
     if may_grow:
         return
-    grown = [OffsetRange(planned.topic, number, part.end, facts.ends[number]) for number, part in parts.items()]
-    grown = [each for each in grown if each.end > each.start]
-    for record in read_records(worker, grown, planned.isolation):
+    grown = facts.since({number: part.end for number, part in parts.items()})
+    for record in read_records(worker, grown.ranges(), planned.isolation):
         if opener.transform.takes(record.key) and opener.open(record) is not None:
             raise SourceChangedError(
                 f"{planned.topic}[{record.partition}]@{record.offset} was written since the plan was made, which says "
@@ -386,7 +386,7 @@ def check_all(
     plan = run.plan
     for source in run.sources:
         _check_source(plan, source, may_change=plan.follow or source_may_change)
-    cluster, topic = plan.destination.kafka_cluster_id, plan.destination.topics[TopicType.CONFIG].topic
+    cluster = plan.destination.kafka_cluster_id
     for source in run.sources:
         worker = source.destination
         with admin_of(worker) as admin:
@@ -395,8 +395,8 @@ def check_all(
                 require_no_live_workers(admin, source.new_group_id, side="destination")
             if not new_workers_may_live:
                 require_no_open_for(worker, admin)  # new workers would not see what is written
-            facts = {} if source.plan.sealed_as_is else read_facts(admin, {topic})
-            require_keys_of(worker, [source.plan.new_space], facts.get(topic))
+            if not source.plan.sealed_as_is:
+                require_keys_of(worker, [source.plan.new_space], config_facts(worker))
     with admin_of(run.destination) as admin:
         opened = _open_destination(run, admin, create=create)
         if any(made for _, made in opened.values()):  # of which nothing was known before

@@ -18,7 +18,7 @@ from connect_share.files import Progress
 from connect_share.kafka import client
 from connect_share.kafka.facts import (
     admin_of,
-    read_facts,
+    config_facts,
     read_records,
     require_keys_of,
     require_no_live_workers,
@@ -198,13 +198,8 @@ def moved_sources(run: MigrationRun) -> list[MovedSource]:
 
 def nothing_is_plain(source: PlannedSource, worker: WorkerConfig) -> bool:
     """Return whether a group, whose values are copied as they are, has nothing but sealed values on its config topic."""
-    if not source.plan.sealed_as_is:
-        return False
-    topic = worker.topic(TopicType.CONFIG)
-    with admin_of(worker) as admin:
-        facts = read_facts(admin, {topic})
-    looks = require_keys_of(worker, [source.plan.space], facts.get(topic))
-    return any(sealed == living > 0 for sealed, living in looks.values())
+    plan = source.plan
+    return plan.sealed_as_is and bool(require_keys_of(worker, [plan.space], config_facts(worker)))
 
 
 def fence(sources: Sequence[MovedSource], progress: Progress) -> int:

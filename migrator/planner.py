@@ -366,10 +366,9 @@ def _plan_source(
         planned = SourceTopic(topic=found.topic, topic_id=found.topic_id, isolation=isolation, partitions=partitions)
         transform = move.plan.transform(topic_type)
         if topic_type is TopicType.CONFIG:
-            looks = require_keys_of(worker, [space], found)
-            all_sealed = any(sealed == living > 0 for sealed, living in looks.values())
-            move.learn(sealed_as_is=all_sealed and move.may_copy_as_is(intent.mode))
-            require_some_plain(found.topic, {} if move.plan.sealed_as_is else looks)
+            sealed = require_keys_of(worker, [space], found)
+            move.learn(sealed_as_is=bool(sealed) and move.may_copy_as_is(intent.mode))
+            require_some_plain(found.topic, {} if move.plan.sealed_as_is else sealed)
         sealing = move.sealing
         counter = RecordCounter(transform, Opener(sealing, transform), added)
         ranges = planned.ranges()

@@ -35,6 +35,7 @@ from connect_share.kafka.due_look import DueLook, DueTopic, due_path, load_due, 
 from connect_share.kafka.facts import (
     TopicFacts,
     admin_of,
+    config_facts,
     count_aborted,
     read_facts,
     read_records,
@@ -168,7 +169,7 @@ class StoppedGroup:
                 require_no_open_transaction(admin, topic)
             config = found.get(TopicType.CONFIG)
             if self.group is not None and TopicType.CONFIG not in self.kinds:  # which says what keys the group has
-                config = read_facts(admin, [self.worker.config_storage_topic]).get(self.worker.config_storage_topic)
+                config = config_facts(self.worker)
         require_keys_of(self.worker, [self.group], config)
         return found
 

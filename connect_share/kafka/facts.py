@@ -205,13 +205,20 @@ def require_topic(facts: dict[str, TopicFacts], topic: str, *, remedy: str) -> T
     return facts[topic]
 
 
+def config_facts(worker: WorkerConfig) -> TopicFacts | None:
+    """Return the facts of a worker's config topic as it is now, ``None``: it does not exist."""
+    topic = worker.topic(TopicType.CONFIG)
+    with admin_of(worker) as admin:
+        return read_facts(admin, {topic}).get(topic)
+
+
 def require_keys_of(
     worker: WorkerConfig, groups: Collection[ClusterGroupId | None], config: TopicFacts | None
-) -> dict[ClusterGroupId, tuple[int, int]]:
+) -> dict[ClusterGroupId, int]:
     """Read a config topic as a start does, before anything is written: a worker file may have lost its group's keys.
 
-    Of other groups than its own a worker file says nothing. ``config``: ``None`` where the topic does not exist. Returns of
-    groups without keys here how many of their living keys have a value that looks sealed, and how many there are.
+    Of other groups than its own a worker file says nothing. ``config``: ``None`` where the topic does not exist. Returns the
+    groups without keys here of which every living value looks sealed, and how many these are.
 
     Raises:
         SealedGroupError: most of what a group has there looks sealed, and the worker file does not say whether it is.
@@ -232,7 +239,7 @@ def require_keys_of(
     for group, each in seals.items():
         if group != own or worker.keys_in_use is not None or not worker.says_sealing:
             each.end_start()
-    return looks
+    return {group: sealed for group, (sealed, living) in looks.items() if sealed == living > 0}
 
 
 def require_own_keys(worker: WorkerConfig, config: TopicFacts | None = None) -> None:
@@ -241,22 +248,18 @@ def require_own_keys(worker: WorkerConfig, config: TopicFacts | None = None) -> 
     A group announces a key on the config topic before it uses it. So what was read before under an unknown id is a
     stranger's. Raises as :func:`require_keys_of` and :func:`require_some_plain`.
     """
-    topic = worker.topic(TopicType.CONFIG)
-    if config is None:
-        with admin_of(worker) as admin:
-            config = read_facts(admin, {topic}).get(topic)
-    require_some_plain(topic, require_keys_of(worker, [worker.cluster_group_id], config))
+    sealed = require_keys_of(worker, [worker.cluster_group_id], config or config_facts(worker))
+    require_some_plain(worker.topic(TopicType.CONFIG), sealed)
 
 
-def require_some_plain(topic: str, looks: Mapping[ClusterGroupId, tuple[int, int]]) -> None:
-    """Check that not all is sealed of groups without keys, else ``ConfigError``: nothing would be seen of them."""
-    for group, (sealed, living) in looks.items():
-        if sealed == living > 0:
-            raise ConfigError(
-                f"{topic}: all {sealed:,} value(s) of {group} are sealed, but its worker file has no keys: give it those in "
-                f"{KEYS_PROPERTY}",
-                property_name=KEYS_PROPERTY,
-            )
+def require_some_plain(topic: str, sealed: Mapping[ClusterGroupId, int]) -> None:
+    """Refuse groups of which all is sealed, and no keys are here (``ConfigError``): nothing would be seen of them."""
+    for group, count in sealed.items():
+        raise ConfigError(
+            f"{topic}: all {count:,} value(s) of {group} are sealed, but its worker file has no keys: give it those in "
+            f"{KEYS_PROPERTY}",
+            property_name=KEYS_PROPERTY,
+        )
 
 
 def check_destination(admin: Admin, worker: WorkerConfig, topic_type: TopicType, found: TopicFacts) -> None:
