@@ -386,12 +386,11 @@ def check_all(
     plan = run.plan
     for source in run.sources:
         _check_source(plan, source, may_change=plan.follow or source_may_change)
-    cluster = plan.destination.kafka_cluster_id
     for source in run.sources:
         worker = source.destination
         with admin_of(worker) as admin:
-            require_same_cluster(admin, cluster, source.plan.destination_worker_config_file)
-            if not (new_workers_may_live or (plan.follow and source.keeps_its_members(cluster))):
+            require_same_cluster(admin, source.destination_cluster, source.plan.destination_worker_config_file)
+            if not (new_workers_may_live or (plan.follow and source.keeps_its_members)):
                 require_no_live_workers(admin, source.new_group_id, side="destination")
             if not new_workers_may_live:
                 require_no_open_for(worker, admin)  # new workers would not see what is written

@@ -237,7 +237,7 @@ def _catch_up(run: MigrationRun, follower: Follower, deadline: Deadline) -> int:
 def preview_seal(run: MigrationRun, how: Way | None = None, progress: Progress = SILENT) -> CutoverPreview:
     """Return what :func:`seal_plan` would do; writes nothing."""
     how = _check_seal(run, how, progress)
-    same = [source.plan.group_id for source in moved_sources(run) if source.has_members_of_destination]
+    same = [source.plan.group_id for source in moved_sources(run) if source.keeps_its_members]
     return _previewed(run, how, _unfenced(run), same)
 
 
@@ -253,7 +253,7 @@ def seal_plan(run: MigrationRun, how: Way | None = None, progress: Progress = SI
         PlanRejectedError: the cut-over has to be first, or there is no backup of what would be removed.
     """
     how = _check_seal(run, how, progress)
-    watched = watch(source for source in moved_sources(run) if not source.has_members_of_destination)
+    watched = watch(source for source in moved_sources(run) if not source.keeps_its_members)
     fenced = fence(_unfenced(run), progress)
     return CutoverResult(seal(run, how, progress, watched), None, fenced)
 
@@ -281,7 +281,7 @@ def _unfenced(run: MigrationRun) -> list[MovedSource]:
     """Return the sources whose old producers are not fenced yet; new producers have fenced those of the same id."""
     if run.applied().status is MigrationStatus.CUT_OVER:
         return []
-    return [source for source in moved_sources(run) if not source.has_members_of_destination]
+    return [source for source in moved_sources(run) if not source.keeps_its_members]
 
 
 @dataclass(frozen=True)

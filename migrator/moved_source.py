@@ -73,7 +73,7 @@ class _LeftGroup(_MovedGroup):
         return command_line("connect-share", "restore", backup, "-w", file, f"--from-group={self.group_id}")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class MovedSource(PlannedSource):
     """A source of a plan that was copied."""
 
@@ -83,11 +83,6 @@ class MovedSource(PlannedSource):
     def prefix(self) -> bytes:
         """The prefix of its keys; empty for plain keys."""
         return prefix_of(self.plan.space)
-
-    @property
-    def has_members_of_destination(self) -> bool:
-        """Whether Kafka cannot tell its workers from new ones."""
-        return self.keeps_its_members(self.run.plan.destination.kafka_cluster_id)
 
     def stopped(self, *, left: bool) -> StoppedGroup:
         """Return the group where it was, which it has left, or to which it comes back."""
@@ -193,7 +188,7 @@ def moved_sources(run: MigrationRun) -> list[MovedSource]:
             "the values of the source are sealed, and its worker file has no keys: nobody can see its connectors, or stop "
             "them there. Stop its workers, copy what is left with apply --follow, and run verify; or make a plan with keys"
         )
-    return [MovedSource(each.index, each.plan, each.worker, each.destination, run) for each in run.sources]
+    return [MovedSource(**vars(each), run=run) for each in run.sources]
 
 
 def nothing_is_plain(source: PlannedSource, worker: WorkerConfig) -> bool:

@@ -205,16 +205,15 @@ def _refuse_contradictions(moves: Sequence[PlannedMove], intent: Intent) -> None
             )
 
 
-def refuse_same_topics(moves: Sequence[PlannedMove], destination_cluster: str | None) -> None:
+def refuse_same_topics(moves: Sequence[PlannedMove]) -> None:
     """Refuse moves without an effect, and sources whose records cannot be distinguished: ``ConfigError``."""
     taken: dict[tuple[str | None, str, str | None], PlannedMove] = {}
     for move in moves:
         own, only, file = move.plan.space, move.plan.only_connectors, move.plan.worker_config_file
-        same_cluster = move.plan.kafka_cluster_id == destination_cluster
         for topic_type in TopicType:
             topic = move.worker.topic(topic_type)
             for other_type in TopicType:
-                if same_cluster and move.destination.topic(other_type) == topic:
+                if move.stays_on_cluster and move.destination.topic(other_type) == topic:
                     if other_type is not topic_type:
                         raise ConfigError(
                             f"{topic} is the {topic_type.value} topic of {file} and the {other_type.value} "

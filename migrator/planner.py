@@ -120,9 +120,9 @@ def _has_interceptor(properties: dict[str, str]) -> bool:
 _MOST_NAMED: Final = 100
 
 
-def warn_about(moves: Sequence[PlannedMove], destination_cluster: str | None, mode: str) -> list[str]:
+def warn_about(moves: Sequence[PlannedMove], mode: str) -> list[str]:
     """Return warnings about the sources; refuse a move after which connectors would read everything again."""
-    warnings = [warning for move in moves for warning in _warn_about_one(move, destination_cluster, mode)]
+    warnings = [warning for move in moves for warning in _warn_about_one(move, mode)]
     owners: dict[str, list[str]] = {}
     for move in moves:
         for name in move.connectors():
@@ -141,12 +141,12 @@ def warn_about(moves: Sequence[PlannedMove], destination_cluster: str | None, mo
     return warnings
 
 
-def _warn_about_one(move: PlannedMove, destination_cluster: str | None, mode: str) -> Iterator[str]:
+def _warn_about_one(move: PlannedMove, mode: str) -> Iterator[str]:
     state, group_id = move.state, move.plan.group_id
     connectors = move.connectors()
     if state is not None:
         own = [name for name in connectors if (state.connector_config(name) or {}).get(OWN_TOPIC_PROPERTY)]
-        if own and move.plan.kafka_cluster_id != destination_cluster:
+        if own and not move.stays_on_cluster:
             raise PlanRejectedError(
                 f"{len(own)} connector(s) of {group_id} have an offsets topic of their own "
                 f"({', '.join(map(repr, own))}), which is not moved to the other Kafka cluster: they would read "
@@ -174,7 +174,7 @@ def _warn_about_one(move: PlannedMove, destination_cluster: str | None, mode: st
             f"{group_id}: its values are sealed, and {move.plan.destination_worker_config_file} has no keys: the copies are "
             "plain, and whoever reads the destination's topics reads them"
         )
-    if move.plan.kafka_cluster_id != destination_cluster:
+    if not move.stays_on_cluster:
         configs = {} if state is None else {name: state.connector_config(name) or {} for name in connectors}
         groups = [sink_group_id(name, config) for name, config in configs.items() if is_sink(config)]
         yield (
@@ -189,10 +189,10 @@ def _warn_about_one(move: PlannedMove, destination_cluster: str | None, mode: st
         )
 
 
-def refuse_unclear(moves: Sequence[PlannedMove], intent: Intent, destination_cluster: str | None) -> list[str]:
+def refuse_unclear(moves: Sequence[PlannedMove], intent: Intent) -> list[str]:
     """Refuse a job or an assignment that names no connector, or one of two (``PlanRejectedError``). Returns warnings."""
     if intent.job is not None:
-        return _refuse_unclear_job(moves, intent.job, destination_cluster)
+        return _refuse_unclear_job(moves, intent.job)
     warnings = [] if intent.assign is None else _refuse_unassigned(moves)
     if intent.merge:
         owners: dict[tuple[str, str], list[str]] = {}
@@ -210,7 +210,7 @@ def refuse_unclear(moves: Sequence[PlannedMove], intent: Intent, destination_clu
     return warnings
 
 
-def _refuse_unclear_job(moves: Sequence[PlannedMove], job: str, destination_cluster: str | None) -> list[str]:
+def _refuse_unclear_job(moves: Sequence[PlannedMove], job: str) -> list[str]:
     having = [move for move in moves if move.has_records()]
     if len(having) > 1:
         raise PlanRejectedError(
@@ -221,7 +221,7 @@ def _refuse_unclear_job(moves: Sequence[PlannedMove], job: str, destination_clus
             f"none of the sources has a record of connector {job!r}: names are exact, dots, dashes and case included"
         )
     (move,) = having
-    if move.all_connectors() - {job} and move.keeps_its_members(destination_cluster):
+    if move.all_connectors() - {job} and move.keeps_its_members:
         raise PlanRejectedError(
             f"connector {job!r} leaves {move.plan.group_id}, whose other connectors stay, and its new workers would have "
             "the same group.id on the same Kafka cluster: both would be one Kafka group, and neither would run anything. "
@@ -440,7 +440,7 @@ def make_plan(
     warnings = check_sharing_lines([*sources, *destinations])
     moves, destination, notes = _read_clusters(moves, intent, progress)
     warnings += notes
-    warnings += warn_about(moves, destination.kafka_cluster_id, intent.mode)
+    warnings += warn_about(moves, intent.mode)
     if all(move.plan.new_space == move.plan.group_id for move in moves) and len(sources) > len(destinations):
         warnings.append(
             f"several sources, one destination worker file: each keeps its own group.id as prefix; "
@@ -465,7 +465,7 @@ def _about_fences(plan: MigrationPlan, sources: Sequence[PlannedSource]) -> tupl
     """Return warnings about old workers that nothing will stop, and the steps that keep the fences up."""
     warnings, steps = list[str](), list[PlanStep]()
     for fence in fences_of(plan, sources):
-        kept = any(sources[each].keeps_its_members(plan.destination.kafka_cluster_id) for each in fence.sources)
+        kept = any(sources[each].keeps_its_members for each in fence.sources)
         if fence.objection is None:
             settings = ", ".join(f"{name}={value}" for name, value in FENCE.items())
             what = (
@@ -495,27 +495,28 @@ def _read_clusters(
             admin = stack.enter_context(admin_of(move.worker))
             admins.append(admin)
             move.learn(kafka_cluster_id=admin.cluster_id())
+            move.destination_cluster = destination_cluster
         for move in moves[1:]:
             with admin_of(move.destination) as admin:
                 require_same_cluster(admin, destination_cluster, move.plan.destination_worker_config_file)
-        refuse_same_topics(moves, destination_cluster)
+        refuse_same_topics(moves)
         warnings: list[str] = []
         for move, admin in zip(moves, admins, strict=True):
-            warnings += _check_workers(move, admin, at_destination, destination_cluster, intent)
+            warnings += _check_workers(move, admin, at_destination, intent)
         destination, existing, notes = _plan_destination(at_destination, shared, destination_cluster)
         file, config = moves[0].plan.destination_worker_config_file, existing.get(TopicType.CONFIG)
         warnings += warn_about_shared_topics(file, shared, config) + notes
         known: dict[TopicType, LivingKeys] = {}
         for move, admin in zip(moves, admins, strict=True):
             unread = {kind: facts for kind, facts in existing.items() if kind not in known}
-            in_place = _living_in_place(move, moves, destination_cluster, unread, intent)
+            in_place = _living_in_place(move, moves, unread, intent)
             warnings += _plan_source(admin, move, progress, intent, in_place)
             known |= in_place
             if not move.plan.sealed_as_is:
                 require_keys_of(move.destination, [move.plan.new_space], config)
         copies = {shared.topic(kind): extent_of(move.plan.topics[kind] for move in moves) for kind in TopicType}
         require_access(TopicNeed(shared, topic, (READ,), extent) for topic, extent in copies.items())
-        warnings += refuse_unclear(moves, intent, destination_cluster)
+        warnings += refuse_unclear(moves, intent)
         moved = [move for move in moves if intent.job is None or move.has_records()]
         for index, move in enumerate(moved):
             move.index = index
@@ -531,18 +532,14 @@ def _spaces(moves: Sequence[PlannedMove]) -> tuple[Wanted, Sealings]:
 
 
 def _living_in_place(
-    move: PlannedMove,
-    moves: Sequence[PlannedMove],
-    destination_cluster: str | None,
-    existing: Mapping[TopicType, TopicFacts],
-    intent: Intent,
+    move: PlannedMove, moves: Sequence[PlannedMove], existing: Mapping[TopicType, TopicFacts], intent: Intent
 ) -> dict[TopicType, LivingKeys]:
     """Return what notes the living keys of the destination while a source is read, of the topics that are both.
 
     Of none where both sides are read differently, or where only the sources say what opens the copies.
     """
-    same_cluster = move.plan.kafka_cluster_id == destination_cluster is not None
-    if not same_cluster or any(each.may_copy_as_is(intent.mode) for each in moves):
+    is_known = move.destination_cluster is not None and move.stays_on_cluster
+    if not is_known or any(each.may_copy_as_is(intent.mode) for each in moves):
         return {}
     return {
         topic_type: LivingKeys(topic_type, *_spaces(moves))
@@ -553,12 +550,12 @@ def _living_in_place(
 
 
 def _check_workers(
-    move: PlannedMove, at_source: Admin, at_destination: Admin, destination_cluster: str | None, intent: Intent
+    move: PlannedMove, at_source: Admin, at_destination: Admin, intent: Intent
 ) -> list[str]:
     """Refuse live workers. Returns a warning where they may be alive."""
     if not intent.follow:
         require_no_live_workers(at_source, move.plan.group_id, side="source")
-    elif move.keeps_its_members(destination_cluster):
+    elif move.keeps_its_members:
         # One Kafka cluster and one group.id: the members of the group are the workers of the source.
         return [f"{move.plan.group_id} keeps its group.id: start no new worker before the cut-over has ended"]
     require_no_live_workers(at_destination, move.new_group_id, side="destination")

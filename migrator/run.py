@@ -27,7 +27,15 @@ from connect_share.transform.sealed import Sealing
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from connect_share.worker_config.worker import file_of
 from migrator.copy.copy_job import LOCAL_ENGINE, SliceEvidence, Wave
-from migrator.plan import MigrationPlan, PlannedSealing, PlanPart, SourceCluster, load_model, read_plan_file
+from migrator.plan import (
+    Destination,
+    MigrationPlan,
+    PlannedSealing,
+    PlanPart,
+    SourceCluster,
+    load_model,
+    read_plan_file,
+)
 
 MANIFEST_FORMAT: Final = "connect-share/migration-manifest/2"
 
@@ -244,15 +252,17 @@ class PlannedSource:
         plan: what the plan says of it.
         worker: of its own worker file.
         destination: of the worker file used for writing.
+        destination_cluster: id of the Kafka cluster to which that leads.
     """
 
     index: int
     plan: SourceCluster
     worker: WorkerConfig
     destination: WorkerConfig
+    destination_cluster: str | None = None
 
     @classmethod
-    def load(cls, index: int, plan: SourceCluster, shared: Mapping[TopicType, str]) -> Self:
+    def load(cls, index: int, plan: SourceCluster, there: Destination) -> Self:
         """Read its worker files, which have to say what they said when the plan was made."""
         file, own = plan.worker_config_file, {kind: topic.topic for kind, topic in plan.topics.items()}
         worker = _load_worker(file, plan.group_id, own, plan.sealing, sharing=plan.sharing)
@@ -261,8 +271,9 @@ class PlannedSource:
         # A prefix that is the source's own group.id may come from one destination file for several sources.
         group_id = None if plan.cluster_group_id == plan.group_id else plan.cluster_group_id
         file, sharing = plan.destination_worker_config_file, plan.cluster_group_id is not None
+        shared = {kind: topic.topic for kind, topic in there.topics.items()}
         destination = _load_worker(file, group_id, shared, plan.destination_sealing, sharing=sharing)
-        return cls(index, plan, worker, destination)
+        return cls(index, plan, worker, destination, there.kafka_cluster_id)
 
     @property
     def sealing(self) -> Sealing:
@@ -279,9 +290,15 @@ class PlannedSource:
         """``group.id`` of the workers that will run on the destination."""
         return self.plan.cluster_group_id or self.destination.group_id
 
-    def keeps_its_members(self, destination_cluster: str | None) -> bool:
-        """Return whether Kafka cannot tell old workers from new ones: one Kafka cluster, one ``group.id``."""
-        return self.plan.kafka_cluster_id == destination_cluster and self.new_group_id == self.plan.group_id
+    @property
+    def stays_on_cluster(self) -> bool:
+        """Whether both sides are on one Kafka cluster."""
+        return self.plan.kafka_cluster_id == self.destination_cluster
+
+    @property
+    def keeps_its_members(self) -> bool:
+        """Whether Kafka cannot tell old workers from new ones: one Kafka cluster, one ``group.id``."""
+        return self.stays_on_cluster and self.new_group_id == self.plan.group_id
 
 
 @dataclass
@@ -311,8 +328,7 @@ class MigrationRun:
         path = Path(plan_path)
         text = read_plan_file(path, "plan")
         plan = MigrationPlan.load(path, text)
-        shared = {topic_type: topic.topic for topic_type, topic in plan.destination.topics.items()}
-        sources = [PlannedSource.load(index, source, shared) for index, source in enumerate(plan.sources)]
+        sources = [PlannedSource.load(index, source, plan.destination) for index, source in enumerate(plan.sources)]
         run = cls(path, text, plan, sources, None)
         if run.manifest_path.exists():
             run.manifest = Manifest.load(run.manifest_path)

@@ -130,9 +130,11 @@ def test_no_topic_of_the_destination_may_hold_the_group_already(tmp_path: Path, 
     destination.write_text(destination.read_text().replace(f"shared-{kept.value}s", f"g-{kept.value}s"))
     (move,) = moves = pair([source], [destination])
     move.learn(kafka_cluster_id="one")
+    move.destination_cluster = "one"
     with pytest.raises(ConfigError, match=f"g-{kept.value}s holds the records of .* under g already"):
-        refuse_same_topics(moves, "one")
-    refuse_same_topics(moves, "another")
+        refuse_same_topics(moves)
+    move.destination_cluster = "another"
+    refuse_same_topics(moves)
 
 
 def test_files_that_do_not_say_what_becomes_of_whom_are_refused(tmp_path: Path) -> None:
@@ -152,12 +154,13 @@ def test_files_that_do_not_say_what_becomes_of_whom_are_refused(tmp_path: Path) 
     moves = pair(sources[:2], [worker_file(tmp_path, "x")])
     for move in moves:
         move.learn(kafka_cluster_id="one")
+        move.destination_cluster = "one"
     with pytest.raises(
         ConfigError, match=r"shared-configs is used by .*a\.properties and by .*b\.properties with the same"
     ):
-        refuse_same_topics(moves, "one")
+        refuse_same_topics(moves)
     moves[1].learn(kafka_cluster_id="another")
-    refuse_same_topics(moves, "one")
+    refuse_same_topics(moves)
 
 
 def test_wishes_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
@@ -313,7 +316,8 @@ def test_a_move_to_another_kafka_cluster_names_the_consumer_groups_of_its_sinks(
     file = worker_file(tmp_path, "old", sharing="disabled")
     [move] = pair([file], [file], Intent(assign={"old": ("sink", "named", "source")}))
     move.learn(kafka_cluster_id="here")
-    move.state = group.config
-    (warning,) = (each for each in warn_about([move], "there", "offsets") if "another Kafka cluster" in each)
+    move.destination_cluster, move.state = "there", group.config
+    (warning,) = (each for each in warn_about([move], "offsets") if "another Kafka cluster" in each)
     assert warning.endswith("--to-datetime TIME --execute): own, connect-sink")
-    assert not [each for each in warn_about([move], "here", "offsets") if "another Kafka cluster" in each]
+    move.destination_cluster = "here"
+    assert not [each for each in warn_about([move], "offsets") if "another Kafka cluster" in each]
