@@ -36,7 +36,7 @@ from connect_share.kafka.limits import Extent, TopicLimits
 from connect_share.kafka.shared_set import create_planned, plan_topics
 from connect_share.kafka.write import MIGRATE_CLIENT_ID
 from connect_share.kafka.write_access import ALTER_CONFIGS, CREATE, READ, WRITE, TopicNeed, require_access
-from connect_share.model.keys import MARKER, ClusterGroupId, ConfigKey, parse, split_key
+from connect_share.model.keys import MARKER, ConfigKey, parse, prefix_of, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType, size_of
 from connect_share.model.removal import is_removal
 from connect_share.transform.rules import PLAIN_KEYS, RULES, KeyTransform
@@ -48,7 +48,7 @@ from migrator.plan import (
     DestinationTopic,
     MigrationPlan,
     SourceTopic,
-    Wanted,
+    key_spaces,
     read_plan_file,
 )
 from migrator.run import MigrationRun, MigrationStatus, PlannedSource, WrittenTopic, plan_command
@@ -104,12 +104,17 @@ class LivingKeys:
     A key does not live if its newest record removes it. These do not live either: session keys and restart requests, which
     a move leaves behind; task configurations and commits of removed connectors, which Connect never removes. The hash of
     each key is kept: a million keys take some hundred megabytes. What a group refuses does not live.
+
+    Attributes:
+        wanted: those that ``sources`` write.
     """
 
-    def __init__(self, topic_type: TopicType, wanted: Wanted, sealings: Sealings) -> None:
-        self._topic_type, self._wanted, self._openers = topic_type, wanted, openers_of(topic_type, sealings)
-        self._prefixes = tuple(b"" if space is None else ClusterGroupId(space).prefix for space in wanted)
-        self._living: dict[str | None, dict[int, int | None]] = {space: {} for space in wanted}
+    def __init__(self, topic_type: TopicType, sources: Sequence[PlannedSource]) -> None:
+        self._topic_type = topic_type
+        self.wanted = key_spaces((each.plan.new_space, each.plan.only_connectors) for each in sources)
+        self._openers = openers_of(topic_type, {each.plan.new_space: each.destination_sealing for each in sources})
+        self._prefixes = tuple(prefix_of(each.plan.new_space) for each in sources)
+        self._living: dict[str | None, dict[int, int | None]] = {space: {} for space in self.wanted}
 
     def watching(self, batches: Iterable[list[Message]]) -> Iterator[list[Message]]:
         """Yield batches, and note what is in them; of other key spaces no record is made."""
@@ -128,9 +133,9 @@ class LivingKeys:
         if parts is None or key is None:
             return
         space, original, rule = *parts, RULES[key.kind]
-        if rule.left_behind_as is not None or space not in self._wanted or original == MARKER[0]:
+        if rule.left_behind_as is not None or space not in self.wanted or original == MARKER[0]:
             return
-        connectors, connector = self._wanted[space], None if (subject := key.subject) is None else subject.connector
+        connectors, connector = self.wanted[space], None if (subject := key.subject) is None else subject.connector
         if connectors is not None and connector not in connectors:
             return
         keys, at = self._living[space], hash((record.partition, original))
@@ -176,10 +181,8 @@ def read_groups(
 
 
 def refuse_present(
-    workers: Mapping[str | None, WorkerConfig],
+    sources: Sequence[PlannedSource],
     topics: Mapping[TopicType, TopicFacts],
-    wanted: Wanted,
-    sealings: Sealings,
     progress: Progress,
     known: Mapping[TopicType, LivingKeys] = MappingProxyType({}),
 ) -> None:
@@ -188,18 +191,19 @@ def refuse_present(
     Keys that were removed or superseded do not count: a group may move back onto topics that it left. What is ``known`` was
     read before.
     """
+    workers: dict[str | None, WorkerConfig] = {each.plan.new_space: each.destination for each in sources}
     for topic_type, facts in topics.items():
         living = known.get(topic_type)
         if living is None:
-            living, ranges = LivingKeys(topic_type, wanted, sealings), facts.ranges()
+            living, ranges = LivingKeys(topic_type, sources), facts.ranges()
             progress.phase(f"looking for the groups in {facts.topic}", sum(map(size_of, ranges)))
             for record in counted(read_groups(workers, topic_type, ranges), progress.advance):
                 living.take(record)
-        counts = sorted(((space, count) for space, count in living.counts().items() if space in wanted), key=str)
+        counts = sorted(((space, count) for space, count in living.counts().items() if space in workers), key=str)
         if not counts:
             continue
         space, count = counts[0]
-        owner, connectors = PLAIN_KEYS if space is None else f"group {space}", wanted[space]
+        owner, connectors = PLAIN_KEYS if space is None else f"group {space}", living.wanted[space]
         if connectors is not None:
             owner = f"connector(s) {', '.join(map(repr, sorted(connectors)))} under {owner}"
         choice = "other topics" if space is None else "another group.id for the destination, other shared topics"
@@ -406,7 +410,7 @@ def check_all(
         return opened
     try:
         topics = {topic_type: topic for topic_type, (topic, _) in opened.items()}
-        refuse_present(run.groups, topics, plan.wanted(), sealings_of(run), progress)
+        refuse_present(run.sources, topics, progress)
     except DestinationNotEmptyError as error:
         if run.manifest is None:
             raise

@@ -45,7 +45,7 @@ from connect_share.transform.rules import SkipReason
 from connect_share.transform.sealed import Opener
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig, common_isolation, load_worker_file
 from connect_share.worker_config.override_policy import OWN_TOPIC_PROPERTY, is_sink, sink_group_id
-from migrator.checks import LivingKeys, Sealings, extent_of, refuse_present, require_same_cluster
+from migrator.checks import LivingKeys, extent_of, refuse_present, require_same_cluster
 from migrator.moves import NO_INTENT, Intent, PlannedMove, pair, refuse_same_topics
 from migrator.plan import (
     Destination,
@@ -54,8 +54,6 @@ from migrator.plan import (
     PlannedPartition,
     PlanStep,
     SourceTopic,
-    Wanted,
-    key_spaces,
     named_connectors,
     plan_fingerprint,
 )
@@ -520,15 +518,8 @@ def _read_clusters(
         moved = [move for move in moves if intent.job is None or move.has_records()]
         for index, move in enumerate(moved):
             move.index = index
-        workers: dict[str | None, WorkerConfig] = {move.plan.new_space: move.destination for move in moved}
-        refuse_present(workers, existing, *_spaces(moved), progress, known)
+        refuse_present(moved, existing, progress, known)
     return moved, destination, warnings
-
-
-def _spaces(moves: Sequence[PlannedMove]) -> tuple[Wanted, Sealings]:
-    """Return what of which key spaces is written, and what opens it."""
-    wanted = key_spaces((move.plan.new_space, move.plan.only_connectors) for move in moves)
-    return wanted, {move.plan.new_space: move.destination_sealing for move in moves}
 
 
 def _living_in_place(
@@ -542,7 +533,7 @@ def _living_in_place(
     if not is_known or any(each.may_copy_as_is(intent.mode) for each in moves):
         return {}
     return {
-        topic_type: LivingKeys(topic_type, *_spaces(moves))
+        topic_type: LivingKeys(topic_type, moves)
         for topic_type, facts in existing.items()
         if move.worker.topic(topic_type) == facts.topic
         and {each.destination.isolation(topic_type) for each in moves} == {move.worker.isolation(topic_type)}
