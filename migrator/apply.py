@@ -25,6 +25,7 @@ from typing import Final
 from connect_share.errors import AlreadyAppliedError, CopyError, PlanRejectedError, also_saying
 from connect_share.files import SILENT, Progress, counted
 from connect_share.kafka.facts import read_records, require_own_keys
+from connect_share.kafka.write import Producers
 from connect_share.kafka.write_access import require_writable
 from connect_share.model.places import KeyPlaces
 from connect_share.model.records import TopicType, now_ms, size_of
@@ -38,8 +39,8 @@ from migrator.copy.copy_job import (
     Engine,
     SliceEvidence,
     Wave,
+    copy_all,
     early_engine,
-    local_engine,
     producers_for,
 )
 from migrator.plan import CopySlice
@@ -85,10 +86,7 @@ def apply_plan(
         opened = check_all(run, progress, first=True, create=True)
         # The backup comes before the manifest: an apply that is interrupted here has written nothing and may be repeated.
         backed_up = back_up(run, opened, progress) if backup else None
-        baseline = None
-        if isolation_proof:
-            topics = {topic_type: facts for topic_type, (facts, _) in opened.items()}
-            baseline = take_baseline(run.destination, topics, run.plan.wanted(), progress)
+        baseline = take_baseline(run, opened, progress) if isolation_proof else None
         manifest = Manifest(
             run_id=run.plan.run_id,
             plan_sha256=run.plan_sha256,
@@ -136,7 +134,8 @@ def resume_plan(
         check_all(run, progress)
     unreported(run, {kind: topic.end_offsets for kind, topic in manifest.destination.items()}, manifest.evidence)
     run.update(engine=engine_name, resumed=manifest.resumed + 1)
-    return _copy(run, engine or local_engine(progress, producers_for(run.plan)), progress, resumed=True)
+    here = partial(copy_all, producers=producers_for(run.plan), progress=progress)
+    return _copy(run, engine or here, progress, resumed=True)
 
 
 def _going_on(run: MigrationRun, said: str = "What was copied stays") -> AbstractContextManager[None]:
@@ -306,7 +305,7 @@ class Follower:
                 for source in self._run.sources:
                     of = (job.outgoing() for job in behind if job.slice_.source_index == source.index)
                     require_writable(source.destination, chain.from_iterable(of))
-                evidence = list(local_engine(SILENT)(behind))
+                evidence = list(copy_all(behind, Producers(once=True), SILENT))
                 for index in {each.source_index for each in evidence if SkipReason.REFUSED in each.skipped}:
                     require_own_keys(self._run.sources[index].worker)
                 error = look_again(self._run, slices, before, self._at_destination, evidence)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeVar
 
-from connect_share.backup.backup_file import BackupFile, BackupLayout, KeyTest, Origin, write_backup
+from connect_share.backup.backup_file import BackupFile, BackupLayout, Origin, write_backup
 from connect_share.backup.rewrite import key_hash
 from connect_share.errors import PlanFileError
 from connect_share.files import SILENT, Progress
@@ -66,6 +66,10 @@ class KeyOwners:
             ):
                 return None
         return PLAIN_KEYS if space is None else space
+
+    def is_written(self, key: bytes | None) -> bool:
+        """Return whether a key is one that the plan itself writes."""
+        return self.owner(key) is None
 
     def is_marker(self, key: bytes | None) -> bool:
         """Return whether a key is the marker of a group or a barrier of a resume, not that of a moved record."""
@@ -134,18 +138,16 @@ def digests_of(
     }
 
 
-def take_baseline(
-    worker: WorkerConfig, opened: Mapping[TopicType, TopicFacts], wanted: Wanted, progress: Progress
-) -> dict[TopicType, TopicBaseline]:
+def take_baseline(run: MigrationRun, opened: Opened, progress: Progress) -> dict[TopicType, TopicBaseline]:
     """Read the destination's topics before anything is written."""
-    baseline = {}
+    baseline, worker, wanted = dict[TopicType, TopicBaseline](), run.destination, run.plan.wanted()
     with admin_of(worker) as admin:
-        for topic_type, facts in opened.items():
+        for topic_type, (facts, _) in opened.items():
             partitions = [(facts.topic, number) for number in facts.ends]
             # Records of transactions that are open now belong to nobody yet.
             stable = admin.end_offsets(partitions, common_isolation(topic_type))
             ends = {number: min(end, stable[facts.topic, number]) for number, end in facts.ends.items()}
-            ranges = [OffsetRange(facts.topic, number, facts.starts[number], end) for number, end in ends.items()]
+            ranges = replace(facts, ends=ends).ranges()
             total = sum(map(size_of, ranges))
             groups = {}
             if total:
@@ -386,10 +388,6 @@ def _lay_out_sources(run: MigrationRun, ranges: Ranges) -> BackupLayout:
     return layout
 
 
-def _written_keys(owners: KeyOwners) -> KeyTest:
-    return lambda key: owners.owner(key) is None
-
-
 def _is_own(topic_type: TopicType, group: str | None, beginnings: tuple[bytes, ...], key: bytes | None) -> bool:
     """Return whether a key is of a source, not of other groups; illegal keys count as plain ones."""
     if key is not None and key.startswith(beginnings):
@@ -417,8 +415,7 @@ def back_up(run: MigrationRun, opened: Opened, progress: Progress) -> BackupFile
             for part in facts.ranges()
         ]
         reader, place = Reader.of(worker, worker.isolation(topic_type)), ("destination", cluster, facts.topic)
-        written = _written_keys(KeyOwners(topic_type, wanted))
-        replaced[topic_type] = layout.add(place, topic_type, reader, unread, written)
+        replaced[topic_type] = layout.add(place, topic_type, reader, unread, KeyOwners(topic_type, wanted).is_written)
     if replaced:
         layout.origins += [
             Origin(side="destination", group_id=space, plain=space is None, becomes=space, topics=replaced)

@@ -11,10 +11,11 @@ from typing import Final
 
 from connect_share.files import Progress
 from connect_share.kafka.read import batches
+from connect_share.kafka.write import Producers
 from connect_share.model.records import size_of
 from migrator.bystanders import bundles
 from migrator.cli.apply import APPLY, RESUME
-from migrator.copy.copy_job import BULK, TOGETHER, CopyJob, Engine, SliceEvidence, Wave, local_engine
+from migrator.copy.copy_job import BULK, TOGETHER, CopyJob, Engine, SliceEvidence, Wave, copy_all
 from spark_jobs import command_line
 from spark_jobs.session import require_single_attempts, spark_session, task_slots
 from spark_jobs.tasks import copy_in_task, run_as_tasks
@@ -42,7 +43,7 @@ def copy_engine(progress: Progress) -> Engine:
     def engine(jobs: Sequence[CopyJob]) -> Iterator[SliceEvidence | Wave]:
         with session:
             # This process reads what an interrupted wave has left, once; each task would have to read all of it.
-            yield from local_engine(progress)([job for job in jobs if job.resumed])
+            yield from copy_all([job for job in jobs if job.resumed], Producers(once=True), progress)
             slots, offsets = task_slots(spark), sum(map(_offsets, jobs))
             at_once = max(TOGETHER, min(_AT_ONCE, offsets // (_TASKS * slots)))
             together, width = bundles([job for job in jobs if not job.resumed], _offsets, at_once), _BUNDLES * slots

@@ -17,7 +17,7 @@ from connect_share.errors import ConnectShareError
 from connect_share.kafka.waits import ANSWER_S
 from migrator.apply import Lag, apply_plan, follow_plan, require_made_to_follow, resume_plan
 from migrator.checks import check_all
-from migrator.cli.options import ENGINES, NOTHING_WRITTEN, add_evidence, add_plan, plan_lines
+from migrator.cli.options import NOTHING_WRITTEN, add_evidence, add_plan, engine_of, plan_lines
 from migrator.report import evidence_of
 from migrator.run import Manifest, MigrationRun, MigrationStatus, locked_run, manifest_path, plan_command
 
@@ -43,7 +43,7 @@ def _apply(arguments: argparse.Namespace, _: Output) -> Steps:
                 with ProgressLine() as progress:
                     apply_plan(
                         run,
-                        engine=ENGINES[arguments.engine].copy(progress),
+                        engine=engine_of(arguments, progress, "apply_plan", "copy_engine"),
                         engine_name=arguments.engine,
                         progress=progress,
                         isolation_proof=arguments.isolation_proof,
@@ -58,7 +58,7 @@ def _resume(arguments: argparse.Namespace, _: Output) -> Result:
         with ProgressLine() as progress:
             resume_plan(
                 run,
-                engine=ENGINES[arguments.engine].copy(progress),
+                engine=engine_of(arguments, progress, "apply_plan", "copy_engine"),
                 engine_name=arguments.engine,
                 progress=progress,
             )

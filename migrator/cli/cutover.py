@@ -15,7 +15,7 @@ from connect_share.kafka.create import FENCE, OLD_TOPICS
 from connect_share.kafka.waits import ANSWER_S
 from connect_share.model.records import TopicType
 from migrator.bystanders import BystanderGroup, BystanderReport, BystanderVerdict, check_bystanders
-from migrator.cli.options import ENGINES, NOTHING_WRITTEN, add_evidence, add_plan, continues
+from migrator.cli.options import NOTHING_WRITTEN, add_evidence, add_plan, continues, engine_of
 from migrator.cutover import (
     TIMEOUT_S,
     CutoverPreview,
@@ -54,7 +54,8 @@ def _verify(arguments: argparse.Namespace, _: Output) -> Result:
         return Result(report.model_dump(mode="json"), isolation_lines(report), 0 if report.isolated else 1)
     with evidence_of(run, arguments.evidence, "verify") as evidence:
         with ProgressLine() as progress:
-            verification = verify_plan(run, engine=ENGINES[arguments.engine].verify(progress), progress=progress)
+            engine = engine_of(arguments, progress, "verify_plan", "verify_engine")
+            verification = verify_plan(run, engine=engine, progress=progress)
         evidence.verification = verification
     lines = verification_lines(verification, SHOWN_DIFFERENCES)
     return Result(verification.model_dump(mode="json"), lines, 0 if verification.equal else 1)

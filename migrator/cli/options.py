@@ -4,51 +4,36 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final
 
 from connect_share.console.options import Parser
 from connect_share.files import Progress
 from connect_share.model.records import TopicType
+from migrator.copy.copy_job import LOCAL_ENGINE
 from migrator.plan import MigrationPlan, SourceCluster, named_connectors
 from migrator.run import plan_command
-
-if TYPE_CHECKING:
-    from migrator.copy.copy_job import Engine
-    from migrator.verify.verification import VerifyEngine
 
 NOTHING_WRITTEN: Final = "nothing was written to Kafka; the same command begins again"
 
 
-class _Engines(NamedTuple):
-    """What copies and what verifies; ``None`` is what this process does by itself."""
+def engine_of(arguments: argparse.Namespace, progress: Progress, job: str, engine: str) -> Any:
+    """Return what ``--engine`` names: ``None`` for this process, or the engine of a Spark job.
 
-    copy: Callable[[Progress], Engine | None]
-    verify: Callable[[Progress], VerifyEngine | None]
-
-
-def _spark_job(name: str) -> Any:
-    """Return a module of the Spark jobs, an extra that is imported only when it is asked for, or raise ``UsageError``."""
+    Spark is an extra, and imported only when it is asked for; ``UsageError``: it is not there.
+    """
+    if arguments.engine == LOCAL_ENGINE:
+        return None
     importlib.import_module("spark_jobs.session").require_spark()
-    return importlib.import_module(f"spark_jobs.{name}")
-
-
-ENGINES: Final[Mapping[str, _Engines]] = {
-    "local": _Engines(lambda _: None, lambda _: None),
-    "spark": _Engines(
-        lambda progress: _spark_job("apply_plan").copy_engine(progress),
-        lambda progress: _spark_job("verify_plan").verify_engine(progress),
-    ),
-}
-"""By the names that ``--engine`` takes; the first is the default."""
+    return getattr(importlib.import_module(f"spark_jobs.{job}"), engine)(progress)
 
 
 def add_plan(parser: Parser, *, engine: bool = False) -> None:
     """Add the plan, and ``--engine``."""
     parser.add_argument("plan", metavar="PLAN", type=Path)
     if engine:
-        parser.add_argument("--engine", choices=tuple(ENGINES), default=next(iter(ENGINES)))
+        parser.add_argument("--engine", choices=(LOCAL_ENGINE, "spark"), default=LOCAL_ENGINE)
 
 
 def add_evidence(parser: Parser) -> None:

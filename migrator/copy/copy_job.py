@@ -550,13 +550,6 @@ resume reads what came since."""
 _Space = tuple[TopicType, KeyTransform]
 
 
-def local_engine(
-    progress: Progress, producers: Producers | None = None
-) -> Callable[[Sequence[CopyJob]], Iterator[SliceEvidence]]:
-    """Return the engine that copies in this process; ``producers`` are made with ``once``."""
-    return partial(copy_all, producers=producers or Producers(once=True), progress=progress)
-
-
 @contextmanager
 def early_engine(jobs: Sequence[CopyJob], producers: Producers, progress: Progress) -> Iterator[Engine]:
     """Give the engine of this process; its producer gets its id, and its reader fetches what a copy of all reads first."""
@@ -574,7 +567,7 @@ def producers_for(plan: MigrationPlan) -> Producers:
 def copy_all(
     jobs: Sequence[CopyJob], producers: Producers, progress: Progress, early: RangeReader | None = None
 ) -> Iterator[SliceEvidence]:
-    """Copy slices one after the other, and yield the evidence of each.
+    """Copy slices one after the other in this process, and yield the evidence of each; ``producers`` send nothing twice.
 
     A batch whose answer does not come, as when a broker is killed, is never sent again: a broker may have taken it and
     have forgotten that. Instead the destination is read, as by a resume, and what is missing there is written.

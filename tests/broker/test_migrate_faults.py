@@ -9,6 +9,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,7 +30,7 @@ from connect_share.kafka.write import Producers
 from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import BARRIER_RECORDS
 from migrator.copy import copy_job
-from migrator.copy.copy_job import CopyJob, SliceEvidence, Wave, local_engine
+from migrator.copy.copy_job import CopyJob, SliceEvidence, Wave, copy_all
 from migrator.copy.existing_records import ExistingRecords
 from migrator.run import Manifest, MigrationStatus, backup_path, manifest_path
 from tests.lab.embedded.broker import LocalBroker
@@ -188,7 +189,7 @@ def test_ctrl_c_ends_a_copy_with_the_next_command(busy: Busy, tmp_path: Path) ->
 def test_the_disk_is_full_when_the_manifest_is_written(busy: Busy) -> None:
     plan = busy.plan("full")
     with (
-        full_disk(local_engine(Silent()), plan) as engine,
+        full_disk(partial(copy_all, producers=Producers(once=True), progress=Silent()), plan) as engine,
         pytest.raises(PlanFileError, match=r"cannot be written.*make room"),
     ):
         apply_plan(plan, engine=engine)
@@ -425,7 +426,7 @@ def test_a_bulk_copy_has_the_evidence_of_any_other(site: Site) -> None:
         found.append(
             apply_plan(
                 plan,
-                engine=local_engine(Silent(), Producers(once=True, **options)),
+                engine=partial(copy_all, producers=Producers(once=True, **options), progress=Silent()),
                 isolation_proof=True,
             )
         )
