@@ -13,7 +13,7 @@ import enum
 import hashlib
 import struct
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeVar
