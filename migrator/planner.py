@@ -382,10 +382,10 @@ def _plan_source(
             for batch in batches:
                 counter.count_batch(batch)
                 progress.advance(len(batch))
-        counter.add_aborted(count_aborted(worker, ranges, isolation, transform.takes))
+        counter.add_aborted(count_aborted(worker, ranges, isolation, transform.takes, counter.taken))
         move.connectors_seen |= counter.connectors
         topics[topic_type] = planned.model_copy(update={"counts": counter.counts()})
-        warnings += _warnings_of(found.topic, counter, is_shared=space is not None)
+        warnings += _warnings_of(topics[topic_type], counter.undated, is_shared=space is not None)
     move.learn(topics=topics, connectors=len(move.connectors()))
     if move.state is not None and move.state.moved is not None:
         raise PlanRejectedError(
@@ -396,18 +396,18 @@ def _plan_source(
     return warnings
 
 
-def _warnings_of(topic: str, counter: RecordCounter, *, is_shared: bool) -> Iterator[str]:
-    skipped = counter.counts().skipped
+def _warnings_of(planned: SourceTopic, undated: int, *, is_shared: bool) -> Iterator[str]:
+    topic, skipped = planned.topic, planned.counts.skipped
     for reason in _WARNED_REASONS:
         if reason in skipped and not (is_shared and reason in _EXPECTED_WHEN_SHARED):
             yield f"{topic}: {skipped[reason]} record(s) are left behind: each {reason.explanation}"
-    if several := counter.counts().several:
+    if several := planned.counts.several:
         yield (
             f"{topic}: {several} key(s) have records in several partitions, as after partitions were added: of each the "
             "newest record by time is copied, so the destination has one. A worker that starts on the source may take another"
         )
-    if counter.undated:
-        yield f"{topic}: {counter.undated} record(s) have the timestamp 0 (1970) and will get that of the write"
+    if undated:
+        yield f"{topic}: {undated} record(s) have the timestamp 0 (1970) and will get that of the write"
 
 
 def make_plan(

@@ -186,16 +186,25 @@ def read_messages(worker: WorkerConfig, ranges: Sequence[OffsetRange], isolation
 
 
 def count_aborted(
-    worker: WorkerConfig, ranges: Sequence[OffsetRange], isolation: Isolation, takes: Callable[[bytes | None], bool]
+    worker: WorkerConfig,
+    ranges: Sequence[OffsetRange],
+    isolation: Isolation,
+    takes: Callable[[bytes | None], bool],
+    seen: int | None = None,
 ) -> int:
-    """Return how many records with keys that are taken such a reader leaves out: those of aborted transactions."""
+    """Return how many records with keys that are taken such a reader leaves out: those of aborted transactions.
+
+    ``seen``: how many it gets, if it has read them already.
+    """
     if isolation is Isolation.READ_UNCOMMITTED:
         return 0
-    found = {
-        level: sum(takes(message.key()) for batch in read_messages(worker, ranges, level) for message in batch)
-        for level in Isolation
-    }
-    return max(0, found[Isolation.READ_UNCOMMITTED] - found[isolation])  # the cleaner takes some meanwhile
+
+    def count(level: Isolation) -> int:
+        return sum(takes(message.key()) for batch in read_messages(worker, ranges, level) for message in batch)
+
+    if seen is None:
+        seen = count(isolation)
+    return max(0, count(Isolation.READ_UNCOMMITTED) - seen)  # the cleaner takes some meanwhile
 
 
 def require_topic(facts: dict[str, TopicFacts], topic: str, *, remedy: str) -> TopicFacts:

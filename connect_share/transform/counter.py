@@ -130,6 +130,11 @@ class RecordCounter:
         self.extent.extend(size + headers + RECORD_OVERHEAD_BYTES, times_ms, record.place)
         return original, opened
 
+    @property
+    def taken(self) -> int:
+        """How many records of the transform were read so far."""
+        return self._to_write + self._skipped[SkipReason.REFUSED]
+
     def add_aborted(self, count: int) -> None:
         """Add what readers of committed records do not see."""
         self._skipped += Counter({SkipReason.ABORTED: count})
