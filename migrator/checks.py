@@ -43,14 +43,7 @@ from connect_share.transform.rules import PLAIN_KEYS, RULES, KeyTransform
 from connect_share.transform.sealed import Opener, Sealing, SealTimes
 from connect_share.worker_config import WorkerConfig
 from migrator.copy.copy_job import CopyJob
-from migrator.plan import (
-    CopySlice,
-    DestinationTopic,
-    MigrationPlan,
-    SourceTopic,
-    key_spaces,
-    read_plan_file,
-)
+from migrator.plan import CopySlice, DestinationTopic, MigrationPlan, SourceTopic, key_spaces, read_plan_file
 from migrator.run import MigrationRun, MigrationStatus, PlannedSource, WrittenTopic, plan_command
 
 _NEW_PLAN: Final = "; then make a new plan"

@@ -66,8 +66,10 @@ _SHOWN_GROUPS: Final = 3
 def check_sharing_lines(files: Iterable[Path]) -> list[str]:
     """Check worker files without asking a broker, or raise ``PlanRejectedError``. Returns warnings."""
     warnings = []
+    interceptors = (INTERCEPTORS, *(f"{kind}.{INTERCEPTORS}" for kind in CLIENT_KINDS))
     for path in dict.fromkeys(files):
         properties = load_worker_file(path)
+        has_interceptor = any(INTERCEPTOR_CLASS in class_names(properties.get(name, "")) for name in interceptors)
         checked = check_properties(properties)
         errors = [finding for finding in checked.findings if finding.severity is Severity.ERROR]
         if checked.sharing_enabled:
@@ -75,7 +77,7 @@ def check_sharing_lines(files: Iterable[Path]) -> list[str]:
                 f"{path}: {with_remedy(finding)} (Java workers need it; a Python runtime does not)"
                 for finding in errors
             ]
-        elif not properties.get(SHARING_PROPERTY, "").strip() and _has_interceptor(properties):
+        elif has_interceptor and not properties.get(SHARING_PROPERTY, "").strip():
             (missing,) = _about_sharing(errors)
             raise PlanRejectedError(
                 f"{path} has the interceptor, but {with_remedy(missing)}; if its workers are not to share, say "
@@ -108,11 +110,6 @@ def warn_about_shared_topics(path: str, worker: WorkerConfig, config_topic: Topi
 
 def _about_sharing(findings: Iterable[Finding]) -> list[Finding]:
     return [finding for finding in findings if finding.property_name == SHARING_PROPERTY]
-
-
-def _has_interceptor(properties: dict[str, str]) -> bool:
-    names = (INTERCEPTORS, *(f"{kind}.{INTERCEPTORS}" for kind in CLIENT_KINDS))
-    return any(INTERCEPTOR_CLASS in class_names(properties.get(name, "")) for name in names)
 
 
 _MOST_NAMED: Final = 100

@@ -27,15 +27,7 @@ from connect_share.transform.sealed import Sealing
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig
 from connect_share.worker_config.worker import file_of
 from migrator.copy.copy_job import LOCAL_ENGINE, SliceEvidence, Wave
-from migrator.plan import (
-    Destination,
-    MigrationPlan,
-    PlannedSealing,
-    PlanPart,
-    SourceCluster,
-    load_model,
-    read_plan_file,
-)
+from migrator.plan import MigrationPlan, PlannedSealing, PlanPart, SourceCluster, load_model, read_plan_file
 
 MANIFEST_FORMAT: Final = "connect-share/migration-manifest/2"
 
@@ -262,18 +254,19 @@ class PlannedSource:
     destination_cluster: str | None = None
 
     @classmethod
-    def load(cls, index: int, plan: SourceCluster, there: Destination) -> Self:
+    def load(cls, plan: MigrationPlan, index: int) -> Self:
         """Read its worker files, which have to say what they said when the plan was made."""
-        file, own = plan.worker_config_file, {kind: topic.topic for kind, topic in plan.topics.items()}
-        worker = _load_worker(file, plan.group_id, own, plan.sealing, sharing=plan.sharing)
-        if plan.sealing is not None and worker.sealing_mode is not plan.sealing.mode:
+        source, there = plan.sources[index], plan.destination
+        file, own = source.worker_config_file, {kind: topic.topic for kind, topic in source.topics.items()}
+        worker = _load_worker(file, source.group_id, own, source.sealing, sharing=source.sharing)
+        if source.sealing is not None and worker.sealing_mode is not source.sealing.mode:
             raise _changed(file, [SEALING_PROPERTY])
         # A prefix that is the source's own group.id may come from one destination file for several sources.
-        group_id = None if plan.cluster_group_id == plan.group_id else plan.cluster_group_id
-        file, sharing = plan.destination_worker_config_file, plan.cluster_group_id is not None
+        group_id = None if source.cluster_group_id == source.group_id else source.cluster_group_id
+        file, sharing = source.destination_worker_config_file, source.cluster_group_id is not None
         shared = {kind: topic.topic for kind, topic in there.topics.items()}
-        destination = _load_worker(file, group_id, shared, plan.destination_sealing, sharing=sharing)
-        return cls(index, plan, worker, destination, there.kafka_cluster_id)
+        destination = _load_worker(file, group_id, shared, source.destination_sealing, sharing=sharing)
+        return cls(index, source, worker, destination, there.kafka_cluster_id)
 
     @property
     def sealing(self) -> Sealing:
@@ -328,8 +321,7 @@ class MigrationRun:
         path = Path(plan_path)
         text = read_plan_file(path, "plan")
         plan = MigrationPlan.load(path, text)
-        sources = [PlannedSource.load(index, source, plan.destination) for index, source in enumerate(plan.sources)]
-        run = cls(path, text, plan, sources, None)
+        run = cls(path, text, plan, [PlannedSource.load(plan, index) for index in range(len(plan.sources))], None)
         if run.manifest_path.exists():
             run.manifest = Manifest.load(run.manifest_path)
         return run

@@ -53,13 +53,6 @@ def _cluster_group_id(text: str, property_name: str) -> ClusterGroupId:
         raise ConfigError(f"{property_name}: {error}", property_name=property_name) from error
 
 
-def _source_names(properties: Mapping[str, str]) -> frozenset[ClusterGroupId]:
-    text = _text(properties, SOURCE_CLUSTER_NAMES, "").strip()
-    if not text:
-        return frozenset()
-    return frozenset(_cluster_group_id(part, SOURCE_CLUSTER_NAMES) for part in text.split(","))
-
-
 def _topic_type(properties: Mapping[str, str]) -> TopicType:
     text = _text(properties, TOPIC_TYPE, "").strip()
     legal = ", ".join(member.value for member in TopicType)
@@ -128,7 +121,8 @@ class KafkaConnectTopicMigrator:
                 property_name=DESTINATION_CLUSTER_NAME,
             )
         group = _cluster_group_id(destination, DESTINATION_CLUSTER_NAME)
-        job, sources = _job(properties), _source_names(properties)
+        job, names = _job(properties), _text(properties, SOURCE_CLUSTER_NAMES, "").strip()
+        sources = {_cluster_group_id(part, SOURCE_CLUSTER_NAMES) for part in names.split(",")} if names else set()
         old_client = _boolean(properties, OLD_CLIENT, default=True)
         if old_client and sources:
             raise ConfigError(

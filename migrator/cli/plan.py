@@ -87,17 +87,13 @@ def _topic_row(topic: TopicSurvey) -> tuple[object, ...]:
     )
 
 
-def _name(group: str | None) -> str:
-    return PLAIN_KEYS if group is None else group
-
-
 def _workers(members: int | None) -> str:
     return "unknown: count as alive" if members is None else f"{members} alive" if members else "none"
 
 
 def _group_row(group: GroupSurvey) -> tuple[object, ...]:
     return (
-        _name(group.group),
+        group.group or PLAIN_KEYS,
         group.topics[TopicType.CONFIG],
         group.side,
         _workers(group.members),
@@ -113,7 +109,7 @@ def _move_row(move: MoveSurvey) -> tuple[object, ...]:
     largest = max(move.largest.values(), key=lambda each: each.largest_bytes / each.limit_bytes, default=None)
     return (
         move.group_id,
-        _name(move.becomes),
+        move.becomes or PLAIN_KEYS,
         {True: "another", False: "the same", None: None}[move.other_kafka_cluster],
         None if largest is None else f"{largest.largest_bytes:,}",
         None if largest is None else f"{largest.limit_bytes:,}",
@@ -133,13 +129,13 @@ def _topic_notes(topics: Sequence[TopicSurvey]) -> Iterator[str]:
         if topic.illegal_keys:
             yield f"{topic.topic}: {topic.illegal_keys:,} record(s) whose key Connect does not write there"
         if topic.left_out_records:
-            named = listed(map(_name, topic.left_out_groups), _NAMED_GROUPS)
+            named = listed((group or PLAIN_KEYS for group in topic.left_out_groups), _NAMED_GROUPS)
             yield (
                 f"{topic.topic}: {topic.left_out_records:,} record(s) were left out, of {named}: there are too many groups, "
                 "or keys of one; give the worker files of those that are wanted with -w"
             )
         yield from (
-            f"{_name(group.group)} in {topic.topic}: {group.unreadable_headers:,} record(s) cannot be copied completely: the "
+            f"{group.group or PLAIN_KEYS} in {topic.topic}: {group.unreadable_headers:,} record(s) cannot be copied completely: the "
             f"name of a header is not UTF-8; the first is {group.first_unreadable}"
             for group in topic.groups
             if group.unreadable_headers
@@ -154,7 +150,7 @@ def _topic_notes(topics: Sequence[TopicSurvey]) -> Iterator[str]:
 
 def _group_notes(groups: Sequence[GroupSurvey]) -> Iterator[str]:
     for group in groups:
-        whose = f"{_name(group.group)} in {group.topics[TopicType.CONFIG]}"
+        whose = f"{group.group or PLAIN_KEYS} in {group.topics[TopicType.CONFIG]}"
         if group.unparseable:
             yield f"{whose}: {group.unparseable:,} record(s) that Connect cannot read"
         if group.unopened:
