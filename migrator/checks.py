@@ -466,15 +466,14 @@ def copy_jobs(
 
 def slices_behind(run: MigrationRun) -> Iterator[CopySlice]:
     """Yield what is not copied yet: a slice from each position to the end that the source's own worker would read."""
-    ends: dict[tuple[int, TopicType], dict[int, int]] = {}
+    ends: dict[tuple[int, TopicType], dict[tuple[str, int], int]] = {}
     for source in run.sources:
         with admin_of(source.worker) as admin:
             for topic_type, there in planned_facts(admin, source.plan.topics).items():
                 places = [(there.topic, number) for number in there.ends]
-                found_ends = admin.end_offsets(places, source.plan.topics[topic_type].isolation)
-                ends[source.index, topic_type] = {number: end for (_, number), end in found_ends.items()}
+                ends[source.index, topic_type] = admin.end_offsets(places, source.plan.topics[topic_type].isolation)
     for slice_ in run.plan.slices():
         (planned,) = run.applied().read_ranges_of(slice_.source_index, [slice_.offset_range])
-        end = ends[slice_.source_index, slice_.topic_type].get(planned.partition, planned.end)
+        end = ends[slice_.source_index, slice_.topic_type].get(planned[:2], planned.end)
         if end > planned.end:
             yield replace(slice_, offset_range=planned._replace(start=planned.end, end=end))

@@ -20,13 +20,7 @@ from connect_share.backup.rewrite import StoppedGroup
 from connect_share.errors import AlreadyAppliedError, CutoverError, PlanRejectedError
 from connect_share.files import SILENT, Progress
 from connect_share.kafka.client import Deadline
-from connect_share.kafka.facts import (
-    TopicFacts,
-    admin_of,
-    count_aborted,
-    read_facts,
-    require_no_open_transaction,
-)
+from connect_share.kafka.facts import TopicFacts, admin_of, count_aborted, read_facts, require_no_open_transaction
 from connect_share.kafka.waits import Awaited
 from connect_share.model.keys import MARKER, connector_of, prefix_of, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType, now_ms, size_of
@@ -476,15 +470,13 @@ def _copies(run: MigrationRun, slice_: CopySlice) -> Iterator[Record]:
     manifest = run.applied()
     (whole,) = manifest.read_ranges_of(slice_.source_index, [slice_.offset_range])
     is_cleared = manifest.sealed is not None and manifest.sealed.how == "remove" and manifest.backup is not None
-    originals = _backed_up(run.plan_path.parent, manifest, whole) if is_cleared else None
-    return copies_of(run, replace(slice_, offset_range=whole), originals)
-
-
-def _backed_up(folder: Path, manifest: Manifest, part: OffsetRange) -> Iterator[Record]:
-    for backup in (manifest.backup, manifest.mirrored_backup):
-        for record in () if backup is None else RecordFile(folder / backup.file).read():
-            if (record.topic, record.partition) == part[:2] and part.start <= record.offset < part.end:
-                yield record
+    backed_up = (
+        record
+        for backup in (manifest.backup, manifest.mirrored_backup)
+        for record in (() if backup is None else RecordFile(run.plan_path.with_name(backup.file)).read())
+        if (record.topic, record.partition) == whole[:2] and whole.start <= record.offset < whole.end
+    )
+    return copies_of(run, replace(slice_, offset_range=whole), backed_up if is_cleared else None)
 
 
 def _newest(

@@ -19,7 +19,7 @@ from connect_share.files import Progress
 from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import ensure_topic, topic_spec
-from connect_share.kafka.facts import read_facts, require_keys_of
+from connect_share.kafka.facts import config_facts, require_keys_of
 from connect_share.kafka.read import Reader, batches
 from connect_share.kafka.write import PRODUCER_OVERRIDES, CheckedWriter, Producers
 from connect_share.kafka.write_access import CREATE, WRITE, TopicNeed, require_access
@@ -161,9 +161,8 @@ def generate(
     topics = {topic_type: worker.topic(topic_type) for topic_type in TopicType}
     with Admin(worker.admin_settings(), client_id=_CLIENT_ID) as admin:
         require_access(TopicNeed(worker, topic, (CREATE, WRITE)) for topic in topics.values())
-        config = read_facts(admin, {worker.config_storage_topic}).get(worker.config_storage_topic)
         if size.prefixed:
-            require_keys_of(worker, [size.group_id(group) for group in range(size.groups)], config)
+            require_keys_of(worker, [size.group_id(each) for each in range(size.groups)], config_facts(worker))
         require_single_attempts(spark)
         for topic_type in TopicType:
             ensure_topic(admin, topic_spec(worker, topic_type))
