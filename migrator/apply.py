@@ -79,8 +79,7 @@ def apply_plan(
     """
     with ExitStack() as stack:
         if engine is None:
-            none_written: dict[TopicType, dict[int, int]] = {topic_type: {} for topic_type in TopicType}
-            jobs = copy_jobs(run, none_written, {}, resumed=False)
+            jobs = copy_jobs(run, {}, {}, resumed=False)
             # It gets ready while the plan is checked.
             engine = stack.enter_context(early_engine(jobs, producers_for(run.plan), progress))
         opened = check_all(run, progress, first=True, create=True)

@@ -440,7 +440,8 @@ def copy_jobs(
 ) -> list[CopyJob]:
     """Return one job for each slice of the plan.
 
-    ``starts`` are the destination's ends before anything was written, ``times`` those of what is there before them.
+    ``starts`` are the destination's ends before anything was written, if they are known, ``times`` those of what is there
+    before them.
     """
     with admin_of(run.destination) as admin:
         known = {run.plan.destination.topics[each].topic for each, ends in starts.items() if ends}
@@ -451,7 +452,7 @@ def copy_jobs(
             consumer_settings=source.worker.consumer_settings(),
             producer_settings=limits[slice_.destination_topic].batched(source.destination.producer_settings()),
             destination_consumer_settings=source.destination.consumer_settings(),
-            destination_starts=tuple(sorted(starts[slice_.topic_type].items())),
+            destination_starts=tuple(sorted(starts.get(slice_.topic_type, {}).items())),
             client_id=source.destination.client_id(MIGRATE_CLIENT_ID),
             resumed=resumed,
             stamped=limits[slice_.destination_topic].stamps,

@@ -401,10 +401,9 @@ class CopyJob:
         topic, (key, value) = self.slice_.destination_topic, BARRIER_RECORDS[self.slice_.topic_type]
         writer = CheckedWriter(Producers(), self.producer_settings, topic, self.client_id)
         whole_key = self.slice_.transform.prefix + key
-        value = self.resealer().sealer.sealed(whole_key, value, now_ms())
-        answer = writer.delivered
-        records = [(topic, value, whole_key, place, answer, answer, 0, None) for place, _ in self.destination_starts]
-        writer.write_all(records)
+        record = Record(topic, 0, 0, 0, whole_key, self.resealer().sealer.sealed(whole_key, value, now_ms()))
+        for place, _ in self.destination_starts:
+            writer.write(record, place)
         writer.finish()
 
 
