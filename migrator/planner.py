@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_share.checks.finding import Finding, Severity
-from connect_share.checks.worker_file import CLIENT_KINDS, INTERCEPTORS, check_properties, class_names, with_remedy
+from connect_share.checks.worker_file import INTERCEPTOR_PROPERTIES, check_properties, class_names, with_remedy
 from connect_share.errors import AuthorizationError, ConfigError, PlanRejectedError, listed
 from connect_share.files import SILENT, Progress, counted
 from connect_share.jar import INTERCEPTOR_CLASS
@@ -66,10 +66,9 @@ _SHOWN_GROUPS: Final = 3
 def check_sharing_lines(files: Iterable[Path]) -> list[str]:
     """Check worker files without asking a broker, or raise ``PlanRejectedError``. Returns warnings."""
     warnings = []
-    interceptors = (INTERCEPTORS, *(f"{kind}.{INTERCEPTORS}" for kind in CLIENT_KINDS))
     for path in dict.fromkeys(files):
         properties = load_worker_file(path)
-        has_interceptor = any(INTERCEPTOR_CLASS in class_names(properties.get(name, "")) for name in interceptors)
+        classes = [class_names(properties.get(name, "")) for name in INTERCEPTOR_PROPERTIES]
         checked = check_properties(properties)
         errors = [finding for finding in checked.findings if finding.severity is Severity.ERROR]
         if checked.sharing_enabled:
@@ -77,7 +76,7 @@ def check_sharing_lines(files: Iterable[Path]) -> list[str]:
                 f"{path}: {with_remedy(finding)} (Java workers need it; a Python runtime does not)"
                 for finding in errors
             ]
-        elif has_interceptor and not properties.get(SHARING_PROPERTY, "").strip():
+        elif any(INTERCEPTOR_CLASS in each for each in classes) and not properties.get(SHARING_PROPERTY, "").strip():
             (missing,) = _about_sharing(errors)
             raise PlanRejectedError(
                 f"{path} has the interceptor, but {with_remedy(missing)}; if its workers are not to share, say "

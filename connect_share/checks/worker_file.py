@@ -30,6 +30,7 @@ INTERCEPTORS: Final = "interceptor.classes"
 EXACTLY_ONCE: Final = "exactly.once.source.support"
 CLIENT_KINDS: Final = ("producer", "consumer")
 """Clients of connectors; the worker's lines for them begin so."""
+INTERCEPTOR_PROPERTIES: Final = (INTERCEPTORS, *(f"{kind}.{INTERCEPTORS}" for kind in CLIENT_KINDS))
 
 WORKER_ONLY: Final = (*TOPIC_PROPERTIES.values(), SHARING_PROPERTY)
 """Properties by which the interceptor knows that a client is the worker's own."""
@@ -38,12 +39,7 @@ _SHARING_LINE: Final = f"{SHARING_PROPERTY}=enabled"
 _GROUP_ID: Final = "group.id"
 _BOOTSTRAP: Final = "bootstrap.servers"
 # Sharing depends on these. Any other reference that cannot be resolved here may be right on the worker's machine.
-_DECIDING: Final = frozenset(
-    {
-        *(_GROUP_ID, _BOOTSTRAP, EXACTLY_ONCE, *WORKER_ONLY),
-        *(INTERCEPTORS, *(f"{kind}.{INTERCEPTORS}" for kind in CLIENT_KINDS)),
-    }
-)
+_DECIDING: Final = frozenset({_GROUP_ID, _BOOTSTRAP, EXACTLY_ONCE, *WORKER_ONLY, *INTERCEPTOR_PROPERTIES})
 _ANY_KEYS: Final = f"1:{'A' * 43}="
 """Keys that stand for those of a file that cannot be read here; nothing is sealed with them."""
 _SECURITY: Final = ("sasl.", "ssl.", "security.")
