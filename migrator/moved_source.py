@@ -175,10 +175,9 @@ class MovedSource(PlannedSource):
         """Return the transactional ids of the leader and of the tasks; none without exactly-once (KIP-618)."""
         if self.worker.exactly_once_source_support == "disabled":
             return []
-        group = self.plan.group_id
-        leader = [f"connect-cluster-{group}"] if self.plan.only_connectors is None else []
+        leader = [self.worker.transactional_id] if self.plan.only_connectors is None else []
         tasks = [task for name in self.target_states() for task in self.copied_config.tasks_to_fence(name)]
-        return leader + [f"{group}-{task}" for task in tasks]
+        return leader + [f"{self.plan.group_id}-{task}" for task in tasks]
 
 
 def moved_sources(run: MigrationRun) -> list[MovedSource]:

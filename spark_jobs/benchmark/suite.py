@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from connect_share.errors import ConnectShareError
 from connect_share.files import Progress, Silent
+from connect_share.model.records import now_ms
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from spark_jobs.benchmark import results
@@ -123,7 +124,7 @@ class Suite:
     storms: Sequence[int] = ()
     settle_s: float = 0.0
     say: Callable[[str], None] = lambda _: None
-    prefix: str = field(init=False, default_factory=lambda: f"{PREFIX}{time.time_ns() // 1_000_000}")
+    prefix: str = field(init=False, default_factory=lambda: f"{PREFIX}{now_ms()}")
 
     def run(self) -> StartupResult:
         """Measure what is missing; if a part fails, those before it are kept."""
@@ -138,7 +139,7 @@ class Suite:
 
     def keep(self, result: StartupResult) -> None:
         """Make this the result, and write the file."""
-        self.result = result.model_copy(update={"measured_at_ms": int(time.time() * 1e3)})
+        self.result = result.model_copy(update={"measured_at_ms": now_ms()})
         if self.file is not None:
             results.save(self.file, self.result)
 
