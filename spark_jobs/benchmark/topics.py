@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from connect_share.contents.cost_model import StartSize
-from connect_share.errors import ConfigError, ConnectShareError, WriteError
+from connect_share.errors import ConfigError, ConnectShareError
 from connect_share.files import Progress, write_private_file
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.client import Message, producer, to_record
+from connect_share.kafka.client import Message, to_record
 from connect_share.kafka.facts import read_facts
 from connect_share.kafka.read import Reader
+from connect_share.kafka.write import write_records
 from connect_share.model.keys import ClusterGroupId, prefix_key
 from connect_share.model.records import Record, TopicType
 from connect_share.model.status import TopicStatus, status_record
@@ -425,12 +426,12 @@ def _await_cleaner(worker: WorkerConfig, written: int, settle_s: float, progress
 def _write_everywhere(worker: WorkerConfig) -> None:
     """Write a record of no real group to every partition: a record behind a segment's age begins a new segment."""
     key, value = status_record(TopicStatus("none", "none", 0, 0))
-    sender = producer(worker.producer_settings(), client_id="benchmark-roller")
-    for topic_type in TopicType:
-        for partition in range(PARTITIONS[topic_type.value]):
-            sender.produce(worker.topic(topic_type), key=prefix_key(_ROLLER, key), value=value, partition=partition)
-    if sender.flush(30) > 0:
-        raise WriteError(f"records for {worker.config_storage_topic} were not acknowledged within 30 s")
+    records = (
+        Record(worker.topic(topic_type), partition, 0, 0, prefix_key(_ROLLER, key), value)
+        for topic_type in TopicType
+        for partition in range(PARTITIONS[topic_type.value])
+    )
+    write_records([worker], ((0, record, record.partition) for record in records))
 
 
 def start_size(worker: WorkerConfig) -> StartSize:
