@@ -536,9 +536,7 @@ def _living_in_place(
     }
 
 
-def _check_workers(
-    move: PlannedMove, at_source: Admin, at_destination: Admin, intent: Intent
-) -> list[str]:
+def _check_workers(move: PlannedMove, at_source: Admin, at_destination: Admin, intent: Intent) -> list[str]:
     """Refuse live workers. Returns a warning where they may be alive."""
     if not intent.follow:
         require_no_live_workers(at_source, move.plan.group_id, side="source")

@@ -29,15 +29,15 @@ def parser(job: str, description: str) -> argparse.ArgumentParser:
     return made
 
 
-def run(options: argparse.Namespace, body: Callable[[argparse.Namespace], int]) -> int:
-    """Run a job's body; errors of ours become one line on stderr and their exit code."""
+def run(options: argparse.Namespace, body: Callable[[argparse.Namespace], int], *, failed: int | None = None) -> int:
+    """Run a job's body; errors of ours become one line on stderr and an exit code: ``failed``, or their own."""
     limit_s = getattr(options, "timeout", None)
     try:
         with nullcontext() if limit_s is None else longest_wait(limit_s):
             return body(options)
     except ConnectShareError as exc:
         print(f"error: {exc}", file=sys.stderr)
-        return exc.exit_code
+        return exc.exit_code if failed is None else failed
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED

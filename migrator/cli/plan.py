@@ -135,8 +135,8 @@ def _topic_notes(topics: Sequence[TopicSurvey]) -> Iterator[str]:
                 "or keys of one; give the worker files of those that are wanted with -w"
             )
         yield from (
-            f"{group.group or PLAIN_KEYS} in {topic.topic}: {group.unreadable_headers:,} record(s) cannot be copied completely: the "
-            f"name of a header is not UTF-8; the first is {group.first_unreadable}"
+            f"{group.group or PLAIN_KEYS} in {topic.topic}: {group.unreadable_headers:,} record(s) cannot be copied "
+            f"completely: the name of a header is not UTF-8; the first is {group.first_unreadable}"
             for group in topic.groups
             if group.unreadable_headers
         )
