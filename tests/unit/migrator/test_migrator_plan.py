@@ -6,6 +6,7 @@ import json
 import stat
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -218,14 +219,8 @@ def planned(folder: Path, source: Path, destination: Path) -> Path:
     """A plan between these files, made without a broker."""
     [move] = pair([source], [destination])
     part = PlannedPartition(partition=0, start=0, end=0, last_stable_offset=0)
-    move.learn(
-        topics={
-            kind: SourceTopic(
-                topic=move.worker.topic(kind), topic_id=None, isolation=Isolation.READ_UNCOMMITTED, partitions=(part,)
-            )
-            for kind in TopicType
-        },
-    )
+    read = partial(SourceTopic, topic_id=None, isolation=Isolation.READ_UNCOMMITTED, partitions=(part,))
+    move.learn(topics={kind: read(topic=move.worker.topic(kind)) for kind in TopicType})
     topics = {
         kind: DestinationTopic(topic=move.destination.topic(kind), topic_id=None, partitions=1, create=True)
         for kind in TopicType
