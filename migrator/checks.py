@@ -87,7 +87,7 @@ def planned_facts(
     admin: Admin, planned: Mapping[TopicType, SourceTopic] | Mapping[TopicType, WrittenTopic]
 ) -> dict[TopicType, TopicFacts]:
     """Return the facts of topics, each as :func:`require_planned`."""
-    facts = read_facts(admin, {topic.topic for topic in planned.values()})
+    facts = read_facts(admin, {topic.topic for topic in planned.values()}, expected=True)
     return {topic_type: require_planned(facts, topic_type, topic) for topic_type, topic in planned.items()}
 
 
@@ -319,7 +319,7 @@ def _open_destination(run: MigrationRun, admin: Admin, *, create: bool) -> Opene
     worker, topics = run.destination, run.plan.destination.topics
     specs = [topic_spec(worker, topic_type) for topic_type, planned in topics.items() if planned.create]
     made = create_planned(admin, plan_topics(admin, specs)) if create and specs else []
-    facts = read_facts(admin, {topic.topic for topic in topics.values()})
+    facts = read_facts(admin, {topic.topic for topic in topics.values()}, expected=create or not specs)
     settings = admin.settings_of_topics(facts)
     opened = {}
     for topic_type, planned in topics.items():
@@ -425,7 +425,7 @@ def times_at_destination(run: MigrationRun, starts: Mapping[TopicType, Mapping[i
     for topic_type, ends in starts.items() if sealings else ():
         openers = openers_of(topic_type, sealings)
         with admin_of(run.destination) as admin:
-            facts = read_facts(admin, {run.plan.destination.topics[topic_type].topic})
+            facts = read_facts(admin, {run.plan.destination.topics[topic_type].topic}, expected=True)
         ranges = [part._replace(end=ends.get(part.partition, 0)) for each in facts.values() for part in each.ranges()]
         for record in read_groups(run.groups, topic_type, ranges):
             parts = None if record.key is None else split_key(topic_type, record.key)

@@ -440,7 +440,7 @@ def _find(run: MigrationRun, progress: Progress, *, dry_run: bool) -> Rollback:
             for job in {job.slice_.transform.prefix: job for job in jobs}.values():
                 job.write_barrier()
         with admin_of(run.destination) as admin:
-            facts = found.facts[topic_type] = read_facts(admin, {topic.topic})[topic.topic]
+            facts = found.facts[topic_type] = read_facts(admin, {topic.topic}, expected=True)[topic.topic]
             # The plan's record counts again when a newer one is aborted.
             require_no_open_transaction(admin, facts)
         ranges = facts.since(starts[topic_type]).ranges()

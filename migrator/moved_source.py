@@ -193,7 +193,7 @@ def moved_sources(run: MigrationRun) -> list[MovedSource]:
 def nothing_is_plain(source: PlannedSource, worker: WorkerConfig) -> bool:
     """Return whether a group, whose values are copied as they are, has nothing but sealed values on its config topic."""
     plan = source.plan
-    return plan.sealed_as_is and bool(require_keys_of(worker, [plan.space], config_facts(worker)))
+    return plan.sealed_as_is and bool(require_keys_of(worker, [plan.space], config_facts(worker, expected=True)))
 
 
 def fence(sources: Sequence[MovedSource], progress: Progress) -> int:

@@ -299,8 +299,8 @@ _WARNED_REASONS: Final = (SkipReason.NO_KEY, *_EXPECTED_WHEN_SHARED, SkipReason.
 def _plan_destination(
     admin: Admin, worker: WorkerConfig, kafka_cluster_id: str | None
 ) -> tuple[Destination, dict[TopicType, TopicFacts], list[str]]:
-    require_none_lost(admin, {topic_type: worker.topic(topic_type) for topic_type in TopicType})
-    facts = read_facts(admin, {worker.topic(topic_type) for topic_type in TopicType})
+    there = require_none_lost(admin, {topic_type: worker.topic(topic_type) for topic_type in TopicType})
+    facts = read_facts(admin, there, expected=True)
     limits = TopicLimits.seen(admin, facts)
     existing: dict[TopicType, TopicFacts] = {}
     topics: dict[TopicType, DestinationTopic] = {}

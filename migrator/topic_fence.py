@@ -101,7 +101,7 @@ def _use(
 
 def _all_records(worker: WorkerConfig, topic: str) -> Iterable[Record]:
     with admin_of(worker) as admin:
-        facts = read_facts(admin, {topic})
+        facts = read_facts(admin, {topic}, expected=True)
     ranges = [part for each in facts.values() for part in each.ranges()]
     return read_records(worker, ranges, common_isolation(TopicType.CONFIG))
 

@@ -376,7 +376,7 @@ class Follower:
     def _look(self) -> _View:
         topic_set = self._export.topic_set
         with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID) as admin:
-            described = admin.describe_topics(topic_set.topics.values())
+            described = admin.describe_topics(topic_set.topics.values(), expected=True)
             ranges, notes = self._export.look(admin)
             clock_ms = now_ms()
             last_ms = self._files[-1].at_ms if self._files else clock_ms

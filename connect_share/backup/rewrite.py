@@ -169,7 +169,7 @@ class StoppedGroup:
                 require_no_open_transaction(admin, topic)
             config = found.get(TopicType.CONFIG)
             if self.group is not None and TopicType.CONFIG not in self.kinds:  # which says what keys the group has
-                config = config_facts(self.worker)
+                config = config_facts(self.worker, expected=not self.may_miss)
         require_keys_of(self.worker, [self.group], config)
         return found
 
@@ -178,7 +178,7 @@ class StoppedGroup:
             require_no_live_workers(admin, self.group_id, side=self.side)
         if not self.may_miss:
             require_topics(admin, self.topics)
-        found = read_facts(admin, self.topics.values())
+        found = read_facts(admin, self.topics.values(), expected=not self.may_miss)
         return {topic_type: found[topic] for topic_type, topic in self.topics.items() if topic in found}
 
     def is_own(self, topic_type: TopicType, key: bytes | None) -> bool:
@@ -336,7 +336,7 @@ class StoppedGroup:
         due, now = load_due(self.due) or {}, dict[str, TopicFacts]()
         if due:
             with admin_of(self.worker) as admin:
-                now = read_facts(admin, [each.topic for each in due.values()])
+                now = read_facts(admin, [each.topic for each in due.values()], expected=True)
         self._end_look(
             self.hidden(due, now.values(), self.due, "an earlier command wrote, which was ended before it looked")
         )

@@ -373,7 +373,7 @@ class SinkPlan(ConnectorPlan):
         wanted = sorted(parsed_sink_offsets(() if self.resets else self.wanted))
         with self.worker.sink(self.connector) as (admin, group):
             admin.require({topic: (READ,) for topic, _ in wanted}, group, "DELETE" if self.resets else READ)
-            there = admin.describe_topics(topic for topic, _ in wanted)
+            there = admin.describe_topics((topic for topic, _ in wanted), expected=True)
         for topic, partition in wanted:  # Kafka would commit the others
             if topic not in there or partition >= len(there[topic].partitions):
                 raise UsageError(

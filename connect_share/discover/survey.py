@@ -92,7 +92,7 @@ class _Look:
                 candidates[topic] = settings
                 if settings and "compact" not in cleanup_policy(settings):
                     self.uncompacted.add(topic)
-            for topic, description in self.admin.describe_topics(candidates).items():
+            for topic, description in self.admin.describe_topics(candidates, expected=True).items():
                 if topic not in self.uncompacted or len(description.partitions) == 1:  # it may be a config topic
                     self.places[topic] = Place(description, candidates[topic])
         if hidden:

@@ -236,7 +236,7 @@ def consumer(
     isolation: Isolation,
     overrides: Mapping[str, str] | None = None,
 ) -> Consumer:
-    """Make a consumer that is only ever assigned partitions by hand.
+    """Make a consumer that stores no offsets by itself.
 
     A ``group.id`` in the settings is kept, else a private one is made up. ``overrides`` are further librdkafka settings,
     such as fetch sizes; forced settings win over them.

@@ -71,9 +71,9 @@ class TopicFacts:
 
 
 def gather_facts(admin: Admin, topics: Iterable[str]) -> dict[str, TopicFacts]:
-    """Return ids, partitions and ends of all topics, asked for at once; topics that do not exist are absent."""
+    """Return ids, partitions and ends of topics of one set, asked for at once; those that do not exist are absent."""
     asked_s = time.monotonic()
-    return with_ends(admin, admin.describe_topics(topics), asked_s)
+    return with_ends(admin, admin.describe_topics(topics, together=True), asked_s)
 
 
 def with_ends(admin: Admin, descriptions: Mapping[str, TopicDescription], asked_s: float) -> dict[str, TopicFacts]:
@@ -90,10 +90,10 @@ def with_ends(admin: Admin, descriptions: Mapping[str, TopicDescription], asked_
     }
 
 
-def read_facts(admin: Admin, topics: Iterable[str]) -> dict[str, TopicFacts]:
-    """Return the same as :func:`gather_facts`, with the first offsets that are kept."""
+def read_facts(admin: Admin, topics: Iterable[str], *, expected: bool = False) -> dict[str, TopicFacts]:
+    """Return the same as :func:`gather_facts`, with the first offsets; ``expected``: topics that were there before."""
     asked_s = time.monotonic()
-    descriptions = admin.describe_topics(topics)
+    descriptions = admin.describe_topics(topics, expected=expected, together=True)
     # The starts first: what is deleted meanwhile makes no range that ends before it starts.
     starts = admin.start_offsets((name, part.id) for name, topic in descriptions.items() for part in topic.partitions)
     return {
@@ -214,11 +214,11 @@ def require_topic(facts: dict[str, TopicFacts], topic: str, *, remedy: str) -> T
     return facts[topic]
 
 
-def config_facts(worker: WorkerConfig) -> TopicFacts | None:
+def config_facts(worker: WorkerConfig, *, expected: bool = False) -> TopicFacts | None:
     """Return the facts of a worker's config topic as it is now, ``None``: it does not exist."""
     topic = worker.topic(TopicType.CONFIG)
     with admin_of(worker) as admin:
-        return read_facts(admin, {topic}).get(topic)
+        return read_facts(admin, {topic}, expected=expected).get(topic)
 
 
 def require_keys_of(
@@ -257,7 +257,7 @@ def require_own_keys(worker: WorkerConfig, config: TopicFacts | None = None) -> 
     A group announces a key on the config topic before it uses it. So what was read before under an unknown id is a
     stranger's. Raises as :func:`require_keys_of` and :func:`require_some_plain`.
     """
-    sealed = require_keys_of(worker, [worker.cluster_group_id], config or config_facts(worker))
+    sealed = require_keys_of(worker, [worker.cluster_group_id], config or config_facts(worker, expected=True))
     require_some_plain(worker.topic(TopicType.CONFIG), sealed)
 
 

@@ -40,24 +40,26 @@ class RightsAdmin(Admin):
                 except AuthorizationError:
                     found[name] = HeldRights()
                 else:
-                    found[name] = _MISSING if topic is None else _held(topic)
+                    found[name] = self._of_unknown(name) if topic is None else _held(topic)
+            if _MISSING in found.values():
+                there = self.describe_topics((name for name, held in found.items() if held.names), together=True)
+                if any(found[name] == _MISSING for name in there):
+                    raise BrokerError("a broker does not know all topics yet", retriable=True)
             return found
 
-        found = self._retried(ask) if wanted else {}
-        for name, held in found.items():
-            if not held.exists and self._may_create(name):
-                found[name] = replace(held, names=held.names | {"CREATE"})
-        return found
+        return self._retried(ask) if wanted else {}
 
-    def _may_create(self, topic: str) -> bool:
+    def _of_unknown(self, topic: str) -> HeldRights:
+        """Return whether one may create a topic that a broker does not know; where the controller does, it is asked again."""
         try:
             self.create_topic(NewTopicRequest(topic, 1, -1), validate_only=True)
         except AuthorizationError:
-            return False
+            return _MISSING
         except BrokerError as error:
+            error.retriable = error.retriable or error.name == "TOPIC_ALREADY_EXISTS"
             if error.retriable:
                 raise
-        return True  # any other refusal comes after the one for a missing right
+        return replace(_MISSING, names=_MISSING.names | {"CREATE"})  # other refusals come later
 
     def require(self, topics: Mapping[str, Collection[str]], group_id: str = "", *of_group: str) -> None:
         """Refuse what would be refused later, all that is missing at once: ``AuthorizationError``."""

@@ -292,7 +292,7 @@ class CheckpointWriter:
             # Before anything else: what is true of this moment is true of the positions, which are not behind it.
             taken_at_ms = now_ms()
             names = {topic_type: self.worker.topic(topic_type) for topic_type in TopicType}
-            facts = read_facts(self.admin, names.values())
+            facts = read_facts(self.admin, names.values(), expected=True)
             parts: dict[str, TopicCheckpoint] = {}
             for topic_type, topic in names.items():
                 topic_id = self._topic_id(topic_type, facts.get(topic))

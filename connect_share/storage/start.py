@@ -390,7 +390,7 @@ class TopicsStart:
     def _has_own(self, topic_type: TopicType) -> bool:
         """Read a topic for keys that live; what is not committed yet counts, too."""
         living: dict[bytes, bool] = {}
-        for facts in read_facts(self._admin, [self._worker.topic(topic_type)]).values():
+        for facts in read_facts(self._admin, [self._worker.topic(topic_type)], expected=True).values():
             for record in read_records(self._worker, facts.ranges(), self._worker.isolation(topic_type)):
                 owner = None if record.key is None else split_key(topic_type, record.key)
                 if record.key is not None and owner is not None and (self._is_many or owner[0] == self._group):
@@ -404,7 +404,7 @@ class TopicsStart:
         """
         starts = {self._worker.topic(topic_type): checkpoint.of(topic_type).positions for topic_type in TopicType}
         reader = self._reader(starts, from_the_beginning=False)
-        facts = proven(checkpoint, self._worker, read_facts(self._admin, starts))
+        facts = proven(checkpoint, self._worker, read_facts(self._admin, starts, expected=True))
         self._set_context(facts, reader, gapless=True)
 
     def _reader(self, starts: Mapping[str, Mapping[int, int]], *, from_the_beginning: bool) -> SharedReader | None:

@@ -510,8 +510,9 @@ def _jobs(run: MigrationRun, warnings: list[str]) -> list[VerifyJob]:
     plan, jobs = run.plan, []
     for index, source in enumerate(plan.sources):
         with admin_of(run.workers[index]) as source_admin, admin_of(run.destinations[index]) as admin:
-            source_facts = read_facts(source_admin, {topic.topic for topic in source.topics.values()})
-            facts = read_facts(admin, {topic.topic for topic in plan.destination.topics.values()})
+            planned, topics = source.topics.values(), plan.destination.topics.values()
+            source_facts = read_facts(source_admin, {topic.topic for topic in planned}, expected=True)
+            facts = read_facts(admin, {topic.topic for topic in topics}, expected=run.manifest is not None)
             jobs += [
                 VerifyJob(
                     transform=source.transform(topic_type),

@@ -36,7 +36,7 @@ def authority_of_brokers(admin: Admin) -> Authority:
     names = sorted(admin.topic_names())
     topics = {}
     for start in range(0, len(names), _AT_ONCE):
-        for name, described in admin.describe_topics(names[start : start + _AT_ONCE]).items():
+        for name, described in admin.describe_topics(names[start : start + _AT_ONCE], expected=True).items():
             partitions = {one.id: AuthorityPartition(one.replicas, one.leader, one.isr) for one in described.partitions}
             topic_id, problem = read_id(described.topic_id)
             topics[name] = AuthorityTopic(name, topic_id, partitions, problem)

@@ -21,6 +21,8 @@ from connect_share.errors import (
     TopicMissingError,
     TopicNotCompactedError,
 )
+from connect_share.kafka.facts import read_facts
+from connect_share.kafka.write_access import _MISSING, RightsAdmin
 from connect_share.log.first_read import SharedReader
 from connect_share.model.config_state import TargetState
 from connect_share.model.keys import SkipKind
@@ -292,6 +294,14 @@ def test_a_broker_that_does_not_know_a_topic_for_a_moment(
         again = made(shared.sharing(**{CREATION_PROPERTY: "false"}))
         again.start()
         again.stop()
+        answers.append(None)
+        with RightsAdmin(shared.sharing().admin_settings(), client_id="tests") as admin:
+            assert admin.topic_rights([topic])[topic].exists  # the controller says so
+            monkeypatch.setattr(admin, "_of_unknown", lambda _: _MISSING)  # as where it may not be created
+            answers.append(None)
+            assert admin.topic_rights(shared.topics.values())[topic].exists  # the others do
+        answers.append(None)
+        assert topic in read_facts(shared.admin, shared.topics.values())
         answers.extend([None] * 3)
         log: Any = storage.status._log
         log._confirm_identity(30, at_once=True)
