@@ -35,6 +35,7 @@ from tests.support.console import console
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.migration_site import Site
+from tests.support.programs import python
 from tests.support.topics import ordered_producer, pairs_of, send
 from tests.support.waiting import await_that
 
@@ -83,18 +84,8 @@ class Exporter:
 
 @contextmanager
 def exporter(servers: str, flags: Sequence[str], *more: str) -> Iterator[Exporter]:
-    command = [
-        sys.executable,
-        "-m",
-        "connect_share",
-        "exporter",
-        "-B",
-        servers,
-        *flags,
-        "--listen",
-        "127.0.0.1:0",
-        *more,
-    ]
+    command = [sys.executable, "-m", "connect_share", "exporter", "-B", servers, *flags]
+    command += ["--listen", "127.0.0.1:0", *more]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
@@ -158,15 +149,14 @@ def test_it_says_what_the_workers_said_and_outlasts_an_outage(own_broker: LocalB
 
 def test_a_missing_topic_and_a_taken_port_are_said_at_once(broker: TestBroker, unique: str) -> None:
     missing = ["--status-storage-topic", f"{unique}-none"]
-    command = [sys.executable, "-m", "connect_share", "exporter", "-B", broker.bootstrap_servers, *missing]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    words = ["-m", "connect_share", "exporter", "-B", broker.bootstrap_servers, *missing]
+    ran = python(*words)
     assert ran.returncode == 1
     assert f"topic {unique}-none does not exist; check status.storage.topic" in ran.stderr
     with broker.admin() as admin:
         flags = fill(broker.client_settings, admin, unique, {})
     with exporter(broker.bootstrap_servers, flags) as running:
-        again = [*command, "--listen", running.address]  # before the topics are looked for
-        ran = subprocess.run(again, capture_output=True, text=True, check=False, timeout=60)
+        ran = python(*words, "--listen", running.address)  # before the topics are looked for
         assert ran.returncode == 2
         assert f"--listen: {running.address} cannot be listened on" in ran.stderr
         assert running.get("/elsewhere")[0] == 404
@@ -181,13 +171,8 @@ def prometheus(scraped: Exporter, folder: Path) -> Iterator[str]:
         f"rule_files: ['{MONITORING}/connect-share-rules.yaml']\n"
         f"scrape_configs: [{{job_name: connect, static_configs: [{{targets: ['{scraped.address}']}}]}}]\n"
     )
-    command = [
-        "prometheus",
-        f"--web.listen-address={address}",
-        "--config.file=prometheus.yml",
-        "--storage.tsdb.path=data",
-    ]
-    with subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL) as process:
+    options = [f"--web.listen-address={address}", "--config.file=prometheus.yml", "--storage.tsdb.path=data"]
+    with subprocess.Popen(["prometheus", *options], cwd=folder, stderr=subprocess.DEVNULL) as process:
         try:
             yield address
         finally:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -28,6 +25,7 @@ from tests.support.long_forms import LONG
 from tests.support.migration_runs import apply_plan, cut_over, roll_back, seal_plan, unseal_plan, verify_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, pair, run
 from tests.support.printed import in_bash
+from tests.support.programs import killed
 from tests.support.sealed_sites import life, worker
 from tests.support.topics import delete_known
 from tests.support.waiting import await_that
@@ -181,10 +179,7 @@ main(sys.argv[1:])
 def test_a_kill_between_the_manifest_and_the_request_loses_no_setting(site: Site) -> None:
     source, plan = moved_out(site)
     for command, now in (("cutover", BEFORE), ("unseal", FENCE)):
-        done = subprocess.run(
-            [sys.executable, "-c", _KILLED, command, str(plan), "--yes"], capture_output=True, timeout=120, check=False
-        )
-        assert done.returncode == -signal.SIGKILL, done.stderr
+        killed(_KILLED, command, plan, "--yes")
         await_settings(site, now)
         assert cut_over_settings(plan) == {**BEFORE, "retention.bytes": None}
         assert run(command, plan, "--yes")[0] == 0

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import signal
-import subprocess
-import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,6 +28,7 @@ from migrator.run import Manifest, MigrationStatus, locked_run, manifest_path
 from migrator.survey import survey
 from tests.support.migration_runs import apply_plan, resume_plan, verify_plan
 from tests.support.migration_site import SHARED_PARTITIONS, Site, run
+from tests.support.programs import killed
 from tests.support.sealed import key_text, sealed
 from tests.support.sealed_sites import state, worker
 from tests.support.sealed_stores import MODE
@@ -263,9 +261,7 @@ def test_resume_after_a_kill_writes_nothing_twice(site: Site) -> None:
     lay_down(site, "own", None, None)
     source, destination = worker(site, "own", None), worker(site, "shared", "a", 7)
     plan = site.plan(source, destination)
-    arguments = [sys.executable, "-c", KILLED, "5", "apply", str(plan), "--yes"]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    killed(KILLED, 5, "apply", plan, "--yes")
     assert not verify_plan(plan).equal
     topic = site.topic("shared", TopicType.CONFIG)
     forged = Record(topic, 0, 0, NOW_MS, b"a.connector-c", b'{"properties":{"evil":"1"}}')

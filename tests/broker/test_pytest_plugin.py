@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 from connect_share import WorkerConfig
 from connect_share.kafka.admin import Admin
 from tests.support.kafka import TestBroker
+from tests.support.programs import python
 from tests.support.worker_files import properties_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "testing-a-runtime.md").read_text("utf-8")
@@ -48,14 +47,7 @@ def test_the_page(broker: TestBroker, tmp_path: Path) -> None:
     (tmp_path / "test_page.py").write_text(TESTS)
     (tmp_path / "test_more.py").write_text(MORE)
     for options in ([], [f"--connect-share-bootstrap={broker.bootstrap_servers}"]):
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-m", "pytest", "-q", "-p", "no:randomly", *options, str(tmp_path)],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            cwd=tmp_path,
-            check=False,
-        )
+        done = python("-W", "error", "-m", "pytest", "-q", "-p", "no:randomly", *options, tmp_path, cwd=tmp_path)
         said = done.stdout + done.stderr
         assert (done.returncode, done.stdout.splitlines()[-1].split(" in ")[0]) == (0, "3 passed"), said
     worker = WorkerConfig.from_properties(properties_of(broker.bootstrap_servers, "g"))
@@ -67,5 +59,4 @@ def test_nobody_imports_it_unasked(tmp_path: Path) -> None:
     (tmp_path / "test_nothing.py").write_text(
         "import sys\ndef test_nothing():\n    assert not any('connect_share' in name for name in sys.modules)\n"
     )
-    command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(tmp_path), str(tmp_path)]
-    assert subprocess.run(command, capture_output=True, timeout=60, cwd=tmp_path, check=False).returncode == 0
+    assert python("-m", "pytest", "-q", "--rootdir", tmp_path, tmp_path, cwd=tmp_path).returncode == 0

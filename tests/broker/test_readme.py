@@ -20,6 +20,7 @@ from tests.support.examples import example
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, pair
+from tests.support.programs import python
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -36,23 +37,19 @@ def test_the_embedding_example(broker: TestBroker, unique: str, tmp_path: Path, 
     assert len(code.strip().splitlines()) <= 12
     properties = {**worker_properties(broker.bootstrap_servers, unique), SHARING_PROPERTY: sharing}
     write_properties(tmp_path / "worker.properties", properties)
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "['my.conn'] {'position': 42}\n"
-    assert done.stderr == ""
+    done = python("-c", code, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "['my.conn'] {'position': 42}\n", "")
 
 
 @pytest.mark.skipif(not LONG, reason="installs from the package index: make soak")
 def test_a_newcomers_first_session(broker: TestBroker, unique: str, tmp_path: Path) -> None:
     """Nothing but a checkout and a broker, up to the first offset that a second process finds committed."""
     began = time.monotonic()
-    python = tmp_path / "venv" / "bin" / "python"
+    newcomers = tmp_path / "venv" / "bin" / "python"
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     checkout = tmp_path / "checkout"
     subprocess.run(["git", "clone", "-q", "--depth=1", README.parent.as_uri(), checkout], check=True)
-    subprocess.run([python, "-m", "pip", "install", "-q", "."], cwd=checkout, check=True)
+    subprocess.run([newcomers, "-m", "pip", "install", "-q", "."], cwd=checkout, check=True)
     installed_s = time.monotonic() - began
     write_properties(tmp_path / "worker.properties", worker_properties(broker.bootstrap_servers, unique))
     look = (
@@ -61,7 +58,7 @@ def test_a_newcomers_first_session(broker: TestBroker, unique: str, tmp_path: Pa
         "    print(storage.offset_reader('my.conn').offset({'file': 'in.txt'}))\n"
     )
     for code, printed in ((_example(), "['my.conn'] {'position': 42}\n"), (look, "{'position': 42}\n")):
-        command = [str(python), "-I", "-W", "error", "-c", code]
+        command = [str(newcomers), "-I", "-W", "error", "-c", code]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, printed, "")
     print(f"installed after {installed_s:.1f} s, committed and read again after {time.monotonic() - began:.1f} s")
@@ -74,13 +71,7 @@ def test_every_file_the_readme_points_to_is_there() -> None:
 
 def mirror(site: Site, topic_type: TopicType) -> str:
     topics = (site.topic("own", topic_type), site.topic("shared", topic_type))
-    done = subprocess.run(
-        [sys.executable, "-c", example("mirror-loop.md"), site.bootstrap_servers, *topics, topic_type.value, GROUP],
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
+    done = python("-c", example("mirror-loop.md"), site.bootstrap_servers, *topics, topic_type.value, GROUP)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

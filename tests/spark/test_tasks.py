@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -18,6 +16,7 @@ from connect_share.worker_config import ClientSettings
 from spark_jobs import session, tasks
 from spark_jobs.session import failures_explained, require_on_executors, require_single_attempts
 from spark_jobs.tasks import RESULTS, run_as_tasks
+from tests.support.programs import python
 
 
 @dataclass(frozen=True)
@@ -165,7 +164,7 @@ except UsageError as error:
     print(error)
 assert "pyspark" not in sys.modules
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = python("-c", program)
     assert done.stdout.strip() == (
         "Spark needs pyspark, pandas, which are not installed here: pip install pyspark pyarrow pandas numpy"
     ), done.stderr

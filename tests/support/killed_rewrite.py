@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
+from tests.support.programs import killed
 
 _KILLED = """
 import importlib, itertools, os, signal, sys
@@ -20,9 +18,7 @@ importlib.import_module(sys.argv[1]).main(sys.argv[2:])
 
 def kill_in_the_rewrite(program: str, *arguments: object) -> None:
     """Run a command of ``connect_share`` or ``migrator`` until four of its records are acknowledged, and kill it."""
-    command = [sys.executable, "-c", _KILLED, f"{program}.cli.__main__", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    killed(_KILLED, f"{program}.cli.__main__", *arguments)
 
 
 _OVERTAKING = """
@@ -52,13 +48,4 @@ def kill_before_the_look(program: str, where: str, file: object, connector: str,
 
     ``where`` it writes: the function, behind its module and class, with colons between.
     """
-    command = [
-        sys.executable,
-        "-c",
-        _OVERTAKING,
-        f"{program}.cli.__main__",
-        where,
-        *map(str, (file, connector, *arguments)),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    killed(_OVERTAKING, f"{program}.cli.__main__", where, file, connector, *arguments)

@@ -10,7 +10,6 @@ import itertools
 import json
 import re
 import shutil
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -21,6 +20,7 @@ import connect_share
 from tests.lab.embedded.worker import write_properties
 from tests.support.examples import MARK, PAGES, PUBLIC_NAMES, examples, marked, run, write_examples
 from tests.support.long_forms import LONG
+from tests.support.programs import python
 from tests.support.worker_files import WORKER
 
 TEXTS = {".md", ".py", ".java", ".toml", ".properties"}
@@ -65,14 +65,7 @@ def test_every_example_is_run_by_a_test() -> None:
 @pytest.mark.parametrize(("page", "example"), marked(__file__))
 def test_an_example_runs(page: str, example: str, tmp_path: Path) -> None:
     write_properties(tmp_path / "worker.properties", WORKER)
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", example],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = python("-W", "error", "-c", example, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -89,8 +82,7 @@ def test_examples_are_typed_for_pyright_too(tmp_path: Path) -> None:
         "include": [*strict, "runtime"],
     }
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(config))
-    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "-p", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    done = python("-m", "pyright", "--pythonpath", sys.executable, "-p", tmp_path, timeout=600)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "0 errors, 0 warnings, 0 informations"), done.stdout
 
 

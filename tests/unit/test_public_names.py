@@ -23,6 +23,7 @@ from connect_share._old_modules import NEW_NAMES
 from connect_share.model.config import ConfigEvent
 from connect_share.stores.config import call_method
 from tests.support.examples import PUBLIC_NAMES
+from tests.support.programs import python
 
 
 def test_the_list_of_public_names_is_sorted_and_whole() -> None:
@@ -131,6 +132,6 @@ def test_an_old_name_is_the_new_module(old: str, new: str) -> None:
 
 def test_the_warning_names_the_line_that_imports() -> None:
     program = "import connect_share\n\nfrom connect_share.herder import RestartPlan\nprint(RestartPlan.__module__)"
-    run = subprocess.run([sys.executable, "-W", "always", "-c", program], capture_output=True, text=True, check=True)
-    assert run.stdout == "connect_share.runtime.restart_plan\n"
+    run = python("-W", "always", "-c", program)
+    assert (run.returncode, run.stdout) == (0, "connect_share.runtime.restart_plan\n")
     assert "<string>:3: DeprecationWarning" in run.stderr

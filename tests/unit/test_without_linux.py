@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Final
@@ -14,6 +13,7 @@ from connect_share.errors import ConfigError, UsageError
 from connect_share.files import lock
 from connect_share.worker_config import config_providers
 from tests.support.long_forms import LONG
+from tests.support.programs import python
 
 EVERY_MODULE: Final = "tests/unit/test_secrets_are_not_shown.py::test_no_field_that_can_hold_a_secret_is_shown"
 SOME: Final = ("tests/unit/storage/test_checkpoint_file.py", EVERY_MODULE)
@@ -32,8 +32,8 @@ def test_the_core_runs_without_what_only_linux_has() -> None:
     hidden = ("-p", "tests.support.without_linux", "-p", "no:xdist", "-p", "no:randomly", "-p", "no:cacheprovider")
     tests = (*SOME, "tests/contract", *(("tests/runtime/unit/test_tasks.py", *MORE) if LONG else ()))
     in_memory = ("-k", f"memory or not ({' or '.join(CONTRACT)})")
-    command = [sys.executable, "-m", "pytest", "-q", "--timeout-method=thread", *LEFT_OUT, *hidden, *in_memory, *tests]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1_800, check=False)
+    options = ("-q", "--timeout-method=thread", *LEFT_OUT, *hidden, *in_memory)
+    done = python("-m", "pytest", *options, *tests, timeout=1_800)
     assert done.returncode == 0, done.stdout[-5_000:] + done.stderr
 
 

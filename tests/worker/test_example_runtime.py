@@ -318,13 +318,8 @@ def test_no_request_is_answered_with_an_error_of_the_server(start: Start, tmp_pa
     refuse_what_a_page_in_a_browser_can_send(worker)
     # What fits may be refused for other reasons, and what does not fit may be taken: Connect's configurations are free.
     unfit = "positive_data_acceptance,negative_data_rejection"
-    command = [
-        str(Path(sys.executable).with_name("st")),
-        "run",
-        str(EXAMPLES / "runtime" / "openapi.json"),
-        "--url",
-        worker.url,
-    ]
+    schema = str(EXAMPLES / "runtime" / "openapi.json")
+    command = [str(Path(sys.executable).with_name("st")), "run", schema, "--url", worker.url]
     phases = "coverage,fuzzing" if LONG else "coverage"
     options = ["--exclude-checks", unfit, "--phases", phases, "--max-examples", "10", "--seed", "1"]
     options += ["--no-color", "--request-timeout", "20", "--warnings", "off", "--generation-database", "none"]

@@ -47,6 +47,7 @@ from connect_share.sealing import KeyRing
 from connect_share.sealing.cipher import Cipher, Opened
 from connect_share.worker_config import Isolation
 from tests.support.examples import marked
+from tests.support.programs import python
 from tests.support.records import encoded
 from tests.support.sealed import KEYS, key_text
 
@@ -167,8 +168,7 @@ except RecordFileError as error:
 
 def test_no_room_is_an_error_with_the_name_of_the_file(tmp_path: Path) -> None:
     """A limit on the size of files stands for a full disk: the write fails half-way."""
-    program = [sys.executable, "-c", WRITER, str(tmp_path / "x.avro"), "limited"]
-    ended = subprocess.run(program, capture_output=True, text=True, check=False)
+    ended = python("-c", WRITER, tmp_path / "x.avro", "limited")
     assert ended.returncode == 1
     assert "x.avro cannot be written" in ended.stderr
     assert list(tmp_path.iterdir()) == []

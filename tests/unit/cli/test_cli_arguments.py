@@ -21,6 +21,7 @@ from connect_share.console.options import topic_set_of
 from connect_share.errors import ConfigError
 from connect_share.model.records import TopicType
 from migrator.cli.__main__ import build_parser as migrator_parser
+from tests.support.programs import python
 
 
 @pytest.mark.parametrize(
@@ -118,8 +119,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 @cache
 def completion(program: str) -> str:
-    command = [sys.executable, "-m", PROGRAMS[program], "--print-completion", "bash"]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    return python("-m", PROGRAMS[program], "--print-completion", "bash").stdout
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
@@ -141,10 +141,8 @@ def test_commands_and_options_are_completed(program: str, words: list[str], foun
 
 def test_without_the_library_it_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "shtab.py").write_text("raise ImportError\n")
-    ran = subprocess.run(
-        [sys.executable, "-m", "connect_share", "--print-completion", "zsh"],
-        capture_output=True, text=True, check=False, timeout=60, env={**os.environ, "PYTHONPATH": str(tmp_path)},
-    )  # fmt: skip
+    hidden = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    ran = python("-m", "connect_share", "--print-completion", "zsh", env=hidden)
     assert ran.returncode == 2
     assert "pip install shtab" in ran.stderr
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +9,7 @@ from hypothesis import strategies as st
 from connect_share.model.records import TopicType
 from connect_share.sealing import KeyRing, Refusal
 from connect_share.sealing.cipher import LATEST_MS, Cipher, Opened, _aes_gcm, is_sealed, key_id
+from tests.support.programs import python
 from tests.support.sealed import KEYS, SealedVector, key_text, sealed_vectors
 
 ALL = sealed_vectors()
@@ -116,5 +114,6 @@ except connect_share.ConfigError as error:
     assert error.__cause__ is None
     print(error)
 """
-    ran = subprocess.run([sys.executable, "-c", program, key_text(7)], capture_output=True, text=True, check=True)
-    assert ran.stdout == "sealed sharing needs the library cryptography: pip install cryptography\n"
+    ran = python("-c", program, key_text(7))
+    missing = "sealed sharing needs the library cryptography: pip install cryptography\n"
+    assert (ran.returncode, ran.stdout) == (0, missing)

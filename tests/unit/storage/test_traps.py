@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import subprocess
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +20,7 @@ from connect_share import (
 )
 from connect_share.sealing import KEYS_PROPERTY
 from connect_share.storage import TaskConfigsUpdated
+from tests.support.programs import python
 from tests.support.sealed import key_text
 from tests.support.worker_files import SHARING, WORKER
 
@@ -30,13 +29,7 @@ from tests.support.worker_files import SHARING, WORKER
     "module", ["connect_share.runtime.member", "connect_share.exporter", "connect_share.pytest_plugin"]
 )
 def test_an_import_warns_of_nothing(module: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", f"import {module}"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = python("-W", "error", "-c", f"import {module}")
     assert (done.returncode, done.stderr) == (0, "")
 
 
