@@ -18,6 +18,7 @@ from connect_share.worker_config import WorkerConfig
 from tests.support.long_forms import LONG
 from tests.support.migration_site import PARTITIONS, Site, pair, run
 from tests.support.sealed_sites import done, planned, worker
+from tests.support.topics import newest_by_partition
 
 OFFSET, STATUS, CONFIG = TopicType.OFFSET, TopicType.STATUS, TopicType.CONFIG
 NOW = 1_760_000_000_000
@@ -78,14 +79,7 @@ class Scattered:
 
 
 def living(site: Site, who: str, topic_type: TopicType, prefix: str) -> dict[bytes, dict[int, bytes]]:
-    found: dict[bytes, dict[int, bytes]] = {}
-    for record in site.read(site.topic(who, topic_type)):
-        if record.key is not None and record.key.startswith(prefix.encode()):
-            places = found.setdefault(record.key, {})
-            places.pop(record.partition, None)
-            if record.value is not None:
-                places[record.partition] = record.value
-    return {key: places for key, places in found.items() if places}
+    return newest_by_partition(site.read(site.topic(who, topic_type)), prefix.encode())
 
 
 def state(path: Path) -> tuple[dict[bytes, int | None], dict[int, int]]:

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
 
 from connect_share.backup.restore import prepare_restores
 from connect_share.backup.rewrite import Rewrite, StoppedGroup
@@ -28,6 +27,7 @@ from tests.support.killed_rewrite import kill_in_the_rewrite
 from tests.support.migration_runs import apply_plan
 from tests.support.migration_site import PARTITIONS, SHARED_PARTITIONS, SMALL, Site, pair, run
 from tests.support.sealed_sites import left, life, worker
+from tests.support.topics import add_partitions
 from tests.support.waiting import await_that
 
 STATUS, OFFSET = TopicType.STATUS, TopicType.OFFSET
@@ -67,11 +67,8 @@ class _Scene:
 
     def add_partition(self) -> None:
         """Where a key lies depends on their number: its newest record would lie beside the one before."""
-        topic, more = self.site.topic("shared", OFFSET), PARTITIONS[OFFSET] + 1
-        client = AdminClient({"bootstrap.servers": self.site.bootstrap_servers})
-        client.create_partitions([NewPartitions(topic, more)])[topic].result()
         with self.site.admin() as admin:
-            await_that(lambda: len(admin.describe_topics([topic])[topic].partitions), more.__eq__, what=topic)
+            add_partitions(admin, self.site.settings, self.site.topic("shared", OFFSET), PARTITIONS[OFFSET] + 1)
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 
+from confluent_kafka.admin import AdminClient, NewPartitions
+
 from connect_share.files import repeated
 from connect_share.kafka import client
 from connect_share.kafka.admin import Admin
@@ -53,6 +55,25 @@ def delete_known(admin: Admin, *topics: str) -> None:
     """Delete topics and wait until the broker that is asked knows none of them any more."""
     admin.delete_topics(topics)
     await_that(lambda: admin.describe_topics(topics), lambda found: not found, what="the topics gone")
+
+
+def add_partitions(admin: Admin, settings: ClientSettings, topic: str, count: int) -> None:
+    """Raise the number of a topic's partitions, and wait until the broker that is asked knows it."""
+    kafka = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    kafka.create_partitions([NewPartitions(topic, count)])[topic].result()
+    await_that(lambda: len(admin.describe_topics([topic])[topic].partitions), count.__eq__, what=topic)
+
+
+def newest_by_partition(records: Iterable[Record], prefix: bytes = b"") -> dict[bytes, dict[int, bytes]]:
+    """Return the newest values of each key with this prefix, by partition; removed ones are not in it."""
+    found: dict[bytes, dict[int, bytes]] = {}
+    for record in records:
+        if record.key is not None and record.key.startswith(prefix):
+            places = found.setdefault(record.key, {})
+            places.pop(record.partition, None)
+            if record.value is not None:
+                places[record.partition] = record.value
+    return {key: places for key, places in found.items() if places}
 
 
 def alter_known(admin: Admin, topic: str, changes: Mapping[str, str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
 
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.status import ConnectorStatus, State
@@ -11,29 +10,19 @@ from connect_share.stores.alter_offsets import alter_offsets, reset_offsets, sto
 from connect_share.stores.offsets import KafkaOffsetBackingStore
 from connect_share.stores.transactional_writer import TransactionalWriter
 from tests.broker.stores.conftest import Shared
-from tests.support.topics import read_topic
+from tests.support.topics import add_partitions, newest_by_partition, read_topic
 from tests.support.waiting import await_that
 
 KEYS = [b'group-a.["c",{"file":"%d"}]' % number for number in range(12)]
 MORE = 9
 
 
-def add_partitions(shared: Shared, kind: str) -> None:
-    topic = shared.topics[kind]
-    client = AdminClient({"bootstrap.servers": shared.bootstrap_servers})
-    client.create_partitions([NewPartitions(topic, MORE)])[topic].result()
-    await_that(lambda: len(shared.admin.describe_topics([topic])[topic].partitions), MORE.__eq__, what=topic)
+def more_partitions(shared: Shared, kind: str) -> None:
+    add_partitions(shared.admin, shared.worker().client_settings(), shared.topics[kind], MORE)
 
 
 def living(shared: Shared, kind: str) -> dict[bytes, dict[int, bytes]]:
-    """Return the newest value of each key in each partition, by key; removed ones are left out."""
-    found: dict[bytes, dict[int, bytes]] = {}
-    for record in read_topic(shared.admin, shared.worker().consumer_settings(), shared.topics[kind]):
-        places = found.setdefault(record.key or b"", {})
-        places.pop(record.partition, None)
-        if record.value is not None:
-            places[record.partition] = record.value
-    return {key: places for key, places in found.items() if places}
+    return newest_by_partition(read_topic(shared.admin, shared.worker().consumer_settings(), shared.topics[kind]))
 
 
 def set_all(store: KafkaOffsetBackingStore, value: bytes | None) -> None:
@@ -51,7 +40,7 @@ def moved() -> list[bytes]:
 def test_a_running_store_follows_partitions_that_are_added(shared: Shared) -> None:
     running = shared.offset_store("group-a")
     set_all(running, b'{"n":1}')
-    add_partitions(shared, "offset")
+    more_partitions(shared, "offset")
     other = shared.offset_store("group-a")  # its producer knows of the new partitions
     set_all(other, b'{"n":2}')
     await_that(lambda: values(running), {b'{"n":2}'}.__eq__, what="what was written into new partitions")
@@ -67,7 +56,7 @@ def test_a_running_store_follows_partitions_that_are_added(shared: Shared) -> No
 @pytest.mark.parametrize("exactly_once", [False, True])
 def test_what_is_altered_and_removed_is_so_in_every_partition(shared: Shared, exactly_once: bool) -> None:
     set_all(shared.offset_store("group-a"), b'{"n":1}')
-    add_partitions(shared, "offset")
+    more_partitions(shared, "offset")
     store, settings = shared.offset_store("group-a"), shared.worker().producer_settings()
     transactional = TransactionalWriter(
         settings, client_id="tests", transactional_id=shared.unique, topic=shared.topics["offset"]
@@ -88,7 +77,7 @@ def test_a_status_is_replaced_and_removed_in_every_partition(shared: Shared) -> 
     for name in names:
         first.put(ConnectorStatus(name, State.RUNNING, "w:8083", 1))
     first.flush()
-    add_partitions(shared, "status")
+    more_partitions(shared, "status")
     second = shared.status_store("group-a")
     for name in names:
         second.put(ConnectorStatus(name, State.FAILED, "w:8083", 2))
