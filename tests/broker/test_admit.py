@@ -114,14 +114,8 @@ def test_an_id_that_is_there_or_nearly(site: Site, admit: Any) -> None:
 
 
 def test_what_a_group_brings(site: Site, admit: Any) -> None:
-    words = [
-        "-w",
-        site.shared("team.new"),
-        "--from",
-        site.worker_file("own", "team.new", sharing=False),
-        "--output",
-        "json",
-    ]
+    brought = site.worker_file("own", "team.new", sharing=False)
+    words = ("-w", site.shared("team.new"), "--from", brought, "--output", "json")
     ran = admit(*words)
     assert (ran.code, severe(ran)) == (1, {"secrets-clear-text", "sizes-too-large"})
     assert ran.json["startup"]["longest_after"] > ran.json["startup"]["longest_before"]

@@ -272,23 +272,14 @@ def test_a_part_never_shares_a_kafka_group_with_what_stays(site: Site) -> None:
     source = site.small_source()
     site.lay_group("own", name="stays")
     site.create("shared", SHARED_PARTITIONS)
-    wanted: list[str | Path] = [
-        "plan",
-        "-w",
-        source,
-        "--job",
-        "a.b",
-        "-o",
-        site.folder / "job.json",
-        "--to-worker-config",
-    ]
+    plan = site.folder / "job.json"
+    wanted = ("plan", "-w", source, "--job", "a.b", "-o", plan, "--to-worker-config")
     code, _, said = run(*wanted, site.shared("orders"))
     assert code == 1
     assert "another group.id, or move the whole group, without --job" in said
-    assert not (site.folder / "job.json").exists()
+    assert not plan.exists()
     # Another id is the way, and what stays is not fenced.
     assert run(*wanted, site.shared())[0] == 0
-    plan = site.folder / "job.json"
     apply_plan(plan)
     before = settings(site)
     cut_over(plan)

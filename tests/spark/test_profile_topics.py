@@ -60,14 +60,8 @@ def test_spark_gives_the_usage_that_the_console_gives(
     assert connect_share(["usage", "-w", str(topics.worker_file), "--output", "json"]) == 0
     console = json.loads(capsys.readouterr().out)
     assert (spark.pop("_command"), console.pop("_command")) == ("profile_topics", "usage")
-    names = (
-        "group",
-        "records",
-        "bytes",
-        "share",
-        "superseded_records",
-        "live_keys",
-    )  # what is written a second changes
+    # What is written a second changes.
+    names = ("group", "records", "bytes", "share", "superseded_records", "live_keys")
     rows = [[{name: row[name] for name in names} for row in told["groups"]] for told in (spark, console)]
     assert rows[0] == rows[1] != []
     assert spark.keys() == console.keys()

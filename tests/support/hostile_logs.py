@@ -29,81 +29,26 @@ _ODD_NAMES: Final = (
 )
 _FOREIGN: Final = ("", "com.acme.", "com.acme.orders.", "com.acme.orders.x.", "B.", ".", "-")
 _ODD_VALUES: Final[tuple[Any, ...]] = (
-    None,
-    True,
-    False,
-    0,
-    1,
-    -1,
-    2.0,
-    1.5,
-    1e300,
-    -0.0,
-    "",
-    "1",
-    "x",
-    [],
-    {},
-    [1],
-    {"a": None},
+    *(None, True, False, 0, 1, -1, 2.0, 1.5, 1e300, -0.0),
+    *("", "1", "x", [], {}, [1], {"a": None}),
 )
 _STATES: Final = (
-    "RUNNING",
-    "RUNNING",
-    "UNASSIGNED",
-    "UNASSIGNED",
-    "FAILED",
-    "PAUSED",
-    "STOPPED",
-    "RESTARTING",
+    *("RUNNING", "RUNNING", "UNASSIGNED", "UNASSIGNED", "FAILED", "PAUSED", "STOPPED", "RESTARTING"),
     "DESTROYED",
 )
 _NUMBERS: Final = (
-    *(
-        "007",
-        "-0",
-        "1E5",
-        "1e400",
-        "-1e400",
-        "1e-400",
-        "0.1e1",
-        "9223372036854775807",
-        "9223372036854775808",
-        "4294967297",
-    ),
-    *(
-        "2147483647",
-        "2147483648",
-        "-2147483649",
-        "123456789012345678901234567890",
-        "1" * 1_001,
-        "1." + "3" * 400,
-        "1e2147483648",
-    ),
+    *("007", "-0", "1E5", "1e400", "-1e400", "1e-400", "0.1e1", "9223372036854775807", "9223372036854775808"),
+    "4294967297",
+    *("2147483647", "2147483648", "-2147483649", "123456789012345678901234567890"),
+    *("1" * 1_001, "1." + "3" * 400, "1e2147483648"),
     *("0." + "0" * 999, "0" * 5_000 + "7", "NaN", "Infinity", "+1", ".5", "5.", "0x1", "1_0", "-"),
 )
 _ENDS: Final = (b"", b" ", b"}", b" {}", b"x", b"\xff", b"\0", b",", b'"')
 _STARTS: Final = (b"", b" ", b"\n\t", b"\xef\xbb\xbf", b"\0", b"//", b"\xff\xfe")
 _NO_UTF_8: Final = (
-    *(
-        b"\xff",
-        b"\x80",
-        b"\xc0\xaf",
-        b"\xed\xa0\x80",
-        b"\xed\xa0",
-        b"\xed\xbf\xbfx",
-        b"\xe0\x80\x80",
-        b"\xe2\x82",
-        b"\xf0\x9f\x98",
-    ),
-    *(
-        b"\xf4\x90\x80\x80",
-        b"\xf0\x80\x80\x80",
-        b"\xf8\x88\x80\x80\x80",
-        b"\xed\xa0\xbd\xed\xb8\x80",
-        b"\xc3(",
-        b"\xe2(\xa1",
-    ),
+    *(b"\xff", b"\x80", b"\xc0\xaf", b"\xed\xa0\x80", b"\xed\xa0", b"\xed\xbf\xbfx", b"\xe0\x80\x80"),
+    *(b"\xe2\x82", b"\xf0\x9f\x98", b"\xf4\x90\x80\x80", b"\xf0\x80\x80\x80", b"\xf8\x88\x80\x80\x80"),
+    *(b"\xed\xa0\xbd\xed\xb8\x80", b"\xc3(", b"\xe2(\xa1"),
 )
 _PADDING: Final = 0xFF
 """Never put inside a text: Jackson pads names with it, and takes one that holds it for a shorter one it has seen before."""

@@ -38,14 +38,8 @@ HOLDS_DATA = ("bytes", "Any", "object")
 # What has such a type and is none of it: ids, hashes, functions, figures of machines.
 HARMLESS = {
     *("RepairBackup.changes", "_MetadataFold.partitions"),
-    *(
-        "PartitionProfile.digests",
-        "ExistingRecords.found",
-        "ExistingRecords.offsets",
-        "_Gaps._keys",
-        "SectionTopic.kept",
-        "SectionTopic.required",
-    ),
+    *("PartitionProfile.digests", "ExistingRecords.found", "ExistingRecords.offsets", "_Gaps._keys"),
+    *("SectionTopic.kept", "SectionTopic.required"),
     *("FittedModel.machine", "StartupResult.machine"),
     "Rollback.removals",
     *("Joined.assignment", "MemberCallbacks.assign", "MemberCallbacks.state"),  # names of connectors, functions

@@ -37,16 +37,8 @@ LOGS = 6_500 if LONG else 500
 SEED = int(os.environ.get("CONNECT_SHARE_SOAK_SEED", "1173"))
 SEEN = {
     TopicType.CONFIG: [
-        *(
-            "applied",
-            "committed",
-            "connectors",
-            "deferred",
-            "generations",
-            "inconsistent",
-            "pending_fencing",
-            "session_key",
-        ),
+        *("applied", "committed", "connectors", "deferred", "generations", "inconsistent", "pending_fencing"),
+        "session_key",
         *("event updated", "event removed", "event tasks", "event target state", "event session key", "event restart"),
     ],
     TopicType.STATUS: ["connectors", "tasks", "topics", "removed out of time"],

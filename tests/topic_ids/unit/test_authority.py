@@ -38,16 +38,8 @@ record_types = st.sampled_from(
 )
 members = st.sampled_from(
     [
-        "name",
-        "topicId",
-        "partitionId",
-        "replicas",
-        "isr",
-        "leader",
-        "directories",
-        "brokerId",
-        "logDirs",
-        "resourceType",
+        *("name", "topicId", "partitionId", "replicas", "isr", "leader", "directories"),
+        *("brokerId", "logDirs", "resourceType"),
     ]
 )
 record_values = json_values | st.just(ORDERS) | st.lists(st.integers(), max_size=3)

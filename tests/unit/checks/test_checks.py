@@ -208,14 +208,8 @@ def test_orphans_of_every_kind_are_found() -> None:
     }
     state = state_of(topics)
     found = findings_of(state)
-    assert ids(found) == [
-        "orphan-offsets",
-        "orphan-statuses",
-        "orphan-target-states",
-        "orphan-task-configs",
-        "orphan-task-statuses",
-        "orphan-topics",
-    ]
+    kinds = ("offsets", "statuses", "target-states", "task-configs", "task-statuses", "topics")
+    assert ids(found) == [f"orphan-{kind}" for kind in kinds]
     by_id = {each.id: each for each in found}
     assert by_id["orphan-statuses"].what == "statuses of connectors without a configuration, 2 records: gone"
     assert by_id["orphan-task-statuses"].what == "statuses of tasks above the number of tasks, 1 record: a-2"

@@ -33,17 +33,7 @@ from connect_share.model.records import ConnectorTaskId, TopicType
 from tests.support import histories
 from tests.support.key_vectors import VECTORS, bytes_of
 
-SEGMENTS = [
-    "a",
-    "connect-cluster",
-    "session-key",
-    "connectorx",
-    "tasks",
-    "-",
-    "",
-    "42",
-    "x-connector-y",
-]
+SEGMENTS = ["a", "connect-cluster", "session-key", "connectorx", "tasks", "-", "", "42", "x-connector-y"]
 NAMES = [*histories.NAMES, "jdbc.", "session-key", 'x.["a",{}]', ""]
 
 legal_ids = (

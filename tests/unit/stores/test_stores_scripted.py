@@ -300,14 +300,7 @@ NEWER = TaskStatus(ConnectorTaskId("bar", 0), State.RUNNING, "w:8083", 2)
         (lambda _, store: store.put(ConnectorStatus("foo", State.RUNNING, "w:8083", 1)), False, UNASSIGNED),
         (lambda _, store: store.put(ConnectorStatus("foo", State.RUNNING, "w:8083", 1)), True, UNASSIGNED),
     ],
-    ids=[
-        "removed",
-        "its connector removed",
-        "a newer generation",
-        "another worker's",
-        "superseded",
-        "safe, superseded",
-    ],
+    ids=["removed", "its connector", "a newer generation", "another worker's", "superseded", "safe, superseded"],
 )
 def test_retry_ends_when(
     log: ScriptedLog, change: Callable[..., None], safe: bool, status: ConnectorStatus | TaskStatus
