@@ -14,6 +14,8 @@ from connect_share import AsyncConnectStorage, NotStartedError, StoreClosedError
 from connect_share.errors import FencedError, StoreError, TopicRecreatedError
 from connect_share.storage import ConfigEvents, ConnectorConfigRemoved, ConnectorConfigUpdated, TargetStateChanged
 from connect_share.storage.async_storage import MOST_PENDING
+from connect_share.stores.config import KafkaConfigBackingStore
+from tests.support.waiting import await_that
 
 SOURCE = {"connector.class": "X", "tasks.max": "1"}
 PARTITION = {"file": "in.txt"}
@@ -127,17 +129,33 @@ def test_who_is_cancelled_loses_nothing_and_changes_no_order(shared: Any) -> Non
     run(body)
 
 
-@pytest.mark.parametrize("after_s", [0.0, 0.05])
-def test_a_start_that_is_cancelled_leaves_nothing(shared: Any, after_s: float) -> None:
+@pytest.mark.parametrize("begins", [False, True], ids=["before it begins", "while a store starts"])
+def test_a_start_that_is_cancelled_leaves_nothing(shared: Any, monkeypatch: pytest.MonkeyPatch, begins: bool) -> None:
+    begun, go_on, start = threading.Event(), threading.Event(), KafkaConfigBackingStore.start
+
+    def held(store: KafkaConfigBackingStore) -> None:
+        begun.set()
+        assert go_on.wait(60)
+        start(store)
+
+    def threads() -> set[str]:
+        return {each.name for each in threading.enumerate() if not each.name.startswith("asyncio_")}
+
     async def body() -> None:
-        threads = threading.active_count()
+        before = threads()
         storage = AsyncConnectStorage(shared.sharing())
-        with pytest.raises((TimeoutError, StoreClosedError)):
-            await asyncio.wait_for(storage.start(), after_s)
+        with monkeypatch.context() as patched:
+            patched.setattr(KafkaConfigBackingStore, "start", held)
+            starting = asyncio.ensure_future(storage.start())
+            if begins:
+                assert await asyncio.to_thread(begun.wait, 60)
+            starting.cancel()
+            go_on.set()
+            with pytest.raises((asyncio.CancelledError, StoreClosedError)):
+                await starting
         async with storage:
             await storage.config.refresh()
-        while threading.active_count() > threads:
-            await asyncio.sleep(0.05)
+        await asyncio.to_thread(await_that, threads, before.issuperset, what="no thread of the storage")
 
     run(body)
 

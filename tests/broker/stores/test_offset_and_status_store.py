@@ -118,8 +118,7 @@ def test_waiting_read_ends_when_closed(shared: Any, end: str) -> None:
     with shared.open_transaction("offset", [(b'group-b.["x",{}]', b"{}")]):
         waiting = threading.Thread(target=read)
         waiting.start()
-        waiting.join(0.3)
-        assert waiting.is_alive()
+        await_that(lambda: store._log._state.awaited, what="the read waits")
         (reader.close if end == "reader" else store.stop)()
         waiting.join(30)
         assert not waiting.is_alive()

@@ -307,7 +307,7 @@ def test_a_stop_ends_the_read_that_is_under_way(shared: Any) -> None:
         await_that(lambda: topics._aborts, what="begun")
         topics.stop(1.0)
         with pytest.raises(NotStartedError, match="these SharedTopics were stopped"):
-            starting.result(0.5)
+            starting.result(60)
 
 
 def test_a_read_that_failed_is_tried_again_for_all(shared: Any) -> None:
