@@ -436,7 +436,7 @@ def test_a_start_that_is_cancelled_leaves_nothing_running(make: Make) -> None:
         go_on.set()
         with pytest.raises(asyncio.CancelledError):
             await entering
-        await asyncio.to_thread(await_that, lambda: runner._herder._shutdown, what="ended", timeout_s=5)
+        await asyncio.to_thread(await_that, lambda: runner._herder._shutdown, what="ended")
 
     asyncio.run(run())
 
