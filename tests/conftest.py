@@ -20,7 +20,7 @@ from connect_share.console import program
 from tests.lab.class_archives import use_class_archives
 from tests.lab.embedded.broker import LocalBroker
 from tests.lab.embedded.worker import ConnectWorker
-from tests.support.console import Ran, console
+from tests.support.console import Call, console
 from tests.support.kafka import (
     ONE_SEGMENT_EACH,
     TOPIC_PREFIX,
@@ -133,7 +133,7 @@ def no_log_stays() -> Iterator[None]:
 
 
 @pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+def call(capsys: pytest.CaptureFixture[str]) -> Call:
     """Run ``connect-share``."""
     return console(capsys)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from connect_share.sealing.cipher import Cipher
 from tests.support.captures import captured, prefixed
 from tests.support.checked import CAPTURED, CONFIG, OFFSET, STATUS, records
 from tests.support.connect_member import ConnectMember
-from tests.support.console import Ran, console
+from tests.support.console import Call, Ran, console
 from tests.support.kafka import TOPIC_PREFIX, TestBroker
 from tests.support.migration_site import Site
 from tests.support.sealed import key_text
@@ -62,7 +62,7 @@ def there(site: Site) -> str:
 
 
 @pytest.fixture
-def admit(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+def admit(capsys: pytest.CaptureFixture[str]) -> Call:
     def call(*words: str | Path) -> Ran:
         ran = console(capsys)("admit", *words)
         assert SECRET not in ran.out + ran.err

@@ -27,7 +27,7 @@ from migrator import apply, checks, cutover, moved_source
 from migrator.copy import copy_job
 from migrator.moves import Intent
 from migrator.verify import verification
-from tests.support.console import Ran
+from tests.support.console import Call, Ran
 from tests.support.flushes import flush_offsets
 from tests.support.killed_rewrite import kill_before_the_look
 from tests.support.long_forms import LONG
@@ -48,7 +48,6 @@ LOOKS |= {f"{verb} offsets": ("connect_share", f"{CHANGE}alter_offsets") for ver
 """The program of each command, and where it writes."""
 RUNS = 40 if LONG else 1
 OFFSETS = [(name, number) for number in range(KEYS) for name in ("c", "gone")]
-Call = Callable[..., Ran]
 
 
 def every_pair(names: Sequence[str], ways: Sequence[str]) -> list[tuple[str, str]]:

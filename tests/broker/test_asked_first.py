@@ -32,7 +32,7 @@ from migrator.cli import apply as apply_command
 from migrator.moves import NO_INTENT, Intent
 from migrator.run import MigrationRun, manifest_path
 from tests.lab.secure_broker import SecureBroker
-from tests.support.console import Ran
+from tests.support.console import Call
 from tests.support.long_forms import LONG
 from tests.support.migration_runs import apply_plan, cut_over
 from tests.support.migration_site import GROUP, SMALL, Site, pair, run
@@ -48,7 +48,6 @@ X_TXT = {"filename": "x.txt"}
 SINKS = ("connect-s", "connect-d")
 LATE = (("task-b-0", '{"properties":{"x":"1"}}'), ("commit-b", '{"tasks":1}'), ("connector-b", '{"properties":{}}'))
 _RUN_ID = re.compile(rb"[0-9a-f]{32}")
-Call = Callable[..., Ran]
 Need = tuple[str, str, TopicType | ResourceType]
 """A right, and on which topic of whom; or on the group or transactional id of this name."""
 Rights = dict[tuple[str, str], ResourceType]

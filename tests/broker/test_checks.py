@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from connect_share.model.records import TopicType
 from tests.lab.embedded.worker import write_properties
 from tests.support.captures import prefixed
 from tests.support.checked import CONFIG, OFFSET, STATUS, captured_topics, records
-from tests.support.console import Ran, console
+from tests.support.console import Call, Ran, console
 from tests.support.kafka import TOPIC_PREFIX, TestBroker
 from tests.support.topics import UNTOUCHED, alter_known, create_known, write_records
 from tests.support.worker_files import SHARING, properties_of
@@ -93,7 +93,7 @@ def site(broker: TestBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture
-def check(site: Site, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+def check(site: Site, capsys: pytest.CaptureFixture[str]) -> Call:
     def call(*words: str | Path) -> Ran:
         ran = console(capsys)("check", *words)
         assert SECRET not in ran.out + ran.err

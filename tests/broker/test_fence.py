@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from connect_share.storage.start import StorageStart
 from connect_share.stores.config import KafkaConfigBackingStore
 from connect_share.worker_config import WorkerConfig
 from migrator.run import Manifest, manifest_path
-from tests.support.console import Ran, console
+from tests.support.console import Call
 from tests.support.long_forms import LONG
 from tests.support.migration_runs import apply_plan, cut_over, roll_back, seal_plan, unseal_plan, verify_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, pair, run
@@ -126,14 +126,14 @@ def cut_over_settings(plan: Path) -> dict[str, str | None]:
     return fence.settings
 
 
-def discovered(site: Site, ask: Callable[..., Ran]) -> dict[str, Any]:
-    rows = ask("discover", "-B", site.bootstrap_servers, "--output", "json").json["clusters"]
+def discovered(site: Site, call: Call) -> dict[str, Any]:
+    rows = call("discover", "-B", site.bootstrap_servers, "--output", "json").json["clusters"]
     (row,) = (row for row in rows if row["topics"]["config"] == site.topic("own", TopicType.CONFIG))
     return dict(row)
 
 
-def test_old_topics_stay_as_long_as_is_said(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
-    ask, plan, name = console(capsys), site.folder / "plan.json", site.name  # a connector that no other test has
+def test_old_topics_stay_as_long_as_is_said(site: Site, call: Call) -> None:
+    plan, name = site.folder / "plan.json", site.name  # a connector that no other test has
     site.create("own")
     site.create("shared", SHARED_PARTITIONS)
     proof = json.dumps({"properties": {"connector.class": "org.acme.Source", "name": name}})
@@ -145,14 +145,14 @@ def test_old_topics_stay_as_long_as_is_said(site: Site, capsys: pytest.CaptureFi
         "utf-8"
     )
     apply_plan(plan)
-    before = discovered(site, ask)
+    before = discovered(site, call)
     assert (before["moved"], [each["id"] for each in before["in_the_way"]]) == (None, ["sharing-group-unknown"])
     code, said, _ = run("cutover", plan, "--yes")
     assert (code, OLD_TOPICS in said) == (0, True)
-    after = discovered(site, ask)
+    after = discovered(site, call)
     to = {"config": site.topic("shared", TopicType.CONFIG), "group": GROUP}
     assert (after["moved"], after["in_the_way"]) == ({"plan": "plan.json", "to": to}, [])
-    said = ask("discover", "-B", site.bootstrap_servers).out
+    said = call("discover", "-B", site.bootstrap_servers).out
     assert f"moved away by plan.json, to group {GROUP} on {to['config']}: {OLD_TOPICS}" in said
     with site.admin() as admin:
         delete_known(admin, *(site.topic("own", topic_type) for topic_type in TopicType))
@@ -308,7 +308,7 @@ def test_a_plan_back_puts_the_settings_back_and_its_rollback_the_fence(site: Sit
 Said = dict[str, tuple[str, str | None]]
 
 
-def findings(site: Site, source: Path, console: Callable[..., Ran]) -> Said:
+def findings(site: Site, source: Path, console: Call) -> Said:
     """Return severity and command by id: what the commands that look at topics say of how the old one is cleaned."""
     found = console("check", "topics", "-w", source, "--output", "json").json["findings"]
     for cluster in console("discover", "-B", site.bootstrap_servers, "--output", "json").json["clusters"]:
@@ -327,23 +327,21 @@ def carry_out(site: Site, command: str | None) -> None:
         admin.alter_topic_configs(site.topic("own", TopicType.CONFIG), changes)
 
 
-def test_checks_know_a_closed_topic_and_find_one_that_was_opened(
-    site: Site, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_checks_know_a_closed_topic_and_find_one_that_was_opened(site: Site, call: Call) -> None:
     source, plan = moved_out(site)
-    topic, ask = site.topic("own", TopicType.CONFIG), console(capsys)
+    topic = site.topic("own", TopicType.CONFIG)
 
     def found_when(wanted: Mapping[str, str]) -> Said:
         await_settings(site, wanted)
-        return findings(site, source, ask)
+        return findings(site, source, call)
 
-    assert findings(site, source, ask) == {}
+    assert findings(site, source, call) == {}
     cut_over(plan)
     closed: Said = {"topics-fenced": ("note", None), "discover-fenced": ("note", None)}
     assert found_when(FENCE) == closed
     assert "closed to workers, as the old side of a move" in run("survey", "-w", source)[1]
-    assert "lifts the fence" in ask("create", "topics", "-w", source).out
-    assert ask("check", "startup", "-w", source).out.count("cleanup.policy") == 0
+    assert "lifts the fence" in call("create", "topics", "-w", source).out
+    assert call("check", "startup", "-w", source).out.count("cleanup.policy") == 0
     # What somebody has changed is found, and each command that is printed closes the topic again.
     deletes, a_week = {"cleanup.policy": "delete"}, {"retention.ms": "604800000"}
     changes = [({"cleanup.policy": "compact"}, "lifted"), ({**deletes, **a_week}, "deletes")]
@@ -356,7 +354,7 @@ def test_checks_know_a_closed_topic_and_find_one_that_was_opened(
         (command,) = {command for _, command in found.values()}
         carry_out(site, command)
         await_settings(site, FENCE)
-    assert findings(site, source, ask) == closed
+    assert findings(site, source, call) == closed
     roll_back(plan)
     assert found_when(BEFORE) == {}
     # Of a topic that no record speaks of, nothing is said that would open it or let something be deleted.
@@ -372,15 +370,13 @@ def test_checks_know_a_closed_topic_and_find_one_that_was_opened(
         await_settings(site, FENCE)
 
 
-def test_what_is_left_of_a_moved_group_is_removed_and_the_fence_stays(
-    site: Site, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_left_of_a_moved_group_is_removed_and_the_fence_stays(site: Site, call: Call) -> None:
     old, _, new = shared_neighbours(site)
-    plan, ask = site.plan(old, new), console(capsys)
+    plan = site.plan(old, new)
     apply_plan(plan)
     cut_over(plan)
-    assert "repair orphans" not in ask("check", "orphans", "-w", old, "--group", GROUP).out
-    ask("repair", "orphans", "-w", old, "--yes")
-    assert ask("delete", "group", GROUP, "-w", old, "--yes").code == 0
+    assert "repair orphans" not in call("check", "orphans", "-w", old, "--group", GROUP).out
+    call("repair", "orphans", "-w", old, "--yes")
+    assert call("delete", "group", GROUP, "-w", old, "--yes").code == 0
     with pytest.raises(GroupMovedError):
         start(old)

@@ -18,7 +18,7 @@ from connect_share.model.status import ConnectorStatus, State, TaskStatus
 from connect_share.storage import AsyncConnectStorage, ConnectStorage, SharedTopics
 from connect_share.worker_config import WorkerConfig
 from tests.lab.embedded.worker import worker_properties, write_properties
-from tests.support.console import Ran
+from tests.support.console import Call, Ran
 from tests.support.flushes import flush_offsets
 from tests.support.kafka import TestBroker
 from tests.support.printed import Printed
@@ -27,7 +27,6 @@ from tests.support.worker_files import SHARING
 
 PAGE = Path(__file__).parents[2] / "docs" / "topics.md"
 FILE = {"filename": "x.txt"}
-Call = Callable[..., Ran]
 
 
 def fill(worker: WorkerConfig, position: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 import pytest
 
@@ -12,7 +11,7 @@ from connect_share.model.records import TopicType
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig, load_properties
 from tests.lab.embedded.worker import ConnectWorker, worker_properties
-from tests.support.console import Ran
+from tests.support.console import Call
 from tests.support.java_groups import JAR, put
 from tests.support.kafka import POLICY_SETTING
 from tests.support.long_forms import LONG
@@ -33,7 +32,7 @@ def policy(site: Site) -> None:
 
 
 @pytest.mark.parametrize("cluster", REFUSED)
-def test_moves(site: Site, cluster: str, call: Callable[..., Ran], caplog: pytest.LogCaptureFixture) -> None:
+def test_moves(site: Site, cluster: str, call: Call, caplog: pytest.LogCaptureFixture) -> None:
     refused = REFUSED[cluster] | {"unclean.leader.election.enable"}
     made = call("create", "topics", "-w", site.worker_file("made", "made", sharing=True), "--yes", "--output", "json")
     assert made.code == 0, made.err

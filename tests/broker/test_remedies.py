@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from tests.lab.secure_broker import SecureBroker
 from tests.support.checked import CONFIG, OFFSET, STATUS, records
-from tests.support.console import Ran
+from tests.support.console import Call
 from tests.support.migration_site import Site, pair, run
 from tests.support.printed import Printed, in_bash
 from tests.support.rights import allow, login
@@ -30,7 +29,6 @@ from tests.support.sealed_sites import worker as sealed_worker
 from tests.support.topics import alter_known, create_known, in_transaction, write_records
 from tests.support.waiting import await_that
 
-Call = Callable[..., Ran]
 CONNECTOR = '{"properties":{"connector.class":"C"}}'
 TASK = '{"properties":{"task.class":"T"}}'
 STATUS_VALUE = '{"state":"RUNNING","trace":null,"worker_id":"%s:1","generation":%d}'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from connect_share.worker_config import WorkerConfig
 from tests.lab.embedded.worker import write_properties
 from tests.support.captures import captured, prefixed
 from tests.support.checked import CAPTURED, CONFIG, OFFSET, STATUS, records
-from tests.support.console import Ran, console
+from tests.support.console import Call, Ran, console
 from tests.support.kafka import TestBroker
 from tests.support.sealed import key_text
 from tests.support.topics import UNTOUCHED, create_known, read_topic, write_records
@@ -113,7 +112,7 @@ def write(site: Site, topic_type: TopicType, written: list[Record]) -> None:
 
 
 @pytest.fixture
-def run(site: Site, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+def run(site: Site, capsys: pytest.CaptureFixture[str]) -> Call:
     def call(*words: str | Path) -> Ran:
         return console(capsys)(*words[:2], "-w", site.file, *words[2:])
 

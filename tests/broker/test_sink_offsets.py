@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.runtime import alter_sink_offsets, reset_sink_offsets, sink_group_id, sink_offsets
 from connect_share.stores.alter_offsets import ConsumerGroupsAdmin
 from tests.lab.embedded.worker import worker_properties, write_properties
-from tests.support.console import Ran
+from tests.support.console import Call
 from tests.support.kafka import TestBroker
 from tests.support.printed import Printed
 from tests.support.topics import create_known
@@ -119,7 +119,7 @@ def document(*pairs: tuple[dict[str, object], object]) -> str:
 
 
 def test_the_commands_show_and_change_offsets_of_sinks(
-    broker: TestBroker, unique: str, worker_file: Path, tmp_path: Path, call: Callable[..., Ran], printed: Printed
+    broker: TestBroker, unique: str, worker_file: Path, tmp_path: Path, call: Call, printed: Printed
 ) -> None:
     where, file, name = ("-w", worker_file), tmp_path / "offsets.json", f"{unique}-sink"
     changing = (*where, "--backup-dir", tmp_path, "--yes")
@@ -180,7 +180,7 @@ def test_what_cannot_be_committed_is_refused(
     unique: str,
     worker_file: Path,
     tmp_path: Path,
-    call: Callable[..., Ran],
+    call: Call,
     pairs: list[tuple[dict[str, object], object]],
     words: str,
 ) -> None:
@@ -195,7 +195,7 @@ def test_what_cannot_be_committed_is_refused(
 
 
 def test_a_sink_that_runs_elsewhere_is_not_changed(
-    broker: TestBroker, unique: str, worker_file: Path, tmp_path: Path, call: Callable[..., Ran]
+    broker: TestBroker, unique: str, worker_file: Path, tmp_path: Path, call: Call
 ) -> None:
     file, changing = tmp_path / "o.json", ("-w", worker_file, "--backup-dir", tmp_path, "--yes")
     file.write_text(document(pair(unique, 0, 1)))

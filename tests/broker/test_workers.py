@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,7 +14,7 @@ from connect_share.model.records import TopicType
 from tests.lab.embedded.worker import worker_properties, write_properties
 from tests.support.checked import CONFIG, STATUS, records
 from tests.support.connect_member import ConnectMember, a_worker
-from tests.support.console import Ran
+from tests.support.console import Call
 from tests.support.kafka import TestBroker
 from tests.support.printed import Printed
 from tests.support.servers import serving
@@ -39,9 +38,7 @@ def worker_file(broker: TestBroker, unique: str, tmp_path: Path) -> Path:
     return write_properties(tmp_path / "w.properties", properties)
 
 
-def test_a_worker_and_what_it_runs(
-    broker: TestBroker, unique: str, worker_file: Path, call: Callable[..., Ran]
-) -> None:
+def test_a_worker_and_what_it_runs(broker: TestBroker, unique: str, worker_file: Path, call: Call) -> None:
     ran = call("get", "workers", "-w", worker_file)
     assert (ran.code, f"{unique}: no live worker" in ran.err) == (0, True)
     with a_worker(broker.bootstrap_servers, unique, 1):
@@ -67,7 +64,7 @@ def test_a_worker_and_what_it_runs(
 
 
 def test_a_leader_that_cannot_be_reached_is_looked_for_only_when_asked(
-    broker: TestBroker, unique: str, worker_file: Path, call: Callable[..., Ran]
+    broker: TestBroker, unique: str, worker_file: Path, call: Call
 ) -> None:
     with a_worker(broker.bootstrap_servers, unique, 1, "http://127.0.0.1:1/"):
         assert call("check", "workers", "-w", worker_file).code == 0
@@ -76,9 +73,7 @@ def test_a_leader_that_cannot_be_reached_is_looked_for_only_when_asked(
         assert "http://127.0.0.1:1/" in ran.json["findings"][0]["what"]
 
 
-def test_a_worker_is_asked_by_rest_at_an_address_that_is_given(
-    unique: str, worker_file: Path, call: Callable[..., Ran]
-) -> None:
+def test_a_worker_is_asked_by_rest_at_an_address_that_is_given(unique: str, worker_file: Path, call: Call) -> None:
     answers = [(200, b'["c"]'), (200, b'["c", "of-another"]'), (500, b"{}"), (200, b"x" * (1 << 23)), (302, b"")]
     answers.append((200, b"[" * 100_000))
 
@@ -115,7 +110,7 @@ def test_a_worker_is_asked_by_rest_at_an_address_that_is_given(
 
 
 def test_a_worker_of_another_topic(
-    broker: TestBroker, unique: str, worker_file: Path, call: Callable[..., Ran], printed: Printed
+    broker: TestBroker, unique: str, worker_file: Path, call: Call, printed: Printed
 ) -> None:
     with a_worker(broker.bootstrap_servers, unique, 7):
         ran = call("check", "all", "-w", worker_file, "--output", "json")
@@ -127,7 +122,7 @@ def test_a_worker_of_another_topic(
 
 
 def test_a_group_that_does_not_settle(
-    broker: TestBroker, unique: str, worker_file: Path, call: Callable[..., Ran], printed: Printed
+    broker: TestBroker, unique: str, worker_file: Path, call: Call, printed: Printed
 ) -> None:
     with ConnectMember(broker.bootstrap_servers, unique):
         ran = call("check", "workers", "-w", worker_file, "--timeout", "1", "--output", "json")

@@ -24,7 +24,11 @@ class Ran:
         return json.loads(self.out)
 
 
-def console(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+Call = Callable[..., Ran]
+"""The fixture ``call``."""
+
+
+def console(capsys: pytest.CaptureFixture[str]) -> Call:
     """Return a function that runs a command line and checks that no control characters come out."""
 
     def call(*words: str | Path) -> Ran:

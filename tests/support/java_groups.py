@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -21,6 +21,8 @@ from tests.lab.waiting import when_possible
 from tests.support.topics import ANYWHERE, create_known, ordered_producer, pairs_of, read_topic, send, written_evenly
 from tests.support.waiting import await_that
 
+Start = Callable[..., ConnectWorker]
+"""The fixture ``worker_factory``."""
 EXACTLY_ONCE = {
     "exactly.once.source.support": "enabled",
     "producer.interceptor.classes": INTERCEPTOR_CLASS,

@@ -7,7 +7,6 @@ Plain keys and the newest worker; in ``make soak`` also 3.9.2.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -27,7 +26,7 @@ from tests.lab.embedded.rest import RestError
 from tests.lab.embedded.worker import ConnectWorker, worker_properties
 from tests.lab.waiting import when_possible
 from tests.support.flushes import flush_offsets
-from tests.support.java_groups import LogLines, put
+from tests.support.java_groups import LogLines, Start, put
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.topics import create_known, in_transaction, pairs_of, read_topic
@@ -305,9 +304,7 @@ def a_running_task_is_fenced(storage: ConnectStorage, group: Group, worker: Conn
     group.await_lines(group.second_topic, [*LINES[3:], LINES[4], "six"])
 
 
-def test_each_goes_on_with_what_the_other_left(
-    broker: TestBroker, group: Group, worker_factory: Callable[..., ConnectWorker]
-) -> None:
+def test_each_goes_on_with_what_the_other_left(broker: TestBroker, group: Group, worker_factory: Start) -> None:
     python_begins(group)
     worker = worker_factory(group.properties, version=group.version)
     java_goes_on(group, worker)

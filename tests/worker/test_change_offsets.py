@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,8 @@ import pytest
 from connect_share.worker_config import Isolation
 from tests.lab.embedded.rest import RestError
 from tests.lab.embedded.worker import ConnectWorker, write_properties
-from tests.support.console import Ran
-from tests.support.java_groups import EXACTLY_ONCE, JAR, SharedTopics, put
+from tests.support.console import Call
+from tests.support.java_groups import EXACTLY_ONCE, JAR, SharedTopics, Start, put
 from tests.support.kafka import TestBroker
 from tests.support.waiting import await_that
 
@@ -27,11 +26,7 @@ def size(lines: int) -> int:
 
 @pytest.mark.slow
 def test_console_and_worker_change_offsets_for_each_other(
-    broker: TestBroker,
-    topics: SharedTopics,
-    tmp_path: Path,
-    worker_factory: Callable[..., ConnectWorker],
-    call: Callable[..., Ran],
+    broker: TestBroker, topics: SharedTopics, tmp_path: Path, worker_factory: Start, call: Call
 ) -> None:
     group = topics.group("orders")
     properties = topics.properties(group) | EXACTLY_ONCE

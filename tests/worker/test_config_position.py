@@ -14,6 +14,7 @@ from tests.support.java_groups import (
     JAR,
     LogLines,
     SharedTopics,
+    Start,
     await_settled,
     delete,
     foreign_records,
@@ -25,7 +26,6 @@ from tests.support.long_forms import LONG
 from tests.support.topics import COMPACT_NOW
 from tests.support.waiting import await_that
 
-Start = Callable[..., ConnectWorker]
 OTHERS = b'{"properties":{}}'
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from connect_share.worker_config.override_policy import POLICY_CLASS, POLICY_PRO
 from tests.lab.embedded.rest import RestError
 from tests.lab.embedded.worker import ConnectWorker
 from tests.lab.waiting import when_possible
-from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, delete, put, write
+from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, Start, delete, put, write
 from tests.support.long_forms import LONG
 from tests.support.waiting import await_that
 
@@ -71,7 +70,7 @@ def await_said_once(worker: ConnectWorker, words: str) -> None:
 
 @pytest.mark.parametrize("version", ["4.3.1", *(["3.9.2"] if LONG else [])])
 def test_offsets_are_prefixed_and_nothing_is_read_twice(
-    topics: SharedTopics, worker_factory: Callable[..., ConnectWorker], tmp_path: Path, version: str
+    topics: SharedTopics, worker_factory: Start, tmp_path: Path, version: str
 ) -> None:
     """First with the lines in the worker file, then with the policy, which is for files that cannot have them."""
     group = topics.group("com.acme.exact")

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,8 @@ import pytest
 from connect_share import ConnectStorage, FencedError, WorkerConfig
 from connect_share.stores.task_offset_writer import TaskOffsetWriter
 from connect_share.worker_config import Isolation
-from tests.lab.embedded.worker import ConnectWorker
 from tests.lab.waiting import when_possible
-from tests.support.java_groups import EXACTLY_ONCE, JAR, SharedTopics, put
+from tests.support.java_groups import EXACTLY_ONCE, JAR, SharedTopics, Start, put
 from tests.support.long_forms import LONG
 from tests.support.waiting import await_that
 
@@ -69,7 +67,7 @@ def copy(
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["4.3.1", *(["3.9.2"] if LONG else [])])
 def test_java_and_python_take_turns_with_one_task(
-    topics: SharedTopics, worker_factory: Callable[..., ConnectWorker], tmp_path: Path, version: str
+    topics: SharedTopics, worker_factory: Start, tmp_path: Path, version: str
 ) -> None:
     topic, file = topics.create_data_topic("data"), tmp_path / "in.txt"
     properties = {**topics.properties(topics.group("com.acme.tasks")), **EXACTLY_ONCE}

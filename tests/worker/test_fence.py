@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from connect_share import ConnectStorage, TopicType, WorkerConfig
-from tests.lab.embedded.worker import QUICK_MEMBERS, ConnectWorker, worker_properties, write_properties
+from tests.lab.embedded.worker import QUICK_MEMBERS, worker_properties, write_properties
 from tests.support.flushes import flush_offsets
-from tests.support.java_groups import EXACTLY_ONCE, JAR, SharedTopics
+from tests.support.java_groups import EXACTLY_ONCE, JAR, SharedTopics, Start
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.migration_site import run
@@ -25,12 +24,7 @@ if LONG:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_an_old_worker_ends_before_it_joins(
-    broker: TestBroker,
-    topics: SharedTopics,
-    unique: str,
-    worker_factory: Callable[..., ConnectWorker],
-    tmp_path: Path,
-    form: str,
+    broker: TestBroker, topics: SharedTopics, unique: str, worker_factory: Start, tmp_path: Path, form: str
 ) -> None:
     version, group, files = form.split(maxsplit=1)[0], topics.group("orders"), Files(topics, tmp_path)
     once = {name: value for name, value in FORMS[form].items() if "interceptor" not in name}
@@ -76,7 +70,7 @@ def test_an_old_worker_ends_before_it_joins(
 
 @pytest.mark.parametrize("form", FORMS)
 def test_an_old_worker_with_the_jar_ends_on_a_topic_that_others_use(
-    broker: TestBroker, unique: str, worker_factory: Callable[..., ConnectWorker], tmp_path: Path, form: str
+    broker: TestBroker, unique: str, worker_factory: Start, tmp_path: Path, form: str
 ) -> None:
     topics, fresh = (
         SharedTopics(broker.client_settings, broker.bootstrap_servers, name) for name in (unique, f"{unique}-fresh")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from connect_share.kafka.descriptions import NewTopicRequest
-from tests.lab.embedded.worker import ConnectWorker, worker_properties, write_properties
-from tests.support.console import console
+from tests.lab.embedded.worker import worker_properties, write_properties
+from tests.support.console import Call
+from tests.support.java_groups import Start
 from tests.support.kafka import TestBroker
 from tests.support.topics import create_known, delete_known, read_topic
 from tests.support.waiting import await_that
@@ -18,13 +16,9 @@ LINES = [f"line {number}\n" for number in range(6)]
 
 
 def test_a_worker_that_still_runs_has_what_is_needed(
-    broker: TestBroker,
-    unique: str,
-    tmp_path: Path,
-    worker_factory: Callable[..., ConnectWorker],
-    capsys: pytest.CaptureFixture[str],
+    broker: TestBroker, unique: str, tmp_path: Path, worker_factory: Start, call: Call
 ) -> None:
-    call, properties = console(capsys), worker_properties(broker.bootstrap_servers, unique)
+    properties = worker_properties(broker.bootstrap_servers, unique)
     path, data, topic = (
         write_properties(tmp_path / "w.properties", properties),
         tmp_path / "lines.txt",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from connect_share import WorkerConfig
 from tests.lab.embedded.rest import RestError
 from tests.lab.embedded.worker import QUICK_MEMBERS, ConnectWorker, worker_properties, write_properties
-from tests.support.java_groups import JAR, SharedTopics, delete, put
+from tests.support.java_groups import JAR, SharedTopics, Start, delete, put
 from tests.support.kafka import TestBroker
 from tests.support.migration_site import run
 from tests.support.waiting import await_that
@@ -86,7 +85,7 @@ def move(broker: TestBroker, folder: Path, name: str, sources: list[Path], targe
 
 
 def test_onto_shared_topics_and_out_again(
-    broker: TestBroker, topics: SharedTopics, unique: str, worker_factory: Callable[..., ConnectWorker], tmp_path: Path
+    broker: TestBroker, topics: SharedTopics, unique: str, worker_factory: Start, tmp_path: Path
 ) -> None:
     group, files = topics.group("orders.eu"), Files(topics, tmp_path)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from connect_share.model.keys import split_key
 from tests.lab.embedded.artifacts import class_path, ensure_artifacts
 from tests.lab.embedded.java_program import compiled
 from tests.lab.embedded.worker import ConnectWorker
-from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, put, write
+from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, Start, put, write
 from tests.support.long_forms import LONG
 from tests.support.sealed import keys_by_provider
 from tests.support.waiting import await_that
@@ -40,11 +39,7 @@ def clock(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("form", ["sealed", *(["plain", "exactly once"] if LONG else [])])
 def test_it_keeps_its_state_among_records_of_others(
-    topics: SharedTopics,
-    worker_factory: Callable[..., ConnectWorker],
-    tmp_path: Path,
-    clock: Path,
-    form: str,
+    topics: SharedTopics, worker_factory: Start, tmp_path: Path, clock: Path, form: str
 ) -> None:
     data, group = topics.create_data_topic("data"), topics.group("com.acme")
     # Groups with ids like its own, and a connector of the same name.

@@ -18,7 +18,7 @@ from connect_share.model.offsets import offset_key
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY
 from tests.lab.embedded.worker import QUICK_MEMBERS, ConnectWorker, worker_properties, write_properties
-from tests.support.java_groups import EXACTLY_ONCE, JAR, SharedTopics
+from tests.support.java_groups import EXACTLY_ONCE, JAR, SharedTopics, Start
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.migration_site import run
@@ -107,7 +107,7 @@ class Sources:
 @pytest.mark.skipif(not LONG, reason="what a move leaves any worker can read: make soak")
 @pytest.mark.parametrize("sharing", [False, True])
 def test_a_worker_goes_on_at_the_newest_offset_after_a_move_a_flush_and_a_restart(
-    broker: TestBroker, unique: str, tmp_path: Path, worker_factory: Callable[..., ConnectWorker], *, sharing: bool
+    broker: TestBroker, unique: str, tmp_path: Path, worker_factory: Start, *, sharing: bool
 ) -> None:
     topics, left = (
         SharedTopics(broker.client_settings, broker.bootstrap_servers, name) for name in (unique, f"{unique}-old")
@@ -127,7 +127,7 @@ def test_a_worker_goes_on_at_the_newest_offset_after_a_move_a_flush_and_a_restar
 
 @pytest.mark.parametrize("form", FORMS if LONG else ["plain"])
 def test_a_worker_with_the_jar_starts_at_the_newest_offset(
-    broker: TestBroker, unique: str, tmp_path: Path, worker_factory: Callable[..., ConnectWorker], form: str
+    broker: TestBroker, unique: str, tmp_path: Path, worker_factory: Start, form: str
 ) -> None:
     topics = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
     group, data = topics.group("places"), topics.create_data_topic("data")

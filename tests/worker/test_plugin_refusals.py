@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from tests.lab.embedded.artifacts import class_path, ensure_artifacts
 from tests.lab.embedded.java_program import compile_java
 from tests.lab.embedded.worker import ConnectWorker
 from tests.lab.plugin_jar import OLDEST_KAFKA
-from tests.support.java_groups import JAR, SharedTopics, put, write
+from tests.support.java_groups import JAR, SharedTopics, Start, put, write
 from tests.support.long_forms import LONG
 from tests.support.waiting import await_that
 
@@ -47,9 +46,7 @@ def await_refusal(worker: ConnectWorker, words: str) -> None:
 
 
 @pytest.mark.parametrize("version", CASES)
-def test_wrong_files_stop_the_worker(
-    topics: SharedTopics, unique: str, worker_factory: Callable[..., ConnectWorker], version: str
-) -> None:
+def test_wrong_files_stop_the_worker(topics: SharedTopics, unique: str, worker_factory: Start, version: str) -> None:
     workers = {}
     for name in CASES[version]:
         lines = {key: value.format(unique=unique) for key, value in WRONG[name][0].items()}
@@ -92,13 +89,7 @@ def runs_on(status: dict[str, Any], url: str) -> bool:
 
 
 @pytest.mark.parametrize("version", ["4.3.1", *(["2.8.2", "3.9.2"] if LONG else [])])
-def test_position_23(
-    topics: SharedTopics,
-    unique: str,
-    worker_factory: Callable[..., ConnectWorker],
-    neighbour: Path,
-    version: str,
-) -> None:
+def test_position_23(topics: SharedTopics, unique: str, worker_factory: Start, neighbour: Path, version: str) -> None:
     configs = topics.topic(TopicType.CONFIG)
     planted = [b"connector-plain", b"other.connector-throws"]
     write(topics.settings, configs, [(key, PLAIN) for key in planted])
@@ -134,11 +125,7 @@ def test_position_23(
 @pytest.mark.skipif(not LONG, reason="how a worker ends at its start is that of a wrong file: make soak")
 @pytest.mark.parametrize("version", ["4.3.1", "2.8.2"])
 def test_position_23_at_start(
-    topics: SharedTopics,
-    unique: str,
-    worker_factory: Callable[..., ConnectWorker],
-    neighbour: Path,
-    version: str,
+    topics: SharedTopics, unique: str, worker_factory: Start, neighbour: Path, version: str
 ) -> None:
     planted = [b"connector-plain", b"other.connector-integers"]
     write(topics.settings, topics.topic(TopicType.CONFIG), [(key, PLAIN) for key in planted])

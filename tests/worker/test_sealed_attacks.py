@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,7 @@ from connect_share.model.config_state import TargetState
 from connect_share.model.keys import prefix_key
 from tests.lab.embedded.worker import ConnectWorker
 from tests.lab.waiting import when_possible
-from tests.support.java_groups import JAR, LogLines, SharedTopics, await_settled, put, write
+from tests.support.java_groups import JAR, LogLines, SharedTopics, Start, await_settled, put, write
 from tests.support.java_sources import FileSources
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
@@ -113,9 +112,7 @@ def scene(broker: TestBroker, unique: str, tmp_path: Path) -> Scene:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_others_write_is_never_believed(
-    scene: Scene, worker_factory: Callable[..., ConnectWorker], tmp_path: Path, version: str
-) -> None:
+def test_what_others_write_is_never_believed(scene: Scene, worker_factory: Start, tmp_path: Path, version: str) -> None:
     lines = scene.topics.properties(scene.group) | keys_by_provider(tmp_path)
     configs = scene.configs()
     with ConnectStorage(WorkerConfig.from_properties(lines)) as storage:

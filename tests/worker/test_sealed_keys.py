@@ -19,7 +19,7 @@ from connect_share.sealing.cipher import is_sealed, key_id
 from tests.lab.embedded.rest import RestError
 from tests.lab.embedded.worker import ConnectWorker, write_properties
 from tests.support.flushes import flush_offsets
-from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, put
+from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, Start, put
 from tests.support.java_sources import FileSources
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
@@ -75,7 +75,7 @@ def await_cleaned(sources: FileSources, form: int | None) -> None:
 
 @pytest.mark.parametrize("version", ["2.8.2", "3.9.2", "4.3.1"] if LONG else ["4.3.1"])
 def test_workers_start_with_what_reseal_has_written(
-    broker: TestBroker, sources: FileSources, worker_factory: Callable[..., ConnectWorker], version: str
+    broker: TestBroker, sources: FileSources, worker_factory: Start, version: str
 ) -> None:
     """A Java worker needs every key that is on its topics: only when the cleaner was there can the old one go."""
     config = sources.config("my.conn")
@@ -104,9 +104,7 @@ def test_workers_start_with_what_reseal_has_written(
 
 
 @pytest.mark.skipif(not LONG, reason="a value that another key has sealed is a forged one: make soak")
-def test_a_wrong_key_under_the_right_id_opens_nothing(
-    sources: FileSources, worker_factory: Callable[..., ConnectWorker]
-) -> None:
+def test_a_wrong_key_under_the_right_id_opens_nothing(sources: FileSources, worker_factory: Start) -> None:
     """Nothing tells it from forged records: the worker starts, and has nothing. The group's own workers do not mind."""
     right = WorkerConfig.from_properties(lines_of(sources, key_text(7)))
     with ConnectStorage(right) as storage:
@@ -122,7 +120,7 @@ def test_a_wrong_key_under_the_right_id_opens_nothing(
 
 
 def test_a_worker_whose_file_lost_the_keys_line_ends_and_writes_nothing(
-    sources: FileSources, worker_factory: Callable[..., ConnectWorker]
+    sources: FileSources, worker_factory: Start
 ) -> None:
     lines = lines_of(sources, key_text(7))
     with ConnectStorage(WorkerConfig.from_properties(lines)) as storage:
@@ -174,7 +172,7 @@ def repeated(step: Callable[[int], None], every_s: float = 0.0) -> Iterator[Call
 @pytest.mark.skipif(not LONG, reason="eight starts of workers: make soak")
 @pytest.mark.parametrize("versions", [("4.3.1", "4.3.1"), ("3.9.2", "4.3.1")])
 def test_the_key_is_changed_while_everybody_writes(
-    sources: FileSources, worker_factory: Callable[..., ConnectWorker], versions: tuple[str, str]
+    sources: FileSources, worker_factory: Start, versions: tuple[str, str]
 ) -> None:
     """First the new key is put behind the old one, then before it, on one member after the other."""
     members = [Member(sources, name, more) for name, more in (("one", EXACTLY_ONCE), ("two", EXACTLY_ONCE), ("py", {}))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,17 @@ from connect_share.sealing.cipher import Cipher, Opened
 from connect_share.worker_config import Isolation
 from tests.lab.embedded.worker import ConnectWorker
 from tests.lab.waiting import when_possible
-from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, await_settled, delete, put, write
+from tests.support.java_groups import (
+    EXACTLY_ONCE,
+    JAR,
+    LogLines,
+    SharedTopics,
+    Start,
+    await_settled,
+    delete,
+    put,
+    write,
+)
 from tests.support.java_sources import FileSources
 from tests.support.long_forms import LONG
 from tests.support.sealed import KEYS, key_text, keys_by_provider, sealed
@@ -76,7 +86,7 @@ def replay(topic: str, group: str) -> tuple[bytes, bytes | None]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_sealed_group(sources: FileSources, worker_factory: Callable[..., ConnectWorker], form: str) -> None:
+def test_a_sealed_group(sources: FileSources, worker_factory: Start, form: str) -> None:
     version, more = FORMS[form]
     topics, group = sources.topics, sources.group
     lines = {**properties(sources), **more}
@@ -174,7 +184,7 @@ def stop(worker: ConnectWorker) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("version", "topic_type"), MISSING)
 def test_a_strangers_key_stops_nobody_and_one_of_the_group_who_lacks_it(
-    sources: FileSources, worker_factory: Callable[..., ConnectWorker], version: str, topic_type: TopicType
+    sources: FileSources, worker_factory: Start, version: str, topic_type: TopicType
 ) -> None:
     """Each version reads its topics to the end in the thread in which it makes the clients, which the jar relies on."""
     more = EXACTLY_ONCE if version == "4.3.1" else {}
@@ -228,9 +238,7 @@ def test_a_strangers_key_stops_nobody_and_one_of_the_group_who_lacks_it(
 
 
 @pytest.mark.slow
-def test_workers_of_a_sealed_group_agree_whatever_is_written(
-    sources: FileSources, worker_factory: Callable[..., ConnectWorker]
-) -> None:
+def test_workers_of_a_sealed_group_agree_whatever_is_written(sources: FileSources, worker_factory: Start) -> None:
     """One that begins after the attack has the same position, so nobody joins the group again and again."""
     topics, group = sources.topics, sources.group
     topic = topics.topic(TopicType.CONFIG)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,8 @@ import pytest
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.records import Record
 from tests.lab.embedded.worker import ConnectWorker, worker_properties, write_properties
-from tests.support.console import console
-from tests.support.java_groups import put
+from tests.support.console import Call
+from tests.support.java_groups import Start, put
 from tests.support.kafka import TestBroker
 from tests.support.topics import ANYWHERE, create_known, write_records
 from tests.support.waiting import await_that
@@ -30,13 +29,9 @@ def offsets_of(document: Any) -> Offsets:
 
 @pytest.mark.slow
 def test_all_agree_on_the_offsets_of_a_sink(
-    broker: TestBroker,
-    unique: str,
-    tmp_path: Path,
-    worker_factory: Callable[..., ConnectWorker],
-    capsys: pytest.CaptureFixture[str],
+    broker: TestBroker, unique: str, tmp_path: Path, worker_factory: Start, call: Call
 ) -> None:
-    run, name, properties = console(capsys), f"{unique}-sink", worker_properties(broker.bootstrap_servers, unique)
+    name, properties = f"{unique}-sink", worker_properties(broker.bootstrap_servers, unique)
     file = write_properties(tmp_path / "w.properties", properties)
     with broker.admin() as admin:
         create_known(admin, NewTopicRequest(unique, 2, 1))
@@ -45,7 +40,7 @@ def test_all_agree_on_the_offsets_of_a_sink(
     sink = {"connector.class": "FileStreamSink", "tasks.max": "1", "topics": unique, "file": str(tmp_path / "out")}
 
     def ours() -> Any:
-        ran = run("get", "offsets", "-w", file, "--connector", name, "--output", "json")
+        ran = call("get", "offsets", "-w", file, "--connector", name, "--output", "json")
         assert ran.code == 0
         return ran.json
 
@@ -53,7 +48,7 @@ def test_all_agree_on_the_offsets_of_a_sink(
         assert offsets_of(ours()) == offsets_of(worker.rest.call("GET", f"/connectors/{name}/offsets")) == expected
 
     def change(verb: str, *words: str | Path) -> None:
-        ran = run(verb, "offsets", name, "-w", file, "--backup-dir", tmp_path, "--yes", *words)
+        ran = call(verb, "offsets", name, "-w", file, "--backup-dir", tmp_path, "--yes", *words)
         assert ran.code == 0, ran.err
 
     worker = worker_factory(properties)
@@ -64,7 +59,7 @@ def test_all_agree_on_the_offsets_of_a_sink(
     agree(worker, whole)
     worker.rest.stop(name)
     worker.rest.await_state(name, "STOPPED", tasks=0)
-    refused = run("reset", "offsets", name, "-w", file, "--yes")
+    refused = call("reset", "offsets", name, "-w", file, "--yes")
     assert (refused.code, "live Connect worker" in refused.err) == (1, True)
     given = ours()
     worker.stop()

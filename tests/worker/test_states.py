@@ -19,8 +19,8 @@ from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.records import Record, TopicType
 from tests.lab.embedded.worker import QUICK_MEMBERS, ConnectWorker, worker_properties, write_properties
 from tests.support.captured_states import FILE, capture, captured_states, keep, told_again
-from tests.support.console import Ran, console
-from tests.support.java_groups import put
+from tests.support.console import Call, console
+from tests.support.java_groups import Start, put
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.printed import Printed, in_bash
@@ -43,8 +43,8 @@ class Cluster:
     broker: TestBroker
     name: str
     folder: Path
-    make: Callable[..., ConnectWorker]
-    run: Callable[..., Ran]
+    make: Start
+    run: Call
     properties: dict[str, str]
     workers: list[ConnectWorker] = field(default_factory=list)
 
@@ -125,7 +125,7 @@ class Cluster:
         return [each["id"] for each in found(self.run, self.file)]
 
 
-def found(run: Callable[..., Ran], file: Path) -> list[Any]:
+def found(run: Call, file: Path) -> list[Any]:
     ran = run("check", "all", "-w", file, "--all", "--output", "json")
     assert ran.code in (0, 1), ran.err
     # What Kafka does not tell about rights is a note of every group.
@@ -142,17 +142,11 @@ def captures() -> Iterator[dict[str, Any]]:
 
 
 @pytest.fixture
-def cluster(
-    broker: TestBroker,
-    unique: str,
-    tmp_path: Path,
-    worker_factory: Callable[..., ConnectWorker],
-    capsys: pytest.CaptureFixture[str],
-) -> Iterator[Cluster]:
+def cluster(broker: TestBroker, unique: str, tmp_path: Path, worker_factory: Start, call: Call) -> Iterator[Cluster]:
     properties = {**worker_properties(broker.bootstrap_servers, unique), **QUICK_MEMBERS}
     with broker.admin() as admin:
         create_known(admin, NewTopicRequest(f"{unique}-lines", 1, 1))
-        made = Cluster(admin, broker, unique, tmp_path, worker_factory, console(capsys), properties)
+        made = Cluster(admin, broker, unique, tmp_path, worker_factory, call, properties)
         worker = made.start()
         made.lines.write_text("a line\n")
         made.put(made.source())

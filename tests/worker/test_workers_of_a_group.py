@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ import pytest
 from connect_share.kafka.descriptions import GroupMember, NewTopicRequest
 from connect_share.model.records import Record
 from tests.lab.embedded.worker import QUICK_MEMBERS, ConnectWorker, worker_properties, write_properties
-from tests.support.console import Ran, console
-from tests.support.java_groups import JAR, SharedTopics, put
+from tests.support.console import Call, Ran
+from tests.support.java_groups import JAR, SharedTopics, Start, put
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.topics import create_known, write_records
@@ -52,13 +51,9 @@ class Captures:
     not LONG, reason="three starts beside each other; captures of it are judged in every run: make soak"
 )
 def test_one_group_on_two_sets_of_topics(
-    broker: TestBroker,
-    unique: str,
-    tmp_path: Path,
-    worker_factory: Callable[..., ConnectWorker],
-    capsys: pytest.CaptureFixture[str],
+    broker: TestBroker, unique: str, tmp_path: Path, worker_factory: Start, call: Call
 ) -> None:
-    run, captures = console(capsys), Captures()
+    captures = Captures()
     sets = {
         name: {**worker_properties(broker.bootstrap_servers, unique, f"{unique}-{name}"), **QUICK_MEMBERS}
         for name in "ab"
@@ -68,15 +63,15 @@ def test_one_group_on_two_sets_of_topics(
     (tmp_path / "in.txt").write_text("line\n")
 
     def found(name: str) -> Any:
-        ran = run("check", "workers", "-w", files[name], "--output", "json")
+        ran = call("check", "workers", "-w", files[name], "--output", "json")
         findings = ran.json["findings"]
         assert ran.code == (1 if any(each["severity"] == "error" for each in findings) else 0)
         for each in findings:
-            assert run(*shlex.split(each["command"])[1:]).code == 0
+            assert call(*shlex.split(each["command"])[1:]).code == 0
         return {each["id"]: each["what"] for each in findings}
 
     def workers() -> Any:
-        ran: Ran = run("get", "workers", "-w", files["a"], "--output", "json")
+        ran: Ran = call("get", "workers", "-w", files["a"], "--output", "json")
         assert ran.code == 0
         return ran.json["workers"]
 
@@ -143,7 +138,7 @@ def test_one_group_on_two_sets_of_topics(
         seen = await_that(lambda: found("a"), lambda seen: "workers-not-settled" in seen, what="storm", timeout_s=60)
         assert set(seen) == {"workers-other-topic", "workers-not-settled"}
         assert f"worker {address(other)} (127.0.0.1) is at position" in seen["workers-other-topic"]
-        text = run("get", "workers", "-w", files["a"])
+        text = call("get", "workers", "-w", files["a"])
         assert "did not settle" in text.err
         # What the finding says.
         other.stop()
@@ -153,13 +148,9 @@ def test_one_group_on_two_sets_of_topics(
 
 @pytest.mark.slow
 def test_workers_whose_group_is_that_of_a_sink(
-    broker: TestBroker,
-    unique: str,
-    tmp_path: Path,
-    worker_factory: Callable[..., ConnectWorker],
-    capsys: pytest.CaptureFixture[str],
+    broker: TestBroker, unique: str, tmp_path: Path, worker_factory: Start, call: Call
 ) -> None:
-    run, topics = console(capsys), SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
+    topics = SharedTopics(broker.client_settings, broker.bootstrap_servers, unique)
     topics.create()
     name = topics.group("orders")
     data = topics.create_data_topic("lines")
@@ -179,13 +170,13 @@ def test_workers_whose_group_is_that_of_a_sink(
     status = worker.rest.call("GET", f"/connectors/{name}/status")
     assert "InconsistentGroupProtocolException" in status["tasks"][0]["trace"]
     put(with_workers, "any", {**sink, "name": "any", "file": str(tmp_path / "other")})  # it has records by now
-    ran = run("check", "all", "-w", files[there], "--output", "json")
+    ran = call("check", "all", "-w", files[there], "--output", "json")
     (found,) = [each for each in ran.json["findings"] if each["id"] == "collision-group-of-sink"]
     assert found["what"] == f"group.id {colliding} is the consumer group of {name} of {there}"
-    ran = run("admit", "-w", files[colliding], "--output", "json")
+    ran = call("admit", "-w", files[colliding], "--output", "json")
     assert "collision-group-of-sink" in {each["id"] for each in ran.json["findings"]}
     # What the finding says.
     put(worker, name, {**sink, "consumer.override.group.id": f"{name}-sink"})
     worker.rest.await_state(name, "RUNNING", tasks=1)
-    ran = run("check", "collisions", "-w", files[there], "--output", "json")
+    ran = call("check", "collisions", "-w", files[there], "--output", "json")
     assert ran.json["findings"] == []
