@@ -32,7 +32,7 @@ from tests.support.flushes import flush_offsets
 from tests.support.killed_rewrite import kill_before_the_look
 from tests.support.long_forms import LONG
 from tests.support.migration_runs import apply_plan
-from tests.support.migration_site import SHARED_PARTITIONS, Site, pair, run
+from tests.support.migration_site import SHARED_PARTITIONS, Site, pair, run, run_well
 from tests.support.printed import Printed
 from tests.support.sealed_sites import worker
 from tests.support.sealed_stores import current_state
@@ -338,8 +338,7 @@ def test_a_source_that_refuses_or_is_silent_in_the_middle(
         known = re.search("the same command completes it|Nothing was written|Everything was written.*again", errors)
         assert (code, bool(known)) == (1, True), errors
         _limit(site, topic, None)
-        code, _, errors = run(command, plan, "--yes", *more)
-        assert code == 0, errors
+        run_well(command, plan, "--yes", *more)
         if command not in {"unseal", "rollback"} and LONG:
             assert run("unseal", plan, "--yes", "--although-used")[0] == 0
         if command != "rollback" and LONG:

@@ -24,7 +24,7 @@ from migrator.moves import Intent
 from migrator.report import folder_of
 from migrator.run import Manifest, backup_path, manifest_path
 from tests.support.migration_runs import apply_plan, resume_plan, verify_plan
-from tests.support.migration_site import GROUP, Site, pair, run
+from tests.support.migration_site import GROUP, Site, pair, run, run_well
 
 
 def odd_records(site: Site, who: str = "own") -> None:
@@ -174,8 +174,7 @@ def backed_up(site: Site, source: Path, destination: Path, name: str = "plan.jso
 
 
 def restored(*arguments: str | Path) -> dict[str, object]:
-    code, out, err = run("restore", *arguments, "--output", "json")
-    assert code == 0, err
+    out = run_well("restore", *arguments, "--output", "json")
     told: dict[str, object] = json.loads(out)
     return told
 
@@ -296,8 +295,7 @@ def test_what_is_not_clear_is_refused(site: Site) -> None:
     sources = [site.worker_file("shared", group, sharing=True) for group in ("one", "two")]
     targets = [site.worker_file("second", group, sharing=True) for group in ("one-b", "two-b")]
     path = site.folder / "plan.json"
-    code, _, err = run("plan", "--source-worker-config", *sources, "--destination-worker-config", *targets, "-o", path)
-    assert code == 0, err
+    run_well("plan", "--source-worker-config", *sources, "--destination-worker-config", *targets, "-o", path)
     apply_plan(path)
     file = backup_path(path)
 

@@ -47,7 +47,7 @@ from tests.support.migration_runs import (
     seal_plan,
     verify_plan,
 )
-from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, pair, run
+from tests.support.migration_site import GROUP, SHARED_PARTITIONS, Site, pair, run, run_well
 from tests.support.topics import alter_known
 from tests.support.waiting import await_that
 
@@ -218,8 +218,7 @@ def test_a_live_source_is_followed_killed_followed_and_cut_over(site: Site) -> N
 
 
 def preview_cutover_counts(plan: Path, site: Site) -> int:
-    code, out, _ = run("cutover", plan, "--dry-run", "--output", "json")
-    assert code == 0
+    out = run_well("cutover", plan, "--dry-run", "--output", "json")
     shown = json.loads(out)
     assert shown["seal"] == "stop"
     live: int = shown["live_workers"][f"{site.name}-live"]
@@ -238,8 +237,7 @@ def test_ctrl_c_ends_following_and_apply_goes_on(site: Site) -> None:
     out, _ = process.communicate(timeout=180)
     assert process.returncode == 0
     assert json.loads(out)["manifest"]["followed"]["written"] == mirrored(plan)
-    code, out_text, _ = run("cutover", plan, "--yes", "--seal", "none")
-    assert code == 0
+    out_text = run_well("cutover", plan, "--yes", "--seal", "none")
     assert "start the new workers now" in out_text
     assert Manifest.load(manifest_path(plan)).sealed is None
 
@@ -505,8 +503,7 @@ def test_what_was_mirrored_is_backed_up_before_it_is_removed(site: Site) -> None
     assert run("apply", plan, "--yes")[0] == 0
     site.lay_down("own", TopicType.OFFSET, [pair('["a.b",{"filename":"x.txt"}]', '{"position":50}')])
     site.lay_down("own", TopicType.OFFSET, [pair('["stays",{}]', "{}")])
-    code, _, said = run("cutover", plan, "--seal", "remove", "--yes")
-    assert code == 0, said
+    run_well("cutover", plan, "--seal", "remove", "--yes")
     manifest = Manifest.load(manifest_path(plan))
     assert manifest.mirrored_backup is not None
     assert manifest.mirrored_backup.records == 2  # both are of this group

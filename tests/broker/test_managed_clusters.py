@@ -15,7 +15,7 @@ from tests.support.console import Call
 from tests.support.java_groups import JAR, put
 from tests.support.kafka import POLICY_SETTING
 from tests.support.long_forms import LONG
-from tests.support.migration_site import GROUP, Site, run
+from tests.support.migration_site import GROUP, Site, run, run_well
 
 REFUSED = {
     "managed-ibm": {"delete.retention.ms", "min.cleanable.dirty.ratio", "min.insync.replicas"},
@@ -50,15 +50,13 @@ def test_moves(site: Site, cluster: str, call: Call, caplog: pytest.LogCaptureFi
 
     destination, plan = site.shared(), site.folder / "move.json"
     source = site.small_source()
-    code, shown, err = run("plan", "-w", source, "--to-worker-config", destination, "-o", plan)
-    assert code == 0, err
+    shown = run_well("plan", "-w", source, "--to-worker-config", destination, "-o", plan)
     for topic_type in TopicType:
         for name in refused:
             assert f"warning: {site.topic('shared', topic_type)}: {name}=" in shown
     with caplog.at_level(logging.WARNING, "connect_share"):
         for step in (("apply", plan, "--yes"), ("verify", plan), ("cutover", plan, "--yes")):
-            code, shown, err = run(*step)
-            assert code == 0, err
+            run_well(*step)
     with site.admin() as admin:
         for topic_type in TopicType:
             assert admin.topic_configs(site.topic("shared", topic_type))["cleanup.policy"] == "compact"

@@ -47,14 +47,7 @@ from tests.support.migration_faults import (
     recreate,
 )
 from tests.support.migration_runs import apply_plan, check_bystanders, copy_one, resume_plan, verify_plan
-from tests.support.migration_site import (
-    GROUP,
-    SHARED_PARTITIONS,
-    SMALL,
-    Site,
-    pair,
-    run,
-)
+from tests.support.migration_site import GROUP, SHARED_PARTITIONS, SMALL, Site, pair, run, run_well
 from tests.support.migration_site import GROUP as SHARED_GROUP
 from tests.support.topics import alter_known
 from tests.support.waiting import await_that
@@ -394,8 +387,7 @@ def test_a_worker_file_that_is_changed_at_the_question_changes_nothing(
     _answering(
         monkeypatch, lambda: [file.write_text("bootstrap.servers=nowhere:1\n") for file in (source, destination)]
     )
-    code, _, err = run("apply", plan)
-    assert code == 0, err
+    run_well("apply", plan)
 
 
 def test_one_command_at_a_time_from_the_question_on(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,14 +26,7 @@ from tests.support.checked import CAPTURED
 from tests.support.console import console as console_of
 from tests.support.long_forms import LONG
 from tests.support.migration_runs import apply_plan, copy_one, verify_plan
-from tests.support.migration_site import (
-    GROUP,
-    SHARED_PARTITIONS,
-    SMALL,
-    Site,
-    pair,
-    run,
-)
+from tests.support.migration_site import GROUP, SHARED_PARTITIONS, SMALL, Site, pair, run, run_well
 from tests.support.topics import delete_known
 
 
@@ -211,8 +204,7 @@ def test_a_plan_is_carried_to_another_machine(site: Site, tmp_path: Path) -> Non
         ["rollback", moved, "--dry-run"],
     ]
     for words in commands:
-        code, _, said = run(*words)
-        assert code == 0, said
+        run_well(*words)
     (there / destination.name).write_text((there / destination.name).read_text().replace("group.id=", "group.id=x"))
     code, _, said = run("verify", moved)
     assert code == 1

@@ -16,7 +16,7 @@ from connect_share.sealing.cipher import Cipher
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from tests.support.long_forms import LONG
-from tests.support.migration_site import PARTITIONS, Site, pair, run
+from tests.support.migration_site import PARTITIONS, Site, pair, run, run_well
 from tests.support.sealed_sites import done, planned, worker
 from tests.support.topics import newest_by_partition
 
@@ -162,18 +162,15 @@ def test_a_move_leaves_one_record_of_each_key(site: Site, mode: str) -> None:
     assert state(destination) == (EXPECTED[0] | {tie: 5}, EXPECTED[1])
     code, _, errors = run("verify", plan)
     assert code == 0, errors
-    code, _, errors = run("cutover", plan, "--seal", "remove", "--yes")
-    assert code == 0, errors
+    run_well("cutover", plan, "--seal", "remove", "--yes")
     assert scattered.living(OFFSET) == scattered.living(STATUS) == {}
     backup = plan.with_name(f"{plan.stem}.backup.avro")
-    code, _, errors = run("restore", backup, "--destination-worker-config", source, "--yes")
-    assert code == 0, errors
+    run_well("restore", backup, "--destination-worker-config", source, "--yes")
     for kind in (OFFSET, STATUS):
         put_back = {key: [*places.values()] for key, places in scattered.living(kind).items()}
         once = {scattered.key(kind, number): [scattered.value(kind, number, 1)] for number in NUMBERS}
         assert put_back == (once | {tie: [values[1]]} if kind is OFFSET else once)
-    code, _, errors = run("rollback", plan, "--yes")
-    assert code == 0, errors
+    run_well("rollback", plan, "--yes")
     assert living(site, "shared", OFFSET, "new.") == living(site, "shared", STATUS, "new.") == {}
 
 
@@ -218,7 +215,6 @@ def test_random_layouts_over_commands(site: Site, call: Any) -> None:
     expected, destination = random_layouts(site, "own", ""), site.shared("two")
     plan = site.plan(site.worker_file("own", "old", sharing=False), destination)
     for command in ("apply", "verify", "cutover"):
-        code, _, errors = run(command, plan, *(["--yes"] if command != "verify" else []))
-        assert code == 0, errors
+        run_well(command, plan, *(["--yes"] if command != "verify" else []))
     assert state(destination)[0] == expected
     assert {len(places) for places in living(site, "shared", OFFSET, "two.").values()} == {1}

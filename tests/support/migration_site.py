@@ -133,6 +133,13 @@ def run(*arguments: str | Path) -> tuple[int, str, str]:
     return code, out.getvalue(), err.getvalue()
 
 
+def run_well(*arguments: str | Path) -> str:
+    """Run a command that has to end well; return what it printed as its result."""
+    code, out, err = run(*arguments)
+    assert code == 0, (arguments[0], out, err)
+    return out
+
+
 SMALL = {
     TopicType.CONFIG: [
         pair("session-key", '{"key":"AAEC","algorithm":"HmacSHA256","creation-timestamp":1}'),

@@ -12,7 +12,7 @@ from connect_share.sealing import KEYS_PROPERTY
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from tests.support.migration_runs import apply_plan
-from tests.support.migration_site import Site, run
+from tests.support.migration_site import Site, run, run_well
 from tests.support.sealed import key_text
 from tests.support.sealed_stores import MODE, SECRET, current_state, put
 
@@ -77,7 +77,6 @@ def done(*arguments: str | Path) -> Any:
 def planned(site: Site, source: Path, destination: Path, *more: str) -> Path:
     plan = site.folder / f"plan-{len(list(site.folder.iterdir()))}.json"
     files = ("--source-worker-config", source, "--destination-worker-config", destination)
-    code, _, errors = run("plan", *files, "-o", plan, *more)
-    assert code == 0, errors
+    run_well("plan", *files, "-o", plan, *more)
     apply_plan(plan)
     return plan

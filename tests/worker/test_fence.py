@@ -12,7 +12,7 @@ from tests.support.flushes import flush_offsets
 from tests.support.java_groups import EXACTLY_ONCE, JAR, SharedTopics, Start
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
-from tests.support.migration_site import run
+from tests.support.migration_site import run, run_well
 from tests.support.waiting import await_that
 from tests.worker.test_migration_round_trip import Files, move
 
@@ -41,8 +41,7 @@ def test_an_old_worker_ends_before_it_joins(
         flush_offsets(storage.offset_writer("source"), read)
     move(broker, tmp_path, "there", paths[:1], paths[1:])
     plan = tmp_path / "there.json"
-    code, _, errors = run("cutover", plan, "--yes")
-    assert code == 0, errors
+    run_well("cutover", plan, "--yes")
     worker = worker_factory(new, class_path=JAR)
     files.append(worker, "source")
     joins = worker.log().count(JOINED)

@@ -11,7 +11,7 @@ from tests.lab.embedded.rest import RestError
 from tests.lab.embedded.worker import QUICK_MEMBERS, ConnectWorker, worker_properties, write_properties
 from tests.support.java_groups import JAR, SharedTopics, Start, delete, put
 from tests.support.kafka import TestBroker
-from tests.support.migration_site import run
+from tests.support.migration_site import run_well
 from tests.support.waiting import await_that
 
 View = dict[str, Any]
@@ -80,8 +80,7 @@ def move(broker: TestBroker, folder: Path, name: str, sources: list[Path], targe
     for file in sources:
         broker.await_empty(WorkerConfig.from_file(file).group_id)
     for command in ([*arguments, *more, "-o", plan], ["apply", plan, "--yes"], ["verify", plan]):
-        code, out, said = run(*command)
-        assert code == 0, (command[0], out, said)
+        run_well(*command)
 
 
 def test_onto_shared_topics_and_out_again(

@@ -21,7 +21,7 @@ from tests.lab.embedded.worker import QUICK_MEMBERS, ConnectWorker, worker_prope
 from tests.support.java_groups import EXACTLY_ONCE, JAR, SharedTopics, Start
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
-from tests.support.migration_site import run
+from tests.support.migration_site import run_well
 from tests.support.sealed import key_text, sealed
 from tests.support.topics import create_topic, ordered_producer, send
 from tests.support.waiting import await_that
@@ -120,8 +120,7 @@ def test_a_worker_goes_on_at_the_newest_offset_after_a_move_a_flush_and_a_restar
     target = write_properties(tmp_path / "new.properties", new)
     files = ("--source-worker-config", sources, "--destination-worker-config", target)
     for command in (("plan", *files, "-o", plan), ("apply", plan, "--yes"), ("verify", plan)):
-        code, _, errors = run(*command)
-        assert code == 0, (command[0], errors)
+        run_well(*command)
     Sources(topics, data, tmp_path).go_on(partial(worker_factory, new, class_path=JAR if sharing else ()))
 
 

@@ -23,7 +23,7 @@ from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics,
 from tests.support.java_sources import FileSources
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
-from tests.support.migration_site import run
+from tests.support.migration_site import run_well
 from tests.support.sealed import KEYS, key_text, keys_by_provider
 from tests.support.topics import COMPACT_NOW
 from tests.support.waiting import await_that
@@ -89,8 +89,7 @@ def test_workers_start_with_what_reseal_has_written(
     for number, (keys, mode, more, afterwards) in enumerate(STEPS):
         broker.await_empty(sources.group)
         path = write_properties(sources.folder / "worker.properties", lines_of(sources, keys, mode))
-        code, _, errors = run("reseal", "--worker-config", path, "--yes", *more)
-        assert code == 0, errors
+        run_well("reseal", "--worker-config", path, "--yes", *more)
         ring = None if afterwards is None else KeyRing.parse(afterwards)
         await_cleaned(sources, None if ring is None else ring.sealing_id)
         worker = worker_factory(lines_of(sources, afterwards), version=version, class_path=JAR)

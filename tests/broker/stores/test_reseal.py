@@ -16,7 +16,7 @@ from connect_share.worker_config import WorkerConfig
 from tests.lab.embedded.worker import write_properties
 from tests.support.flushes import flush_offsets
 from tests.support.killed_rewrite import kill_in_the_rewrite
-from tests.support.migration_site import run
+from tests.support.migration_site import run, run_well
 from tests.support.sealed import key_text
 from tests.support.sealed_sites import essence, life
 from tests.support.worker_files import SHARING
@@ -111,8 +111,7 @@ def test_what_is_refused_is_not_sealed_and_what_it_covers_is_written_again(
         assert call(*words, "--output", "json").json["refused"] == {"config": 2, "status": 0, "offset": 0}
         assert "  config  left out: 2 refused, which the group did not write, or wrote before" in call(*words).out
     assert call("copy", *of_offsets, "--to", "d", "--output", "json").json["refused"]["config"] == 2
-    code, said, errors = run("restore", told["backup"], "--destination-worker-config", path, "--yes")
-    assert code == 0, errors
+    said = run_well("restore", told["backup"], "--destination-worker-config", path, "--yes")
     assert current_state(path) == before
     assert SECRET not in said
 
