@@ -20,7 +20,7 @@ class Ceiling:
 
 
 CEILINGS: Final = {
-    "lines of the core": Ceiling(52_158),
+    "lines of the core": Ceiling(51_991),
     "lines of the parts": Ceiling(7_370),
     "lines of the lab": Ceiling(13_665, "What is only measured once needs no code here."),
     "lines of the tests": Ceiling(53_219, "Add a case to a test that is there, or take out one that another repeats."),
