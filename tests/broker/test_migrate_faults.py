@@ -36,16 +36,7 @@ from migrator.run import Manifest, MigrationStatus, backup_path, manifest_path
 from tests.lab.embedded.broker import LocalBroker
 from tests.support.kafka import TOPIC_PREFIX
 from tests.support.long_forms import LONG
-from tests.support.migration_faults import (
-    ALL,
-    CONFIG_RECORDS,
-    QUARTER,
-    Allowed,
-    Busy,
-    command,
-    full_disk,
-    recreate,
-)
+from tests.support.migration_faults import ALL, CONFIG_RECORDS, QUARTER, Allowed, Busy, command, full_disk, recreate
 from tests.support.migration_runs import apply_plan, check_bystanders, copy_one, resume_plan, verify_plan
 from tests.support.migration_site import GROUP, SHARED_PARTITIONS, SMALL, Site, pair, run, run_well
 from tests.support.migration_site import GROUP as SHARED_GROUP

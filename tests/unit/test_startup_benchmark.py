@@ -18,16 +18,7 @@ from spark_jobs.benchmark import results
 from spark_jobs.benchmark.cost_fit import Point, fit, fitted, points
 from spark_jobs.benchmark.results import Scenario, Start, Starts, StartupResult, Warmth
 from spark_jobs.benchmark.starts import SLOWER, Measurement
-from spark_jobs.benchmark.topics import (
-    PLANS,
-    PREFIX,
-    SERVERS,
-    SUITES,
-    Files,
-    announcement,
-    chosen,
-    connection_from,
-)
+from spark_jobs.benchmark.topics import PLANS, PREFIX, SERVERS, SUITES, Files, announcement, chosen, connection_from
 from tests.lab.benchmarks.startup.__main__ import slowed
 
 SIZES = [

@@ -9,11 +9,7 @@ from typing import Any
 
 import pytest
 
-from connect_share.errors import (
-    BrokerError,
-    ReadToEndTimeoutError,
-    StoreClosedError,
-)
+from connect_share.errors import BrokerError, ReadToEndTimeoutError, StoreClosedError
 from connect_share.kafka.client import TopicPartition
 from connect_share.kafka.facts import TopicFacts, gather_facts
 from connect_share.kafka.read import Reader

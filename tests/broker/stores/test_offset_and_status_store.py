@@ -7,10 +7,7 @@ from typing import Any
 
 import pytest
 
-from connect_share.errors import (
-    ConnectShareError,
-    StoreClosedError,
-)
+from connect_share.errors import ConnectShareError, StoreClosedError
 from connect_share.log.threads import JobThread
 from connect_share.model.records import ConnectorTaskId
 from connect_share.model.status import ConnectorStatus, State, TaskStatus, TopicStatus

@@ -7,14 +7,7 @@ from typing import Any
 
 import pytest
 
-from connect_share.errors import (
-    FencedError,
-    LiveMembersError,
-    TaskCountError,
-    UsageError,
-    ValueFormatError,
-    WriteError,
-)
+from connect_share.errors import FencedError, LiveMembersError, TaskCountError, UsageError, ValueFormatError, WriteError
 from connect_share.storage import ConnectStorage
 from tests.broker.stores.test_exactly_once import exactly_once
 from tests.contract.test_exactly_once import FILE, send_and_commit, write

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lab.peers.result import (
-    Evidence,
-    Found,
-    Mode,
-    Run,
-    TestCase,
-)
+from tests.lab.peers.result import Evidence, Found, Mode, Run, TestCase
 
 PASSED = TestCase(name="OffsetsApiIntegrationTest#testGet()", seconds=1.5)
 SKIPPED = TestCase(name="OffsetsApiIntegrationTest#testAlter()", seconds=0, skipped=True)

@@ -30,12 +30,7 @@ from connect_share.jar.jar_file import (
     read_jar,
 )
 from connect_share.worker_config import SHARING_PROPERTY, WorkerConfig, parse_properties
-from connect_share.worker_config.override_policy import (
-    POLICY_CLASS,
-    POLICY_PROPERTY,
-    RULES_PROPERTY,
-    OverridePolicy,
-)
+from connect_share.worker_config.override_policy import POLICY_CLASS, POLICY_PROPERTY, RULES_PROPERTY, OverridePolicy
 from tests.support import worker_files
 
 VERSION = version("connect-share")
