@@ -13,7 +13,6 @@ from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,7 +21,6 @@ from connect_share.errors import (
     AuthorizationError,
     BrokerTimeoutError,
     BrokerUnavailableError,
-    ConfigError,
     ConnectShareError,
     ReadToEndTimeoutError,
     TopicMissingError,
@@ -37,7 +35,6 @@ from connect_share.runtime import ConnectGroupMember
 from connect_share.storage import ConnectStorage
 from connect_share.storage.memory import MemoryConfigBackingStore
 from connect_share.worker_config import WorkerConfig
-from migrator.survey import survey
 from tests.lab.secure_broker import SecureBroker
 from tests.support.flushes import flush_offsets
 from tests.support.rights import KINDS, USERS, allow, rights_of, worker_file
@@ -304,10 +301,6 @@ def test_only_an_empty_algorithm_takes_a_certificate_of_another_host(secure: Sec
             path.write_text("\n".join([*lines, f"bootstrap.servers={elsewhere}", *more]))
             with pytest.raises(BrokerUnavailableError, match="certificate"):
                 ask(path)
-        for typo in ("htps", "LDAPS", "https,", "none"):
-            path.write_text("\n".join([*lines, f"bootstrap.servers={elsewhere}", f"{algorithm}={typo}"]))
-            with pytest.raises(ConfigError, match=f"{algorithm} has to be https"):
-                ask(path)
         path.write_text("\n".join([*lines, f"bootstrap.servers={elsewhere}", f"{algorithm}="]))
         assert ask(path)
 
@@ -319,19 +312,3 @@ def ask(path: Path) -> str:
     # A busy machine was not done with the first handshake.
     with closing(Admin(settings, client_id="tests", timeout_s=60)) as admin:
         return admin.cluster_id()
-
-
-def test_a_survey_names_the_wrong_protocol_in_either_direction(
-    secure: SecureBroker, broker: Any, tmp_path: Path
-) -> None:
-    plain = worker_file(tmp_path, secure, "owner", security_protocol="PLAINTEXT")
-    other = tmp_path / "other.properties"
-    words = [
-        line for line in plain.read_text("ascii").splitlines() if not line.startswith(("bootstrap", "security", "sasl"))
-    ]
-    other.write_text("\n".join([*words, f"bootstrap.servers={broker.bootstrap_servers}", "security.protocol=SSL"]))
-    found = survey([plain, other])
-    assert [part for text in found.unanswered for part in ("speaks TLS", "speaks plaintext") if part in text] == [
-        "speaks TLS",
-        "speaks plaintext",
-    ]

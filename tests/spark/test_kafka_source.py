@@ -90,15 +90,6 @@ def test_both_isolations_give_the_rows_of_the_library(spark: SparkSession, broke
         assert read_kafka(spark, file, ranges=ranges).count() == rows_read
 
 
-def test_a_range_is_half_open_and_one_task(spark: SparkSession, broker: TestBroker, unique: str) -> None:
-    create_topic(broker.client_settings, unique)
-    write_records(broker.client_settings, unique, [Record(unique, 0, n, n, b"k%d" % n, b"v") for n in range(100)])
-    ranges = [OffsetRange(unique, 0, 10, 40)]
-    frame = read_kafka(spark, _worker(broker), ranges=ranges, isolation=Isolation.READ_UNCOMMITTED)
-    assert [row.offset for row in frame.collect()] == list(range(10, 40))
-    assert frame.rdd.getNumPartitions() == 1
-
-
 def test_no_ranges_are_no_rows(spark: SparkSession, broker: TestBroker) -> None:
     frame = read_kafka(spark, _worker(broker), ranges=[])
     assert frame.collect() == []

@@ -254,27 +254,12 @@ def everywhere(**overrides: str) -> dict[str, str]:
     }
 
 
-def aborted(shared: Any, name: str, key: bytes = KEY) -> None:
-    shared.write(name, [(key, b'{"position":1}')])
-    shared.write(name, [(key, b'{"position":99}')], transactional_id=f"{shared.unique}-t", commit=False)
-
-
-def test_an_aborted_offset_is_not_believed(shared: Any) -> None:
-    topic = own_topic(shared)
-    aborted(shared, "own")
-    with ConnectStorage(shared.sharing()) as storage:
-        storage.config.put_connector_config("foo", {"offsets.storage.topic": topic})
-        assert storage.offset_reader("foo").offset(FILE) == {"position": 1}
-        # As in Java it is the connector's choice.
-        uncommitted = {"offsets.storage.topic": topic, "consumer.override.isolation.level": "read_uncommitted"}
-        storage.config.put_connector_config("foo", uncommitted)
-        assert storage.offset_reader("foo").offset(FILE) == {"position": 99}
-
-
 def test_the_workers_topic_named_by_a_connector_is_read_by_clients_of_the_connector(shared: Any) -> None:
     prefixed = b"group-a." + KEY
     with ConnectStorage(shared.sharing()) as storage:
-        aborted(shared, "offset", prefixed)
+        shared.write("offset", [(prefixed, b'{"position":1}')])
+        aborted = [(prefixed, b'{"position":99}')]
+        shared.write("offset", aborted, transactional_id=f"{shared.unique}-t", commit=False)
         assert storage.offset_reader("foo").offset(FILE) == {"position": 99}
         storage.config.put_connector_config("foo", {"offsets.storage.topic": shared.topics["offset"]})
         assert storage.offset_reader("foo").offset(FILE) == {"position": 1}

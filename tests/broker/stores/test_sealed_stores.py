@@ -240,26 +240,6 @@ def test_a_group_that_has_lost_its_keys_is_not_touched(shared: Any, tmp_path: Pa
         assert storage.config.snapshot().connectors() == {"c"}
 
 
-def test_a_group_is_switched_by_accept(shared: Any) -> None:
-    with ConnectStorage(worker(shared, keys=None)) as storage:
-        put(storage)
-        put(storage, "gone")
-        storage.config.remove_connector_config("gone")
-        write_offset(storage, "gone", None)
-        before = current_state(storage)
-    assert fresh(shared, mode="accept") == before
-    assert fresh(shared)[0].connectors() == frozenset()
-    with ConnectStorage(worker(shared, mode="accept")) as storage:
-        put(storage)
-        assert current_state(storage)[0].connectors() == {"c"}
-        assert storage.config.skipped() == {}
-    assert fresh(shared)[0].connectors() == {"c"}
-    # Back again: without keys nothing sealed is read.
-    with ConnectStorage(worker(shared, keys=None, mode="off")) as storage:
-        assert current_state(storage)[0] == before[0]
-        assert refused(storage)[0] == 4
-
-
 def test_a_connectors_own_offsets_topic_is_not_sealed(shared: Any) -> None:
     own = f"{shared.unique}-own"
     with ConnectStorage(worker(shared)) as storage:
