@@ -140,20 +140,6 @@ def test_empty_topics_and_garbage_keys_are_no_plain_topics(shared: Any) -> None:
         assert storage.config.skipped() == {SkipKind.FOREIGN: 4}
         assert storage.status.skipped() == {SkipKind.FOREIGN: 2}
         assert storage.offsets.skipped() == {SkipKind.FOREIGN: 2}
-        fill(storage)
-    shared.write(
-        "config", [(b"connector-\xff", b"{"), (b"commit-x", b"\xff"), (b"session-key", b'{"key":"*"}')], group="group-a"
-    )
-    shared.write("status", [(b"status-task-x", b"{}"), (b"status-connector-x", b"[]")], group="group-a")
-    shared.write(
-        "offset", [(b"[", b"{}"), (b'["",1,2]', b"{}"), (b'["foo",{"filename":"x.txt"}]', b"")], group="group-a"
-    )
-    with ConnectStorage(shared.sharing()) as storage:
-        assert storage.config.snapshot().connectors() == {"foo"}
-        assert storage.config.skipped()[SkipKind.BAD_VALUE] == 3
-        assert sum(storage.status.skipped().values()) == 2 + 2
-        assert storage.offsets.skipped() == {SkipKind.FOREIGN: 2, SkipKind.BAD_KEY: 2}
-        assert storage.offset_reader("foo").offset(FILE) is None
 
 
 def test_writes_are_refused_while_java_members_live(shared: Any, monkeypatch: Any) -> None:
