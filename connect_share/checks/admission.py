@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 from connect_share.checks import collisions
 from connect_share.checks.finding import Finding, Severity, named
-from connect_share.checks.sources import GroupState, TopicsState
+from connect_share.checks.sources import GroupRecords, GroupState, TopicsState
 from connect_share.console.options import Group, shown_group
 from connect_share.console.output import plural
 from connect_share.contents.cost_model import StartSize
+from connect_share.contents.groups import Contents
 from connect_share.contents.startup import StartupProfile
 from connect_share.errors import command_line, operand
 from connect_share.model.keys import ClusterGroupId
@@ -55,9 +56,17 @@ def find(new: NewGroup, state: TopicsState, sealed: Collection[Group]) -> Iterat
     yield from _exactly_once(new, others, where)
     yield from _sealing(new, others, sealed, where)
     before = {(each.id, each.what) for each in collisions.find(state)}
+    joined = replace(state, groups=[*others, _joining(new)])
+    yield from (each for each in collisions.find(joined) if (each.id, each.what) not in before)
+
+
+def _joining(new: NewGroup) -> GroupState:
+    """Return the new group as it will be there: with what it brings."""
     if new.moves is not None:
-        joined = replace(state, groups=[*others, replace(new.moves, group=new.group)])
-        yield from (each for each in collisions.find(joined) if (each.id, each.what) not in before)
+        return replace(new.moves, group=new.group)
+    none, group = Contents(), new.group
+    kept = GroupRecords(group)
+    return GroupState(group, none.config_of(group), none.status_of(group), none.offsets_of(group), kept)
 
 
 def _identity(new: NewGroup, state: TopicsState, where: str) -> Iterator[Finding]:
@@ -83,21 +92,9 @@ def _identity(new: NewGroup, state: TopicsState, where: str) -> Iterator[Finding
         )
     ids = [str(each.group) for each in state.groups if each.group not in (None, new.group)]
     yield from _similar_ids(new, ids, where)
-    if new.moves is None:  # else it is among what it brings
-        yield from collisions.group_of_sinks([new.group], state, where)
 
 
 def _similar_ids(new: NewGroup, ids: Sequence[str], where: str) -> Iterator[Finding]:
-    nested = [each for each in ids if each.startswith(f"{new.group}.") or new.group.startswith(f"{each}.")]
-    if nested:
-        yield Finding(
-            "collision-nested-ids",
-            Severity.NOTE,
-            where,
-            f"the id {new.group} is the beginning of, or begins with, {named(nested)}",
-            "workers and this program tell their keys apart; a script that looks for a prefix alone takes both",
-            "choose an id of which none is the beginning of another",
-        )
     dashed = [each for each in ids if each.startswith(f"{new.group}-") or new.group.startswith(f"{each}-")]
     if dashed:
         yield Finding(

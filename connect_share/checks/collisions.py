@@ -29,7 +29,7 @@ def find(state: TopicsState, plain_group_id: str | None = None) -> Iterator[Find
     yield from limited(_transactional_ids(state, where))
     yield from limited(_sinks(state, where))
     ids = {each.group or plain_group_id for each in state.groups}
-    yield from limited(group_of_sinks(sorted(filter(None, ids)), state, where))
+    yield from limited(_group_of_sinks(sorted(filter(None, ids)), state, where))
     yield from limited(_same_sources(state, where))
 
 
@@ -111,8 +111,7 @@ def _sinks(state: TopicsState, where: str) -> Iterator[Finding]:
             )
 
 
-def group_of_sinks(group_ids: Iterable[str], state: TopicsState, where: str) -> Iterator[Finding]:
-    """Yield the Connect groups whose id is that of the consumer group of a sink."""
+def _group_of_sinks(group_ids: Iterable[str], state: TopicsState, where: str) -> Iterator[Finding]:
     found = _consumer_groups(state.groups)
     for group_id in group_ids:
         if group_id in found:

@@ -235,19 +235,13 @@ def findings_of(topic_set: TopicSet, uses: Sequence[str]) -> tuple[list[Finding]
     worker, topics = topic_set.worker, list(topic_set.topics.values())
     group_id = None if worker is None else worker.group_id
     with RightsAdmin(topic_set.settings, client_id=CONSOLE_CLIENT_ID) as admin:
-        held = _held(admin, topics, group_id)
+        held = {Resource("topic", topic): rights for topic, rights in admin.topic_rights(topics).items()}
+        if group_id is not None:
+            held[Resource("group", group_id)] = admin.group_rights(group_id)
     exactly_once = worker is not None and worker.uses_transactional_leader
     lacking = {use: list(missing(use, held, topics, group_id, exactly_once=exactly_once)) for use in NEEDS}
     found = find([each for use in uses for each in lacking[use]], held, topic_set.settings)
     return errors_first(found), lacking
-
-
-def _held(admin: RightsAdmin, topics: list[str], group_id: str | None) -> Mapping[Resource, HeldRights]:
-    held = {Resource("topic", topic): rights for topic, rights in admin.topic_rights(topics).items()}
-    if group_id is not None:
-        (group,) = resources(On.GROUP, topics, group_id)
-        held[group] = admin.group_rights(group_id)
-    return held
 
 
 def _members(found: list[Missing]) -> dict[str, object]:

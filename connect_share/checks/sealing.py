@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from itertools import combinations
 from pathlib import Path
@@ -184,14 +184,20 @@ def _check_sealing(arguments: argparse.Namespace, out: Output) -> Result:
 
 
 def find(
-    contents: Contents, worker: WorkerConfig | None, file: Path | None, *, all_groups_sealed: bool
+    contents: Contents,
+    worker: WorkerConfig | None,
+    file: Path | None,
+    *,
+    all_groups_sealed: bool,
+    only: Collection[Group] | None = None,
 ) -> list[Finding]:
-    """Return what is found in the topics, errors first; ``file`` is that of the worker."""
+    """Return what is found in the topics, errors first; ``file`` is that of the worker, ``only`` these groups are wanted."""
     findings: list[Finding] = []
     group = None if worker is None else worker.cluster_group_id
-    if worker is not None and group is not None:
+    if worker is not None and group is not None and (only is None or group in only):
         findings += of_group(group, _of_own_group(contents, group, worker, str(file)))
-    findings += _plain_beside_sealed(contents, [each for each in contents.groups() if group is None or each != group])
+    others = [each for each in contents.groups() if group is None or each != group]
+    findings += _plain_beside_sealed(contents, [each for each in others if only is None or each in only])
     if all_groups_sealed:
         findings += _plain_groups(contents)
     if sealed_groups(contents) and (at_most := _values_at_most(contents)) >= _MANY_VALUES:
@@ -368,7 +374,9 @@ CHECK: Final = Check(
     "is all sealed that should be, and with which keys?",
     "Check the values of sealed groups: with a worker file those of its group, which are opened; without one "
     "those of all groups, as far as that is possible without keys. Reads only; exit code 1 if a finding is an error.",
-    lambda sources: find(sources.contents, sources.topic_set.worker, sources.worker_file, all_groups_sealed=False),
+    lambda sources: find(
+        sources.contents, sources.topic_set.worker, sources.worker_file, all_groups_sealed=False, only=sources.only
+    ),
     place=35,
     run=_check_sealing,
     options=_add_options,

@@ -8,10 +8,9 @@ from typing import Final
 from connect_share.checks.check import Check, in_each_group
 from connect_share.checks.finding import Finding, Severity, limited, named, place
 from connect_share.checks.sources import GroupState
-from connect_share.errors import ValueFormatError
-from connect_share.model.connect_json import loads
 from connect_share.model.keys import ConfigKey, parse
 from connect_share.model.records import TopicType
+from connect_share.transform.canonical import properties_of
 from connect_share.worker_config.secret_values import clear_text_secrets
 
 
@@ -22,8 +21,8 @@ def find(topic: str, state: GroupState) -> Iterator[Finding]:
         key = parse(TopicType.CONFIG, original)
         if key is None or key.kind not in (ConfigKey.CONNECTOR, ConfigKey.TASK) or key.subject is None:
             continue
-        names = clear_text_secrets(_properties(record.value))
-        if names:
+        properties = properties_of(record)
+        if names := clear_text_secrets(properties if isinstance(properties, dict) else {}):
             found.setdefault(key.subject.connector, set()).update(names)
     yield from limited(
         Finding(
@@ -37,15 +36,6 @@ def find(topic: str, state: GroupState) -> Iterator[Finding]:
         )
         for connector, names in sorted(found.items())
     )
-
-
-def _properties(value: bytes | None) -> dict[str, object]:
-    try:
-        parsed = loads(value)
-    except ValueFormatError:
-        return {}
-    properties = parsed.get("properties") if isinstance(parsed, dict) else None
-    return properties if isinstance(properties, dict) else {}
 
 
 CHECK: Final = Check(

@@ -29,14 +29,16 @@ def find(
         yield from _outgrown(topic)
 
 
-def largest(topics: Mapping[TopicType, TopicProfile]) -> Iterator[dict[str, Any]]:
-    """Yield the largest record of each group on each topic, for JSON."""
+def largest(
+    topics: Mapping[TopicType, TopicProfile], groups: Collection[Group] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the largest record of each group that is wanted on each topic, for JSON."""
     for topic_type, topic in topics.items():
         by_group: dict[Any, tuple[str, Count]] = {}
         for (group, kind), count in topic.counts().items():
             if group not in by_group or by_group[group][1].largest_record_bytes < count.largest_record_bytes:
                 by_group[group] = kind, count
-        for group in sorted(by_group, key=group_order):
+        for group in sorted((each for each in by_group if groups is None or each in groups), key=group_order):
             kind, count = by_group[group]
             yield {
                 "group": group,
@@ -98,6 +100,6 @@ CHECK: Final = Check(
     "topics that are not compacted as they should be.",
     lambda sources: find(sources.profile.topics, sources.request_size, sources.only),
     needs=tuple(TopicType),
-    members={"largest": lambda sources: [*largest(sources.profile.topics)]},
+    members={"largest": lambda sources: [*largest(sources.profile.topics, sources.only)]},
     place=65,
 )

@@ -203,9 +203,9 @@ class CheckSources:
         )
 
     @classmethod
-    def of_file(cls, path: Path, out: Output) -> CheckSources:
+    def of_file(cls, path: Path, out: Output, *, java: bool = True) -> CheckSources:
         """Return those of a worker file."""
-        return cls(TopicSet.from_worker_file(path), out, worker_file=path)
+        return cls(TopicSet.from_worker_file(path), out, worker_file=path, java=java)
 
     def note(self, *texts: str) -> None:
         """Print notes that were not printed yet."""
@@ -215,11 +215,13 @@ class CheckSources:
                 self.out.note(text)
 
     def with_file(self, findings: Iterable[Finding]) -> list[Finding]:
-        """Return findings whose commands name the worker file in the place of ``FILE``, where it is that of their group.
+        """Return findings of the groups that are wanted, and of none in particular.
 
-        The first ones come behind that of a look that is due.
+        Their commands name the worker file in the place of ``FILE``, where it is that of their group. The first ones come
+        behind that of a look that is due.
         """
-        found, worker = list(findings), self.topic_set.worker
+        names = None if self.only is None else {None, *map(shown_group, self.only)}
+        found, worker = [each for each in findings if names is None or each.group in names], self.topic_set.worker
         if self.worker_file is None or worker is None:
             return found
         commands = {True: _LOOK_AT_OWN, False: _LOOK_DUE.command}  # the first one looks at both

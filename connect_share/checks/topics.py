@@ -6,13 +6,13 @@ import argparse
 import enum
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from connect_share.checks.check import Check
-from connect_share.checks.finding import Finding, Severity, policy_finding
+from connect_share.checks.finding import Finding, Severity, findings_result, policy_finding
 from connect_share.checks.orphans import find_lost
 from connect_share.checks.sources import CheckSources
 from connect_share.console.options import Parser, add_replication_factor, add_topics, topic_set_of
@@ -111,6 +111,7 @@ def reassignment_json(planned: Sequence[PartitionReplicas]) -> dict[str, Any]:
     return {"version": 1, "partitions": partitions}
 
 
+_Note = Callable[[str], object]
 _STOPS: Final = "workers cannot start, or cannot read and write"
 _ONE_FAILURE: Final = "the failure of one broker, or of one rack, stops the groups, or takes records with it"
 _E, _W = Severity.ERROR, Severity.WARNING
@@ -313,45 +314,42 @@ _OWN: Final = (
 
 @dataclass(frozen=True)
 class Inspection:
-    """The result of :func:`inspect_topics`.
+    """What was found of the topics of a worker, and of Kafka's own.
 
     Attributes:
         reassignment: partitions that should get other replicas.
         differences: of existing topics from how ``create topics`` would make them; none of them is a finding.
-        notes: what could not be seen, for stderr.
     """
 
     topics: tuple[str, ...]
     findings: tuple[Finding, ...]
     reassignment: tuple[PartitionReplicas, ...]
     differences: tuple[tuple[str, TopicDifference], ...] = ()
-    notes: tuple[str, ...] = ()
 
 
-def inspect_topics(admin: Admin, specs: Sequence[TopicSpec], moved_by: str | None) -> Inspection:
+def _inspect_topics(admin: Admin, specs: Sequence[TopicSpec], moved_by: str | None, note: _Note) -> Inspection:
     """Check the topics of a worker, and ``__consumer_offsets`` and ``__transaction_state`` against the brokers' settings."""
-    notes: list[str] = []
     settings: dict[int, dict[str, str]] = {}
     try:
         settings = admin.broker_settings()
     except AuthorizationError as exc:
-        notes.append(f"the replication factors that the brokers are set to were not checked: {exc}")
+        note(f"the replication factors that the brokers are set to were not checked: {exc}")
     for name in ("default.replication.factor", *(factor for _, factor, _ in _OWN)):
         values = {found.get(name) for found in settings.values()} - {None}
         if len(values) > 1:
             shown = ", ".join(f"{found.get(name)} on broker {broker}" for broker, found in sorted(settings.items()))
-            notes.append(f"the brokers differ in {name} ({shown}); the largest is what is checked")
+            note(f"the brokers differ in {name} ({shown}); the largest is what is checked")
     watched = [_watched(spec, largest_setting(settings, "default.replication.factor")) for spec in specs]
     watched += [
         WatchedTopic(topic, largest_setting(settings, factor), factor, stops, internal=True)
         for topic, factor, stops in _OWN
     ]
     looked_at = tuple(topic.topic for topic in watched)
-    facts, watched = _asked(admin, watched, notes)
+    facts, watched = _asked(admin, watched, note)
     facts = replace(facts, moved_by=moved_by)
-    watched = [topic for topic in watched if not _granted_anyway(admin, facts, topic, notes)]
+    watched = [topic for topic in watched if not _granted_anyway(admin, facts, topic, note)]
     findings, reassignment = find(facts, watched), plan_replicas(facts, watched)
-    return Inspection(looked_at, findings, reassignment, tuple(_differences(facts, specs, watched)), tuple(notes))
+    return Inspection(looked_at, findings, reassignment, tuple(_differences(facts, specs, watched)))
 
 
 def _differences(
@@ -378,7 +376,7 @@ def _watched(spec: TopicSpec, default: int | None) -> WatchedTopic:
     )
 
 
-def _asked(admin: Admin, watched: Sequence[WatchedTopic], notes: list[str]) -> tuple[ClusterFacts, list[WatchedTopic]]:
+def _asked(admin: Admin, watched: Sequence[WatchedTopic], note: _Note) -> tuple[ClusterFacts, list[WatchedTopic]]:
     """Return the brokers' answers, and the topics that can be judged by them."""
     topics: dict[str, TopicDescription] = {}
     configs: dict[str, dict[str, str]] = {}
@@ -392,11 +390,11 @@ def _asked(admin: Admin, watched: Sequence[WatchedTopic], notes: list[str]) -> t
         except AuthorizationError as exc:
             if not topic.internal and topic not in seen:
                 raise
-            notes.append(f"{topic.topic} was checked only in part: {exc}")
+            note(f"{topic.topic} was checked only in part: {exc}")
     return ClusterFacts(admin.brokers(), topics, configs, admin.settings), seen
 
 
-def _granted_anyway(admin: Admin, facts: ClusterFacts, watched: WatchedTopic, notes: list[str]) -> bool:
+def _granted_anyway(admin: Admin, facts: ClusterFacts, watched: WatchedTopic, note: _Note) -> bool:
     """Return whether Kafka would create its own topic although brokers are missing: on KRaft dead ones count."""
     if not watched.internal or watched.topic in facts.topics or (watched.replicas or 0) <= len(facts.brokers):
         return False
@@ -404,7 +402,7 @@ def _granted_anyway(admin: Admin, facts: ClusterFacts, watched: WatchedTopic, no
         admin.create_topic(NewTopicRequest(watched.topic, 1, watched.replicas or -1), validate_only=True)
     except BrokerError:  # Kafka would not, or the request is not allowed
         return False
-    notes.append(f"{watched.topic} does not exist; if it is needed now it gets replicas on brokers that are down")
+    note(f"{watched.topic} does not exist; if it is needed now it gets replicas on brokers that are down")
     return True
 
 
@@ -429,8 +427,13 @@ def _check_topics(arguments: argparse.Namespace, out: Output) -> Result:
     inspection = replace(inspection, findings=tuple(sources.with_file([*lost, *found])))
     plan = reassignment_json(inspection.reassignment) if inspection.reassignment else None
     written = arguments.reassignment if plan is not None else None
-    if plan is not None and written is not None:
-        _write(written, plan)
+    if written is not None:
+        try:
+            written.write_text(json.dumps(plan, indent=2) + "\n", encoding="utf-8")
+        except OSError as exc:
+            raise UsageError(
+                f"--reassignment: {written} cannot be written ({exc.strerror}); choose another place"
+            ) from exc
     file = written or Path("reassignment.json")
     command = topic_set.settings.kafka_tool("kafka-reassign-partitions", "--reassignment-json-file", file)
     members = {
@@ -441,8 +444,9 @@ def _check_topics(arguments: argparse.Namespace, out: Output) -> Result:
         "reassignment_file": None if written is None else str(written),
         "reassignment_command": None if plan is None else command,
     }
+    lines, where = _lines(inspection, written, command), ", ".join(inspection.topics)
     code = 1 if any(each.severity is not Severity.NOTE for each in inspection.findings) else 0
-    return Result(members, _lines(inspection, written, command), code)
+    return replace(findings_result(_grouped(inspection.findings), where, members, between=lines), code=code)
 
 
 def _members(finding: Finding) -> dict[str, Any]:
@@ -456,9 +460,6 @@ def _members(finding: Finding) -> dict[str, Any]:
 
 
 def _lines(inspection: Inspection, written: Path | None, command: str) -> Iterator[str]:
-    for where, finding in _grouped(inspection.findings):
-        yield f"{where}: {finding.what} ({kind_of(finding)})"
-        yield f"    {finding.remedy}"
     if inspection.reassignment:
         partitions = plural(len(inspection.reassignment), "partition")
         yield ""
@@ -469,30 +470,21 @@ def _lines(inspection: Inspection, written: Path | None, command: str) -> Iterat
         yield f"    {command} --execute"
         yield f"    {command} --verify"
     if inspection.differences:
-        yield from ([""] if inspection.findings else [])
         yield "not as create topics would make it (no finding):"
     for topic, difference in inspection.differences:
         yield f"    {topic}: {difference}"
-    number = len(inspection.findings)
-    verdict = plural(number, "finding") if number else "nothing found"
-    yield from ([""] if number or inspection.differences else [])
-    yield f"{', '.join(inspection.topics)}: {verdict}"
 
 
-def _grouped(findings: Sequence[Finding]) -> list[tuple[str, Finding]]:
-    """Merge findings that differ in the partition only; return ``topic[0-24]`` and one of them."""
+def _grouped(findings: Sequence[Finding]) -> list[Finding]:
+    """Merge findings that differ in the partition only: they are of ``topic[0-24]``."""
     groups: dict[tuple[str, str, str], list[Finding]] = {}
     for finding in findings:
         groups.setdefault((topic_of(finding), finding.what, finding.remedy), []).append(finding)
-    return [
-        (
-            topic
-            if members[0].partition is None
-            else f"{topic}[{_ranges([member.partition for member in members if member.partition is not None])}]",
-            members[0],
-        )
-        for (topic, _, _), members in groups.items()
-    ]
+    merged = []
+    for (topic, _, _), members in groups.items():
+        partitions = [each.partition for each in members if each.partition is not None]
+        merged.append(replace(members[0], where=f"{topic}[{_ranges(partitions)}]" if partitions else topic))
+    return merged
 
 
 def _ranges(numbers: Sequence[int]) -> str:
@@ -522,16 +514,7 @@ def _on_the_topics(sources: CheckSources) -> tuple[list[Finding], str | None]:
 
 def _inspected(sources: CheckSources, specs: Sequence[TopicSpec], moved_by: str | None) -> Inspection:
     with console_admin(sources.topic_set) as admin:
-        inspection = inspect_topics(admin, specs, moved_by)
-    sources.note(*inspection.notes)
-    return inspection
-
-
-def _write(path: Path, plan: dict[str, Any]) -> None:
-    try:
-        path.write_text(json.dumps(plan, indent=2) + "\n", encoding="utf-8")
-    except OSError as exc:
-        raise UsageError(f"--reassignment: {path} cannot be written ({exc.strerror}); choose another place") from exc
+        return _inspect_topics(admin, specs, moved_by, sources.note)
 
 
 def _find_all(sources: CheckSources) -> Iterable[Finding]:

@@ -6,8 +6,9 @@ import argparse
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from connect_share.checks.check import Check
 from connect_share.checks.connectors import check_connectors
@@ -37,15 +38,6 @@ from connect_share.worker_config.worker import RESOURCES, file_of
 
 _TIMEOUT_S: Final = 5.0
 _Note = Callable[[str], object]
-
-
-class _Asked(NamedTuple):
-    """How files are checked; ``several``: notes name the file; ``java``: Java workers use them, with the jar."""
-
-    libs: Sequence[Path]
-    offline: bool
-    several: bool = False
-    java: bool = True
 
 
 @dataclass(frozen=True)
@@ -88,8 +80,12 @@ def _check_worker_config(arguments: argparse.Namespace, out: Output) -> Result:
     files = list(dict.fromkeys([*arguments.files, *arguments.more]))
     if not files:
         raise UsageError("name the worker file to check")
-    asked = _Asked(arguments.libs, arguments.offline, len(files) > 1, for_java(arguments))
-    results = [_check(file, asked, out.note) for file in files]
+
+    def note(file: Path, text: str) -> None:
+        out.note(f"{file}: {text}" if len(files) > 1 else text)
+
+    libs, offline, java = arguments.libs, arguments.offline, for_java(arguments)
+    results = [_check(file, partial(note, file), libs, offline=offline, java=java) for file in files]
     compared = errors_first(compare_files([(each.file, each.checked) for each in results if each.checked is not None]))
     ok = all(each.ok for each in results) and exit_code(compared) == 0
     members = results[0].members()
@@ -101,14 +97,8 @@ def _check_worker_config(arguments: argparse.Namespace, out: Output) -> Result:
     return Result(members, lines, 0 if ok else 1)
 
 
-def findings_of(file: Path, note: _Note, *, java: bool) -> list[Finding]:
-    """Return what is found in one worker file, in the form of all checks."""
-    return [in_file(finding, file) for finding in _check(file, _Asked((), False, java=java), note).findings]
-
-
 def _members(file: Path, finding: Finding) -> dict[str, Any]:
     return {
-        "severity": finding.severity.value,
         "property": finding.property_name or None,
         "message": finding.what,
         "add": list(finding.add),
@@ -117,27 +107,22 @@ def _members(file: Path, finding: Finding) -> dict[str, Any]:
     }
 
 
-def _check(file: Path, asked: _Asked, note: _Note) -> _Checked:
-    properties = _properties(file)
-    if isinstance(properties, Finding):
-        return _Checked(file, [properties])
-    checked = check_properties(properties, java=asked.java)
-    found = [*checked.findings, *check_sealing(file, properties, checked.config)]
-    if not asked.java:
-        return _Checked(file, errors_first(found), checked)
-    search = _search(asked.libs, os.environ, properties.get(PLUGIN_PATH, ""))
-    of_connectors, connectors = _connectors(file, asked, checked, note)
-    findings = errors_first([*found, *check_jars(search, own_jar()), *of_connectors])
-    return _Checked(file, findings, checked, connectors, search)
-
-
-def _properties(path: Path) -> dict[str, str] | Finding:
+def _check(file: Path, note: _Note, libs: Sequence[Path] = (), *, offline: bool = False, java: bool) -> _Checked:
+    """Check a file; ``java``: Java workers use it, with the jar."""
     try:
-        return load_worker_file(path)
+        properties = load_worker_file(file)
     except ConfigError as exc:
         if isinstance(exc.__cause__, OSError):
             raise  # there is no worker file to check
-        return worker_finding(Severity.ERROR, "", str(exc))
+        return _Checked(file, [worker_finding(Severity.ERROR, "", str(exc))])
+    checked = check_properties(properties, java=java)
+    found = [*checked.findings, *check_sealing(file, properties, checked.config)]
+    if not java:
+        return _Checked(file, errors_first(found), checked)
+    search = _search(libs, os.environ, properties.get(PLUGIN_PATH, ""))
+    of_connectors, connectors = ((), None) if offline else _connectors(checked, note)
+    findings = errors_first([*found, *check_jars(search, own_jar()), *of_connectors])
+    return _Checked(file, findings, checked, connectors, search)
 
 
 def _search(libs: Sequence[Path], environment: Mapping[str, str], plugin_path: str) -> JarSearch:
@@ -153,20 +138,17 @@ def _search(libs: Sequence[Path], environment: Mapping[str, str], plugin_path: s
     )
 
 
-def _connectors(file: Path, asked: _Asked, checked: CheckedFile, note: _Note) -> tuple[Sequence[Finding], int | None]:
+def _connectors(checked: CheckedFile, note: _Note) -> tuple[Sequence[Finding], int | None]:
     """Return the findings and the number of connectors, ``None`` if the cluster was not asked, or did not answer."""
-    if asked.offline:
-        return (), None
     config = checked.config
-    of_file = f" of {file}" if asked.several else ""
     if config is None or not checked.reachable:
-        note(f"connectors{of_file} were not checked: errors in the file prevent reading the config topic")
+        note("connectors were not checked: errors in the file prevent reading the config topic")
         return (), None
     try:
         states = _states(config, note, sharing_enabled=checked.sharing_enabled)
         two_clusters = _two_plain_clusters(config)
     except (BrokerError, StoreError, TopicError) as exc:
-        note(f"connectors{of_file} were not checked: {exc}")
+        note(f"connectors were not checked: {exc}")
         return (), None
     found: list[Finding] = []
     for state in states:
@@ -251,11 +233,12 @@ def _add_options(parser: Parser) -> None:
 
 
 def _find_all(sources: CheckSources) -> list[Finding]:
-    assert sources.worker_file is not None  # noqa: S101 - the check needs it
+    file = sources.worker_file
+    assert file is not None  # noqa: S101 - the check needs it
     if sources.topic_set.worker is not None and not sources.topic_set.worker.sharing_enabled:
-        sources.note(f"{sources.worker_file} has no topic sharing: it was not checked for that (check worker-config)")
+        sources.note(f"{file} has no topic sharing: it was not checked for that (check worker-config)")
         return []
-    return findings_of(sources.worker_file, sources.note, java=sources.java)
+    return [in_file(finding, file) for finding in _check(file, sources.note, java=sources.java).findings]
 
 
 CHECK: Final = Check(

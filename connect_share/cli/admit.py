@@ -34,7 +34,7 @@ from connect_share.worker_config import SHARING_PROPERTY, Isolation
 
 def _admit(arguments: argparse.Namespace, out: Output) -> Result:
     try:
-        sources = CheckSources.of_file(arguments.worker_config, out)
+        sources = CheckSources.of_file(arguments.worker_config, out, java=for_java(arguments))
     except InvalidClusterGroupIdError as error:
         return _result(arguments, [_illegal(arguments.worker_config, error)], {})
     worker = sources.topic_set.worker
@@ -56,7 +56,7 @@ def _admit(arguments: argparse.Namespace, out: Output) -> Result:
     effect = _effect(sources, source, added)
     findings = [
         *admission.find(new, sources.state, sealed_groups(sources.contents)),
-        *_of_file(arguments, out),
+        *_of_file(sources),
         *_open_transactions(sources),
         *_rights(sources, out),
         *(_brought(sources, source, moves, added) if source is not None else ()),
@@ -71,10 +71,9 @@ def _admit(arguments: argparse.Namespace, out: Output) -> Result:
     return _result(arguments, findings, members)
 
 
-def _of_file(arguments: argparse.Namespace, out: Output) -> Iterator[Finding]:
+def _of_file(sources: CheckSources) -> Iterator[Finding]:
     """Check the file; its errors are warnings here: another runtime than Java's may use it."""
-    java = for_java(arguments)
-    for finding in check_worker_config.findings_of(arguments.worker_config, out.note, java=java):
+    for finding in check_worker_config.CHECK.find(sources):
         yield replace(finding, severity=Severity.WARNING) if finding.severity is Severity.ERROR else finding
 
 

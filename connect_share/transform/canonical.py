@@ -204,7 +204,7 @@ class _Ordering:
     def _connector(self, name: str) -> None:
         config = self._state.connector_config(name)
         original = ConfigKey.CONNECTOR.key(name)
-        if connect_json.same(_properties(self._latest.get(original)), config):
+        if connect_json.same(properties_of(self._latest.get(original)), config):
             self._emit(original, self._latest[original])
         else:
             self._emit_made(connector_config_record(name, config or {}), original)
@@ -237,7 +237,7 @@ class _Ordering:
         for task in self._state.tasks(name):
             original = ConfigKey.TASK.key(task)
             config = self._state.task_config(task)
-            if connect_json.same(_properties(self._latest.get(original)), config):
+            if connect_json.same(properties_of(self._latest.get(original)), config):
                 self._emit(original, self._latest[original])
             else:  # a newer one was written but never committed
                 self._emit_made(task_config_record(task, config or {}), ConfigKey.COMMIT.key(name))
@@ -262,7 +262,7 @@ class _Ordering:
         for number in range(count or 0):  # which garbage may make a large number, so stop at the first that lacks
             original = ConfigKey.TASK.key(ConnectorTaskId(name, number))
             record = self._latest.get(original)
-            if record is None or record.offset < removed or _properties(record) is None:
+            if record is None or record.offset < removed or properties_of(record) is None:
                 break
             whole.append((original, record))
         if commit is None or commit.offset < removed or len(whole) != count:
@@ -295,7 +295,8 @@ def _parsed(record: Record | None) -> object:
         return None
 
 
-def _properties(record: Record | None) -> object:
+def properties_of(record: Record | None) -> object:
+    """Return the properties in the value of a record, whatever they are."""
     parsed = _parsed(record)
     return parsed.get("properties") if isinstance(parsed, dict) else None
 

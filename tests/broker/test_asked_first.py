@@ -597,7 +597,7 @@ def test_a_plan_and_a_check_find_topics_that_refuse_old_records(site: Site, call
     ran = call("check", "topics", "-w", shared, "--output", "json")
     found = [each for each in ran.json["findings"] if each["kind"] == "old-timestamps"]
     assert (ran.code, sum(carry_out(site, each["command"]) for each in found)) == (1, 3)
-    assert "old-timestamps" not in call("check", "topics", "-w", shared).out
+    assert "old-timestamps" not in call("check", "topics", "-w", shared, "--output", "json").out
     site.plan(source, shared)
 
 

@@ -131,7 +131,8 @@ def test_only_a_group_and_without_what_is_ignored(site: Site, check: Any) -> Non
     assert ran.code == 0
     (line,) = ran.out.splitlines()
     assert line.endswith(": nothing found")
-    assert check("sizes", *site.flags(), "--group", site.healthy, "--output", "json").json["findings"] == []
+    sizes = check("sizes", *site.flags(), "--group", site.healthy, "--output", "json").json
+    assert (sizes["findings"], {each["group"] for each in sizes["largest"]}) == ([], {site.healthy})
     largest = check("sizes", *site.flags(), "--output", "json").json["largest"]
     assert {each["group"] for each in largest} == {site.healthy, site.faulty}
     assert max(each["bytes"] for each in largest) > 15_000
@@ -157,6 +158,8 @@ def test_all_at_once(site: Site, check: Any) -> None:
     named = {each["command"] for each in ran.json["findings"] if each["group"] == site.faulty and each["command"]}
     assert {each for each in named if "repair" in each} >= {f"connect-share repair order -w {site.worker_file}"}
 
+    narrowed = check("all", "-w", site.worker_file, "--group", site.healthy, "--output", "json").json["findings"]
+    assert {each["group"] for each in narrowed} <= {None, site.healthy}
     # With the config topic alone: what needs others is named, and the rest is run.
     ran = check("all", "-B", site.broker.bootstrap_servers, "--config-storage-topic", site.topics[CONFIG])
     assert ran.code == 1

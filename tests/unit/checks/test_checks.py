@@ -364,6 +364,7 @@ def test_sizes(size: int, configs: dict[str, str] | None, expected: list[str]) -
         (None, 11 + 7, "0@2"),
         ("g", 13 + size, "0@0"),
     ]
+    assert [each["group"] for each in sizes.largest(topics, [None])] == [None]
 
 
 def test_a_topic_that_is_not_compacted() -> None:

@@ -18,7 +18,7 @@ from connect_share.checks.sealing import find
 from connect_share.console.output import Output
 from connect_share.contents.groups import Contents
 from connect_share.contents.seals import MOST_IDS, SealCount, SealKind, total
-from connect_share.model.keys import prefix_key
+from connect_share.model.keys import ClusterGroupId, prefix_key
 from connect_share.model.records import Record, TopicType, shown_time
 from connect_share.sealing import SEALING_PROPERTY, KeyRing
 from connect_share.sealing.cipher import Cipher
@@ -183,6 +183,8 @@ def test_plain_values_are_counted_and_placed(mode: str, severity: str) -> None:
     assert finding.what == f"the newest record of 4 keys is plain, or a tombstone: {places}"
     assert f"in this mode, {mode}" in finding.why
     assert finding.command == RESEAL
+    contents = read(mine(B, b"{}"), owner=owner)
+    assert [len(find(contents, owner, FILE, all_groups_sealed=False, only=[each])) for each in (GROUP, None)] == [1, 0]
 
 
 def test_plain_values_that_were_replaced_are_a_note() -> None:
@@ -248,6 +250,8 @@ def test_without_keys_plain_beside_sealed_is_told_by_topic() -> None:
     findings = find(mixed, None, None, all_groups_sealed=False)
     assert [(each.id, each.severity.value) for each in findings] == [("sealing-plain-beside-sealed", "warning")] * 2
     assert all(each.what.endswith(", too: mixed") for each in findings)
+    for only, number in (("mixed", 2), ("fine", 0)):
+        assert len(find(mixed, None, None, all_groups_sealed=False, only=[ClusterGroupId(only)])) == number
 
 
 def test_plain_groups_where_all_are_to_be_sealed() -> None:
