@@ -21,7 +21,7 @@ from typing import Final
 
 from connect_share.console.options import add_profile, add_worker_file
 from connect_share.console.output import Output, Result, printable
-from connect_share.console.program import NEEDS_YES, confirmed
+from connect_share.console.program import confirmed
 from connect_share.console.progress_line import ProgressLine
 from connect_share.errors import ConfigError
 from connect_share.files import run_folder
@@ -73,7 +73,7 @@ def measure(
         print(*announcement(connection, plans, runs, left), sep="\n", file=sys.stderr)
     known = None if options.again else options.result
     before = load(known, {**describe_machine(), **cluster}, {**versions(), **(used or {})})
-    if own is None and not options.yes and not confirmed("Run the benchmark there?", otherwise=NEEDS_YES):
+    if own is None and not options.yes and not confirmed("Run the benchmark there?"):
         return None
     with ExitStack() as stack:
         progress = stack.enter_context(ProgressLine())

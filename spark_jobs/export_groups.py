@@ -166,10 +166,9 @@ def _body(options: argparse.Namespace) -> int:
                 return write_folder(spark(), path, layout, run_id, reported)
             return write_backup(path, layout, run_id, reported, lambda *reads: read_with(spark(), *reads))
 
-        done = asked.write(path, progress, out.note, by=write)
-    file = done.file
-    members = {**file.model_dump(mode="json"), "file": str(path), "groups": list(done.groups)}
-    line = f"{path}: {plural(file.records, 'record')} of {plural(len(done.groups), 'group')}, {file.size_bytes:,} bytes"
+        file, there = asked.write(path, progress, out.note, by=write)
+    members = {**file.model_dump(mode="json"), "file": str(path), "groups": there}
+    line = f"{path}: {plural(file.records, 'record')} of {plural(len(there), 'group')}, {file.size_bytes:,} bytes"
     return out.show(Result(members, [line]))
 
 

@@ -63,14 +63,6 @@ Ranges = Mapping[TopicType, Sequence[OffsetRange]]
 BackupWriter = Callable[[Path, BackupLayout, str, Progress], BackupFile]
 
 
-@dataclass(frozen=True)
-class Exported:
-    """A file that was written, and the groups in it."""
-
-    file: BackupFile
-    groups: tuple[ClusterGroupId | None, ...]
-
-
 @dataclass
 class Present:
     """The groups and connectors that were found, and records of groups for which there was no room."""
@@ -137,8 +129,10 @@ class Export:
 
     def write(
         self, path: Path, progress: Progress, note: Callable[[str], None], *, by: BackupWriter = write_backup
-    ) -> Exported:
-        """Write what there is now to a file, with bounded memory; ``note`` gets notes for people, ``by`` writes it.
+    ) -> tuple[BackupFile, list[ClusterGroupId | None]]:
+        """Write what there is now to a file, with bounded memory; return it, and the groups in it.
+
+        ``note`` gets notes for people, ``by`` writes the file.
 
         Raises:
             ConnectShareError: a group or connector that was named has no record there; nothing was written.
@@ -164,7 +158,7 @@ class Export:
             )
         layout = self.layout(cluster, ranges, present.groups)
         file = by(path, layout, f"export-{uuid.uuid4()}", progress)
-        return Exported(file, tuple(sorted(present.groups, key=group_order)))
+        return file, sorted(present.groups, key=group_order)
 
     def layout(self, cluster: str, ranges: Ranges, groups: set[ClusterGroupId | None]) -> BackupLayout:
         """Return what the file of these groups holds."""
@@ -223,19 +217,6 @@ _CLOCK_STEP_MS: Final = 3_600_000
 """By how much a clock is set in normal times."""
 _UNSEEN_MS: Final = 300_000
 """So long nobody changes a setting and changes it back."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How often bases are written, and what is kept.
-
-    Attributes:
-        base_every_ms: the longest time between two bases.
-        keep_ms: moments of so long ago can be restored.
-    """
-
-    base_every_ms: int = _DAY_MS
-    keep_ms: int = 7 * _DAY_MS
 
 
 @dataclass(frozen=True)
@@ -300,16 +281,19 @@ def locked_folder(folder: Path) -> Iterator[None]:
 class Follower:
     """Writes the files of one folder, which is locked.
 
-    ``note`` gets what people should know, once.
+    ``base_every_ms`` is the longest time between two bases, moments of ``keep_ms`` ago can be restored, ``note`` gets what
+    people should know, once.
 
     Raises:
         RecordFileError: the folder is that of something else, or a file cannot be read.
     """
 
-    def __init__(self, folder: Path, export: Export, limits: Limits, note: Callable[[str], None]) -> None:
+    def __init__(
+        self, folder: Path, export: Export, base_every_ms: int, keep_ms: int, note: Callable[[str], None]
+    ) -> None:
         self._folder = folder
         self._export = replace(export, follows=True)
-        self._limits = limits
+        self._base_every_ms, self._keep_ms = base_every_ms, keep_ms
         self._note = note
         self._noted: list[str] = []
         remove_half_written(folder)
@@ -404,7 +388,7 @@ class Follower:
                 return True
             if any(not now[number].start <= end <= now[number].end for number, (_, end) in each.ranges.items()):
                 return True
-        return not _within(bases[-1].at_ms, view.at_ms, self._limits.base_every_ms)
+        return not _within(bases[-1].at_ms, view.at_ms, self._base_every_ms)
 
     def _unread(self, view: _View) -> dict[TopicType, list[OffsetRange]]:
         read = {} if self._last is None else {each.topic_type: each.ranges for each in self._last.topics}
@@ -450,12 +434,12 @@ class Follower:
     def _remove_old(self) -> int:
         last_ms = self._files[-1].at_ms
         before = [each.at_ms for each in self._files[:-1] if each.at_ms <= last_ms]
-        if before and last_ms - max(before) > max(self._limits.keep_ms, _CLOCK_STEP_MS):
+        if before and last_ms - max(before) > max(self._keep_ms, _CLOCK_STEP_MS):
             ahead = f"{shown_moment(max(before))} to {shown_moment(last_ms)}"
             self._note(f"from {ahead} no file was written, or the clock is wrong; nothing old is deleted in this round")
             return 0
         try:
-            old = not_needed(self._files, self._files[-1].at_ms - self._limits.keep_ms)
+            old = not_needed(self._files, self._files[-1].at_ms - self._keep_ms)
         except RestoreRejectedError as error:  # somebody has removed files: what is left of that time is kept
             self._note(f"{error}; nothing old is deleted")
             return 0

@@ -14,7 +14,7 @@ import argparse
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
@@ -92,33 +92,20 @@ def restore_sealings(
     )
 
 
-@dataclass
-class ValueCounts:
-    """The records that are put back, or would be.
+class BackedUpValues:
+    """Opens the records of a backup, and counts them; one pass over the file.
 
     Attributes:
         sealed: how many are sealed in the backup, by id of the key.
         plain: how many are not; counted if there are keys.
         refused: how many are left out, because their group does not accept them.
         refused_plain: how many of these are only plain.
-    """
-
-    sealed: Counter[int] = field(default_factory=Counter)
-    plain: int = 0
-    refused: int = 0
-    refused_plain: int = 0
-
-
-class BackedUpValues:
-    """Opens the records of a backup, and counts them; one pass over the file.
-
-    Attributes:
-        counts: of what was read.
         as_they_are: marks of the records with sealed values that are put back without having been opened.
     """
 
     def __init__(self, sealing: Sealing, transforms: Iterable[KeyTransform]) -> None:
-        self.counts = ValueCounts()
+        self.sealed = Counter[int]()
+        self.plain = self.refused = self.refused_plain = 0
         self.as_they_are: set[str] = set()
         self._as_is = sealing.as_is
         self._openers = {transform.topic_type: Opener(sealing, transform) for transform in transforms}
@@ -136,12 +123,12 @@ class BackedUpValues:
                 continue
             opened = opener.open(record)
             if opened is None:
-                self.counts.refused += 1
-                self.counts.refused_plain += not is_sealed(record.value)
+                self.refused += 1
+                self.refused_plain += not is_sealed(record.value)
             elif is_sealed(record.value):
-                self.counts.sealed[key_id(record.value) or 0] += 1
+                self.sealed[key_id(record.value) or 0] += 1
             else:
-                self.counts.plain += 1
+                self.plain += 1
             if self._as_is and is_sealed(record.value):
                 self.as_they_are.add(mark_of(record.key or b"", record.value))
             if opened is not None:
@@ -265,7 +252,7 @@ class RestorePreview:
     records: dict[TopicType, int]
     skipped: dict[SkipReason, int]
     create: list[str]
-    values: ValueCounts
+    values: BackedUpValues
     refused: dict[TopicType, int]
 
 
@@ -338,7 +325,7 @@ class Restore:
         self._extents = {kind: each.extent for kind, each in counting.items() if counts[kind].to_write}
         require_access(self._needs(READ))
         found = self._changes(facts, progress)
-        skipped = Counter({SkipReason.REFUSED: values.counts.refused} if values.counts.refused else {})
+        skipped = Counter({SkipReason.REFUSED: values.refused} if values.refused else {})
         for each in counts.values():
             skipped.update(each.skipped)
         return RestorePreview(
@@ -346,7 +333,7 @@ class Restore:
             records={topic_type: counts[topic_type].to_write for topic_type in TopicType},
             skipped=dict(sorted(skipped.items(), key=lambda item: item[0].value)),
             create=[topic for topic_type, topic in self.stopped.topics.items() if topic_type not in facts],
-            values=values.counts,
+            values=values,
             refused=refused_of({topic_type: each.seals for topic_type, each in self._openers.items()}),
         )
 
@@ -365,8 +352,6 @@ class Restore:
 
     def verify(self, progress: Progress = SILENT) -> None:
         """Read back, and check that the newest value of each key is that of the backup, else ``CopyError``."""
-        if self._values is None:
-            self.preview(progress)
         found = self._changes(self.stopped.facts(), progress)
         wrong = sum(each.added + each.changed + each.removed for each in found)
         if wrong:
@@ -468,6 +453,9 @@ def prepare_restores(
         RestoreRejectedError: it is not clear whose records are meant.
     """
     request = request or RestoreRequest()
+    # Each group reads the file for itself, up to three times: for what seals it, for the preview, and to be written. Records
+    # are written while they are read, one group whole before the next begins, or memory would hold them; so one read for
+    # each stays. The others decide by the keys of that group's worker file, and count whatever is none of its own.
     file = BackupFiles.at(path, request.at_ms)
     progress.phase(f"checking {file.path.name}", 0)
     file.check()
@@ -520,7 +508,6 @@ def _restore(arguments: argparse.Namespace, _: Output) -> Steps:
             lines += [*([""] if lines else []), *_lines(restore, preview)]
             aborted.update(restore.stopped.aborted())
             refused.update(preview.refused)
-    lines += ["", "dry run: nothing was written"] if arguments.dry_run else []
     shown = members[0] if isinstance(given, Path) else {"restores": members}
     yield Preview(lines, shown, "put these back?", aborted=aborted, refused=refused)
     done = list[Restored]()
@@ -673,7 +660,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--from-plain", action="store_true", help="restore the records with plain keys")
 
 
-def restore_command(program: str, after_interruption: Callable[[argparse.Namespace], str] | None = None) -> Command:
+def restore_command(program: str) -> Command:
     """Return the command of a program."""
     return Command(
         "restore",
@@ -689,5 +676,4 @@ def restore_command(program: str, after_interruption: Callable[[argparse.Namespa
         ],
         options=_add_options,
         changes="show what would change, write nothing",
-        after_interruption=after_interruption,
     )

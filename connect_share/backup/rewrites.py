@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -485,7 +484,7 @@ _ORDERED = frozenset({ConfigKey.TASK, ConfigKey.COMMIT})
 
 @dataclass
 class ResealTopic:
-    """The group's keys on one topic, each by its newest record.
+    """The group's keys on one topic, each by its newest record; one in several partitions counts in each.
 
     Attributes:
         facts: the topic as it was read.
@@ -504,15 +503,6 @@ class ResealTopic:
     refused: int = 0
     accepted: dict[bytes, Record] = field(default_factory=dict, repr=False)
     outgoing: list[Record] = field(default_factory=list, repr=False)
-
-    def count(self, record: Record, *, is_accepted: bool) -> None:
-        """Count a key by its newest record; one in several partitions counts in each."""
-        if not is_accepted:
-            self.refused += 1
-        elif is_sealed(record.value):
-            self.sealed[key_id(record.value) or 0] += 1
-        else:
-            self.plain += 1
 
 
 @dataclass(frozen=True)
@@ -589,7 +579,12 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
                     history.append(taken)
         left = set[bytes]()
         for (key, partition), (record, is_accepted) in newest.items():
-            topic.count(record, is_accepted=is_accepted)
+            if not is_accepted:
+                topic.refused += 1
+            elif is_sealed(record.value):
+                topic.sealed[key_id(record.value) or 0] += 1
+            else:
+                topic.plain += 1
             is_done = is_accepted and self._is_done(record.value)
             # What lies under a stranger's tombstone elsewhere is gone, and nothing is written there.
             is_gone = record.value is None and partition != partition_for(key, len(facts.ends))
@@ -616,19 +611,25 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
         ordered = canonical_config(transform, history).records
         used = {record.key for record in ordered}
         others = [record for key, record in accepted.items() if key not in used]
-        removed = removal_value(TopicType.CONFIG, self.group)
-        return [replace(each, value=removed) if self._is_left_over(each) else each for each in others] + ordered
-
-    def _is_left_over(self, record: Record) -> bool:
-        key = parse(TopicType.CONFIG, (record.key or b"")[len(self.group.prefix) :])
-        return key is not None and key.kind in _ORDERED
+        removed, prefix = removal_value(TopicType.CONFIG, self.group), len(self.group.prefix)
+        keys = [parse(TopicType.CONFIG, (record.key or b"")[prefix:]) for record in others]
+        return [
+            replace(each, value=removed) if key is not None and key.kind in _ORDERED else each
+            for each, key in zip(others, keys, strict=True)
+        ] + ordered
 
     def write(self, backup: Path, progress: Progress = SILENT) -> Rewritten[dict[TopicType, ResealTopic]]:
         """Write a backup, then the values; may be repeated.
 
         ``AlreadyAppliedError``: another process on this machine is at it.
         """
-        with _only_one(self.worker_file):
+        with file_of(self.worker_file).open("rb") as file:
+            try:
+                lock(file)
+            except OSError:
+                raise AlreadyAppliedError(
+                    f"another process is writing the values of {self.worker_file} again right now"
+                ) from None
             return super().write(backup, progress)
 
     def _outgoing(self, found: dict[TopicType, ResealTopic]) -> tuple[int, Iterable[Record]]:
@@ -643,33 +644,17 @@ class Reseal(Rewrite[dict[TopicType, ResealTopic]]):
             yield replace(record, value=value)
 
     def _compare(self, done: Rewritten[dict[TopicType, ResealTopic]]) -> None:
-        for topic_type, topic in done.before.items():
-            _check(topic_type, topic, done.after[topic_type])
-
-
-@contextmanager
-def _only_one(worker_file: Path) -> Iterator[None]:
-    with file_of(worker_file).open("rb") as file:
-        try:
-            lock(file)
-        except OSError:
-            raise AlreadyAppliedError(
-                f"another process is writing the values of {worker_file} again right now"
-            ) from None
-        yield
-
-
-def _check(topic_type: TopicType, before: ResealTopic, now: ResealTopic) -> None:
-    """Check that all is written, and that the values are the same; else ``CopyError``."""
-    expected = {key: record.value for key, record in before.accepted.items()}
-    expected |= {record.key or b"": record.value for record in before.outgoing}
-    values = {key: record.value for key, record in now.accepted.items()}
-    same = all(
-        is_removal(topic_type, values.get(key)) if is_removal(topic_type, value) else values.get(key) == value
-        for key, value in expected.items()
-    )
-    if now.outgoing or not same or not values.keys() <= expected.keys():
-        raise CopyError(f"{before.facts.topic}: the values are not those that were written; run the command again")
+        for topic_type, before in done.before.items():
+            expected = {key: record.value for key, record in before.accepted.items()}
+            expected |= {record.key or b"": record.value for record in before.outgoing}
+            values = {key: record.value for key, record in done.after[topic_type].accepted.items()}
+            same = all(
+                is_removal(topic_type, values.get(key)) if is_removal(topic_type, value) else values.get(key) == value
+                for key, value in expected.items()
+            )
+            if done.after[topic_type].outgoing or not same or not values.keys() <= expected.keys():
+                topic = before.facts.topic
+                raise CopyError(f"{topic}: the values are not those that were written; run the command again")
 
 
 def refused_plain(topics: Mapping[TopicType, ResealTopic]) -> int:

@@ -14,7 +14,7 @@ from connect_share.checks.finding import Finding, findings_result, of_group, wan
 from connect_share.checks.sources import CheckSources, GroupState
 from connect_share.console.options import DEFAULT_TIMEOUT_S, TOPIC_FLAGS, Parser, add_groups, add_ignore, add_topics
 from connect_share.console.output import Output, Result
-from connect_share.console.program import Command
+from connect_share.console.program import Command, Steps
 from connect_share.errors import UsageError
 from connect_share.model.records import TopicType
 
@@ -55,7 +55,7 @@ class Check:
     members: Mapping[str, Callable[[CheckSources], Any]] = field(default_factory=dict, repr=False)
     refuses_group: str = ""
     place: int = _LAST
-    run: Callable[[argparse.Namespace, Output], Result | int] | None = None
+    run: Callable[[argparse.Namespace, Output], Result | Steps] | None = None
     options: Callable[[Parser], object] = add_check_options
     examples: Sequence[str] = ("-w worker.properties", "-w worker.properties --output json")
     timeout_s: float = DEFAULT_TIMEOUT_S

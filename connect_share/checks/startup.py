@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -13,7 +12,7 @@ from connect_share.checks.check import Check
 from connect_share.checks.finding import Finding, Severity
 from connect_share.console.options import Parser, add_groups, add_topics, groups_of, seconds, shown_group, topic_set_of
 from connect_share.console.output import Output, Result, plural
-from connect_share.console.program import NOTHING_CHANGED, STAYS, confirmed
+from connect_share.console.program import NOTHING_CHANGED, STAYS, Preview, Steps
 from connect_share.contents.advice import SettingChange
 from connect_share.contents.cost_model import load_model
 from connect_share.contents.startup import (
@@ -82,9 +81,6 @@ def startup_members(found: StartupProfile, file: Path | None = None) -> dict[str
     return {**members(found), "findings": [each.to_dict() for each in findings_of(found, file or "FILE")]}
 
 
-_UNASKED: Final = "nothing was changed: give --yes to go on without a prompt"
-
-
 def _add_options(parser: Parser) -> None:
     add_topics(parser)
     add_groups(parser, "show only ")
@@ -100,7 +96,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="with --apply: show what would change, change nothing")
 
 
-def _check_startup(arguments: argparse.Namespace, out: Output) -> Result | int:
+def _check_startup(arguments: argparse.Namespace, out: Output) -> Steps:
     """Profile the topics; 1 if there are findings that this call has not corrected."""
     if (arguments.yes or arguments.dry_run) and not arguments.apply:
         raise UsageError("--yes and --dry-run go with --apply; without it nothing is changed")
@@ -123,10 +119,11 @@ def _check_startup(arguments: argparse.Namespace, out: Output) -> Result | int:
         )
     if arguments.apply and found.advice.changes:
         with console_admin(topic_set) as admin:
-            return _apply(arguments, found, admin, out)
+            yield from _apply(arguments, found, admin, out)
+        return
     notes = [*([] if out.is_json else not_shown(found)), *_differences(topic_set, plan)]
     shown = startup_members(found, arguments.worker_config)
-    return Result(shown, profile_lines(found), 1 if found.findings else 0, notes=notes)
+    yield Result(shown, profile_lines(found), 1 if found.findings else 0, notes=notes)
 
 
 def _differences(topic_set: TopicSet, plan: CountPlan) -> Iterator[str]:
@@ -137,7 +134,7 @@ def _differences(topic_set: TopicSet, plan: CountPlan) -> Iterator[str]:
             yield f"{spec.topic} is not as create topics would make it: {difference}"
 
 
-def _apply(arguments: argparse.Namespace, found: StartupProfile, admin: Admin, out: Output) -> Result | int:
+def _apply(arguments: argparse.Namespace, found: StartupProfile, admin: Admin, out: Output) -> Steps:
     changes: dict[str, list[SettingChange]] = {}
     for change in found.advice.changes:
         changes.setdefault(change.topic, []).append(change)
@@ -145,30 +142,20 @@ def _apply(arguments: argparse.Namespace, found: StartupProfile, admin: Admin, o
     own = {topic: admin.own_topic_configs(topic) for topic in changes}
     before = {topic: {each.setting: own[topic].get(each.setting) for each in changes[topic]} for topic in changes}
     undo_commands = [alter_command(admin.settings, topic, settings) for topic, settings in before.items()]
-    undo_lines = [f"  {command}" for command in undo_commands]
-    dry_run = bool(arguments.dry_run)
-    if not out.is_json:
-        out.show(Result({}, [*profile_lines(found), ""], notes=not_shown(found)))
-    if not (dry_run and out.is_json):
-        # The preview and the undo commands appear on the terminal also if stdout is redirected.
-        preview = out if dry_run else Output(out.command, stdout=sys.stderr)
-        preview.lines("to be changed:", *(f"  {change_line(change)}" for change in found.advice.changes))
-        preview.lines("to undo it:", *undo_lines)
-    if not dry_run:
-        if not arguments.yes and not confirmed("change these settings?", otherwise=_UNASKED):
-            return 1
-        _change(admin, changes, out)
     undo = [
         {"topic": topic, "setting": setting, "value": value}
         for topic, settings in before.items()
         for setting, value in settings.items()
     ]
-    result = {"applied": not dry_run, "dry_run": dry_run, "undo": undo, "undo_commands": undo_commands}
-    lines = [f"{plural(len(found.advice.changes), 'setting')} changed; to undo it:", *undo_lines]
-    if dry_run:
-        lines = ["", "dry run: nothing was changed"]
-    code = 1 if dry_run or found.advice.problems or found.too_slow else 0
-    return Result({**startup_members(found, arguments.worker_config), **result}, lines, code)
+    members = {**startup_members(found, arguments.worker_config), "undo": undo, "undo_commands": undo_commands}
+    undo_lines = ["to undo it:", *(f"  {command}" for command in undo_commands)]
+    changed = ["to be changed:", *(f"  {change_line(change)}" for change in found.advice.changes)]
+    lines = [*profile_lines(found), *not_shown(found), "", *changed, *undo_lines]
+    yield Preview(lines, {**members, "applied": False}, "change these settings?", code=1)
+    _change(admin, changes, out)
+    done = f"{plural(len(found.advice.changes), 'setting')} changed"
+    code = 1 if found.advice.problems or found.too_slow else 0
+    yield Result({**members, "applied": True, "dry_run": False}, [done, *undo_lines], code)
 
 
 def _change(admin: Admin, changes: Mapping[str, list[SettingChange]], out: Output) -> None:

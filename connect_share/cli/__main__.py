@@ -59,27 +59,13 @@ PROGRAM: Final = Program(
         "reset": Verb("forget source offsets", [f"{_CLI}.offsets"]),
         "copy": Verb("copy source offsets to another connector, group or cluster", [f"{_CLI}.offsets"]),
         "keys": Verb("make a key of a sealed group", [f"{_CLI}.keys"]),
-        "discover": Verb(
-            "find all Connect clusters of a Kafka cluster by what is on its topics",
-            [f"{_CLI}.discover"],
-            has_nouns=False,
-        ),
-        "admit": Verb("may a new group join these topics? a gate for a pipeline", [f"{_CLI}.admit"], has_nouns=False),
-        "export": Verb("write groups, whole or by connector, to one file", [f"{_CLI}.backup"], has_nouns=False),
-        "restore": Verb(
-            "put back what a backup or export holds, whole or by connector",
-            [f"{_CLI}.backup"],
-            has_nouns=False,
-        ),
-        "usage": Verb(
-            "what each group takes and costs, and how many groups fit on one set", [f"{_CLI}.usage"], has_nouns=False
-        ),
-        "exporter": Verb(
-            "Prometheus metrics of what all groups keep in the topics", [f"{_CLI}.exporter"], has_nouns=False
-        ),
-        "worker-jar": Verb(
-            "show or copy the jar that gives topic sharing to Java workers", [f"{_CLI}.jar"], has_nouns=False
-        ),
+        "discover": Verb("find all Connect clusters of a Kafka cluster by what is on its topics", [f"{_CLI}.discover"]),
+        "admit": Verb("may a new group join these topics? a gate for a pipeline", [f"{_CLI}.admit"]),
+        "export": Verb("write groups, whole or by connector, to one file", [f"{_CLI}.backup"]),
+        "restore": Verb("put back what a backup or export holds, whole or by connector", [f"{_CLI}.backup"]),
+        "usage": Verb("what each group takes and costs, and how many groups fit on one set", [f"{_CLI}.usage"]),
+        "exporter": Verb("Prometheus metrics of what all groups keep in the topics", [f"{_CLI}.exporter"]),
+        "worker-jar": Verb("show or copy the jar that gives topic sharing to Java workers", [f"{_CLI}.jar"]),
     },
     metavar="VERB",
     loggers=["connect_share"],

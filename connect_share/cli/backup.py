@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connect_share.backup.backup_file import BackupFiles, segment_files, shown_moment
-from connect_share.backup.export import Export, Exported, Follower, Limits, Written, locked_folder
+from connect_share.backup.export import Export, Follower, Written, locked_folder
 from connect_share.backup.restore import moment, restore_command
 from connect_share.console.options import (
     Group,
@@ -27,7 +27,7 @@ from connect_share.console.options import (
 from connect_share.console.output import Output, Result, Table, plural
 from connect_share.console.program import Command
 from connect_share.console.progress_line import ProgressLine
-from connect_share.errors import ConfigError, ConnectShareError, command_line, listed
+from connect_share.errors import ConfigError, ConnectShareError, UsageError, command_line, listed
 from connect_share.model.keys import connector_of, split_key
 from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY
@@ -35,6 +35,8 @@ from connect_share.sealing import KEYS_PROPERTY
 _MOST: Final = 100_000
 _HOUR_MS: Final = 3_600_000
 _SHOWN: Final = 20
+_FOLLOW: Final = {"every": 60.0, "base_every": 24.0, "keep": 7.0, "once": False}
+"""Options that go with ``--follow``, and what they are by default."""
 
 
 def _add_options(parser: Parser) -> None:
@@ -71,39 +73,49 @@ def _add_follow(parser: Parser) -> None:
         "--every",
         metavar="SECONDS",
         type=seconds,
-        default=60.0,
         help="how often what is new is written, 60 by default",
     )
     follow.add_argument(
         "--base-every",
         metavar="HOURS",
         type=partial(number, 1 / 60, _MOST),
-        default=24.0,
         help="how often everything is written, 24 by default",
     )
     follow.add_argument(
         "--keep",
         metavar="DAYS",
         type=partial(number, 0, _MOST),
-        default=7.0,
         help="how long back every state can be restored, 7 by default; older files are deleted",
     )
-    follow.add_argument("--once", action="store_true", help="write what is new now, and end")
+    follow.add_argument("--once", action="store_true", default=None, help="write what is new now, and end")
 
 
 def _export(arguments: argparse.Namespace, out: Output) -> Result | int:
+    if arguments.follow is None and (given := [each for each in _FOLLOW if getattr(arguments, each) is not None]):
+        raise UsageError(f"--{given[0].replace('_', '-')} goes with --follow DIR, and changes nothing without it")
     asked = _asked(arguments)
     if arguments.follow is not None:
+        vars(arguments).update({name: value for name, value in _FOLLOW.items() if getattr(arguments, name) is None})
         return _follow(arguments, asked, out)
     with ProgressLine() as progress:
-        done = asked.write(arguments.file, progress, out.note)
-    return _result(arguments.file, done, encrypted=arguments.encrypt)
+        file, groups = asked.write(arguments.file, progress, out.note)
+    path = arguments.file
+    lines = [
+        f"{path}: {plural(file.records, 'record')} of {plural(len(groups), 'group')}, {file.size_bytes:,} bytes",
+        *(f"  {topic}: {plural(count, 'record')}" for topic, count in file.topics.items()),
+        *([f"  group {shown_group(groups[0])}"] if len(groups) == 1 else []),
+        *([f"  {file.said_left_out()}"] if file.left_out else []),
+        "the values are encrypted: keep the key as long as the file"
+        if arguments.encrypt
+        else "it holds secrets: keep it where worker files may be kept",
+    ]
+    return Result({**file.model_dump(mode="json"), "file": str(path), "groups": groups}, lines)
 
 
 def _follow(arguments: argparse.Namespace, asked: Export, out: Output) -> int:
-    limits = Limits(round(arguments.base_every * _HOUR_MS), round(arguments.keep * 24 * _HOUR_MS))
+    base_every_ms, keep_ms = round(arguments.base_every * _HOUR_MS), round(arguments.keep * 24 * _HOUR_MS)
     with locked_folder(arguments.follow):
-        follower, trouble = Follower(arguments.follow, asked, limits, out.note), ""
+        follower, trouble = Follower(arguments.follow, asked, base_every_ms, keep_ms, out.note), ""
         try:
             while True:
                 try:
@@ -157,20 +169,6 @@ def _asked(arguments: argparse.Namespace) -> Export:
         None if arguments.connectors is None else frozenset(arguments.connectors),
         keys,
     )
-
-
-def _result(path: Path, done: Exported, *, encrypted: bool) -> Result:
-    file = done.file
-    lines = [
-        f"{path}: {plural(file.records, 'record')} of {plural(len(done.groups), 'group')}, {file.size_bytes:,} bytes",
-        *(f"  {topic}: {plural(count, 'record')}" for topic, count in file.topics.items()),
-        *([f"  group {shown_group(done.groups[0])}"] if len(done.groups) == 1 else []),
-        *([f"  {file.said_left_out()}"] if file.left_out else []),
-        "the values are encrypted: keep the key as long as the file"
-        if encrypted
-        else "it holds secrets: keep it where worker files may be kept",
-    ]
-    return Result({**file.model_dump(mode="json"), "file": str(path), "groups": list(done.groups)}, lines)
 
 
 def _describe_backup(arguments: argparse.Namespace, _: Output) -> Result:

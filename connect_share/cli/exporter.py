@@ -53,15 +53,25 @@ def _export_metrics(arguments: argparse.Namespace, out: Output) -> int:
         raise ConfigError("the exporter needs the library prometheus-client: pip install prometheus-client") from None
     topic_set = topic_set_of(arguments)
     host, port = arguments.listen
+    members: Mapping[str, int] | None = None
+
+    def look() -> None:
+        nonlocal members
+        try:
+            members = admin.connect_groups()
+        except BrokerError as error:
+            members = None
+            _log.warning("The live members of the groups are not known: %s", error)
+
     with ExitStack() as stack:
         stopped = stack.enter_context(stopped_by(signal.SIGTERM))
         admin = stack.enter_context(Admin(topic_set.settings, client_id=CLIENT_ID))
-        room, members = GroupRoom(topic_set.own, MOST_BYTES, MOST_GROUPS), LiveMembers(admin)
+        room = GroupRoom(topic_set.own, MOST_BYTES, MOST_GROUPS)
         topics = [
             FollowedTopic(spec, topic_set.settings, topic_set.isolation(spec.topic_type), admin, topic_set.worker, room)
             for spec in topic_specs(topic_set)
         ]
-        metrics = TopicMetrics(topics, lambda: members.known, room)
+        metrics = TopicMetrics(topics, lambda: members, room)
         # First of all: the address may be taken.
         server = MetricsServer(host, port, metrics, lambda: all(topic.is_up for topic in topics))
         stack.callback(server.close)
@@ -71,26 +81,10 @@ def _export_metrics(arguments: argparse.Namespace, out: Output) -> int:
             topic.start()
         shown = f"[{host}]" if ":" in host else host
         out.note(f"metrics of {', '.join(sorted(topic_set.topics.values()))} on http://{shown}:{server.port}/metrics")
-        members.look()
-        stack.enter_context(repeated(_MEMBERS_EVERY_S, members.look))
+        look()
+        stack.enter_context(repeated(_MEMBERS_EVERY_S, look))
         stopped.wait()
     return 0
-
-
-class LiveMembers:
-    """The live members of the Connect groups, as they were when they were asked for last; ``None``: that is not known."""
-
-    def __init__(self, admin: Admin) -> None:
-        self._admin = admin
-        self.known: Mapping[str, int] | None = None
-
-    def look(self) -> None:
-        """Ask."""
-        try:
-            self.known = self._admin.connect_groups()
-        except BrokerError as error:
-            self.known = None
-            _log.warning("The live members of the groups are not known: %s", error)
 
 
 COMMANDS: Final = [

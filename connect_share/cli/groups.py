@@ -80,23 +80,21 @@ def _remove(deletion: GroupDeletion, arguments: argparse.Namespace, name: str) -
         refused = refused_of({kind: topic.seals for kind, topic in topics.items()})
         lines = _deletion_lines(deletion, topics, members)
         yield Preview(lines, members, "remove these?", no_place_for(path), aborted=aborted, refused=refused)
-    backup = None
-    counts = {"removed": 0, "others": 0, "others_wrote": 0}
-    if due:
-        with ProgressLine() as progress:
-            done = deletion.write(path, progress)
-        backup = str(path)
-        kept, wrote = count_others(done)
-        removed = sum(len(topic.due) for topic in done.before.values())
-        counts = {"removed": removed, "others": kept, "others_wrote": wrote}
-    others = f"{plural(counts['others'], 'key')} of other groups unchanged"
+    if not due:
+        nothing = {"backup": None, "removed": 0, "others": 0, "others_wrote": 0}
+        line = f"{deletion.stopped.shown}: nothing is left to be removed"
+        yield Result({"dry_run": False, **members, **nothing}, [line])
+        return
+    with ProgressLine() as progress:
+        done = deletion.write(path, progress)
+    kept, wrote = count_others(done)
+    removed = sum(len(topic.due) for topic in done.before.values())
+    counts = {"backup": str(path), "removed": removed, "others": kept, "others_wrote": wrote}
     lines = [
-        f"{deletion.stopped.shown}: {plural(counts['removed'], 'key')} removed; backup: {backup}",
-        f"checked: {others}, {counts['others_wrote']:,} written by themselves meanwhile",
+        f"{deletion.stopped.shown}: {plural(removed, 'key')} removed; backup: {path}",
+        f"checked: {plural(kept, 'key')} of other groups unchanged, {wrote:,} written by themselves meanwhile",
     ]
-    if backup is None:
-        lines = [f"{deletion.stopped.shown}: nothing is left to be removed"]
-    yield Result({"dry_run": False, **members, "backup": backup, **counts}, lines)
+    yield Result({"dry_run": False, **members, **counts}, lines)
 
 
 def _deletion_members(deletion: GroupDeletion, topics: _Topics) -> dict[str, Any]:
@@ -133,24 +131,23 @@ def _repair(noun: str, arguments: argparse.Namespace, _: Output) -> Steps:
         seen = repair.look(progress, beside_workers=arguments.dry_run)
     mending = seen.mending
     members = _repair_members(repair, mending)
-    backup: Path | None = None
+    path = arguments.backup or new_backup_path(arguments.worker_config, f"{arguments.worker_config.stem}.repair")
     if arguments.dry_run or mending.records:
         lines = _repair_lines(noun, repair, mending)
-        backup = arguments.backup or new_backup_path(arguments.worker_config, f"{arguments.worker_config.stem}.repair")
         aborted, refused = repair.stopped.aborted(), refused_of(seen.seals)
-        yield Preview(lines, members, "write these?", no_place_for(backup), aborted=aborted, refused=refused)
-        with ProgressLine() as progress:
-            mending = repair.write(backup, progress).before.mending
-    lines = [f"{shown_group(repair.worker.cluster_group_id)}: nothing to repair"]
-    if backup is not None:
-        written = plural(len(mending.records), "record")
-        lines = [
-            f"{written} written, and the topics replayed: it is as it should be",
-            f"backup: {backup}",
-            "the workers may be started",
-        ]
-    shown = None if backup is None else str(backup)
-    yield Result({"dry_run": False, **_repair_members(repair, mending), "backup": shown}, lines)
+        yield Preview(lines, members, "write these?", no_place_for(path), aborted=aborted, refused=refused)
+    if not mending.records:
+        line = f"{shown_group(repair.worker.cluster_group_id)}: nothing to repair"
+        yield Result({"dry_run": False, **members, "backup": None}, [line])
+        return
+    with ProgressLine() as progress:
+        mending = repair.write(path, progress).before.mending
+    lines = [
+        f"{plural(len(mending.records), 'record')} written, and the topics replayed: it is as it should be",
+        f"backup: {path}",
+        "the workers may be started",
+    ]
+    yield Result({"dry_run": False, **_repair_members(repair, mending), "backup": str(path)}, lines)
 
 
 def _repair_members(repair: Repair, mending: Mending) -> dict[str, Any]:

@@ -277,22 +277,20 @@ class ConnectorPlan:
                 "was changed here, look again"
             )
 
-    def needs(self) -> Iterator[TopicNeed]:
-        """Yield what is needed of each topic where the offsets are."""
+    def require_access(self) -> None:
+        """Refuse what would be refused later: rights, and limits of the topics."""
+        needs = list[TopicNeed]()
         for config, facts in self._facts:
             seals, extent, group = config.seals(TopicType.OFFSET), Extent(), config.cluster_group_id
             for change in self.needed:
                 key, value = wire_key(offset_key(self.connector, change.partition), group), offset_value(change.new)
                 extent.add(Record(facts.topic, 0, 0, 0, key, seals.seal(key, value)))
-            yield TopicNeed(config, facts.topic, (READ, WRITE), extent)
+            needs.append(TopicNeed(config, facts.topic, (READ, WRITE), extent))
+        require_access(needs)
 
     def places(self) -> Places:
         """Return the topics that are written to, and with whose settings."""
         return self.worker.offset_facts(self.connector)
-
-    def require_access(self) -> None:
-        """Refuse what would be refused later: rights, and limits of the topics."""
-        require_access(self.needs())
 
     def apply(self, *, force: bool) -> int:
         """Write what is wanted; return the number of records."""

@@ -17,14 +17,13 @@ from connect_share.cli.get import json_text_of
 from connect_share.cli.offset_changes import ConnectorPlan, SinkPlan, Worker
 from connect_share.console.options import Parser, add_worker_file, shown_group, worker_file
 from connect_share.console.output import Output, Result, plural
-from connect_share.console.program import Command, confirmed, said_left_out
+from connect_share.console.program import Command, Preview, Steps, said_left_out
 from connect_share.errors import ConnectShareError, UsageError, also_saying
 from connect_share.model.keys import shown
 from connect_share.storage.connect_storage import refused_by
 from connect_share.stores.alter_offsets import (
     MOST_BYTES,
     UNREADABLE,
-    OffsetChange,
     is_of_sink,
     parse_offsets,
     parse_partition,
@@ -38,7 +37,6 @@ _RULES: Final = (
     "No worker of the group that is changed may be alive, and its connectors must be STOPPED. The changes are shown first, "
     "and the old offsets go to a file from which alter offsets puts them back. With exactly-once all tasks are fenced first."
 )
-_UNASKED: Final = "nothing was changed: give --yes to change the offsets without a prompt"
 _place_of: Final = attrgetter("bootstrap_servers", "cluster_group_id", "offset_storage_topic", "config_storage_topic")
 
 
@@ -63,7 +61,7 @@ def _check_usage(arguments: argparse.Namespace) -> None:
         raise UsageError(f"--backup-dir: {arguments.backup_dir} is not a folder that can be written to")
 
 
-def _alter(arguments: argparse.Namespace, out: Output) -> Result | int:
+def _alter(arguments: argparse.Namespace, out: Output) -> Steps:
     """Set the offsets of one connector."""
     _check_usage(arguments)
     data = offsets_in(_read(arguments.file))
@@ -72,11 +70,13 @@ def _alter(arguments: argparse.Namespace, out: Output) -> Result | int:
         worker, name = Worker(arguments.worker_config, stack), arguments.connector
         worker.end_due_looks()
         if any(is_of_sink(at) for at, _ in pairs) and (worker.is_sink(name) or not worker.state.contains(name)):
-            return _carry_out(arguments, out, worker, [SinkPlan(worker, name, pairs)])
-        return _carry_out(arguments, out, worker, [ConnectorPlan(worker, name, parse_offsets(data))])
+            plan: ConnectorPlan = SinkPlan(worker, name, pairs)
+        else:
+            plan = ConnectorPlan(worker, name, parse_offsets(data))
+        yield from _carry_out(arguments, out, worker, [plan])
 
 
-def _reset(arguments: argparse.Namespace, out: Output) -> Result | int:
+def _reset(arguments: argparse.Namespace, out: Output) -> Steps:
     """Forget the offsets of connectors."""
     _check_usage(arguments)
     partitions = [(parse_partition(text), None) for text in arguments.partitions or ()]
@@ -87,10 +87,10 @@ def _reset(arguments: argparse.Namespace, out: Output) -> Result | int:
         for name in _connectors_of(arguments, worker):
             plan_of = SinkPlan if worker.is_sink(name) else ConnectorPlan
             plans.append(plan_of(worker, name, [*partitions], resets=not partitions))
-        return _carry_out(arguments, out, worker, plans)
+        yield from _carry_out(arguments, out, worker, plans)
 
 
-def _copy(arguments: argparse.Namespace, out: Output) -> Result | int:
+def _copy(arguments: argparse.Namespace, out: Output) -> Steps:
     """Copy the offsets of connectors."""
     _check_usage(arguments)
     if arguments.to is None and arguments.to_worker_config is None:
@@ -131,7 +131,7 @@ def _copy(arguments: argparse.Namespace, out: Output) -> Result | int:
                 out.note(
                     f"{name} ({shown_group(source.group)}) is not stopped: what it commits from now on is not copied"
                 )
-        return _carry_out(arguments, out, destination, plans)
+        yield from _carry_out(arguments, out, destination, plans)
 
 
 def _copied_sink(source: Worker, destination: Worker, name: str, to: str) -> SinkPlan:
@@ -145,9 +145,7 @@ def _copied_sink(source: Worker, destination: Worker, name: str, to: str) -> Sin
         return SinkPlan(destination, to, [*sink_pairs(admin.group_offsets(group))])
 
 
-def _carry_out(
-    arguments: argparse.Namespace, out: Output, worker: Worker, plans: Sequence[ConnectorPlan]
-) -> Result | int:
+def _carry_out(arguments: argparse.Namespace, out: Output, worker: Worker, plans: Sequence[ConnectorPlan]) -> Steps:
     """Show the changes, and make them after a backup, unless something forbids it."""
     needed = [plan for plan in plans if plan.needed]
     refusals = [*worker.refusals([plan.connector for plan in plans], force=arguments.force)]
@@ -155,31 +153,53 @@ def _carry_out(
         if len(refusals) > 1:
             out.note(f"{plural(len(refusals), 'reason')} not to change anything; --dry-run shows all")
         raise refusals[0]
-    rows = [_row(plan, change) for plan in plans for change in plan.changes if change.is_change]
+    rows = [
+        {
+            "group": plan.worker.group,
+            "connector": plan.connector,
+            "partition": change.partition,
+            "old": change.old,
+            "new": change.new,
+        }
+        for plan in plans
+        for change in plan.needed
+    ]
     unchanged = sum(len(plan.changes) for plan in plans) - len(rows)
-    left_out, counts = said_left_out({}, refused_by(worker.storage))
-    members: dict[str, Any] = {"changes": rows, "unchanged": unchanged, "dry_run": arguments.dry_run, **counts}
-    lines = [*(line for plan in plans for line in _lines(plan)), *left_out]
-    if arguments.dry_run or not needed:
-        verdict = "nothing was changed: --dry-run" if needed else "nothing to do"
-        out.show(Result({**members, "written": 0, "backups": []}, [*lines, verdict]))
-        return max([0, *(out.error(refusal) for refusal in refusals)])
-    if not out.is_json:
-        out.lines(*lines)
-    if not arguments.yes:
-        if out.is_json:  # a preview as JSON cannot stand before the question
-            out.note(_UNASKED)
-            return 1
-        if not confirmed("change these offsets?", otherwise=_UNASKED, note=out.note):
-            return 1
+    refused = refused_by(worker.storage)
+    left_out, counts = said_left_out({}, refused)
+    members: dict[str, Any] = {"changes": rows, "unchanged": unchanged, "dry_run": False, **counts}
+    nothing: dict[str, Any] = {**members, "written": 0, "backups": []}
+    lines = [line for plan in plans for line in _lines(plan)]
+    if arguments.dry_run or needed:
+        yield Preview(lines, nothing, "change these offsets?", refused=refused, objections=refusals)
+    if not needed:
+        yield Result(nothing, [*lines, *left_out, "nothing to do"])
+        return
+    written, files = _write(arguments, out, needed)
+    done_text = f"{plural(len(rows), 'offset')} of {plural(len(needed), 'connector')} changed and read back"
+    yield Result({**members, "written": written, "backups": files}, [done_text])
+
+
+def _write(
+    arguments: argparse.Namespace, out: Output, needed: Sequence[ConnectorPlan]
+) -> tuple[int, list[dict[str, Any]]]:
+    """Make the changes after a backup; return the number of records, and where the old offsets are."""
     for plan in needed:
         plan.check_unchanged()
     with also_saying("Nothing was changed"):
         for plan in needed:
             plan.require_access()
         backups = [plan.save(arguments.backup_dir) for plan in needed]
+    files = list[dict[str, Any]]()
     for plan, path in zip(needed, backups, strict=True):
-        _note_backup(out, plan, path)
+        connector = plan.connector
+        files.append({"group": plan.worker.group, "connector": connector, "file": str(path)})
+        out.note(f"old offsets of {connector} are in {path}; undo: {plan.worker.command(connector, path)}")
+        if lost := sum(not change.can_be_undone for change in plan.needed):
+            out.note(
+                f"{plural(lost, 'old value')} of {connector} cannot be put back exactly: no connector can use it, it was "
+                "written twice with members in another order, or a sink had none there, which only reset offsets brings back"
+            )
     written = 0
     for done, plan in enumerate(needed):
         try:
@@ -188,22 +208,7 @@ def _carry_out(
             if done:
                 out.note(f"{done} of {plural(len(needed), 'connector')} are done; the same command continues")
             raise
-    files = [
-        {"group": plan.worker.group, "connector": plan.connector, "file": str(path)}
-        for plan, path in zip(needed, backups, strict=True)
-    ]
-    done_text = f"{plural(len(rows), 'offset')} of {plural(len(needed), 'connector')} changed and read back"
-    return Result({**members, "written": written, "backups": files}, [done_text])
-
-
-def _row(plan: ConnectorPlan, change: OffsetChange) -> dict[str, Any]:
-    return {
-        "group": plan.worker.group,
-        "connector": plan.connector,
-        "partition": change.partition,
-        "old": change.old,
-        "new": change.new,
-    }
+    return written, files
 
 
 def _lines(plan: ConnectorPlan) -> list[str]:
@@ -218,16 +223,6 @@ def _shown(offset: Any) -> str:
     if offset is None:
         return "none"
     return UNREADABLE if offset is UNREADABLE else json_text_of(offset)
-
-
-def _note_backup(out: Output, plan: ConnectorPlan, path: Path) -> None:
-    out.note(f"old offsets of {plan.connector} are in {path}; undo: {plan.worker.command(plan.connector, path)}")
-    lost = sum(not change.can_be_undone for change in plan.needed)
-    if lost:
-        out.note(
-            f"{plural(lost, 'old value')} of {plan.connector} cannot be put back exactly: no connector can use it, it was "
-            "written twice with members in another order, or a sink had none there, which only reset offsets brings back"
-        )
 
 
 def _read(name: str) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from connect_share.console.options import Parser, add_replication_factor, add_topics, topic_set_of
 from connect_share.console.output import Output, Result, plural
-from connect_share.console.program import Command, confirmed
+from connect_share.console.program import Command, Preview, Steps
 from connect_share.errors import also_saying
 from connect_share.kafka.create import ALTHOUGH_LOST, require_none_lost, topic_specs
 from connect_share.kafka.read import CONSOLE_CLIENT_ID
@@ -18,7 +18,6 @@ from connect_share.model.records import TopicType
 
 _TIMEOUT_S: Final = 60.0
 _ANSWER_S: Final = 15.0
-_UNASKED: Final = "nothing was created: give --yes to create without a prompt"
 
 
 def _add_options(parser: Parser) -> None:
@@ -29,7 +28,7 @@ def _add_options(parser: Parser) -> None:
     )
 
 
-def create_topics(arguments: argparse.Namespace, out: Output) -> Result | int:
+def _create_topics(arguments: argparse.Namespace, out: Output) -> Steps:
     """Create the topics that do not exist; 1 if it was not possible, or an existing one differs in what matters."""
     topic_set = topic_set_of(arguments, (TopicType.CONFIG, TopicType.OFFSET, TopicType.STATUS))
     specs = topic_specs(topic_set, arguments.replication_factor)
@@ -42,27 +41,24 @@ def create_topics(arguments: argparse.Namespace, out: Output) -> Result | int:
         lines = list(_lines(planned))
         if not all(topic.usable for topic in planned):
             verdict = "nothing was created: what matters has to be put right first"
-            return Result(_members(planned), [*lines, "", verdict], code=1)
+            yield Result(_members(planned), [*lines, "", verdict], code=1)
+            return
         if all(topic.exists for topic in planned):
-            return Result(_members(planned), [*lines, "", "all topics exist, nothing to do"])
+            yield Result(_members(planned), [*lines, "", "all topics exist, nothing to do"])
+            return
         short = missing_brokers(admin, planned)
-        if arguments.dry_run:
-            out.show(Result(_members(planned, dry_run=True), [*lines, "", "nothing was created: --dry-run"]))
-            return 0 if short is None else out.error(too_few_brokers(*short))
-        if not out.is_json:
-            out.lines(*lines)
-        if not arguments.yes and not confirmed("create these topics?", otherwise=_UNASKED, note=out.note):
-            return 1
+        objections = [] if short is None else [too_few_brokers(*short)]
+        yield Preview(lines, _members(planned), "create these topics?", objections=objections)
         if short is not None:
             out.note(f"{short[0]} of {short[1]} brokers are up: waiting {arguments.timeout:g} s for the others")
         with also_saying("What was created stays. When that is mended, the same command creates the rest"):
             created = create_planned(admin, planned)
         verdict = f"created, all replicas in sync: {', '.join(created) or 'none'}"
-        return Result(_members(planned, created), ["", verdict])
+        yield Result(_members(planned, created), [verdict])
 
 
-def _members(planned: Sequence[PlannedTopic], created: Sequence[str] = (), *, dry_run: bool = False) -> dict[str, Any]:
-    return {"topics": [topic.to_dict() for topic in planned], "created": list(created), "dry_run": dry_run}
+def _members(planned: Sequence[PlannedTopic], created: Sequence[str] = ()) -> dict[str, Any]:
+    return {"topics": [topic.to_dict() for topic in planned], "created": list(created), "dry_run": False}
 
 
 def _lines(planned: Sequence[PlannedTopic]) -> Iterator[str]:
@@ -91,7 +87,7 @@ def _lines(planned: Sequence[PlannedTopic]) -> Iterator[str]:
 COMMANDS: Final = [
     Command(
         "create topics",
-        create_topics,
+        _create_topics,
         "create the config, offset and status topic with settings that are known to be right",
         about="Show the three topics with their settings and why each is so, then create those that do not exist, "
         "with all replicas in sync or not at all. What exists is compared and not changed. One that is missing while others "

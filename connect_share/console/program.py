@@ -30,7 +30,7 @@ from connect_share.console.options import (
     choose_worker_files,
     seconds,
 )
-from connect_share.console.output import Output, Result, printable, unwritable
+from connect_share.console.output import Output, Result, Table, printable, unwritable
 from connect_share.errors import BrokerError, ConnectShareError, StoreError
 from connect_share.files import repeated
 from connect_share.kafka.callbacks import is_in_callback
@@ -53,14 +53,18 @@ class Preview:
         refusal: raised instead of asking.
         aborted: by topic, how many records are left out because the group's workers do not see them.
         refused: how many they refuse, for the group did not write them, or a newer value has come before.
+        objections: what would be refused as things are now: errors of ``--dry-run``, which ends with their exit code.
+        code: exit code of ``--dry-run`` without objections.
     """
 
-    lines: Iterable[str] = field(repr=False)
+    lines: Iterable[str | Table] = field(repr=False)
     members: Mapping[str, Any] = field(repr=False)
     question: str
     refusal: ConnectShareError | None = None
     aborted: Mapping[TopicType, int] = field(default_factory=dict)
     refused: Mapping[TopicType, int] = field(default_factory=dict)
+    objections: Sequence[ConnectShareError] = ()
+    code: int = 0
 
 
 Steps = Generator[Preview | Result, None, None]
@@ -147,7 +151,6 @@ class Verb(NamedTuple):
 
     text: str
     modules: Sequence[str]
-    has_nouns: bool = True
 
 
 _CALLBACK_S: Final = 0.01
@@ -207,7 +210,7 @@ class Program:
                 for command in importlib.import_module(module).COMMANDS
                 if command.name.split()[0] == name
             ]
-            if verb.has_nouns:
+            if " " in found[0].name:
                 nouns = of_verb.add_subparsers(dest="noun", metavar="NOUN", required=True)
                 for command in found:
                     command.declare(nouns.add_parser(command.name.split()[1], help=command.text))
@@ -294,11 +297,13 @@ def _ended_by(preview: Preview, arguments: argparse.Namespace, out: Output) -> i
     left_out, members = said_left_out(preview.aborted, preview.refused)
     lines = [*preview.lines, *left_out]
     if arguments.dry_run:
-        return out.show(Result({"dry_run": True, **preview.members, **members}, lines))
-    Output(out.command, stdout=sys.stderr).lines(*lines)
+        ends = ["", "dry run: nothing was written"]
+        code = out.show(Result({**preview.members, **members, "dry_run": True}, [*lines, *ends], preview.code))
+        return max([code, *map(out.error, preview.objections)])
+    Output(out.command, stdout=sys.stderr).show(Result({}, lines))
     if preview.refusal is not None:
         raise preview.refusal
-    return None if arguments.yes or confirmed(preview.question, otherwise=NEEDS_YES) else 1
+    return None if arguments.yes or confirmed(preview.question) else 1
 
 
 def said_left_out(
@@ -316,17 +321,13 @@ def said_left_out(
     return lines, members
 
 
-def _print(text: str) -> None:
-    print(text, file=sys.stderr)
-
-
-def confirmed(question: str, *, otherwise: str, note: Callable[[str], None] = _print) -> bool:
+def confirmed(question: str, *, otherwise: str = NEEDS_YES) -> bool:
     """Ask on a terminal; only ``y`` and ``yes`` mean yes. Any other answer is followed by a note that nothing was done.
 
     ``otherwise`` is the note where there is no terminal to ask on, for example in a pipeline; the answer is no then.
     """
     if not sys.stdin.isatty():
-        note(otherwise)
+        print(otherwise, file=sys.stderr)
         return False
     print(f"\n{question} [yes/no] ", end="", file=sys.stderr, flush=True)
     answer = sys.stdin.readline()
@@ -334,7 +335,7 @@ def confirmed(question: str, *, otherwise: str, note: Callable[[str], None] = _p
         print(file=sys.stderr)
     if answer.strip().lower() in ("y", "yes"):
         return True
-    note("nothing was done")
+    print("nothing was done", file=sys.stderr)
     return False
 
 

@@ -5,7 +5,6 @@ Memory holds eight bytes and their place for each distinct key of one topic at a
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ from typing import Any, Final
 
 from connect_share.console.options import Group, group_order, shown_group
 from connect_share.console.output import Output, Table
+from connect_share.console.progress_line import ProgressLine
 from connect_share.contents.advice import SHOWN_SETTINGS, Advice, CleanerSettings, Hidden, SettingChange, advise, hidden
 from connect_share.contents.cost_model import FittedModel, StartSize
 from connect_share.contents.group_room import GroupRoom
@@ -21,7 +21,7 @@ from connect_share.contents.profile import FURTHER, Count, PartitionCounter, Par
 from connect_share.errors import AuthorizationError, listed
 from connect_share.kafka.read import IDLE_TIMEOUT_S, Reader, TopicRanges, console_admin, topic_ranges
 from connect_share.kafka.waits import longest_wait_s
-from connect_share.model.records import OffsetRange, TopicType, now_ms
+from connect_share.model.records import OffsetRange, TopicType, now_ms, size_of
 from connect_share.worker_config import TopicSet
 
 
@@ -411,32 +411,20 @@ class CountPlan:
         return TopicProfile.of(topic, topic_type, partitions, self.configs[topic_type])
 
 
-_PROGRESS_S: Final = 2.0
-
-
 def count_topics(plan: CountPlan, out: Output) -> dict[TopicType, TopicProfile]:
     """Read the topics in this process, one after the other."""
-    topics = {}
-    for topic_type, topic in plan.topic_set.topics.items():
-        advance = _progress(out, topic, sum(each.end - each.start for each in plan.topics[topic_type].ranges))
-        partitions = [each for job in plan.jobs(topic_type) for each in job.run(advance)]
-        topics[topic_type] = plan.profiled(topic_type, partitions)
-        if given_up := frozenset[str]().union(*(each.given_up for each in partitions)):
-            whose = listed(sorted(given_up), _SHOWN_GROUPS)
-            out.note(f"{topic}: keys of {whose} are too many to be compared: more is superseded there, and fewer live")
+    topics, notes = {}, list[str]()
+    with ProgressLine() as progress:
+        for topic_type, topic in plan.topic_set.topics.items():
+            progress.phase(f"reading {topic}", sum(map(size_of, plan.topics[topic_type].ranges)))
+            partitions = [each for job in plan.jobs(topic_type) for each in job.run(progress.advance)]
+            topics[topic_type] = plan.profiled(topic_type, partitions)
+            if given_up := frozenset[str]().union(*(each.given_up for each in partitions)):
+                whose = listed(sorted(given_up), _SHOWN_GROUPS)
+                notes.append(
+                    f"{topic}: keys of {whose} are too many to be compared: more is superseded there, and fewer live"
+                )
+    out.note(*notes)
     if plan.room.left_out:
         out.note(f"there are more than {plan.room.limit:,} groups: the others are counted as one, {FURTHER}, by record")
     return topics
-
-
-def _progress(out: Output, topic: str, at_most: int) -> Callable[[int], None]:
-    done, shown_s = 0, time.monotonic()
-
-    def advance(records: int) -> None:
-        nonlocal done, shown_s
-        done += records
-        if time.monotonic() - shown_s >= _PROGRESS_S:
-            shown_s = time.monotonic()
-            out.note(f"{topic}: {done:,} of at most {at_most:,} records read")
-
-    return advance

@@ -24,7 +24,7 @@ disabled means plain keys.
 
 
 def _verb(text: str, module: str) -> Verb:
-    return Verb(text, [f"migrator.cli.{module}"], has_nouns=False)
+    return Verb(text, [f"migrator.cli.{module}"])
 
 
 PROGRAM: Final = Program(

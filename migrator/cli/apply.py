@@ -11,13 +11,13 @@ from typing import Final
 
 from connect_share.console.options import Parser
 from connect_share.console.output import Output, Result
-from connect_share.console.program import Command, Preview, Steps, stopped_by
+from connect_share.console.program import NOTHING_CHANGED, Command, Preview, Steps, stopped_by
 from connect_share.console.progress_line import ProgressLine
 from connect_share.errors import ConnectShareError
 from connect_share.kafka.waits import ANSWER_S
 from migrator.apply import Lag, apply_plan, follow_plan, require_made_to_follow, resume_plan
 from migrator.checks import check_all
-from migrator.cli.options import NOTHING_WRITTEN, add_evidence, add_plan, engine_of, plan_lines
+from migrator.cli.options import add_evidence, add_plan, engine_of, plan_lines
 from migrator.report import evidence_of
 from migrator.run import Manifest, MigrationRun, MigrationStatus, locked_run, manifest_path, plan_command
 
@@ -32,11 +32,8 @@ def _apply(arguments: argparse.Namespace, _: Output) -> Steps:
         if arguments.dry_run:
             with ProgressLine() as progress:
                 check_all(run, progress, first=True)
-            done = "dry run: everything was checked, nothing was written"
-            yield Result({"dry_run": True, "run_id": run.plan.run_id}, [*plan_lines(run.plan), "", done])
-            return
-        if not arguments.yes:
-            yield Preview(plan_lines(run.plan), {}, "apply this plan?")
+        if arguments.dry_run or not arguments.yes:
+            yield Preview(plan_lines(run.plan), {"run_id": run.plan.run_id}, "apply this plan?")
         with evidence_of(run, arguments.evidence, "apply --follow" if arguments.follow else "apply"):
             is_copied = run.manifest is not None and run.manifest.status is not MigrationStatus.PLANNED
             if not (arguments.follow and is_copied):
@@ -127,7 +124,7 @@ def _add_resume(parser: Parser) -> None:
 
 def _interrupted(arguments: argparse.Namespace) -> str:
     if getattr(arguments, "dry_run", False):
-        return NOTHING_WRITTEN
+        return NOTHING_CHANGED
     try:
         path = manifest_path(arguments.plan)
         status = Manifest.load(path).status if path.exists() else None

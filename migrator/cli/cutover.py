@@ -15,7 +15,7 @@ from connect_share.kafka.create import FENCE, OLD_TOPICS
 from connect_share.kafka.waits import ANSWER_S
 from connect_share.model.records import TopicType
 from migrator.bystanders import BystanderGroup, BystanderReport, BystanderVerdict, check_bystanders
-from migrator.cli.options import NOTHING_WRITTEN, add_evidence, add_plan, continues, engine_of
+from migrator.cli.options import add_evidence, add_plan, continues, engine_of
 from migrator.cutover import (
     TIMEOUT_S,
     CutoverPreview,
@@ -118,7 +118,6 @@ VERIFY: Final = Command(
     ],
     options=_add_options,
     timeout_s=ANSWER_S,
-    after_interruption=lambda _: NOTHING_WRITTEN,
 )
 
 

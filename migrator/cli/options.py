@@ -6,16 +6,15 @@ import argparse
 import importlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from connect_share.console.options import Parser
+from connect_share.console.program import NOTHING_CHANGED
 from connect_share.files import Progress
 from connect_share.model.records import TopicType
 from migrator.copy.copy_job import LOCAL_ENGINE
 from migrator.plan import MigrationPlan, SourceCluster, named_connectors
 from migrator.run import plan_command
-
-NOTHING_WRITTEN: Final = "nothing was written to Kafka; the same command begins again"
 
 
 def engine_of(arguments: argparse.Namespace, progress: Progress, job: str, engine: str) -> Any:
@@ -78,7 +77,7 @@ def add_files(parser: Parser, *, destination_required: bool = True) -> None:
 def continues(arguments: argparse.Namespace) -> str:
     """Say after Ctrl-C that the same command goes on."""
     if arguments.dry_run:
-        return NOTHING_WRITTEN
+        return NOTHING_CHANGED
     return f"what was done so far stays; {plan_command(arguments.verb, arguments.plan)} continues"
 
 

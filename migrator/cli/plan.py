@@ -20,7 +20,7 @@ from connect_share.kafka.waits import ANSWER_S
 from connect_share.model.records import TopicType, now_ms
 from connect_share.transform.rules import PLAIN_KEYS
 from connect_share.worker_config.worker import files_in_folders
-from migrator.cli.options import NOTHING_WRITTEN, add_files, plan_lines
+from migrator.cli.options import add_files, plan_lines
 from migrator.moves import Intent
 from migrator.plan import read_plan_file
 from migrator.planner import make_plan
@@ -221,7 +221,6 @@ SURVEY: Final = Command(
     ],
     options=partial(add_files, destination_required=False),
     timeout_s=ANSWER_S,
-    after_interruption=lambda _: NOTHING_WRITTEN,
 )
 
 
@@ -300,6 +299,5 @@ COMMANDS: Final = [
         ],
         options=_add_options,
         timeout_s=ANSWER_S,
-        after_interruption=lambda _: NOTHING_WRITTEN,
     ),
 ]

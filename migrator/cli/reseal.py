@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +16,6 @@ from connect_share.console.program import Command, Preview, Steps
 from connect_share.console.progress_line import ProgressLine
 from connect_share.errors import command_line
 from connect_share.model.records import TopicType
-from migrator.cli.options import NOTHING_WRITTEN
 
 _Topics = Mapping[TopicType, ResealTopic]
 
@@ -87,10 +85,6 @@ def _add_options(parser: Parser) -> None:
     )
 
 
-def _interrupted(done: str, arguments: argparse.Namespace) -> str:
-    return NOTHING_WRITTEN if arguments.dry_run else f"what was {done}"
-
-
 COMMANDS: Final = [
     Command(
         "reseal",
@@ -101,9 +95,6 @@ COMMANDS: Final = [
         ],
         options=_add_options,
         changes="show what would be written, write nothing",
-        after_interruption=partial(_interrupted, "written so far stays; the same command completes it"),
     ),
-    restore_command(
-        "connect-share-migrate", partial(_interrupted, "restored so far stays; the same command continues")
-    ),
+    restore_command("connect-share-migrate"),
 ]

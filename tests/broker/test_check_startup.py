@@ -36,7 +36,7 @@ def check(topics: ProfiledTopics, capsys: pytest.CaptureFixture[str]) -> Any:
 def test_what_is_shown(topics: ProfiledTopics, check: Any) -> None:
     ran = check("--output", "json", dear=False)
     assert ran.code == 0  # by the package's own model so few records cost nothing
-    assert all("is not as create topics would make it: " in line for line in ran.err.splitlines())
+    assert all("is not as create topics would make it: " in line for line in ran.err.splitlines() if line[0] != "{")
     result = ran.json
     assert result["_command"] == "check startup"
     assert (result["findings"], result["advice"]["changes"], result["problems"]) == ([], [], [])
@@ -84,7 +84,7 @@ def test_settings_are_changed_and_can_be_taken_back(topics: ProfiledTopics, chec
         assert before == {"cleanup.policy": "compact", **ONE_SEGMENT}
         ran = check("--apply", "--dry-run")
         assert ran.code == 1
-        assert "dry run: nothing was changed" in ran.out
+        assert "dry run: nothing was written" in ran.out
         undo = f"--entity-name {topic} --add-config segment.ms={ONE_SEGMENT['segment.ms']}"
         assert undo in ran.out
         refused = check("--apply")

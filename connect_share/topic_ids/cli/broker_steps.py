@@ -58,8 +58,7 @@ def agreed(arguments: argparse.Namespace, out: Output, done: str, lines: Sequenc
     """Show what is to be ``done``, and ask unless ``--yes`` is given."""
     for line in lines:
         out.note(f"to be {done}: {line}")
-    otherwise = "nothing was changed: give --yes to go on without a prompt"
-    return arguments.yes or confirmed(question, otherwise=otherwise, note=out.note)
+    return arguments.yes or confirmed(question)
 
 
 class BrokerSteps:

@@ -55,6 +55,7 @@ from tests.support.programs import python
         (["reset", "offsets", "foo", "-w", "x", "--partition", '"zebra"'], "partition is not a JSON object"),
         (["copy", "offsets", "foo", "-w", "x"], "say where to: --to NAME, --to-worker-config FILE, or both"),
         (["copy", "offsets", "foo", "bar", "-w", "x", "--to", "y"], "--to is the name for one connector"),
+        (["export", "-B", "x:1", "-o", "f", "--base-every", "2"], "--base-every goes with --follow DIR"),
         (["get", "groups"], "use -w FILE or -B HOST:PORT"),
         (["get", "groups", "-B", "x:1"], "--config-storage-topic or --offset-storage-topic or --status-storage-topic"),
         (["get", "groups", "-B", "x:1", "--config-storage-topic", "a/b"], "'a/b' cannot be a topic name"),

@@ -213,7 +213,7 @@ PROGRAM = """
 import types
 from connect_share.console.program import Command, Program, Verb
 sys.modules["of_a_test"] = types.SimpleNamespace(COMMANDS=[Command("go", body, after_interruption=lambda _: after)])
-verbs = {"go": Verb("", ["of_a_test"], has_nouns=False)}
+verbs = {"go": Verb("", ["of_a_test"])}
 sys.argv.insert(1, "go")
 sys.exit(Program("p", "", "", verbs, metavar="VERB", loggers=[], level=0).main())
 """

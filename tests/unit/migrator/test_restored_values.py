@@ -48,7 +48,7 @@ def test_all_that_is_put_back_was_believed(history: list[Record], mode: SealingM
     own = [each for each in history if OFFSET.takes(each.key)]
     assert not any(is_sealed(each.value) for each in found)
     assert [each for each in found if not OFFSET.takes(each.key)] == [each for each in history if each not in own]
-    counts = values.counts
+    counts = values
     assert sum(counts.sealed.values()) == sum(map(is_good, own))
     assert counts.refused == len(own) - counts.plain - sum(counts.sealed.values())
     assert counts.plain + counts.refused_plain == sum(not is_sealed(each.value) for each in own)
