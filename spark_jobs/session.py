@@ -149,6 +149,11 @@ def task_slots(session: SparkSession) -> int:
     return int(session.conf.get("spark.default.parallelism", None) or 2)
 
 
+def workers_hash_alike(session: SparkSession) -> bool:
+    """Return whether all Python workers have one seed for ``hash``: PySpark gives them 0, or this process's own."""
+    return not is_connect(session) and session.sparkContext.environment.get("PYTHONHASHSEED", "").isdecimal()
+
+
 _LAST_LINE: Final = re.compile(r"^((?:\w+\.)*[A-Z]\w*): (.+)$", re.MULTILINE)
 
 

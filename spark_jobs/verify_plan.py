@@ -13,11 +13,11 @@ from connect_share.files import Progress
 from migrator.bystanders import bundles
 from migrator.cli.cutover import VERIFY
 from migrator.copy.copy_job import TOGETHER
-from migrator.verify.equality import StateDifference, hash_anywhere
+from migrator.verify.equality import HashOf, StateDifference, hash_anywhere, hash_here
 from migrator.verify.verification import AT_ONCE, Digests, Reading, VerifyEngine, VerifyJob, merged, verify_with
 from spark_jobs import command_line
 from spark_jobs.apply_plan import SPARK_ENGINE
-from spark_jobs.session import spark_session, task_slots
+from spark_jobs.session import spark_session, task_slots, workers_hash_alike
 from spark_jobs.tasks import run_as_tasks
 
 _TASKS: Final = 4
@@ -34,9 +34,15 @@ def read_parts(parts: Sequence[Part]) -> list[tuple[int, Digests]]:
 
 
 def verify_in_tasks(
-    jobs: Sequence[VerifyJob], run: Callable[[Sequence[Any], Callable[[Any], Any], str], list[Any]], slots: int
+    jobs: Sequence[VerifyJob],
+    run: Callable[[Sequence[Any], Callable[[Any], Any], str], list[Any]],
+    slots: int,
+    hash_of: HashOf = hash_anywhere,
 ) -> Iterable[list[StateDifference]]:
-    """Compare jobs by ``run``, which calls a function for each of some items and says what it is; ``slots`` at once."""
+    """Compare jobs by ``run``, which calls a function for each of some items and says what it is; ``slots`` at once.
+
+    Where ``hash_of`` differs between processes, all is taken to differ, and read again to see that it does not.
+    """
 
     def digest(readings: Sequence[Reading]) -> list[Digests]:
         offsets = sum(reading.side.offsets for reading in readings)
@@ -51,7 +57,7 @@ def verify_in_tasks(
     def compare(folded: Sequence[VerifyJob]) -> list[list[StateDifference]]:
         return run(folded, VerifyJob.run, "comparing topics")
 
-    return verify_with(jobs, digest=digest, compare=compare, hash_of=hash_anywhere)
+    return verify_with(jobs, digest=digest, compare=compare, hash_of=hash_of)
 
 
 def verify_engine(progress: Progress) -> VerifyEngine:
@@ -63,7 +69,8 @@ def verify_engine(progress: Progress) -> VerifyEngine:
             def run(items: Sequence[Any], function: Callable[[Any], Any], what: str) -> list[Any]:
                 return run_as_tasks(spark, items, function, progress=progress, what=what)
 
-            return [*verify_in_tasks(jobs, run, task_slots(spark))]
+            hash_of = hash_here if workers_hash_alike(spark) else hash_anywhere
+            return [*verify_in_tasks(jobs, run, task_slots(spark), hash_of)]
 
     return engine
 

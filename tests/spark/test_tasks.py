@@ -14,7 +14,7 @@ from connect_share.errors import BrokerError, ConfigError, ConnectShareError, To
 from connect_share.files import Silent
 from connect_share.worker_config import ClientSettings
 from spark_jobs import session, tasks
-from spark_jobs.session import failures_explained, require_on_executors, require_single_attempts
+from spark_jobs.session import failures_explained, require_on_executors, require_single_attempts, workers_hash_alike
 from spark_jobs.tasks import RESULTS, run_as_tasks
 from tests.support.programs import python
 
@@ -169,3 +169,10 @@ assert "pyspark" not in sys.modules
         "Spark needs pyspark, pandas, which are not installed here: pip install pyspark pyarrow pandas numpy"
     ), done.stderr
     assert issubclass(UsageError, ConnectShareError)
+
+
+def test_texts_have_one_hash_in_all_workers(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert workers_hash_alike(spark)
+    assert len(set(run_as_tasks(spark, [b"text"] * 6, hash, progress=Silent(), what="hashing"))) == 1
+    monkeypatch.setitem(spark.sparkContext.environment, "PYTHONHASHSEED", "random")
+    assert not workers_hash_alike(spark)
