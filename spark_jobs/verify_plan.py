@@ -13,7 +13,7 @@ from connect_share.files import Progress
 from migrator.bystanders import bundles
 from migrator.cli.cutover import VERIFY
 from migrator.copy.copy_job import TOGETHER
-from migrator.verify.equality import HashOf, StateDifference, hash_anywhere, hash_here
+from migrator.verify.equality import PairHash, StateDifference
 from migrator.verify.verification import AT_ONCE, Digests, Reading, VerifyEngine, VerifyJob, merged, verify_with
 from spark_jobs import command_line
 from spark_jobs.apply_plan import SPARK_ENGINE
@@ -37,11 +37,12 @@ def verify_in_tasks(
     jobs: Sequence[VerifyJob],
     run: Callable[[Sequence[Any], Callable[[Any], Any], str], list[Any]],
     slots: int,
-    hash_of: HashOf = hash_anywhere,
+    *,
+    alike: bool = False,
 ) -> Iterable[list[StateDifference]]:
     """Compare jobs by ``run``, which calls a function for each of some items and says what it is; ``slots`` at once.
 
-    Where ``hash_of`` differs between processes, all is taken to differ, and read again to see that it does not.
+    ``alike``: ``hash`` has one seed in all workers. Where it has not, all seems to differ, and is read again to compare it.
     """
 
     def digest(readings: Sequence[Reading]) -> list[Digests]:
@@ -57,7 +58,7 @@ def verify_in_tasks(
     def compare(folded: Sequence[VerifyJob]) -> list[list[StateDifference]]:
         return run(folded, VerifyJob.run, "comparing topics")
 
-    return verify_with(jobs, digest=digest, compare=compare, hash_of=hash_of)
+    return verify_with(jobs, digest=digest, compare=compare, hash_of=PairHash(anywhere=not alike))
 
 
 def verify_engine(progress: Progress) -> VerifyEngine:
@@ -69,8 +70,7 @@ def verify_engine(progress: Progress) -> VerifyEngine:
             def run(items: Sequence[Any], function: Callable[[Any], Any], what: str) -> list[Any]:
                 return run_as_tasks(spark, items, function, progress=progress, what=what)
 
-            hash_of = hash_here if workers_hash_alike(spark) else hash_anywhere
-            return [*verify_in_tasks(jobs, run, task_slots(spark), hash_of)]
+            return [*verify_in_tasks(jobs, run, task_slots(spark), alike=workers_hash_alike(spark))]
 
     return engine
 

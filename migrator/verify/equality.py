@@ -12,8 +12,10 @@ after a compaction of one side most suspects are equal.
 from __future__ import annotations
 
 import enum
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from typing import Any, Final, Protocol, Self
@@ -41,21 +43,27 @@ class RawMessage(Protocol):
     def timestamp(self) -> tuple[int, int]: ...  # noqa: D102
 
 
-HashOf = Callable[[tuple[bytes, bytes]], int]
-"""Returns a number to add up for two texts. Not the hash of a tuple of them: sums of those are often the same when two keys
-have each other's values."""
+@dataclass(frozen=True)
+class PairHash:
+    """Returns the sum of the hashes of pairs of texts, in any order; keys that have each other's values make another sum.
+
+    Attributes:
+        anywhere: it is the same in every process, and four times as slow; else where ``hash`` has the same seed.
+        separator: between two texts; it is random, so no key holds it.
+    """
+
+    anywhere: bool = False
+    separator: bytes = field(default_factory=lambda: os.urandom(16))
+
+    def __call__(self, pairs: Iterable[tuple[bytes, bytes]]) -> int:
+        """Return the sum."""
+        texts = map(self.separator.join, pairs)
+        if self.anywhere:
+            return sum(int.from_bytes(blake2b(text, digest_size=16).digest()) for text in texts)
+        return sum(map(hash, texts))
 
 
-def hash_here(texts: tuple[bytes, bytes]) -> int:
-    """Return the quickest hash; it is another one in each process."""
-    key, value = texts
-    return hash((len(key), key + value))
-
-
-def hash_anywhere(texts: tuple[bytes, bytes]) -> int:
-    """Return the same hash in every process; four times as slow."""
-    key, value = texts
-    return int.from_bytes(blake2b(b"%d %b%b" % (len(key), key, value), digest_size=16).digest())
+HERE: Final = PairHash()
 
 
 class KeySpaceDigest(ABC):
@@ -66,7 +74,7 @@ class KeySpaceDigest(ABC):
         sums: by connector; ``None`` stands for keys that name no connector.
     """
 
-    def __init__(self, hash_of: HashOf = hash_here) -> None:
+    def __init__(self, hash_of: PairHash = HERE) -> None:
         self.sealed = False
         self.sums: dict[str | None, int] = {}
         self.hash_of = hash_of
@@ -88,7 +96,7 @@ class KeySpaceDigest(ABC):
     def _next(self, number: int, key: bytes, message: RawMessage) -> int:
         """Return the number of some records in their order, after one more."""
         value = message.value()
-        return self.hash_of((b"%d %d %b" % (number, value is None, key), value or b""))
+        return self.hash_of([(b"%d %d %b" % (number, value is None, key), value or b"")])
 
     def _sum(self, connector: str | None, number: int) -> None:
         self.sums[connector] = self.sums.get(connector, 0) + number
@@ -109,7 +117,7 @@ class OffsetDigest(KeySpaceDigest):
     partitions, which Connect does not write, counts once for each; if that makes a difference, Connect's rules decide.
     """
 
-    def __init__(self, hash_of: HashOf = hash_here, *, by_connector: bool = False) -> None:
+    def __init__(self, hash_of: PairHash = HERE, *, by_connector: bool = False) -> None:
         super().__init__(hash_of)
         self._values: dict[bytes, bytes] = {}
         self._by_connector = by_connector
@@ -137,9 +145,9 @@ class OffsetDigest(KeySpaceDigest):
         self.sealed = self.sealed or any(map(is_sealed, values.values()))
         if self._by_connector:
             for item in values.items():
-                self._sum(connector_of(TopicType.OFFSET, item[0]), self.hash_of(item))
+                self._sum(connector_of(TopicType.OFFSET, item[0]), self.hash_of([item]))
         else:
-            self._sum(None, sum(map(self.hash_of, values.items())))
+            self._sum(None, self.hash_of(values.items()))
 
     def closer(self, other: OffsetDigest) -> Callable[[], OffsetDigest] | None:  # noqa: D102
         if self._by_connector or self.sums == other.sums:
@@ -150,7 +158,7 @@ class OffsetDigest(KeySpaceDigest):
 class StatusDigest(KeySpaceDigest):
     """The bytes and timestamps of each status in their order, as one number."""
 
-    def __init__(self, hash_of: HashOf = hash_here) -> None:
+    def __init__(self, hash_of: PairHash = HERE) -> None:
         super().__init__(hash_of)
         self._items: dict[bytes, Subject | None] = {}
         self._digests: dict[Subject, int] = {}
@@ -166,14 +174,14 @@ class StatusDigest(KeySpaceDigest):
 
     def fold(self) -> None:  # noqa: D102
         for item, number in self._digests.items():
-            self._sum(item.connector, self.hash_of((repr((item.kind.label, item.part)).encode(), b"%d" % number)))
+            self._sum(item.connector, self.hash_of([(repr((item.kind.label, item.part)).encode(), b"%d" % number)]))
         self._items, self._digests = {}, {}
 
 
 class ConfigDigest(KeySpaceDigest):
     """The records of each connector in their order, as one number."""
 
-    def __init__(self, hash_of: HashOf = hash_here) -> None:
+    def __init__(self, hash_of: PairHash = HERE) -> None:
         super().__init__(hash_of)
         self._connectors: dict[bytes, str | None] = {}
         self._digests: dict[str, int] = {}
@@ -206,7 +214,7 @@ class ConfigDigest(KeySpaceDigest):
         return unlike
 
 
-def digest_of(topic_type: TopicType, hash_of: HashOf = hash_here) -> KeySpaceDigest:
+def digest_of(topic_type: TopicType, hash_of: PairHash = HERE) -> KeySpaceDigest:
     """Return an empty digest."""
     if topic_type is TopicType.OFFSET:
         return OffsetDigest(hash_of)

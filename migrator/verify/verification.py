@@ -51,17 +51,17 @@ from migrator.copy.existing_records import identity
 from migrator.plan import CopySlice
 from migrator.run import IS_COPIED, Manifest, MigrationRun, MigrationStatus, only_one
 from migrator.verify.equality import (
-    HashOf,
+    HERE,
     KeySpaceDigest,
     KeySpaces,
     Mismatch,
+    PairHash,
     StateDifference,
     Verification,
     compare_config_states,
     compare_newest,
     compare_states,
     digest_of,
-    hash_here,
 )
 
 _NAMED: Final = 3
@@ -456,7 +456,7 @@ def verify_with(
     *,
     digest: Callable[[Sequence[Reading]], Iterable[Digests]],
     compare: Callable[[Sequence[VerifyJob]], Iterable[list[StateDifference]]],
-    hash_of: HashOf = hash_here,
+    hash_of: PairHash = HERE,
 ) -> Iterable[list[StateDifference]]:
     """Compare the digests of jobs that may be quick, each topic read once, and then the records where states may differ.
 
