@@ -56,6 +56,8 @@ _RESTARTED: Final = "Completed plan to restart"
 
 _ROUNDS: Final = {1: 6, 20: 24}
 """By groups; at the KIP's twenty as many as of its other rows that decide."""
+_ROUNDS_OF_SETTING: Final = 12
+"""Of the KIP's twenty with another setting, which is shown and does not decide: the whole has to end within an hour."""
 
 
 def worker_plan(groups: int, setting: str = "", title: str = "") -> Plan:
@@ -78,7 +80,7 @@ def worker_plan(groups: int, setting: str = "", title: str = "") -> Plan:
         ),
         ("worker-jar", f"worker{DEDICATED}"),
         0,
-        _ROUNDS.get(groups, 8),
+        _ROUNDS_OF_SETTING if setting else _ROUNDS.get(groups, 8),
     )
 
 
