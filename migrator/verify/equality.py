@@ -324,8 +324,8 @@ class _Comparison:
         if isinstance(source, Mapping) and isinstance(destination, Mapping):
             names = source.keys() | destination.keys()
             sides = {name: (source.get(name, _ABSENT), destination.get(name, _ABSENT)) for name in names}
-        for field, (there, here) in sides.items():
-            absent = _ABSENT if field is not None else None
+        for name, (there, here) in sides.items():
+            absent = _ABSENT if name is not None else None
             if same(there, here) and type(there) is type(here):
                 continue
             problem = Mismatch.DIFFERENT
@@ -340,7 +340,7 @@ class _Comparison:
                     kind=kind,
                     connector=connector,
                     item=item,
-                    field=field,
+                    field=name,
                     problem=problem,
                 )
             )

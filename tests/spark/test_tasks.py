@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -103,10 +104,6 @@ def test_other_failures_keep_their_first_line() -> None:
 SECRET = "hunter2-canary"
 
 
-def _told(job: tuple[ClientSettings, int]) -> int:
-    return job[1]
-
-
 def test_what_jobs_carry_is_in_no_column_plan_or_option(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The event log and the logs of executors: ``test_cluster.py``."""
     frames: list[Any] = []
@@ -118,7 +115,8 @@ def test_what_jobs_carry_is_in_no_column_plan_or_option(spark: SparkSession, mon
 
     monkeypatch.setattr(type(spark.range(1)), "mapInArrow", kept)
     settings, number = ClientSettings({"sasl.password": SECRET}), next(tasks._numbers) + 1
-    assert run_as_tasks(spark, [(settings, n) for n in range(3)], _told, progress=Silent(), what="telling") == [0, 1, 2]
+    found = run_as_tasks(spark, [(settings, n) for n in range(3)], itemgetter(1), progress=Silent(), what="telling")
+    assert found == [0, 1, 2]
     (frame,) = frames
     assert frame.schema.simpleString() == f"struct<{RESULTS.replace(' ', ':').replace(',:', ',')}>"
     plans = frame._jdf.queryExecution().toString()
