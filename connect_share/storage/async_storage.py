@@ -150,6 +150,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _READERS: Final = 4
+_STOP_AGAIN_S: Final = 0.1
 
 
 async def to_its_end(awaited: Awaitable[T]) -> T:
@@ -157,6 +158,13 @@ async def to_its_end(awaited: Awaitable[T]) -> T:
     changing = asyncio.ensure_future(awaited)
     changing.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     return await asyncio.shield(changing)
+
+
+async def stopped_until_its_end(starting: asyncio.Future[Any], stop: Callable[[], object]) -> None:
+    """Stop until a start has ended: one whose thread has not begun does not notice that it is stopped."""
+    while not starting.done():
+        await asyncio.to_thread(stop)
+        await asyncio.wait([starting], timeout=_STOP_AGAIN_S)
 
 
 Pools = tuple[Executor, Executor]
@@ -495,8 +503,8 @@ class AsyncConnectStorage(_Asynchronous[ConnectStorage]):
             await to_its_end(started)
         except BaseException:
             # Cancelled, or failed: nothing stays behind.
+            await stopped_until_its_end(started, self._sync.stop)
             await driver.read(self._sync.stop)
-            await asyncio.wait([started])
             driver.close()
             self._running = None
             raise

@@ -23,7 +23,7 @@ from connect_share.model.writable import task_config_records
 from connect_share.runtime import ConnectGroupMember, Generation, RestartPlan, SessionKeyRotation, deleted_statuses
 from connect_share.runtime.member import membership_settings
 from connect_share.storage import ConnectStorage
-from connect_share.storage.async_storage import to_its_end
+from connect_share.storage.async_storage import stopped_until_its_end, to_its_end
 from connect_share.stores.config import EventReceiver
 from connect_share.tasks.connectors import Task
 from connect_share.tasks.running import Assignment, RunningSink, RunningSource, RunningTask, trace_of
@@ -147,8 +147,7 @@ class TaskRunner(EventReceiver):
         try:
             return await to_its_end(starting)
         except asyncio.CancelledError:
-            await asyncio.to_thread(self.storage.stop)  # which ends a start that is under way
-            await asyncio.wait([starting])
+            await stopped_until_its_end(starting, self.storage.stop)
             await asyncio.to_thread(self.stop)
             raise
 

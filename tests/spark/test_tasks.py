@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import SparkSession
 
-from connect_share.errors import BrokerError, ConfigError, ConnectShareError, TopicMissingError, UsageError
+from connect_share.errors import BrokerError, ConfigError, ConnectShareError, TopicMissingError
 from connect_share.files import Silent
 from connect_share.worker_config import ClientSettings
 from spark_jobs import session, tasks
@@ -166,7 +166,6 @@ assert "pyspark" not in sys.modules
     assert done.stdout.strip() == (
         "Spark needs pyspark, pandas, which are not installed here: pip install pyspark pyarrow pandas numpy"
     ), done.stderr
-    assert issubclass(UsageError, ConnectShareError)
 
 
 def test_texts_have_one_hash_in_all_workers(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,7 +129,7 @@ def test_who_is_cancelled_loses_nothing_and_changes_no_order(shared: Any) -> Non
     run(body)
 
 
-@pytest.mark.parametrize("begins", [False, True], ids=["before it begins", "while a store starts"])
+@pytest.mark.parametrize("begins", [False, True], ids=["before its thread begins", "while a store starts"])
 def test_a_start_that_is_cancelled_leaves_nothing(shared: Any, monkeypatch: pytest.MonkeyPatch, begins: bool) -> None:
     begun, go_on, start = threading.Event(), threading.Event(), KafkaConfigBackingStore.start
 
@@ -147,6 +147,7 @@ def test_a_start_that_is_cancelled_leaves_nothing(shared: Any, monkeypatch: pyte
         with monkeypatch.context() as patched:
             patched.setattr(KafkaConfigBackingStore, "start", held)
             starting = asyncio.ensure_future(storage.start())
+            await asyncio.sleep(0)
             if begins:
                 assert await asyncio.to_thread(begun.wait, 60)
             starting.cancel()
