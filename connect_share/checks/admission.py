@@ -55,7 +55,8 @@ def find(new: NewGroup, state: TopicsState, sealed: Collection[Group]) -> Iterat
     yield from _plain_cluster(others, where)
     yield from _exactly_once(new, others, where)
     yield from _sealing(new, others, sealed, where)
-    before = {(each.id, each.what) for each in collisions.find(state)}
+    without = replace(state, groups=others)
+    before = {(each.id, each.what) for each in collisions.find(without)}
     joined = replace(state, groups=[*others, _joining(new)])
     yield from (each for each in collisions.find(joined) if (each.id, each.what) not in before)
 

@@ -53,7 +53,7 @@ class PairHash:
     """
 
     anywhere: bool = False
-    separator: bytes = field(default_factory=lambda: os.urandom(16))
+    separator: bytes = field(default_factory=lambda: os.urandom(16), repr=False)
 
     def __call__(self, pairs: Iterable[tuple[bytes, bytes]]) -> int:
         """Return the sum."""

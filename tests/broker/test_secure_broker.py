@@ -177,7 +177,7 @@ def test_topics_are_checked_and_made_as_far_as_rights_go(
     path = worker_file(tmp_path, secure, "owner", offset_storage_topic="shared-further")
     assert main(["create", "topics", "-w", str(path), "--replication-factor", "-1", "--yes"]) == 0
     captured = capsys.readouterr()
-    assert "shared-further (offset): new, 1 partition, default replicas\n" in captured.out
+    assert "shared-further (offset): new, 1 partition, default replicas\n" in captured.err
     assert "created, all replicas in sync: shared-further\n" in captured.out
     with closing(secure.admin(timeout_s=20)) as admin:
         delete_known(admin, "shared-further")

@@ -153,7 +153,7 @@ def test_stop_while_the_first_read_waits(bench: Any, collected: Any) -> None:
     with bench.transaction([(b"a", b"1")]), ThreadPoolExecutor(1) as threads:
         log = bench.log(collected(), isolation=Isolation.READ_COMMITTED, start_timeout_s=120.0)
         starting = threads.submit(log.start)
-        await_that(lambda: log._reader is not None, what="the first read")
+        await_that(lambda: log._own_reader is not None, what="the first read")
         log.stop()
         with pytest.raises(StoreClosedError):
             starting.result(60)
