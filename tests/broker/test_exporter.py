@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
-import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -26,15 +23,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import producer
 from connect_share.model.keys import prefix_key
-from connect_share.model.records import TopicType
 from connect_share.worker_config import ClientSettings
 from tests.lab.embedded.broker import LocalBroker
 from tests.lab.embedded.ports import free_ports
 from tests.support.captures import captured, fill, rest_answers
 from tests.support.console import console
 from tests.support.kafka import TestBroker
-from tests.support.long_forms import LONG
-from tests.support.migration_site import Site
 from tests.support.programs import python
 from tests.support.topics import ordered_producer, pairs_of, send
 from tests.support.waiting import await_that
@@ -262,42 +256,3 @@ def test_groups_their_cost_and_how_many_fit(
         "billing": 0.01,
         "com.acme.orders": 0,
     }
-
-
-@pytest.mark.skipif(not LONG, reason="make soak")
-@pytest.mark.timeout(7_200)
-def test_memory_is_bounded_beside_new_keys_without_end(site: Site) -> None:
-    """5,000 keys a second of invented groups and connectors; the own group is in every scrape."""
-    site.create("shared")
-    site.lay_group("shared", "own.")
-    topic, stop, written = site.topic("shared", TopicType.STATUS), threading.Event(), 0
-
-    def flood() -> None:
-        nonlocal written
-        writer = ordered_producer(site.settings)
-        while not stop.wait(max(0.0, began_s + written / 5_000 - time.monotonic())):
-            for number in range(written, written + 1_000):
-                writer.produce(topic, FAILED, f"g{number % 20_000}.status-connector-{number}".encode())
-            writer.flush(60)
-            written += 1_000
-
-    began_s, most_mb, slowest_s = time.monotonic(), 0, 0.0
-    flooding = threading.Thread(target=flood)
-    with exporter(site.bootstrap_servers, ["-w", str(site.worker_file("shared", "own", sharing=True))]) as running:
-        await_that(lambda: '="own"' in running.get("/metrics")[1], what="the own group")
-        flooding.start()
-        try:
-            while time.monotonic() < began_s + 60 * float(os.environ["CONNECT_SHARE_SOAK_MINUTES"]):
-                asked_s = time.monotonic()
-                assert '="own"' in running.get("/metrics")[1]
-                slowest_s = max(slowest_s, time.monotonic() - asked_s)
-                status = Path(f"/proc/{running.process.pid}/status").read_text()
-                most_mb = max(most_mb, int(status.partition("VmHWM:")[2].split()[0]) // 1_000)
-                print(
-                    f"{time.monotonic() - began_s:6.0f} s {written:,} keys {most_mb} MB {slowest_s:.1f} s", flush=True
-                )
-                stop.wait(15)
-        finally:
-            stop.set()
-            flooding.join()
-    assert most_mb < 800

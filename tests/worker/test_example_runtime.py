@@ -266,32 +266,6 @@ def test_java_goes_on_where_it_ended_and_the_reverse(
         assert lines_of(broker, topic, turn, f"turn-{turn}") == file.read_text().splitlines()
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not LONG, reason="two starts of a Java worker, and kills in the middle of a file: make soak")
-def test_both_languages_are_killed_in_the_middle_of_a_file(
-    start: Start, broker: TestBroker, unique: str, tmp_path: Path, worker_factory: Callable[..., Any]
-) -> None:
-    file, topic, end = tmp_path / "in.txt", f"{unique}-lines", 20_000
-    file.write_text("".join(f"{line}\n" for line in range(end)))
-    own, count = {**STRINGS, **EXACTLY_ONCE, KEYS_PROPERTY: key_text(7)}, 0
-    for turn, language in enumerate(("Python", "Java", "Python", "Java", "Python"), 1):
-        if language == "Python":
-            worker: Any = start(**own)
-            worker.await_joined()
-            if turn == 1:
-                worker.rest.put_config("read", {**source(file, topic), "batch.size": "20"})
-        else:
-            properties = worker_properties(broker.bootstrap_servers, unique) | own | JAR
-            worker = worker_factory(properties, class_path=(jar_path(),))
-        found = lines_of(broker, topic, end if turn == 5 else count + 1, f"turn-{turn}", timeout_s=300)
-        worker.kill()
-        broker.await_empty(unique)
-        assert turn == 5 or count < len(found) < end  # it was killed in the middle
-        count = len(lines_of(broker, topic, len(found), f"after-{turn}"))
-        print(f"{language} was killed behind line {count} of {end}")
-    assert lines_of(broker, topic, end, "last") == file.read_text().splitlines()
-
-
 def refuse_what_a_page_in_a_browser_can_send(worker: RuntimeWorker) -> None:
     """Nor has it large bodies, and no task opens a device."""
     body = json.dumps({"name": "c", "config": source(Path("/dev/ptmx"), "t")}).encode()

@@ -1,4 +1,4 @@
-"""Java workers and keys in several partitions: with the jar they follow the rule, without it a move leaves one record."""
+"""Java workers and keys in several partitions: with the jar they follow the rule."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from connect_share.model.murmur2 import partition_for
 from connect_share.model.offsets import offset_key
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY
-from tests.lab.embedded.worker import QUICK_MEMBERS, ConnectWorker, worker_properties, write_properties
+from tests.lab.embedded.worker import ConnectWorker
 from tests.support.java_groups import EXACTLY_ONCE, JAR, SharedTopics, Start
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
-from tests.support.migration_site import run_well
 from tests.support.sealed import key_text, sealed
 from tests.support.topics import create_topic, ordered_producer, send
 from tests.support.waiting import await_that
@@ -102,26 +101,6 @@ class Sources:
                 more.write(f"{name} 6\n")
         start()
         self.await_lines(["4", "5", "6"])
-
-
-@pytest.mark.skipif(not LONG, reason="what a move leaves any worker can read: make soak")
-@pytest.mark.parametrize("sharing", [False, True])
-def test_a_worker_goes_on_at_the_newest_offset_after_a_move_a_flush_and_a_restart(
-    broker: TestBroker, unique: str, tmp_path: Path, worker_factory: Start, *, sharing: bool
-) -> None:
-    topics, left = (
-        SharedTopics(broker.client_settings, broker.bootstrap_servers, name) for name in (unique, f"{unique}-old")
-    )
-    group, data = topics.group("moved"), topics.create_data_topic("data")
-    Sources(left, data, tmp_path).write(b"")
-    old, plain = (worker_properties(broker.bootstrap_servers, group, each.prefix) for each in (left, topics))
-    new = topics.properties(group) if sharing else {**plain, **QUICK_MEMBERS}
-    sources, plan = write_properties(tmp_path / "old.properties", old), tmp_path / "plan.json"
-    target = write_properties(tmp_path / "new.properties", new)
-    files = ("--source-worker-config", sources, "--destination-worker-config", target)
-    for command in (("plan", *files, "-o", plan), ("apply", plan, "--yes"), ("verify", plan)):
-        run_well(*command)
-    Sources(topics, data, tmp_path).go_on(partial(worker_factory, new, class_path=JAR if sharing else ()))
 
 
 @pytest.mark.parametrize("form", FORMS if LONG else ["plain"])

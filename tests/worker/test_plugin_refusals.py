@@ -120,25 +120,3 @@ def test_position_23(topics: SharedTopics, unique: str, worker_factory: Start, n
     assert other.log().count(JOINED) - settled < 10
     other.kill()
     assert {key for _, key in topics.plain_keys()} == {b"connector-plain"}
-
-
-@pytest.mark.skipif(not LONG, reason="how a worker ends at its start is that of a wrong file: make soak")
-@pytest.mark.parametrize("version", ["4.3.1", "2.8.2"])
-def test_position_23_at_start(
-    topics: SharedTopics, unique: str, worker_factory: Start, neighbour: Path, version: str
-) -> None:
-    planted = [b"connector-plain", b"other.connector-integers"]
-    write(topics.settings, topics.topic(TopicType.CONFIG), [(key, PLAIN) for key in planted])
-    worker = worker_factory(
-        {**topics.properties(unique), "interceptor.classes": f"neighbour.NeighbourInterceptor,{INTERCEPTOR_CLASS}"},
-        version=version,
-        class_path=(*JAR, neighbour),
-        wait=False,
-    )
-
-    await_refusal(worker, STOPPED)
-
-    worker.kill()
-    for topic_type in TopicType:
-        expected = planted if topic_type is TopicType.CONFIG else []
-        assert [record.key for record in topics.records(topics.topic(topic_type))] == expected

@@ -1,9 +1,8 @@
-"""Java workers of a sealed group whose keys change: plain, sealed, with another key, plain again; and with a wrong key."""
+"""Java workers of a sealed group whose keys change: plain, sealed, with another key, plain again."""
 
 from __future__ import annotations
 
 import threading
-from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_share import ConnectStorage, TopicType, WorkerConfig, replay_config
+from connect_share import ConnectStorage, TopicType, WorkerConfig
 from connect_share.model.config_state import TargetState
 from connect_share.model.keys import SkipKind
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
@@ -24,7 +23,7 @@ from tests.support.java_sources import FileSources
 from tests.support.kafka import TestBroker
 from tests.support.long_forms import LONG
 from tests.support.migration_site import run_well
-from tests.support.sealed import KEYS, key_text, keys_by_provider
+from tests.support.sealed import key_text, keys_by_provider
 from tests.support.topics import COMPACT_NOW
 from tests.support.waiting import await_that
 
@@ -100,22 +99,6 @@ def test_workers_start_with_what_reseal_has_written(
         assert sources.lines() == read
         assert LogLines(worker, from_start=True).count(REFUSED) == 0
         worker.kill()
-
-
-@pytest.mark.skipif(not LONG, reason="a value that another key has sealed is a forged one: make soak")
-def test_a_wrong_key_under_the_right_id_opens_nothing(sources: FileSources, worker_factory: Start) -> None:
-    """Nothing tells it from forged records: the worker starts, and has nothing. The group's own workers do not mind."""
-    right = WorkerConfig.from_properties(lines_of(sources, key_text(7)))
-    with ConnectStorage(right) as storage:
-        storage.config.put_connector_config("my.conn", sources.config("my.conn"), TargetState.PAUSED)
-    wrong = f"7:{b64encode(bytes(32)).decode()}"
-    worker = worker_factory(lines_of(sources, wrong), class_path=JAR)
-    assert worker.rest.connectors() == []
-    log = LogLines(worker, from_start=True)
-    assert log.count("its value was not sealed for this place with a key of the group, or was changed") >= 2
-    assert wrong[2:14] not in log.text()
-    records = sources.topics.records(sources.topics.topic(TopicType.CONFIG))
-    assert replay_config(records, sources.group, keys=KEYS).connectors() == {"my.conn"}
 
 
 def test_a_worker_whose_file_lost_the_keys_line_ends_and_writes_nothing(
