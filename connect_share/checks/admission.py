@@ -12,6 +12,7 @@ from connect_share.console.options import Group, shown_group
 from connect_share.console.output import plural
 from connect_share.contents.cost_model import StartSize
 from connect_share.contents.groups import Contents
+from connect_share.contents.profile import total
 from connect_share.contents.startup import StartupProfile
 from connect_share.errors import command_line, operand
 from connect_share.model.keys import ClusterGroupId
@@ -167,10 +168,8 @@ def _sealing(new: NewGroup, others: Sequence[GroupState], sealed: Collection[Gro
 def startup_effect(found: StartupProfile, records: int, size: int) -> StartupEffect:
     """Predict starts with so many more records of keys and values of this size."""
     model = found.fitted.model
-    counts = [topic.total() for topic in found.topics.values()]
-    there = StartSize(
-        records=sum(each.records for each in counts), bytes=sum(each.bytes for each in counts), own_records=0
-    )
+    everything = total(topic.total() for topic in found.topics.values())
+    there = StartSize(records=everything.records, bytes=everything.bytes, own_records=0)
     joined = there.model_copy(update={"records": there.records + records, "bytes": there.bytes + size})
 
     def seconds(at: StartSize, own: int) -> float:

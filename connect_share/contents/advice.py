@@ -20,19 +20,6 @@ from connect_share.contents.profile import Chunk, PartitionProfile, TopicProfile
 from connect_share.errors import listed
 from connect_share.model.records import TopicType
 
-SHOWN_SETTINGS: Final = (
-    "cleanup.policy",
-    "segment.bytes",
-    "segment.ms",
-    "min.cleanable.dirty.ratio",
-    "delete.retention.ms",
-    "min.compaction.lag.ms",
-    "max.compaction.lag.ms",
-    "compression.type",
-    "max.message.bytes",
-)
-"""Topic settings that decide what a start has to read."""
-
 _NEVER_MS: Final = 2**63 - 1
 
 
@@ -82,6 +69,10 @@ class CleanerSettings:
     def roll_ms(self) -> int:
         """Longest span of timestamps in one segment."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.max_compaction_lag_ms > 0 else self.segment_ms
+
+
+SHOWN_SETTINGS: Final = (*(each.name.replace("_", ".") for each in fields(CleanerSettings)), "compression.type")
+"""Topic settings that decide what a start has to read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,24 +113,18 @@ def _start(
 
 def members(found: StartupProfile) -> dict[str, Any]:
     """Return everything for JSON: names, sizes, counts and settings; no key and no value of a record."""
+    fitted, advice = found.fitted, asdict(found.advice)
     return {
         "profiled_at_ms": found.now_ms,
         "topics": [_topic_members(topic_type, topic, found.now_ms) for topic_type, topic in found.topics.items()],
         "groups": [_group_members(start) for start in found.groups],
         "model": {
-            **found.fitted.model.model_dump(),
-            "file": "shipped" if found.fitted.path is None else str(found.fitted.path),
-            "machine": dict(found.fitted.machine),
-            "versions": dict(found.fitted.versions),
-            "measured_at_ms": found.fitted.measured_at_ms,
+            **fitted.model.model_dump(),
+            "file": "shipped" if fitted.path is None else str(fitted.path),
+            **fitted.model_dump(exclude={"model"}),
         },
-        "advice": {
-            "changes": [asdict(change) for change in found.advice.changes],
-            "gain_seconds": found.advice.gain_seconds,
-            "gain_bytes": found.advice.gain_bytes,
-            "gain_records": found.advice.gain_records,
-        },
-        "problems": [asdict(problem) for problem in found.advice.problems],
+        "problems": advice.pop("problems"),
+        "advice": advice,
         "limit_seconds": found.limit_s,
         "above_limit": list(found.too_slow),
     }

@@ -12,13 +12,9 @@ from typing import Any, Final
 
 from connect_share.worker_config.config_providers import has_reference, is_reference
 
+_WORDS: Final = ("password", "passwd", "passphrase", "secret", "token", "credential", "jaas", "private")
 SECRET_WORDS: Final = (
-    "password",
-    "secret",
-    "jaas",
-    "token",
-    "credential",
-    "private",
+    *_WORDS,
     "key.pem",
     "keystore.key",
     "access.key",
@@ -37,7 +33,6 @@ def is_secret_property(name: str) -> bool:
     return any(word in lowered for word in SECRET_WORDS)
 
 
-_WORDS: Final = ("password", "passwd", "passphrase", "secret", "token", "credential", "jaas", "private")
 _KEY_AT_END: Final = re.compile(
     r"(?:^|[._-])(?:api|access|account|shared|auth|encryption|master|license|pem)?[._-]?key$"
 )

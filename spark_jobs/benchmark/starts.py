@@ -1,6 +1,6 @@
 """Times starts in this process; run in a new process for a cold one. Prints one JSON object a start.
 
-usage: python -m spark_jobs.benchmark.starts stores|librdkafka|librdkafka-json|size WORKER_FILE RUNS [--checkpoint FILE]
+usage: python -m spark_jobs.benchmark.starts stores|librdkafka|librdkafka-json WORKER_FILE RUNS [--checkpoint FILE]
 
 A start knows how long it was taking own records in, but parses and folds them in one go: how that divides into ``parse``
 and ``fold`` is measured once afterwards, on the same records. ``read`` is the time in which the client is asked for records;
@@ -32,7 +32,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from connect_share.contents.cost_model import StartSize
 from connect_share.errors import ConnectShareError, ReadToEndTimeoutError, StoreError, ValueFormatError
 from connect_share.files import Progress
 from connect_share.kafka.admin import Admin
@@ -229,16 +228,13 @@ def _timed(read: Callable[[WorkerConfig], dict[str, float]], worker: WorkerConfi
 def main(argv: list[str]) -> int:
     """Print one JSON line a start; the first one is that of a new process."""
     arguments = argparse.ArgumentParser(prog="python -m spark_jobs.benchmark.starts")
-    arguments.add_argument("what", choices=("stores", "librdkafka", "librdkafka-json", "size"))
+    arguments.add_argument("what", choices=("stores", "librdkafka", "librdkafka-json"))
     arguments.add_argument("worker_file", type=Path)
     arguments.add_argument("runs", type=int)
     arguments.add_argument("--checkpoint", type=Path)
     options = arguments.parse_args(argv)
     worker = worker_of(options.worker_file)
     library_versions()
-    if options.what == "size":
-        print(start_size(worker).model_dump_json())
-        return 0
     start: Callable[[], Start] = {
         "stores": lambda: start_stores(worker, options.checkpoint),
         "librdkafka": lambda: _timed(librdkafka_read, worker),
@@ -284,11 +280,6 @@ def since_exec(began: float, starts: list[Start]) -> list[Start]:
     return [starts[0].model_copy(update={"ready_at": None if ready_at is None else ready_at - began}), *starts[1:]]
 
 
-def size_of(worker_file: Path) -> StartSize:
-    """Return what a start on these topics has to read."""
-    return StartSize.model_validate_json(run_python("spark_jobs.benchmark.starts", "size", worker_file, 1)[0])
-
-
 Run = Callable[[Files, int], list[Start]]
 """Starts a contender in a new process, and so many times again in the same one."""
 
@@ -312,7 +303,7 @@ def measure(plan: Plan, files: Files, runs: Mapping[str, Run], rounds: int, prog
     sizes = {}
     progress.phase(f"{name}: warming the brokers up", 0)
     for worker_file in dict.fromkeys(place.values()):
-        sizes[worker_file] = size_of(worker_file)
+        sizes[worker_file] = start_size(worker_of(worker_file))
         # The first contender must not pay for a cold broker: a broker in use has served these reads before.
         _probed("librdkafka", worker_file, _WARM_UP)
     found: dict[tuple[str, Warmth], list[Start]] = {}
