@@ -44,12 +44,7 @@ def _body(options: argparse.Namespace) -> int:
         found = measured_usage(plan, profiled, fitted.model, note=out.note)
         result = Result({"window_seconds": DEFAULT_WINDOW_S, **usage_members(found)})
     else:
-        start = startup_profile(
-            profiled,
-            fitted,
-            now_ms=plan.now_ms,
-            groups=groups,
-        )
+        start = startup_profile(profiled, fitted, now_ms=plan.now_ms, groups=groups)
         notes = [] if out.is_json else not_shown(start)
         result = Result(startup_members(start, options.worker_config), profile_lines(start), notes=notes)
     if options.result is not None:

@@ -92,12 +92,8 @@ def startup_profile(
     starts.sort(key=lambda start: (-start.count.bytes, group_order(start.group)))
     # A worthwhile gain is measured against all groups, even if only some are shown.
     most_own = max((sum(count.records for count in kinds.values()) for kinds in by_group.values()), default=0)
-    advice = advise(
-        topics.values(),
-        fitted.model,
-        longest_start_s=fitted.model.seconds(size(most_own)),
-        now_ms=now_ms,
-    )
+    longest_start_s = fitted.model.seconds(size(most_own))
+    advice = advise(topics.values(), fitted.model, longest_start_s=longest_start_s, now_ms=now_ms)
     too_slow = [start.group for start in starts if limit_s is not None and start.seconds > limit_s]
     return StartupProfile(dict(topics), starts, advice, fitted, now_ms, limit_s, too_slow)
 
