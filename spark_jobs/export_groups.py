@@ -30,7 +30,7 @@ from connect_share.backup.backup_file import (
     write_sections,
 )
 from connect_share.backup.export import Export
-from connect_share.console.options import DEFAULT_TIMEOUT_S, add_worker_file, groups_of
+from connect_share.console.options import DEFAULT_TIMEOUT_S, add_worker_file, groups_asked
 from connect_share.console.output import Output, Result, plural
 from connect_share.console.progress_line import ProgressLine
 from connect_share.errors import RecordFileError
@@ -154,7 +154,7 @@ def write_folder(
 def _body(options: argparse.Namespace) -> int:
     out = Output(JOB, options.output, program=JOB)
     topic_set = TopicSet.from_worker_file(options.worker_config)
-    groups = groups_of(options.groups) or (None if options.all_groups else topic_set.worker_group)
+    groups = groups_asked(options, topic_set)
     asked = Export(topic_set, None if groups is None else frozenset(groups))
     path: Path = options.file or options.folder.absolute()
     with ProgressLine() as progress, ExitStack() as stack:

@@ -18,7 +18,7 @@ from connect_share.console.options import (
     add_groups,
     add_topics,
     group_order,
-    groups_of,
+    groups_asked,
     number,
     seconds,
     shown_group,
@@ -151,9 +151,7 @@ def _written(written: Written) -> Result:
 
 def _asked(arguments: argparse.Namespace) -> Export:
     topic_set = topic_set_of(arguments)
-    groups = groups_of(arguments.groups)
-    if groups is None and not arguments.all_groups:
-        groups = topic_set.worker_group
+    groups = groups_asked(arguments, topic_set)
     worker, keys = topic_set.worker, None
     if arguments.encrypt:
         keys = None if worker is None else worker.sealing_keys

@@ -30,11 +30,7 @@ def _add_options(parser: Parser) -> None:
         "properties file of a Java worker, for brokers and security; all topics are looked at",
         required=False,
     )
-    add_client_settings(
-        where,
-        "client setting, may be repeated; Java's names are translated, others go to librdkafka as they are; others can see "
-        "it while the command runs, so keep passwords in a worker file",
-    )
+    add_client_settings(where)
     parser.add_argument(
         "--most-records",
         metavar="N",

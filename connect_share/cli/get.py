@@ -19,6 +19,7 @@ from connect_share.console.options import (
     add_groups,
     add_topics,
     group_order,
+    groups_asked,
     groups_of,
     named_groups,
     seconds,
@@ -247,10 +248,8 @@ class Reading:
         self.topic_set = topic_set_of(arguments, needed)
         self._wanted = [each for each in dict.fromkeys((*needed, *also)) if each in self.topic_set.topics]
         self._unshown = unshown
-        self._groups = groups_of(arguments.groups)
-        self._named = set(self._groups or ())
-        if self._groups is None and not arguments.all_groups:
-            self._groups = self.topic_set.worker_group
+        self._groups = groups_asked(arguments, self.topic_set)
+        self._named = set(groups_of(arguments.groups) or ())
         self.begin()
 
     def begin(self) -> None:

@@ -26,6 +26,10 @@ TOPIC_FLAGS: Final = {
     TopicType.STATUS: "--status-storage-topic",
 }
 WORKER_FILE: Final = "a worker's properties file, a Strimzi KafkaConnect resource (.yaml), or a folder of them"
+_CLIENT_SETTINGS: Final = (
+    "client setting, may be repeated; Java's names (sasl.jaas.config, ssl.truststore.location) are translated, others go to "
+    "librdkafka as they are; others can see it while the command runs, so keep passwords in a worker file"
+)
 _MOST_REPLICAS: Final = 32_767
 _NAMED_GROUPS: Final = 20
 SHELLS: Final = ("bash", "zsh", "tcsh")
@@ -135,7 +139,7 @@ def choose_worker_files(parser: Parser, arguments: argparse.Namespace) -> None:
         setattr(arguments, action.dest, chosen)
 
 
-def add_client_settings(group: argparse._ArgumentGroup, text: str) -> None:
+def add_client_settings(group: argparse._ArgumentGroup, text: str = _CLIENT_SETTINGS) -> None:
     """Add ``-X``."""
     group.add_argument("-X", dest="client_settings", metavar="KEY=VALUE", action="append", default=[], help=text)
 
@@ -159,12 +163,8 @@ def add_topics(parser: Parser) -> None:
     where.add_argument("-B", "--bootstrap-servers", metavar="HOST:PORT,...", help="brokers of the cluster")
     for topic_type, flag in TOPIC_FLAGS.items():
         where.add_argument(flag, metavar="TOPIC", help=f"name of the {topic_type.value} topic")
-    add_client_settings(
-        where,
-        "client setting, may be repeated; Java's names (sasl.jaas.config, ssl.truststore.location) are translated, "
-        "others go to librdkafka as they are; others can see it while the command runs, so keep passwords in a worker file. "
-        "isolation.level: of groups whose worker file is not given, read_committed by default",
-    )
+    isolation = "isolation.level: of groups whose worker file is not given, read_committed by default"
+    add_client_settings(where, f"{_CLIENT_SETTINGS}. {isolation}")
 
 
 def add_groups(parser: Container, only: str, by_default: str = "") -> None:
@@ -279,6 +279,12 @@ seconds: Final = partial(number, 0.1, 86_400, unit=" seconds")
 def groups_of(names: Collection[str] | None) -> Collection[Group] | None:
     """Return the groups that were named; ``None``: all."""
     return {None if name == PLAIN else ClusterGroupId(name) for name in names} if names else None
+
+
+def groups_asked(arguments: argparse.Namespace, topic_set: TopicSet) -> Collection[Group] | None:
+    """Return the groups that were named, or that of the worker file unless all are wanted; ``None``: all."""
+    named = groups_of(arguments.groups)
+    return named if named is not None or arguments.all_groups else topic_set.worker_group
 
 
 def shown_group(group: Group) -> str:
