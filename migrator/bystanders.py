@@ -53,7 +53,7 @@ class KeyOwners:
 
     def owner(self, key: bytes | None) -> str | None:
         """Return the group of a key; ``None`` for what the plan itself writes."""
-        parts = None if key is None else split_key(self.topic_type, key)
+        parts = split_key(self.topic_type, key)
         if parts is None:
             return ILLEGAL_KEYS
         space, original = parts
@@ -392,7 +392,7 @@ def _is_own(topic_type: TopicType, group: str | None, beginnings: tuple[bytes, .
     """Return whether a key is of a source, not of other groups; illegal keys count as plain ones."""
     if key is not None and key.startswith(beginnings):
         return True
-    parts = None if key is None else split_key(topic_type, key)
+    parts = split_key(topic_type, key)
     return (None if parts is None else parts[0]) == group
 
 

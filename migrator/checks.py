@@ -121,7 +121,7 @@ class LivingKeys:
     def take(self, record: Record) -> None:
         """Note the next record, in order within each partition."""
         topic_type = self._topic_type
-        parts = None if record.key is None else split_key(topic_type, record.key)
+        parts = split_key(topic_type, record.key)
         key = None if parts is None else parse(topic_type, parts[1])
         if parts is None or key is None:
             return
@@ -168,7 +168,7 @@ def read_groups(
     for level in levels:
         worker = next(iter(workers.values()))
         for record in read_records(worker, ranges, level, with_headers=with_headers):
-            parts = None if len(levels) == 1 or record.key is None else split_key(topic_type, record.key)
+            parts = None if len(levels) == 1 else split_key(topic_type, record.key)
             if len(levels) == 1 or (parts is not None and isolations.get(parts[0]) is level):
                 yield record
 
@@ -428,7 +428,7 @@ def times_at_destination(run: MigrationRun, starts: Mapping[TopicType, Mapping[i
             facts = read_facts(admin, {run.plan.destination.topics[topic_type].topic}, expected=True)
         ranges = [part._replace(end=ends.get(part.partition, 0)) for each in facts.values() for part in each.ranges()]
         for record in read_groups(run.groups, topic_type, ranges):
-            parts = None if record.key is None else split_key(topic_type, record.key)
+            parts = split_key(topic_type, record.key)
             if parts is not None and parts[0] in openers:
                 openers[parts[0]].open(record)
         times |= {(space, topic_type): opener.freshness.newest() for space, opener in openers.items()}

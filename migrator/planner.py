@@ -91,7 +91,7 @@ def warn_about_shared_topics(path: str, worker: WorkerConfig, config_topic: Topi
         return []
     groups: dict[str, None] = {}
     for record in read_records(worker, config_topic.ranges(), common_isolation(TopicType.CONFIG)):
-        owner = None if record.key is None else split_key(TopicType.CONFIG, record.key)
+        owner = split_key(TopicType.CONFIG, record.key)
         if owner is not None and owner[0] is not None:
             groups[str(owner[0])] = None
             if len(groups) > _SHOWN_GROUPS:

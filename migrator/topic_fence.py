@@ -81,7 +81,7 @@ def _use(
     fences: dict[ClusterGroupId | None, Moved] = {}
     seals = worker.seals(TopicType.CONFIG)
     for record in _all_records(worker, topic):
-        parts = None if record.key is None else split_key(TopicType.CONFIG, record.key)
+        parts = split_key(TopicType.CONFIG, record.key)
         if record.key is None or parts is None:
             continue
         space, original = parts

@@ -101,7 +101,7 @@ def _row(record: tuple[Any, ...], *, values: bool) -> tuple[Any, ...]:
 def _owner(key: bytes | None) -> tuple[TopicType | None, str | None, bytes]:
     """Return the type of topic that a key belongs to, for those of the three have nothing in common; its group; the rest."""
     for topic_type in TopicType:
-        parts = None if key is None else split_key(topic_type, key)
+        parts = split_key(topic_type, key)
         if parts is not None:
             return topic_type, *parts
     return None, None, key or b""

@@ -81,7 +81,7 @@ class GroupJob:
         for topic_type, topic in self.topics.items():
             parts = [OffsetRange(*at, start, ends[at]) for at, start in self.starts.items() if at[0] == topic]
             for record in reader.records(parts):
-                key = split_key(topic_type, record.key or b"")
+                key = split_key(topic_type, record.key)
                 # The name of each connector of a group begins so, whether or not its keys do.
                 if key is not None and (connector_of(topic_type, key[1]) or "").startswith(own):
                     found[topic, record.partition] += 1

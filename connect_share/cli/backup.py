@@ -179,7 +179,7 @@ def _describe_backup(arguments: argparse.Namespace, _: Output) -> Result:
     with ProgressLine() as progress:
         progress.phase(f"reading {path.name}", files.records)
         for kind, record in files.read(progress, closed=True):
-            owner = None if record.key is None else split_key(kind, record.key)
+            owner = split_key(kind, record.key)
             if owner is not None:
                 group, original = owner
                 counts[group][kind] += 1

@@ -358,7 +358,7 @@ class GroupFolds(Generic[AnyGroupFold]):
 
     def find(self, record: Record) -> tuple[AnyGroupFold, bytes] | None:
         """Return the fold of the group of the next record, and its original key; count the record if there is none."""
-        owner = None if record.key is None else split_key(self._topic_type, record.key)
+        owner = split_key(self._topic_type, record.key)
         if owner is None:
             self.unrecognized += 1
             return None

@@ -189,7 +189,7 @@ class PartitionCounter:
     def add(self, offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None) -> None:
         """Count the next record; offsets only rise."""
         profile, chunk = self._profile, self._chunk
-        owner = None if key is None else split_key(profile.topic_type, key)
+        owner = split_key(profile.topic_type, key)
         group: Group = _UNRECOGNIZED
         if owner is None:
             count = profile.unrecognized

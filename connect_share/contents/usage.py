@@ -323,7 +323,7 @@ def _recent(admin: Admin, plan: CountPlan, topic_type: TopicType, since_ms: int)
     for batch in plan.topics[topic_type].reader.batches(late):
         for message in batch:
             key, value = message.key(), message.value()
-            owner = None if key is None else split_key(topic_type, key)
+            owner = split_key(topic_type, key)
             if owner is not None:
                 group = owner[0] if plan.room.admits(owner[0]) else FURTHER
                 records[group] += 1

@@ -287,8 +287,6 @@ class TopicEvidence:
     def add(self, record: Record) -> None:
         """Consider one record. Never raises, whatever is in it."""
         self.records += 1
-        if record.key is None:
-            return
         for topic_type in TopicType:
             found = split_key(topic_type, record.key)
             original = None if found is None else parse(topic_type, found[1])

@@ -241,7 +241,7 @@ def require_keys_of(
         seals[own] = worker.seals(TopicType.CONFIG)
     isolation = worker.isolation_of(own if own in seals else next(iter(seals)), TopicType.CONFIG)
     for record in read_records(worker, config.ranges(), isolation):
-        owner = None if record.key is None else split_key(TopicType.CONFIG, record.key)
+        owner = split_key(TopicType.CONFIG, record.key)
         if owner is not None and owner[0] in seals:
             seals[owner[0]].open(record)
     looks = {group: each.looks for group, each in seals.items()}

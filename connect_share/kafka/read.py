@@ -265,7 +265,7 @@ class _GroupsReader(RangeReader):
 
     def _is_seen(self, message: Message, committed: array[int]) -> bool:
         topic, partition, offset = place_of(message)
-        owner = split_key(self._apart.topic_type, message.key() or b"")
+        owner = split_key(self._apart.topic_type, message.key())
         is_apart = owner is not None and owner[0] == self._apart.group
         if is_apart is (self._reader.isolation is Isolation.READ_COMMITTED):
             return offset >= self._apart.known.get((topic, partition), 0)
@@ -507,7 +507,7 @@ def _described(at: OffsetRange, record: Record | None) -> OpenTransaction:
     key = None if record is None else record.key
     since_ms = None if record is None or record.timestamp_ms < 0 else record.timestamp_ms
     for topic_type in TopicType:  # keys of the three topics have nothing in common
-        parts = split_key(topic_type, key or b"")
+        parts = split_key(topic_type, key)
         if parts is not None:
             group, original = parts
             of_offsets = topic_type is TopicType.OFFSET

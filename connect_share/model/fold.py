@@ -51,7 +51,7 @@ class Fold(ABC):
     def _pass_over(self, record: Record) -> None:
         """Count a record whose key is not one of this group's."""
         key = record.key
-        if self.group is not None or (key is not None and split_key(self.topic_type, key) is not None):
+        if self.group is not None or split_key(self.topic_type, key) is not None:
             self.skipped[SkipKind.FOREIGN] += 1
         elif key is None:
             self.skipped[SkipKind.NULL_KEY] += 1

@@ -194,16 +194,18 @@ def is_original_key(topic_type: TopicType, key: bytes, position: int = 0) -> boo
     return _KIND_AT[topic_type](key, position) is not None
 
 
-def split_key(topic_type: TopicType, key: bytes) -> tuple[ClusterGroupId | None, bytes] | None:
+def split_key(topic_type: TopicType, key: bytes | None) -> tuple[ClusterGroupId | None, bytes] | None:
     """Return the cluster group id and the original key of a key. Never raises.
 
     Returns:
-        ``(group, original key)``, group ``None`` for a plain key; ``None`` when no legal key is in it or
+        ``(group, original key)``, group ``None`` for a plain key; ``None`` when there is none, no legal key is in it or
         the text before it is no legal cluster group id.
 
     >>> split_key(TopicType.CONFIG, b"group-a.connector-sink")
     ('group-a', b'connector-sink')
     """
+    if key is None:
+        return None
     if _KIND_AT[topic_type](key, 0) is not None:
         return None, key
     found = _BOUNDARY[topic_type].search(key)

@@ -172,7 +172,7 @@ class PlainTopicsCheck:
         for key in keys:
             if self._prefixed_seen:
                 break
-            parts = None if key is None else split_key(topic_type, key)
+            parts = split_key(topic_type, key)
             if parts is not None and parts[0] is not None:
                 self._prefixed_seen = True
             elif parts is not None:
@@ -392,7 +392,7 @@ class TopicsStart:
         living: dict[bytes, bool] = {}
         for facts in read_facts(self._admin, [self._worker.topic(topic_type)], expected=True).values():
             for record in read_records(self._worker, facts.ranges(), self._worker.isolation(topic_type)):
-                owner = None if record.key is None else split_key(topic_type, record.key)
+                owner = split_key(topic_type, record.key)
                 if record.key is not None and owner is not None and (self._is_many or owner[0] == self._group):
                     living[record.key] = not removes(topic_type, record.value)
         return any(living.values())

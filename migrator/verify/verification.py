@@ -91,7 +91,7 @@ def _records_since(run: MigrationRun, starts: Starts, times: Spaces, *, behind_o
         with_keys = any(opener.is_on for opener in openers.values())
         ranges = found.since(known if known and not with_keys else starts[topic_type]).ranges()
         for each in read_groups(run.groups, topic_type, ranges, with_headers=True):
-            parts = None if each.key is None else split_key(topic_type, each.key)
+            parts = split_key(topic_type, each.key)
             if parts is None or others.owner(each.key) is not None or others.is_marker(each.key):
                 continue
             record = openers[parts[0]].open(each)
