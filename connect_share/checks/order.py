@@ -15,7 +15,7 @@ from connect_share.checks.sources import GroupState
 from connect_share.console.output import plural
 from connect_share.errors import command_line
 from connect_share.model.config_state import ClusterConfigState, TargetState
-from connect_share.model.keys import ConfigKey, connector_of, parse, prefix_of
+from connect_share.model.keys import ConfigKey, connector_of, prefix_of, subject_of
 from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import is_removal
 
@@ -67,22 +67,21 @@ class Order:
         """Return how many task configurations of each connector lie behind its commit, or have none."""
         counts: dict[str, int] = {}
         for original, record in self._latest.items():
-            key = parse(TopicType.CONFIG, original)
-            is_gone = is_removal(TopicType.CONFIG, record.value)
-            if key is None or key.kind is not ConfigKey.TASK or key.subject is None or is_gone:
+            task = subject_of(TopicType.CONFIG, original)
+            if task is None or task.kind is not ConfigKey.TASK or is_removal(TopicType.CONFIG, record.value):
                 continue
-            commit = self._latest.get(ConfigKey.COMMIT.key(key.subject.connector))
+            commit = self._latest.get(ConfigKey.COMMIT.key(task.connector))
             if commit is None or commit.offset < record.offset:
-                counts[key.subject.connector] = counts.get(key.subject.connector, 0) + 1
+                counts[task.connector] = counts.get(task.connector, 0) + 1
         return counts
 
     @staticmethod
     def _connector(record: Record, state: GroupState) -> str | None:
         """Return of which connector a record is a task configuration or the commit."""
-        key = parse(TopicType.CONFIG, (record.key or b"")[len(prefix_of(state.group)) :])
-        if key is None or key.kind not in (ConfigKey.TASK, ConfigKey.COMMIT) or key.subject is None:
+        subject = subject_of(TopicType.CONFIG, (record.key or b"")[len(prefix_of(state.group)) :])
+        if subject is None or subject.kind not in (ConfigKey.TASK, ConfigKey.COMMIT):
             return None
-        return key.subject.connector
+        return subject.connector
 
 
 def _same_tasks(name: str, now: ClusterConfigState, after: ClusterConfigState) -> bool:

@@ -14,7 +14,7 @@ from connect_share.console.options import shown_group
 from connect_share.console.output import plural
 from connect_share.errors import LostTopicError, command_line, operand
 from connect_share.kafka.create import GONE, LOST, way_back
-from connect_share.model.keys import MARKER, ConfigKey, StatusKey, connector_of, parse
+from connect_share.model.keys import MARKER, ConfigKey, StatusKey, connector_of, subject_of
 from connect_share.model.records import TopicType
 from connect_share.model.removal import is_removal
 
@@ -72,19 +72,17 @@ def orphans_of(state: GroupState, read: Collection[TopicType]) -> Orphans:
     if _CONFIG not in read or _CONFIG in state.sealed:
         return found
     for original, record in state.kept.history.latest.items():
-        key = parse(_CONFIG, original)
-        subject = None if key is None else key.subject
+        subject = subject_of(_CONFIG, original)
         if (
-            key is None
-            or subject is None
+            subject is None
             or is_removal(_CONFIG, record.value)
             or original == MARKER[0]  # what fences a group that was moved away
             or state.config.contains(subject.connector)
         ):
             continue
-        if key.kind in (ConfigKey.TASK, ConfigKey.COMMIT, ConfigKey.TASK_COUNT):
+        if subject.kind in (ConfigKey.TASK, ConfigKey.COMMIT, ConfigKey.TASK_COUNT):
             found.by_id[_TASK_CONFIGS][original] = subject.connector
-        elif key.kind is ConfigKey.TARGET_STATE:
+        elif subject.kind is ConfigKey.TARGET_STATE:
             found.by_id[_TARGET_STATES][original] = subject.connector
     if _STATUS in read and _STATUS not in state.sealed:
         for original in state.kept.status_ms:
@@ -98,12 +96,12 @@ def orphans_of(state: GroupState, read: Collection[TopicType]) -> Orphans:
 
 
 def _sort_status(state: GroupState, original: bytes, found: Orphans) -> None:
-    key = parse(_STATUS, original)
-    if key is None or (subject := key.subject) is None:
+    subject = subject_of(_STATUS, original)
+    if subject is None:
         return
     if not state.config.contains(subject.connector):
-        found.by_id[_TOPICS if key.kind is StatusKey.TOPIC else _STATUSES][original] = subject.connector
-    elif key.kind is StatusKey.TASK and isinstance(subject.part, int):
+        found.by_id[_TOPICS if subject.kind is StatusKey.TOPIC else _STATUSES][original] = subject.connector
+    elif subject.kind is StatusKey.TASK and isinstance(subject.part, int):
         # Only where a commit is known to say how many there are.
         known = subject.connector not in state.config.inconsistent_connectors()
         if known and subject.part >= state.config.task_count(subject.connector):

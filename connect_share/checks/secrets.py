@@ -8,7 +8,7 @@ from typing import Final
 from connect_share.checks.check import Check, in_each_group
 from connect_share.checks.finding import Finding, Severity, limited, named, place
 from connect_share.checks.sources import GroupState
-from connect_share.model.keys import ConfigKey, parse
+from connect_share.model.keys import ConfigKey, subject_of
 from connect_share.model.records import TopicType
 from connect_share.transform.canonical import properties_of
 from connect_share.worker_config.secret_values import clear_text_secrets
@@ -18,12 +18,12 @@ def find(topic: str, state: GroupState) -> Iterator[Finding]:
     """Yield the connectors with secrets in their newest records, those of removed connectors included; never a value."""
     found: dict[str, set[str]] = {}
     for original, record in state.kept.history.latest.items():
-        key = parse(TopicType.CONFIG, original)
-        if key is None or key.kind not in (ConfigKey.CONNECTOR, ConfigKey.TASK) or key.subject is None:
+        subject = subject_of(TopicType.CONFIG, original)
+        if subject is None or subject.kind not in (ConfigKey.CONNECTOR, ConfigKey.TASK):
             continue
         properties = properties_of(record)
         if names := clear_text_secrets(properties if isinstance(properties, dict) else {}):
-            found.setdefault(key.subject.connector, set()).update(names)
+            found.setdefault(subject.connector, set()).update(names)
     yield from limited(
         Finding(
             "secrets-clear-text",

@@ -19,7 +19,7 @@ from connect_share.kafka.client import to_record
 from connect_share.kafka.read import console_admin, topic_ranges
 from connect_share.model.config import ConfigFold
 from connect_share.model.config_state import ClusterConfigState
-from connect_share.model.keys import KeyKind, parse, split_key
+from connect_share.model.keys import KeyKind, split_key, subject_of
 from connect_share.model.offsets import OffsetFold, OffsetSnapshot
 from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import is_removal
@@ -119,8 +119,7 @@ class Contents:
             found: _Named = {}
             newest = self.topics[topic_type].seals[group].newest if self.is_sealed(topic_type, group) else {}
             for original, record in newest.items():
-                key = parse(topic_type, original)
-                subject = None if key is None else key.subject
+                subject = subject_of(topic_type, original)
                 if subject is not None:
                     part = original if topic_type is TopicType.OFFSET else subject.part
                     found.setdefault(subject.kind, {}).setdefault(subject.connector, {})[part] = record

@@ -301,10 +301,15 @@ def parse(topic_type: TopicType, key: bytes) -> Key | None:
     return None if kind is None else Key(kind, key)
 
 
-def connector_of(topic_type: TopicType, original_key: bytes) -> str | None:
-    """Return the connector of an original (plain) key; ``None``: it belongs to none, see :attr:`Key.subject`."""
+def subject_of(topic_type: TopicType, original_key: bytes) -> Subject | None:
+    """Return what the record of an original (plain) key is of; ``None``: of no connector, see :attr:`Key.subject`."""
     key = parse(topic_type, original_key)
-    subject = None if key is None else key.subject
+    return None if key is None else key.subject
+
+
+def connector_of(topic_type: TopicType, original_key: bytes) -> str | None:
+    """Return the connector of an original (plain) key; ``None``: it belongs to none."""
+    subject = subject_of(topic_type, original_key)
     return None if subject is None else subject.connector
 
 

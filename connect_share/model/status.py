@@ -22,9 +22,9 @@ from connect_share.model.keys import (
     connector_and_topic,
     is_integer,
     key_text,
-    parse,
     shown,
     status_kind,
+    subject_of,
     task_id_of,
     to_int32,
 )
@@ -436,10 +436,10 @@ class StatusFold(Fold, _Statuses):
         return counts, value
 
     def _value_of(self, original: bytes) -> bytes | None:
-        key = parse(TopicType.STATUS, original)
-        if key is None or key.subject is None:
+        subject = subject_of(TopicType.STATUS, original)
+        if subject is None:
             return None
-        connector, kind, member = key.subject
+        connector, kind, member = subject
         status: ConnectorStatus | TaskStatus | TopicStatus | None
         if kind is StatusKey.TOPIC:
             status = self.topic_status(connector, str(member))

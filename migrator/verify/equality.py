@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol, Self
 
 from connect_share.model.config_state import ClusterConfigState, TargetState
 from connect_share.model.connect_json import same
-from connect_share.model.keys import BEFORE_ORIGINAL, MARKER, ClusterGroupId, Subject, connector_of, parse
+from connect_share.model.keys import BEFORE_ORIGINAL, MARKER, ClusterGroupId, Subject, connector_of, subject_of
 from connect_share.model.offsets import OffsetSnapshot
 from connect_share.model.places import KeyPlaces
 from connect_share.model.records import Record, TopicType
@@ -165,8 +165,7 @@ class StatusDigest(KeySpaceDigest):
 
     def add(self, original: bytes, message: RawMessage) -> None:  # noqa: D102
         if original not in self._items:
-            key = parse(TopicType.STATUS, original)
-            self._items[original] = None if key is None else key.subject
+            self._items[original] = subject_of(TopicType.STATUS, original)
         self.sealed = self.sealed or is_sealed(message.value())
         item = self._items[original]
         if item is not None:  # Connect ignores other keys
