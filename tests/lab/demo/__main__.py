@@ -14,87 +14,78 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from itertools import chain
 from pathlib import Path
-from typing import Final
 
 from connect_share.console.output import Output
-from migrator.cli.cutover import verification_lines
-from migrator.cli.options import plan_lines
-from spark_jobs import command_line
+from migrator.cli.__main__ import main as migrate
+from spark_jobs import apply_plan, command_line, verify_plan
 from spark_jobs.benchmark.results import describe_machine, versions
 from spark_jobs.session import spark_session
 from tests.lab.demo.clusters import CLUSTERS
 from tests.lab.demo.report import render_report, summary_lines
-from tests.lab.demo.restart import look_at_sealed_group, look_at_shared_topics, run_again
-from tests.lab.demo.result import DemoResult, Move, Phase
-from tests.lab.demo.steps import apply_plan, make_plan, start_stores, verify_plan
-from tests.lab.demo.workers import await_no_members, run_clusters
+from tests.lab.demo.restart import compare_stores, look_at_sealed_group, look_at_shared_topics, run_again
+from tests.lab.demo.result import DemoResult
+from tests.lab.demo.workers import Captured, await_no_members, run_clusters
 from tests.lab.embedded.artifacts import ensure_artifacts
 from tests.lab.embedded.broker import DEFAULT_VERSION, LocalBroker
-
-_SHOWN_DIFFERENCES: Final = 20
+from tests.lab.embedded.errors import EmbeddedError
 
 
 def run_demo(work: Path, output: Output) -> DemoResult:
     """Run everything; worker files, plan, manifest and logs stay in the folder."""
+    began_s = time.monotonic()
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     work.chmod(0o700)
+    ensure_artifacts(f"kafka-{DEFAULT_VERSION}")
+    ensure_artifacts("ecj")
     with contextlib.ExitStack() as stack:
-        ensure_artifacts(f"kafka-{DEFAULT_VERSION}")
-        ensure_artifacts("ecj")
-        phases: list[Phase] = []
-        phase = partial(_phase, phases)
-        with phase("starting a Kafka broker"):
-            broker = stack.enter_context(LocalBroker("bench"))
-            admin = stack.enter_context(broker.admin(timeout_s=30.0))
-        with phase(f"running {len(CLUSTERS)} Java Connect clusters on dedicated topics"):
-            captured = run_clusters(broker.bootstrap_servers, admin, work, output.note)
-        with phase("waiting until the brokers miss the killed workers"):
-            await_no_members(admin, (cluster.group_id for cluster in CLUSTERS))
-        plan_file = work / "move.json"
-        with phase("planning the move onto shared topics"):
-            output.lines(*plan_lines(make_plan(captured, plan_file)))
-        with phase("starting Spark"):
-            stack.enter_context(spark_session("connect-share demo"))
-        with phase("copying with Spark"):
-            apply_plan(plan_file)
-        with phase("verifying with Spark"):
-            found = verify_plan(plan_file)
-            output.lines(*verification_lines(found, _SHOWN_DIFFERENCES))
-        with phase("starting the Python stores of every group"):
-            starts, groups = zip(*map(start_stores, captured), strict=True)
-        with phase("starting the same Java workers again, on the shared topics with the jar"):
-            again = run_again(captured, admin, work, output.note)
-            shared_topics = look_at_shared_topics(captured[0], admin)
-        with phase("looking for the sealed group's password on the broker's disk"):
-            sealed = look_at_sealed_group(captured, broker.data_folder)
+        _say("starting a Kafka broker")
+        broker = stack.enter_context(LocalBroker("bench"))
+        admin = stack.enter_context(broker.admin(timeout_s=30.0))
+        _say(f"running {len(CLUSTERS)} Java Connect clusters on dedicated topics")
+        captured = run_clusters(broker.bootstrap_servers, admin, work, output.note)
+        _say("waiting until the brokers miss the killed workers")
+        await_no_members(admin, (cluster.group_id for cluster in CLUSTERS))
+        verified_equal = _move(captured, work / "move.json")
+        _say("starting the Python stores of every group")
+        groups = tuple(map(compare_stores, captured))
+        _say("starting the same Java workers again, on the shared topics with the jar")
+        again = run_again(captured, admin, work, output.note)
         known = {**describe_machine(), **versions(), "pyspark": version("pyspark"), "kafka": DEFAULT_VERSION}
         return DemoResult(
             versions={name: str(value) for name, value in known.items()},
-            seconds=round(sum(each.seconds for each in phases), 2),
-            phases=tuple(phases),
-            move=Move(
-                warnings=found.warnings, verified_equal=found.equal, differences=tuple(map(str, found.differences))
-            ),
-            starts=tuple(chain.from_iterable(starts)),
+            seconds=round(time.monotonic() - began_s, 2),
+            verified_equal=verified_equal,
             groups=groups,
             again=tuple(again),
-            shared_topics=tuple(shared_topics),
-            sealed=sealed,
+            shared_topics=tuple(look_at_shared_topics(captured[0], admin)),
+            sealed=look_at_sealed_group(captured, broker.data_folder),
         )
 
 
-@contextlib.contextmanager
-def _phase(phases: list[Phase], name: str) -> Iterator[None]:
-    print(f"== {name}", file=sys.stderr, flush=True)
-    began_s = time.monotonic()
-    yield
-    phases.append(Phase(name=name, seconds=round(time.monotonic() - began_s, 2)))
+def _move(captured: Sequence[Captured], plan: Path) -> bool:
+    """Plan, apply and verify with the commands that a user types; return whether both sides are equal."""
+    _say("planning the move onto shared topics")
+    sources = [str(each.worker_file) for each in captured]
+    destinations = [str(each.shared_worker_file) for each in captured]
+    _run(migrate, "plan", "-w", *sources, "--to-worker-config", *destinations, "-o", str(plan))
+    with spark_session("connect-share demo"):  # both jobs use it
+        _say("copying with Spark")
+        _run(apply_plan.main, str(plan))
+        _say("verifying with Spark")
+        return verify_plan.main([str(plan)]) == 0
+
+
+def _run(command: Callable[[Sequence[str]], int], *words: str) -> None:
+    if code := command(words):
+        raise EmbeddedError(f"{' '.join(words)} ended with {code}")
+
+
+def _say(phase: str) -> None:
+    print(f"== {phase}", file=sys.stderr, flush=True)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -114,7 +105,7 @@ def main(argv: Sequence[str]) -> int:
         file.write_text(result.model_dump_json(indent=2) + "\n", encoding="utf-8")
         page.write_text(render_report(result), encoding="utf-8")
         output.lines("", f"{page}, {file} ({result.seconds:.0f} s in all)", "")
-        output.lines(*summary_lines(result.groups, result.again, result.shared_topics, result.sealed))
+        output.lines(*summary_lines(result))
         return 0 if result.equal else 1
 
     return command_line.run(parser.parse_args(argv), body)

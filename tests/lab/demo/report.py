@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from migrator.report import templates_of
-from tests.lab.demo.result import DemoResult, GroupAgain, SealedGroup, SharedTopic
-from tests.lab.demo.views import GroupComparison
+from tests.lab.demo.result import DemoResult, GroupAgain, SealedGroup
 
 
 def render_report(result: DemoResult) -> str:
@@ -14,37 +11,30 @@ def render_report(result: DemoResult) -> str:
     return templates_of("tests.lab").get_template("demo.html.j2").render(result=result)
 
 
-def summary_lines(
-    groups: Sequence[GroupComparison],
-    again: Sequence[GroupAgain] = (),
-    shared_topics: Sequence[SharedTopic] = (),
-    sealed: SealedGroup | None = None,
-) -> list[str]:
+def summary_lines(result: DemoResult) -> list[str]:
     """Return for each group what REST said, what the stores say, what REST says again, and whether all is equal.
 
     These are the demo's last lines. What is wrong with the shared topics themselves stands before them.
     """
-    second = {group.restart.cluster_group_id: group for group in again}
     lines = [
         f"differs: {topic.topic}: {topic.plain_keys} of {topic.records} keys without a group's prefix"
-        for topic in shared_topics
+        for topic in result.shared_topics
         if topic.plain_keys
     ]
-    for group in groups:
-        restarted = second.get(group.cluster_group_id)
+    for group, again in zip(result.groups, result.again, strict=True):
+        equal = group.equal and again.equal
         lines += [
             group.cluster_group_id,
             f"  REST said:         {group.wanted}",
             f"  Python stores say: {group.found}",
+            f"  REST says again:   {again.restart.found}",
+            f"  and since then:    {_since(again)}",
         ]
-        if restarted is not None:
-            lines += [f"  REST says again:   {restarted.restart.found}", f"  and since then:    {_since(restarted)}"]
-        own = sealed if sealed is not None and sealed.cluster_group_id == group.cluster_group_id else None
-        if own is not None:
-            lines.append(f"  password on disk:  {_on_disk(own)}")
+        if group.cluster_group_id == result.sealed.cluster_group_id:
+            lines.append(f"  password on disk:  {_on_disk(result.sealed)}")
+            equal = equal and result.sealed.equal
         lines += [f"  differs: {each.connector!r}: {what}" for each in group.connectors for what in each.differences]
-        lines += [f"  differs: {what}" for what in (restarted.differences if restarted else ())]
-        equal = group.equal and (restarted is None or restarted.equal) and (own is None or own.equal)
+        lines += [f"  differs: {what}" for what in again.differences]
         lines.append(f"  equal: {'yes' if equal else 'no'}")
     return lines
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,8 +28,8 @@ from tests.lab.demo.restart_checks import (
     search_segments,
 )
 from tests.lab.demo.result import GroupAgain, SealedGroup, SharedTopic
-from tests.lab.demo.views import compare_views, view_from_storage
-from tests.lab.demo.workers import DEADLINE_S, Captured, capture, source_position, view_of
+from tests.lab.demo.views import GroupComparison, compare_views, view_from_rest, view_from_storage
+from tests.lab.demo.workers import DEADLINE_S, Captured, capture, source_position
 from tests.lab.embedded.errors import EmbeddedError
 from tests.lab.embedded.worker import ConnectWorker
 from tests.lab.waiting import until
@@ -72,6 +73,13 @@ def run_again(captured: Sequence[Captured], admin: Admin, work: Path, say: Calla
     return found
 
 
+def compare_stores(captured: Captured, *, allow_live_members: bool = False) -> GroupComparison:
+    """Start the Python stores of a group on the shared topics, and compare them with what REST said."""
+    worker = WorkerConfig.from_file(captured.shared_worker_file)
+    with ConnectStorage(worker, allow_live_members=allow_live_members) as storage:
+        return compare_views(captured.cluster.group_id, captured.view, view_from_storage(storage))
+
+
 def look_at_shared_topics(captured: Captured, admin: Admin) -> list[SharedTopic]:
     """Read the three shared topics whole and count the keys without a group's prefix.
 
@@ -107,7 +115,7 @@ def _run_cluster(
     worker.await_healthy()
     name, worker_id = captured.cluster.group_id, worker.rest.url.removeprefix("http://")
     restart = _await(
-        lambda: compare_restart(name, captured.view, view_of(worker), worker_id),
+        lambda: compare_restart(name, captured.view, view_from_rest(worker.rest), worker_id),
         lambda seen: seen.equal,
         worker,
         f"group {name} to be what it was",
@@ -117,8 +125,7 @@ def _run_cluster(
     appended = _append_lines(captured)
     _await(lambda: _all_arrived(admin, captured, worker, appended), bool, worker, f"the new lines of group {name}")
     now = capture(worker, {line.connector for line in restart.connectors if line.found is not None})
-    with ConnectStorage(WorkerConfig.from_file(captured.shared_worker_file), allow_live_members=True) as storage:
-        stores = compare_views(name, now, view_from_storage(storage))
+    stores = compare_stores(replace(captured, view=now), allow_live_members=True)
     group = GroupAgain(seconds=seconds, restart=restart, data=(), stores=stores, foreign_log_lines=0)
     return group, started, appended
 

@@ -6,14 +6,13 @@ Differences are named without values: neither configurations nor offsets nor lin
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from connect_share.model.keys import split_key
 from connect_share.model.records import Record, TopicType
 from tests.lab.demo.result import DataAgain, SegmentSearch, SharedTopic
-from tests.lab.demo.views import ClusterView, ConnectorView, GroupComparison, StatusView, compare_views
+from tests.lab.demo.views import ClusterView, GroupComparison, compare_views, states_alone
 
 Place = tuple[Literal["data topic", "file of sink"], str]
 
@@ -26,18 +25,7 @@ def compare_restart(cluster_group_id: str, before: ClusterView, again: ClusterVi
 
     Statuses are written anew by the worker that runs now, so their states are compared, and who wrote them.
     """
-    wanted = {name: _written_by(worker_id, connector) for name, connector in before.items()}
-    return compare_views(cluster_group_id, wanted, again, ("REST before", "REST again"), ("state", "worker_id"))
-
-
-def _written_by(worker_id: str, connector: ConnectorView) -> ConnectorView:
-    """Return a connector whose statuses are those of another worker."""
-
-    def written(status: StatusView | None) -> StatusView | None:
-        return None if status is None else replace(status, worker_id=worker_id)
-
-    tasks = {task: written(status) for task, status in connector.tasks.items()}
-    return replace(connector, status=written(connector.status), tasks=tasks)
+    return compare_views(cluster_group_id, states_alone(before, worker_id), states_alone(again))
 
 
 def compare_data(

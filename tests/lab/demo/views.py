@@ -8,29 +8,21 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from connect_share.model.records import ConnectorTaskId
 from connect_share.storage import ConnectStorage
+from tests.lab.embedded.rest import ConnectRest
 
 # REST shows no target state. A connector's state says it: PAUSED and STOPPED are as wanted, all others STARTED.
 _TARGET_OF_STATE = {"PAUSED": "PAUSED", "STOPPED": "STOPPED"}
 
-STATUS_FIELDS: Final = ("state", "worker_id", "version", "trace")
-
-
-@dataclass(frozen=True, slots=True)
-class StatusView:
-    """One status, as both sides show it."""
-
-    state: str
-    worker_id: str
-    version: str | None
-    trace: str | None
+Status = Mapping[str, str | None]
+"""The members of a status that both sides show: ``state``, ``worker_id``, ``version`` and ``trace``."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -46,10 +38,27 @@ class ConnectorView:
 
     config: Mapping[str, str]
     target_state: str
-    status: StatusView | None
-    tasks: Mapping[int, StatusView | None]
+    status: Status | None
+    tasks: Mapping[int, Status | None]
     topics: frozenset[str]
     offsets: Mapping[str, str]
+
+    @property
+    def state(self) -> str:
+        """Its state, if there is a status."""
+        return _state_text(self.status)
+
+    def facts(self) -> dict[str, object]:
+        """Return what is compared, by the name that a difference has."""
+        statuses = {"connector status": self.status, **{f"status of task {task}": s for task, s in self.tasks.items()}}
+        return {
+            **{f"property {name}": value for name, value in self.config.items()},
+            "target state": self.target_state,
+            "tasks": set(self.tasks),
+            **{f"{what}: {name}": value for what, each in statuses.items() for name, value in (each or {}).items()},
+            "active topics": self.topics,
+            "source offsets": self.offsets,
+        }
 
 
 ClusterView = Mapping[str, ConnectorView]
@@ -84,44 +93,30 @@ class GroupComparison(Shown):
         return not any(line.differences for line in self.connectors)
 
 
-def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{number} {state}" for state, number in sorted(counts.items())) or "none"
-
-
 def _canonical(value: object) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=True)
 
 
-def view_from_rest(
-    expanded: Mapping[str, Any], topics: Mapping[str, Sequence[str]], offsets: Mapping[str, Sequence[Mapping[str, Any]]]
-) -> dict[str, ConnectorView]:
-    """Return a view of what a worker answered.
-
-    Args:
-        expanded: ``GET /connectors?expand=info&expand=status``.
-        topics: per connector, ``GET /connectors/C/topics``.
-        offsets: per connector, the list in ``GET /connectors/C/offsets``.
-    """
+def view_from_rest(rest: ConnectRest) -> dict[str, ConnectorView]:
+    """Return a view of what a worker answers about all connectors."""
     view: dict[str, ConnectorView] = {}
-    for name, answer in expanded.items():
+    for name, answer in rest.call("GET", "/connectors?expand=info&expand=status").items():
         info, status = answer["info"], answer["status"]
         statuses = {task["id"]: _status_of(task) for task in status["tasks"]}
-        source = info["type"] == "source"
+        offsets = rest.offsets(name) if info["type"] == "source" else []
         view[name] = ConnectorView(
             config=dict(info["config"]),
             target_state=_TARGET_OF_STATE.get(status["connector"]["state"], "STARTED"),
             status=_status_of(status["connector"]),
             tasks={task["task"]: statuses.get(task["task"]) for task in info["tasks"]},
-            topics=frozenset(topics[name]),
-            offsets={_canonical(each["partition"]): _canonical(each["offset"]) for each in offsets[name]}
-            if source
-            else {},
+            topics=frozenset(rest.topics(name)),
+            offsets={_canonical(each["partition"]): _canonical(each["offset"]) for each in offsets},
         )
     return view
 
 
-def _status_of(answer: Mapping[str, Any]) -> StatusView:
-    return StatusView(answer["state"], answer["worker_id"], answer.get("version"), answer.get("trace"))
+def _status_of(answer: Mapping[str, Any]) -> Status:
+    return {name: answer.get(name) for name in ("state", "worker_id", "version", "trace")}
 
 
 def view_from_storage(storage: ConnectStorage) -> dict[str, ConnectorView]:
@@ -146,83 +141,61 @@ def view_from_storage(storage: ConnectStorage) -> dict[str, ConnectorView]:
     return view
 
 
-def _status_in_store(status: Any) -> StatusView | None:
-    return status and StatusView(status.state.name, status.worker_id, status.version, status.trace)
+def _status_in_store(status: Any) -> Status | None:
+    return status and {
+        "state": status.state.name,
+        "worker_id": status.worker_id,
+        "version": status.version,
+        "trace": status.trace,
+    }
+
+
+def states_alone(view: ClusterView, worker_id: str | None = None) -> ClusterView:
+    """Return a view whose statuses have nothing but a state and who wrote it: this worker, or the one that did."""
+
+    def states(status: Status | None) -> Status | None:
+        return status and {"state": status["state"], "worker_id": worker_id or status["worker_id"]}
+
+    return {
+        name: replace(each, status=states(each.status), tasks={task: states(s) for task, s in each.tasks.items()})
+        for name, each in view.items()
+    }
 
 
 def count(view: ClusterView) -> str:
     """Return a view in numbers: fit to be shown."""
     connectors = view.values()
-    states = Counter(_state_text(connector.status) for connector in connectors)
+    states = Counter(connector.state for connector in connectors)
     tasks = Counter(_state_text(status) for connector in connectors for status in connector.tasks.values())
-    properties, topics, offsets = (
-        (
-            sum(len(part) for part in parts)
-            for parts in zip(*((each.config, each.topics, each.offsets) for each in connectors), strict=True)
-        )
-        if view
-        else (0, 0, 0)
-    )
+    properties = sum(len(connector.config) for connector in connectors)
+    topics = sum(len(connector.topics) for connector in connectors)
+    offsets = sum(len(connector.offsets) for connector in connectors)
     return (
         f"{len(view)} connectors ({_listed(states)}), {tasks.total()} tasks ({_listed(tasks)}), {properties} properties, "
         f"{topics} active topics, {offsets} source offsets"
     )
 
 
-def _state_text(status: StatusView | None) -> str:
-    return "no status" if status is None else status.state
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} {state}" for state, number in sorted(counts.items())) or "none"
 
 
-def compare_views(
-    cluster_group_id: str,
-    wanted: ClusterView,
-    found: ClusterView,
-    sides: tuple[str, str] = ("REST", "the stores"),
-    status_fields: Sequence[str] = STATUS_FIELDS,
-) -> GroupComparison:
-    """Compare a cluster on two sides, connectors by name; what differs is named, never shown.
+def _state_text(status: Status | None) -> str:
+    return str(status["state"]) if status else "no status"
 
-    Args:
-        cluster_group_id: of the cluster.
-        wanted: one side.
-        found: the other side.
-        sides: names of the two.
-        status_fields: members of a status that have to be the same.
-    """
+
+def compare_views(cluster_group_id: str, wanted: ClusterView, found: ClusterView) -> GroupComparison:
+    """Compare a cluster on two sides, connectors by name; what differs is named, never shown."""
     lines = []
     for name in sorted(wanted.keys() | found.keys()):
         one, other = wanted.get(name), found.get(name)
         if one is None or other is None:
-            differences = [f"missing in {sides[1]}" if other is None else f"only in {sides[1]}"]
+            differences = ["missing" if other is None else "not expected"]
         else:
-            differences = list(_differences(one, other, sides, status_fields))
-        states = [None if each is None else _state_text(each.status) for each in (one, other)]
+            here, there = one.facts(), other.facts()
+            differences = [fact for fact in sorted(here.keys() | there.keys()) if here.get(fact) != there.get(fact)]
+        states = [None if each is None else each.state for each in (one, other)]
         lines.append(ConnectorLine(connector=name, wanted=states[0], found=states[1], differences=tuple(differences)))
     return GroupComparison(
         cluster_group_id=cluster_group_id, wanted=count(wanted), found=count(found), connectors=tuple(lines)
     )
-
-
-def _differences(
-    there: ConnectorView, here: ConnectorView, sides: tuple[str, str], status_fields: Sequence[str]
-) -> Iterator[str]:
-    for name in sorted(there.config.keys() | here.config.keys()):
-        if there.config.get(name) != here.config.get(name):
-            yield f"property {name}"
-    if there.target_state != here.target_state:
-        yield f"target state {there.target_state} / {here.target_state}"
-    statuses = [("connector status", there.status, here.status)]
-    for task in sorted(there.tasks.keys() | here.tasks.keys()):
-        if task in there.tasks and task in here.tasks:
-            statuses.append((f"status of task {task}", there.tasks[task], here.tasks[task]))
-        else:
-            yield f"task {task}"
-    for what, one, other in statuses:
-        if one is not None and other is not None:
-            yield from (f"{what}: {field}" for field in status_fields if getattr(one, field) != getattr(other, field))
-        elif one is not other:
-            yield f"{what} missing in {sides[1] if other is None else sides[0]}"
-    if there.topics != here.topics:
-        yield f"{len(there.topics ^ here.topics)} active topics"
-    if unequal := {partition for partition, _ in there.offsets.items() ^ here.offsets.items()}:
-        yield f"{len(unequal)} source offsets"

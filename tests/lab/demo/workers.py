@@ -168,24 +168,13 @@ def source_position(worker: ConnectWorker, connector: str) -> int | None:
     return positions[0] if len(positions) == 1 else None
 
 
-def view_of(worker: ConnectWorker) -> ClusterView:
-    """Return everything that REST says about all connectors."""
-    rest = worker.rest
-    expanded = rest.call("GET", "/connectors?expand=info&expand=status")
-    return view_from_rest(
-        expanded,
-        {name: rest.topics(name) for name in expanded},
-        {name: rest.offsets(name) for name in expanded},
-    )
-
-
 def capture(worker: ConnectWorker, expected: set[str]) -> ClusterView:
     """Return what REST says once two answers in a row are the same: then nothing is being written any more."""
     last: ClusterView = {}
 
     def again() -> bool:
         nonlocal last
-        before, last = last, view_of(worker)
+        before, last = last, view_from_rest(worker.rest)
         return set(last) == expected and last == before
 
     until(again, bool, what="two equal answers of REST in a row", timeout_s=DEADLINE_S)
