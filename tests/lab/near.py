@@ -18,7 +18,7 @@ from pathlib import Path, PurePath
 from typing import Final
 from xml.etree import ElementTree
 
-from tests.lab.house.rooms import PRODUCT, imported_names, module_name, module_of, source
+from tests.lab.house.modules import PRODUCT, imported_names, module_name, module_of, source
 
 ROOT: Final = Path(__file__).parents[2]
 RESULTS: Final = ROOT / "build" / "near"

@@ -65,10 +65,6 @@ def size_lines(sizes: Mapping[str, HouseSize]) -> list[str]:
         area: [f"{size.areas[area].lines:,} lines, {size.areas[area].files} files" for size in found] for area in AREAS
     }
     rows["entries of connect_share"] = [str(len(size.entries)) for size in found]
-    rows["rooms"] = [str(len(size.rooms.names)) for size in found]
-    rows["floors"] = [str(size.rooms.floors) for size in found]
-    rows["arrows"] = [str(len(size.rooms.arrows)) for size in found]
-    rows["rooms in a circle"] = [str(len(size.rooms.circles)) for size in found]
     rows["longest file"] = ["{} {}".format(*size.longest_files[0]) for size in found]
     rows["longest function"] = ["{} {}".format(*size.longest_functions[0]) for size in found]
     rows["class names used twice"] = [str(len(size.repeated_classes)) for size in found]

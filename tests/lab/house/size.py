@@ -1,4 +1,4 @@
-"""Lines and files of each part, rooms and the arrows between them, long and small things. Reads files only."""
+"""Lines and files of each part, and long things. Reads files only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Final
 
-from tests.lab.house.rooms import PRODUCT, Rooms, entries, find_rooms, source
+from tests.lab.house.modules import PRODUCT, entries, source
 
 LAB: Final = "tests/lab"
 # What has an extra of its own and is imported by nothing else; of two names for the same the second is of old revisions.
@@ -59,7 +59,6 @@ class HouseSize:
 
     Attributes:
         areas: sizes by the names of :data:`AREAS`.
-        rooms: rooms, and what they import from each other.
         entries: names at the top level of ``connect_share``.
         longest_files: lines and place of the longest files of the product and the tests, longest first.
         longest_functions: lines and place of the longest functions of the product, longest first.
@@ -67,7 +66,6 @@ class HouseSize:
     """
 
     areas: dict[str, AreaSize]
-    rooms: Rooms
     entries: list[str]
     longest_files: list[tuple[int, str]]
     longest_functions: list[tuple[int, str]]
@@ -107,11 +105,9 @@ def measure(root: Path) -> HouseSize:
     """Measure a tree: a checkout, or an unpacked revision."""
     paths = [path.relative_to(root) for path in _files(root, Area(PRODUCT, suffixes=(".py",)))]
     trees: dict[PurePath, ast.Module] = {path: ast.parse(source(root / path)) for path in paths}
-    rooms = find_rooms(trees)
     everything = _files(root, Area((*PRODUCT, "tests")))
     return HouseSize(
         areas={name: _area_size(root, area) for name, area in AREAS.items()},
-        rooms=rooms,
         entries=entries(paths),
         longest_files=sorted(((_line_count(path), str(path.relative_to(root))) for path in everything), reverse=True),
         longest_functions=sorted((one for path in trees for one in _functions(path, trees[path])), reverse=True)[:1],
