@@ -8,11 +8,9 @@ from typing import Final, TypeVar
 
 from connect_share.errors import BrokerError
 from tests.lab.embedded.errors import EmbeddedError
-from tests.lab.embedded.rest import RestError
 
 _Seen = TypeVar("_Seen")
 _POLL_S: Final = 0.1
-_REST_S: Final = 60.0
 
 
 def until(ask: Callable[[], _Seen], accept: Callable[[_Seen], bool], *, what: str, timeout_s: float) -> _Seen:
@@ -37,33 +35,3 @@ def holds(condition: Callable[[], bool]) -> bool:
         if not exc.retriable:
             raise
         return False
-
-
-def when_possible(action: Callable[[], object], timeout_s: float = _REST_S, *, gone_is_fine: bool = False) -> None:
-    """Send a request over REST until the group answers and does not rebalance (409; 500 or 503 of a killed leader).
-
-    Args:
-        action: the request; may be sent several times.
-        timeout_s: limit of all tries.
-        gone_is_fine: a later try may find that an earlier one has removed the connector.
-
-    Raises:
-        RestError: another answer.
-        EmbeddedError: none was in time; has the last one.
-    """
-    tries = 0
-
-    def attempt() -> str:
-        nonlocal tries
-        tries += 1
-        try:
-            action()
-        except RestError as error:
-            if gone_is_fine and tries > 1 and error.status == 404:
-                return ""
-            if error.status in (0, 409, 500, 503):
-                return str(error)
-            raise
-        return ""
-
-    until(attempt, lambda said: not said, what="REST to accept a change", timeout_s=timeout_s)

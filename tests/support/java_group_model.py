@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from connect_share import TopicType, replay_offsets
-from tests.lab.embedded.rest import RestError
+from tests.lab.embedded.rest import RestError, when_possible
 from tests.lab.embedded.worker import ConnectWorker
-from tests.lab.waiting import when_possible
 from tests.support.java_groups import JAR, SharedTopics, delete, put
 from tests.support.soak import Faults
 from tests.support.waiting import await_that

@@ -16,8 +16,8 @@ from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.keys import split_key
 from connect_share.model.records import Record, TopicType
 from connect_share.worker_config import SHARING_PROPERTY, ClientSettings, Isolation
+from tests.lab.embedded.rest import when_possible
 from tests.lab.embedded.worker import QUICK_MEMBERS, ConnectWorker, worker_properties
-from tests.lab.waiting import when_possible
 from tests.support.topics import ANYWHERE, create_known, ordered_producer, pairs_of, read_topic, send, written_evenly
 from tests.support.waiting import await_that
 

@@ -22,9 +22,8 @@ from connect_share.model.records import ConnectorTaskId, TopicType
 from connect_share.model.status import ConnectorStatus, State, TaskStatus
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import Isolation, WorkerConfig
-from tests.lab.embedded.rest import RestError
+from tests.lab.embedded.rest import RestError, when_possible
 from tests.lab.embedded.worker import ConnectWorker, worker_properties
-from tests.lab.waiting import when_possible
 from tests.support.flushes import flush_offsets
 from tests.support.java_groups import LogLines, Start, put
 from tests.support.kafka import TestBroker

@@ -13,9 +13,8 @@ from connect_share.jar import INTERCEPTOR_CLASS
 from connect_share.kafka.admin import Admin
 from connect_share.worker_config import SHARING_PROPERTY, TOPIC_PROPERTIES, Isolation
 from connect_share.worker_config.override_policy import POLICY_CLASS, POLICY_PROPERTY
-from tests.lab.embedded.rest import RestError
+from tests.lab.embedded.rest import RestError, when_possible
 from tests.lab.embedded.worker import ConnectWorker
-from tests.lab.waiting import when_possible
 from tests.support.java_groups import EXACTLY_ONCE, JAR, LogLines, SharedTopics, Start, delete, put, write
 from tests.support.long_forms import LONG
 from tests.support.waiting import await_that

@@ -15,7 +15,7 @@ import pytest
 from connect_share import ConnectStorage, FencedError, WorkerConfig
 from connect_share.stores.task_offset_writer import TaskOffsetWriter
 from connect_share.worker_config import Isolation
-from tests.lab.waiting import when_possible
+from tests.lab.embedded.rest import when_possible
 from tests.support.java_groups import EXACTLY_ONCE, JAR, SharedTopics, Start, put
 from tests.support.long_forms import LONG
 from tests.support.waiting import await_that

@@ -16,8 +16,8 @@ import pytest
 from connect_share import ConnectStorage, TopicType, WorkerConfig, replay_config
 from connect_share.model.config_state import TargetState
 from connect_share.model.keys import prefix_key
+from tests.lab.embedded.rest import when_possible
 from tests.lab.embedded.worker import ConnectWorker
-from tests.lab.waiting import when_possible
 from tests.support.java_groups import JAR, LogLines, SharedTopics, Start, await_settled, put, write
 from tests.support.java_sources import FileSources
 from tests.support.kafka import TestBroker

@@ -15,8 +15,8 @@ from connect_share.model.config_state import TargetState
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.sealing.cipher import Cipher, Opened
 from connect_share.worker_config import Isolation
+from tests.lab.embedded.rest import when_possible
 from tests.lab.embedded.worker import ConnectWorker
-from tests.lab.waiting import when_possible
 from tests.support.java_groups import (
     EXACTLY_ONCE,
     JAR,

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.lab.compatibility.shared_topics import SharedTopics
-from tests.lab.embedded.rest import ConnectRest, RestError
-from tests.lab.waiting import when_possible
+from tests.lab.embedded.rest import ConnectRest, RestError, when_possible
 
 LINE: Final = "a line of text\n"
 WAIT_S: Final = 120.0

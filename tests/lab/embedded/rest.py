@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from tests.lab.embedded.errors import EmbeddedError
+from tests.lab.waiting import until
 
 _TIMEOUT_S: Final = 60.0
 _AGAIN_S: Final = 0.02
@@ -147,20 +148,18 @@ class ConnectRest:
         self, name: str, accept: Callable[[dict[str, Any]], bool], *, what: str, timeout_s: float = _TIMEOUT_S
     ) -> dict[str, Any]:
         """Wait until a connector's status is as wanted."""
-        deadline_s = time.monotonic() + timeout_s
-        last = "nothing"
-        while time.monotonic() < deadline_s:
+
+        def ask() -> Any:
             try:
-                status = self.status(name)
+                return self.status(name)
             except RestError as exc:
-                last = f"HTTP {exc.status}"
-            else:
-                if accept(status):
-                    return status
-                tasks = [task["state"] for task in status["tasks"]]
-                last = f"{status['connector']['state']}, tasks {tasks}"
-            time.sleep(0.1)
-        raise EmbeddedError(f"connector {name!r} was not {what} within {timeout_s:g} s; last seen: {last}")
+                return f"HTTP {exc.status}"
+
+        def is_wanted(seen: Any) -> bool:
+            return isinstance(seen, dict) and accept(seen)
+
+        found: dict[str, Any] = until(ask, is_wanted, what=f"connector {name!r} to be {what}", timeout_s=timeout_s)
+        return found
 
     def await_state(self, name: str, state: str, *, tasks: int | None = None, timeout_s: float = _TIMEOUT_S) -> None:
         """Wait until a connector, and ``tasks`` tasks of it, are in a state."""
@@ -170,3 +169,33 @@ class ConnectRest:
             return bool(status["connector"]["state"] == state) and (tasks is None or states == [state] * tasks)
 
         self.await_status(name, accept, what=state, timeout_s=timeout_s)
+
+
+def when_possible(action: Callable[[], object], timeout_s: float = _TIMEOUT_S, *, gone_is_fine: bool = False) -> None:
+    """Send a request over REST until the group answers and does not rebalance (409; 500 or 503 of a killed leader).
+
+    Args:
+        action: the request; may be sent several times.
+        timeout_s: limit of all tries.
+        gone_is_fine: a later try may find that an earlier one has removed the connector.
+
+    Raises:
+        RestError: another answer.
+        EmbeddedError: none was in time; has the last one.
+    """
+    tries = 0
+
+    def attempt() -> str:
+        nonlocal tries
+        tries += 1
+        try:
+            action()
+        except RestError as error:
+            if gone_is_fine and tries > 1 and error.status == 404:
+                return ""
+            if error.status in (0, 409, 500, 503):
+                return str(error)
+            raise
+        return ""
+
+    until(attempt, lambda said: not said, what="REST to accept a change", timeout_s=timeout_s)

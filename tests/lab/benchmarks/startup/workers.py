@@ -31,9 +31,8 @@ from spark_jobs.benchmark.topics import DEDICATED, PARTITIONS, Connection, Files
 from spark_jobs.workload import group_records
 from tests.lab.benchmarks.startup.contenders import java_file, with_jar
 from tests.lab.embedded.jvm import STEADY
-from tests.lab.embedded.rest import RestError
+from tests.lab.embedded.rest import RestError, when_possible
 from tests.lab.embedded.worker import ConnectWorker
-from tests.lab.waiting import when_possible
 from tests.support.topics import ANYWHERE, written_evenly
 
 KIP_GROUPS: Final = 20
