@@ -26,7 +26,7 @@ from migrator.copy.copy_job import LOCAL_ENGINE
 from migrator.run import Manifest, manifest_path
 from spark_jobs import command_line
 from spark_jobs.workload import WorkloadSize
-from tests.lab.benchmarks.frame import Site, delete_topics, parser, run, topics_of, write_groups
+from tests.lab.benchmarks.frame import Site, at_least_1, delete_topics, parser, run, topics_of, write_groups
 from tests.lab.benchmarks.migration_audit import records_of, wrong_in
 from tests.lab.benchmarks.migration_report import KIP, migration_report, migration_table, size_report
 from tests.lab.benchmarks.mirror_maker import mirror, partitions_of, programs, remove
@@ -218,35 +218,15 @@ def _measure(options: argparse.Namespace, site: Site) -> dict[str, Any]:
     return migration_report(sizes, options.rounds)
 
 
-def _contenders(text: str) -> frozenset[str]:
-    names = frozenset(name.strip() for name in text.split(","))
-    if not names <= set(CONTENDERS):
-        raise argparse.ArgumentTypeError(f"only {', '.join(CONTENDERS)}")
-    return names
-
-
-def _sizes(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(","))
-    if not all(name == KIP or (name.isascii() and name.isdigit() and int(name) > 0) for name in names):
-        raise argparse.ArgumentTypeError(f"only {KIP} and numbers of offset records")
-    return names
+def _size(text: str) -> str:
+    return text if text == KIP else str(at_least_1(text))
 
 
 def main(argv: Sequence[str]) -> int:
     """Measure moves."""
     arguments = parser("migration", __doc__, rounds=3)
-    arguments.add_argument(
-        "--sizes",
-        type=_sizes,
-        default=SIZES,
-        help=f"comma list of {KIP} and numbers of offset records; default {','.join(SIZES)}",
-    )
-    arguments.add_argument(
-        "--contenders",
-        type=_contenders,
-        default=frozenset(CONTENDERS),
-        help=f"comma list of {', '.join(CONTENDERS)}; default all",
-    )
+    arguments.add_argument("--sizes", nargs="+", type=_size, default=SIZES, help=f"{KIP} and numbers of offset records")
+    arguments.add_argument("--contenders", nargs="+", choices=CONTENDERS, default=CONTENDERS, help="default: all")
     return run(arguments.parse_args(argv), _measure, migration_table)
 
 

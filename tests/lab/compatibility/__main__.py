@@ -23,13 +23,7 @@ from spark_jobs import command_line
 from tests.lab.compatibility.cells import Cell, Plugin, planned
 from tests.lab.compatibility.course import try_cell
 from tests.lab.compatibility.page import page
-from tests.lab.compatibility.result import (
-    CellResult,
-    Outcome,
-    document,
-    load_results,
-    save_document,
-)
+from tests.lab.compatibility.result import CellResult, Matrix, Outcome, load_results, save_document
 from tests.lab.compatibility.shared_topics import PREFIX, Place
 from tests.lab.embedded.artifacts import locked_sets
 from tests.lab.embedded.broker import BROKER_SET, DEFAULT_VERSION, LocalBroker
@@ -56,8 +50,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.lab.compatibility", description=(__doc__ or "").splitlines()[0]
     )
-    parser.add_argument("--brokers", type=_names, help=f"versions, default {','.join(broker_versions())}")
-    parser.add_argument("--workers", type=_names, help=f"versions, default {','.join(worker_versions())}")
+    parser.add_argument("--brokers", nargs="+", help=f"versions, default {' '.join(broker_versions())}")
+    parser.add_argument("--workers", nargs="+", help=f"versions, default {' '.join(worker_versions())}")
     parser.add_argument("--plugin", nargs="+", type=Plugin, default=tuple(Plugin), help="plain, jar, or both (default)")
     parser.add_argument(
         "-B", "--bootstrap", metavar="HOST:PORT", help="your broker; --brokers then has one name, for the table"
@@ -82,10 +76,6 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--report", type=Path, metavar="FILE", help="page that shows the whole result, Markdown")
     parser.add_argument("--again", action="store_true", help="measure what was measured before, too")
     return parser.parse_args(argv)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(word.strip() for word in text.split(",")))
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -163,7 +153,7 @@ def _place(options: argparse.Namespace, broker: str, stack: ExitStack) -> Place:
 
 def _keep(options: argparse.Namespace, results: dict[str, CellResult]) -> None:
     if options.result:
-        save_document(options.result, document(results))
+        save_document(options.result, Matrix(cells=results).model_dump(mode="json"))
     if options.report:
         options.report.parent.mkdir(parents=True, exist_ok=True)
         options.report.write_text(page(results), encoding="utf-8")

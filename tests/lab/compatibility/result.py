@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import enum
 import json
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from connect_share.errors import ConfigError
 from connect_share.model.records import TopicType
 from tests.lab.compatibility.cells import JavaKind
 from tests.lab.compatibility.worker_log import LogReading
 
-FORMAT: Final = 2
+_Document = TypeVar("_Document", bound="Part")
 
 
 class Outcome(enum.StrEnum):
@@ -90,29 +89,28 @@ class CellResult(Part):
     machine: str
 
 
+class Matrix(Part):
+    """The results of all cells, by their names."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")  # earlier files say which program has made them
+
+    format: Literal[2] = 2
+    cells: dict[str, CellResult] = Field(default_factory=dict)
+
+
 def load_results(path: Path) -> dict[str, CellResult]:
     """Read a result file; one that is not there has no cells."""
+    return load_document(path, Matrix, "the compatibility matrix").cells
+
+
+def load_document(path: Path, kind: type[_Document], of: str) -> _Document:
+    """Read a file of results; one that is not there has none."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        if data["format"] != FORMAT:
-            raise ConfigError(
-                f"{path} has format {data['format']}, this program reads {FORMAT}: measure anew elsewhere"
-            )
-        return {name: CellResult.model_validate(cell) for name, cell in data["cells"].items()}
+        return kind.model_validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError) as error:
-        raise ConfigError(f"{path} is no result of the compatibility matrix ({type(error).__name__})") from error
-
-
-def document(results: dict[str, CellResult]) -> dict[str, Any]:
-    """Return the results as JSON."""
-    return {
-        "_command": "compatibility",
-        "_version": version("connect-share"),
-        "format": FORMAT,
-        "cells": {name: cell.model_dump(mode="json") for name, cell in results.items()},
-    }
+        return kind()
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} is no result of {of} ({type(error).__name__})") from error
 
 
 def save_document(path: Path, found: dict[str, Any]) -> None:

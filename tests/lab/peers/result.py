@@ -12,8 +12,7 @@ from xml.etree import ElementTree
 
 from pydantic import Field
 
-from connect_share.errors import ConfigError
-from tests.lab.compatibility.result import Part, save_document
+from tests.lab.compatibility.result import Part, load_document, save_document
 
 _UNIQUE_ID: Final = re.compile(r"unique-id: (\S+)")
 _TROUBLE_CHARS: Final = 300
@@ -226,12 +225,7 @@ class Result(Part):
 
 def load_result(path: Path) -> Result:
     """Read a result file; one that is not there has no runs."""
-    try:
-        return Result.model_validate_json(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return Result()
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} is no result of Kafka's tests ({type(error).__name__})") from error
+    return load_document(path, Result, "Kafka's tests")
 
 
 def save_result(path: Path, result: Result) -> None:
