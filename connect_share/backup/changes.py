@@ -11,7 +11,8 @@ from connect_share.model.places import KeyPlaces
 from connect_share.model.records import Record, TopicType
 from connect_share.model.removal import is_removal
 
-_REMOVED: Final = 0
+_REMOVED: Final = bytes(8)
+"""Stands for the hash of a value that removes."""
 
 
 @dataclass
@@ -37,37 +38,46 @@ class ConnectorChanges:
 
 
 class NewestValues:
-    """The newest value of each key, as hashes; the records of one key have to come in order."""
+    """The newest value of each key, as hashes; the records of one key have to come in order.
 
-    def __init__(self, topic_type: TopicType) -> None:
+    ``partitions``: of the topic. ``like``: what was read before and has most of these keys, with their connectors.
+    """
+
+    def __init__(self, topic_type: TopicType, partitions: int, like: NewestValues | None = None) -> None:
         self.topic_type = topic_type
-        self.values: dict[bytes, tuple[str | None, int]] = {}
+        self.values: dict[bytes, tuple[str | None, bytes]] = {}
         """Connector and hash of the value, by hash of the key."""
         self.removed_ms: dict[str | None, int] = {}
         """When the statuses of connectors were removed last: readers drop statuses of their tasks up to then."""
         self.names: dict[str | None, str | None] = {}
         """Of the connectors with a record: one object for all keys of a connector."""
-        self.places = KeyPlaces()
+        self.places = KeyPlaces(lambda: partitions)
         """Where keys have records, by hash of the key, on topics with several partitions."""
+        self._like = {} if like is None else like.values
 
     def add(self, original_key: bytes, record: Record) -> None:
         """Add the next record, with its original key."""
-        value = record.value
-        name = connector_of(self.topic_type, original_key)
+        key = hash_of(original_key)
+        known = self.values.get(key) or self._like.get(key)
+        name = connector_of(self.topic_type, original_key) if known is None else known[0]
         name = self.names.setdefault(name, name)
         is_status = self.topic_type is TopicType.STATUS and original_key.startswith(StatusKey.CONNECTOR.prefix)
-        if is_status and value is None:
+        if is_status and record.value is None:
             self.removed_ms[name] = max(record.timestamp_ms, self.removed_ms.get(name, -1))
-        hashed = _REMOVED
-        if value is not None and not is_removal(self.topic_type, value):
-            hashed = int.from_bytes(hashlib.blake2b(value, digest_size=8).digest(), "big") or 1
-        key = hash_of(original_key)
-        known = None if value is None else hashed.to_bytes(8, "big")
-        counts = self.places.take(key, replace(record, value=known), self._known).value
-        self.values[key] = (name, int.from_bytes(counts or b"", "big"))
+        counts = self.places.take(key, record, self._known, self._hashed)
+        hashed = self._hash(record.value) if counts is record else counts.value
+        self.values[key] = (name, hashed or _REMOVED)
+
+    def _hash(self, value: bytes | None) -> bytes | None:
+        if value is None or is_removal(self.topic_type, value):
+            return None if value is None else _REMOVED
+        return hashlib.blake2b(value, digest_size=8).digest()
+
+    def _hashed(self, record: Record) -> Record:
+        return replace(record, value=self._hash(record.value))
 
     def _known(self, key: bytes) -> bytes:
-        return self.values[key][1].to_bytes(8, "big")
+        return self.values[key][1]
 
 
 def hash_of(original_key: bytes) -> bytes:

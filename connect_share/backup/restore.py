@@ -14,12 +14,12 @@ import argparse
 import re
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -45,7 +45,7 @@ from connect_share.sealing import KEYS_PROPERTY, SEALING_PROPERTY, SealingMode
 from connect_share.sealing.cipher import SEALED_BYTES, is_sealed, key_id
 from connect_share.sealing.seals import refused_of
 from connect_share.transform.counter import RecordCounter
-from connect_share.transform.rules import PLAIN_KEYS, KeyTransform, Skipped, SkipReason
+from connect_share.transform.rules import PLAIN_KEYS, KeyTransform, SkipReason
 from connect_share.transform.sealed import Opener, Sealer, Sealing
 from connect_share.worker_config import WorkerConfig
 
@@ -53,7 +53,9 @@ _SHOWN_KEYS: Final = 5
 
 
 def restore_sealings(
-    worker: WorkerConfig, transforms: Mapping[TopicType, KeyTransform], records: Iterable[tuple[TopicType, Record]]
+    worker: WorkerConfig,
+    transforms: Mapping[TopicType, KeyTransform],
+    records: Callable[[], Iterable[tuple[TopicType, Record]]],
 ) -> tuple[Sealing, Sealing]:
     """Return what opens the values of a backup, and what seals them for a worker file.
 
@@ -69,7 +71,7 @@ def restore_sealings(
         return sealing, sealing
     openers = {kind: Opener(sealing, transform) for kind, transform in transforms.items()}
     living: dict[tuple[TopicType, bytes], int | None] = {}
-    for kind, record in records:
+    for kind, record in records() if any(is_sealed(record.value) for _, record in records()) else ():
         if record.key is None or not transforms[kind].takes(record.key):
             continue
         if openers[kind].open(record) is not None and is_sealed(record.value):
@@ -110,16 +112,19 @@ class BackedUpValues:
         self._as_is = sealing.as_is
         self._openers = {transform.topic_type: Opener(sealing, transform) for transform in transforms}
 
-    def opened(self, records: Iterable[tuple[TopicType, Record]]) -> Iterator[tuple[TopicType, Record]]:
-        """Yield the records, opened, without those that are refused; those that are not restored as they are.
+    def opened(
+        self, records: Iterable[tuple[TopicType, Record]]
+    ) -> Iterator[tuple[TopicType, bytes | SkipReason, Record]]:
+        """Yield the records, opened, with their original keys, or why they are not restored; without what is refused.
 
         ``RestoreRejectedError``, after the last one: the group says that it uses a key that is not there.
         """
         for topic_type, record in records:
             opener = self._openers[topic_type]
+            original = opener.transform.original_key(record.key)
             wanted = opener.is_on or is_sealed(record.value)
-            if not wanted or not opener.transform.takes(record.key):
-                yield topic_type, record
+            if not wanted or isinstance(original, SkipReason):
+                yield topic_type, original, record
                 continue
             opened = opener.open(record)
             if opened is None:
@@ -132,7 +137,7 @@ class BackedUpValues:
             if self._as_is and is_sealed(record.value):
                 self.as_they_are.add(mark_of(record.key or b"", record.value))
             if opened is not None:
-                yield topic_type, opened
+                yield topic_type, original, opened
         config = self._openers.get(TopicType.CONFIG)
         for missing in [] if config is None else config.seals.missing_keys(insists=False):
             raise RestoreRejectedError(
@@ -310,15 +315,13 @@ class Restore:
                 check_destination(admin, self.worker, topic_type, topic)
         added = 0 if self.sealing.keys is None else SEALED_BYTES
         counting = {kind: RecordCounter(each, added_bytes=added) for kind, each in self.transforms.items()}
-        backed_up = {topic_type: NewestValues(topic_type) for topic_type in self.kinds}
-        for topic_type, number in self.origin.topics.items():
-            backed_up[topic_type].places.partitions = partial(len, self.file.contents.topics[number].ranges)
+        topics = {kind: self.file.contents.topics[number] for kind, number in self.origin.topics.items()}
+        backed_up = {kind: NewestValues(kind, len(topics[kind].ranges) if kind in topics else 0) for kind in self.kinds}
         progress.phase(f"reading {self.file.path.name}", self.file.records)
         values = BackedUpValues(self.backup_sealing, self.transforms.values())
-        for topic_type, record in values.opened(_records(self.file, self.origin, progress)):
-            original = counting[topic_type].count(record)
-            if original is not None:
-                backed_up[topic_type].add(original, record)
+        for topic_type, original, record in values.opened(_records(self.file, self.origin, progress)):
+            if (taken := counting[topic_type].count(record, original)) is not None:
+                backed_up[topic_type].add(*taken)
         counts = {topic_type: each.counts() for topic_type, each in counting.items()}
         self._require_found(backed_up.values())
         self._facts, self._backed_up, self._values = facts, backed_up, values
@@ -364,9 +367,9 @@ class Restore:
         for topic_type, backed_up in self._backed_up.items():
             back = self.transforms[topic_type].at_destination()
             opener = self._openers[topic_type] = Opener(self.sealing, back)
-            newest = NewestValues(topic_type)
-            if (topic := facts.get(topic_type)) is not None:
-                newest.places.partitions = partial(len, topic.ends)
+            topic = facts.get(topic_type)
+            newest = NewestValues(topic_type, 0 if topic is None else len(topic.ends), backed_up)
+            if topic is not None:
                 records = self.stopped.read(topic_type, topic, progress, "comparing with")
                 for record in require_none_newer(topic.topic, records, back, self._values):
                     original = back.original_key(record.key)
@@ -407,28 +410,27 @@ class Restore:
     def _outgoing(
         self, sealers: Mapping[TopicType, Sealer], restored: Restored, progress: Progress
     ) -> Iterator[Record]:
-        values = BackedUpValues(self.backup_sealing, self.transforms.values())
-        for topic_type, record in values.opened(_records(self.file, self.origin, progress)):
-            original = self.transforms[topic_type].original_key(record.key)
-            name = hash_of(original) if isinstance(original, bytes) else b""
-            outgoing = self.transforms[topic_type].apply(record)
-            if isinstance(outgoing, Skipped) or self._backed_up[topic_type].places.is_replaced(name, record):
+        values, topics = BackedUpValues(self.backup_sealing, self.transforms.values()), self.stopped.topics
+        for topic_type, original, record in values.opened(_records(self.file, self.origin, progress)):
+            if isinstance(original, SkipReason):
                 continue
-            value = outgoing.value
+            if self._backed_up[topic_type].places.is_replaced(hash_of(original), record):
+                continue
+            sealer = sealers[topic_type]
+            key, value = sealer.prefix + original, record.value
             restored.removals += is_removal(topic_type, value)
             restored.written[topic_type] += 1
             if value is None:
                 value = removal_value(topic_type, self.worker.cluster_group_id)
-            value = sealers[topic_type].sealed(outgoing.key or b"", value, now_ms())
-            at_ms = self._shown_ms(outgoing) if topic_type is TopicType.STATUS else outgoing.timestamp_ms
-            yield replace(outgoing, topic=self.worker.topic(topic_type), value=value, timestamp_ms=at_ms)
+            value = sealer.sealed(key, value, now_ms())
+            at_ms = self._shown_ms(original, record) if topic_type is TopicType.STATUS else record.timestamp_ms
+            yield Record(topics[topic_type], record.partition, record.offset, at_ms, key, value, record.headers)
 
-    def _shown_ms(self, status: Record) -> int:
+    def _shown_ms(self, original: bytes, status: Record) -> int:
         """Return the time of a status that is put back: its own, unless readers would drop it for that.
 
         It is later than the removal of its connector's status at the destination if it was later than that in the backup.
         """
-        original = (status.key or b"")[len(self.transforms[TopicType.STATUS].prefix) :]
         if status.value is None or not original.startswith(StatusKey.TASK.prefix):
             return status.timestamp_ms
         name = connector_of(TopicType.STATUS, original)
@@ -474,7 +476,7 @@ def _restore_of(file: BackupFiles, worker: WorkerConfig, request: RestoreRequest
     own = None if origin.plain else str(origin.group_id)
     transforms = {topic_type: KeyTransform.between(topic_type, own, group, names) for topic_type in TopicType}
 
-    sealings = restore_sealings(worker, transforms, _records(file, origin, SILENT))
+    sealings = restore_sealings(worker, transforms, lambda: _records(file, origin, SILENT))
     return Restore(file, origin, worker, transforms, *sealings, request.connectors, kinds)
 
 

@@ -253,11 +253,11 @@ class StoppedGroup:
             if known is None or original is None:
                 yield record, -1
                 continue
-            name = hash_of(original)
+            name, placed = hash_of(original), known.placed(key)
             is_dated = record.value is not None and not is_sealed(record.value)  # else the sealed time decides, or none
-            at_ms = known.newest_ms_of_others(name, key) if is_dated else -1
+            at_ms = known.newest_ms_of_others(name, placed) if is_dated else -1
             dated = replace(record, timestamp_ms=at_ms) if at_ms > record.timestamp_ms else record
-            for place in (-1, *known.others(name, key)):
+            for place in (-1, *known.others(name, placed)):
                 yield dated, place
 
     def write(
@@ -398,12 +398,16 @@ class StoppedGroup:
             if is_hidden:
                 yield record
 
+    @cached_property
+    def _ciphers(self) -> dict[TopicType, Cipher]:
+        keys = self.worker.keys_in_use if self.group == self.worker.cluster_group_id else None
+        return {} if keys is None else {kind: Cipher(keys, kind) for kind in TopicType}
+
     def _opened(self, topic_type: TopicType, record: Record) -> tuple[int, bytes | None]:
         """Return when a value of the worker's own group was sealed, -1: it is plain, or does not open; and the value."""
-        keys = self.worker.keys_in_use if self.group == self.worker.cluster_group_id else None
-        if keys is None or not is_sealed(record.value):
+        if not is_sealed(record.value) or (cipher := self._ciphers.get(topic_type)) is None:
             return -1, record.value
-        opened = Cipher(keys, topic_type).open(record.key or b"", record.value)
+        opened = cipher.open(record.key or b"", record.value)
         return (opened.written_ms, opened.value) if isinstance(opened, Opened) else (-1, record.value)
 
     def overtaken(

@@ -172,6 +172,7 @@ class ClusterGroupId(str):
         return self.encode("ascii") + _SEPARATOR
 
 
+@lru_cache(maxsize=4096)  # loops over records ask for each of them
 def prefix_of(cluster_group_id: ClusterGroupId | None) -> bytes:
     """Return the bytes before each original key of a group; none for ``None``, the cluster with plain keys."""
     return b"" if cluster_group_id is None else cluster_group_id.prefix

@@ -50,10 +50,17 @@ class KeyPlaces:
     _removed: OrderedDict[bytes, int] = field(default_factory=OrderedDict)
     _several: dict[bytes, dict[int, Record]] = field(default_factory=dict)
 
-    def take(self, key: bytes, record: Record, value_of: Callable[[bytes], bytes | None] = lambda _: b"") -> Record:
+    def take(
+        self,
+        key: bytes,
+        record: Record,
+        value_of: Callable[[bytes], bytes | None] = lambda _: b"",
+        kept_as: Callable[[Record], Record] = lambda record: record,
+    ) -> Record:
         """Note the next record of an original key; return the record that counts now, usually the same.
 
-        ``value_of`` returns the value that counted before, if the key has one.
+        ``value_of`` returns the value that counted before, if the key has one; ``kept_as`` what is kept of a record whose
+        key was met in several partitions, and returned if that one counts.
         """
         places, partition = self._places, record.partition
         time_ms = decisive_ms(record)
@@ -75,7 +82,7 @@ class KeyPlaces:
             first = Record(record.topic, at, -1, first_ms, record.key, value_of(key) if key in places else None)
             found = self._several[key] = {at: first}
             places[key] = _SEVERAL
-        found[partition] = record
+        found[partition] = kept_as(record)
         return counting(found.values(), self.partitions())
 
     def living(self, key: bytes) -> set[int]:
@@ -85,27 +92,30 @@ class KeyPlaces:
         place = self._places.get(key)
         return set() if place is None else {place & _PARTITION}
 
-    def others(self, key: bytes, wire_key: bytes, now_ms: int | None = None) -> set[int]:
+    def placed(self, wire_key: bytes) -> int | None:
+        """Return where murmur2 places a whole key now; ``None``: it is not known how many partitions there are."""
+        partitions = self.partitions()
+        return partition_for(wire_key, partitions) if partitions else None
+
+    def others(self, key: bytes, placed: int | None, now_ms: int | None = None) -> set[int]:
         """Return where else a record of an original key has to be written than where murmur2 places it now.
 
         These are the partitions with a living record and, with ``now_ms``, those with a removal that is dated later: what
         is written now elsewhere would not count beside it.
         """
-        places, partitions = self.living(key), self.partitions()
+        places = self.living(key)
         if now_ms is not None:
             removed = [each for each in self._several.get(key, {}).values() if each.value is None]
             places |= {each.partition for each in removed if decisive_ms(each) > now_ms}
             if self._removed.get(key, -1) >> _BITS > now_ms:
                 places.add(self._removed[key] & _PARTITION)
-        placed = partition_for(wire_key, partitions) if places and partitions else None
         return places - {placed}
 
-    def newest_ms_of_others(self, key: bytes, wire_key: bytes) -> int:
+    def newest_ms_of_others(self, key: bytes, placed: int | None) -> int:
         """Return the time of the newest record of an original key elsewhere than where murmur2 places it; -1: none."""
         place = self._places.get(key, self._removed.get(key))
         if place is None:
             return -1
-        placed = partition_for(wire_key, self.partitions() or 1)
         found = self._several.get(key, {})
         known = [(each.partition, decisive_ms(each)) for each in found.values()] or [
             (place & _PARTITION, place >> _BITS)

@@ -85,24 +85,19 @@ class RecordCounter:
     def through(self, records: Iterator[Record]) -> Iterator[Record]:
         """Yield the records, counted and opened, without sealed values that stay behind."""
         for record in records:
-            opened = self._counted(record)
-            if opened is not None:
-                yield opened[1]
+            counted = self.count(record)
+            if counted is not None:
+                yield counted[1]
             elif not is_sealed(record.value) and not self.opener.is_on:
                 yield record
 
-    def count(self, record: Record) -> bytes | None:
-        """Count one record. Returns its original key if it is to be written.
+    def count(self, record: Record, original: bytes | SkipReason | None = None) -> tuple[bytes, Record] | None:
+        """Count one record. Returns its original key and the record, opened, if it is to be written.
 
-        Raises:
-            PlanRejectedError: it cannot be copied whole.
+        ``original``: what the transform says of its key, if that was asked. ``PlanRejectedError``: it cannot be copied whole.
         """
-        counted = self._counted(record)
-        return None if counted is None else counted[0]
-
-    def _counted(self, record: Record) -> tuple[bytes, Record] | None:
         self._read += 1
-        original = self._transform.original_key(record.key)
+        original = original or self._transform.original_key(record.key)
         if isinstance(original, SkipReason):
             self._skipped[original] += 1
             return None
@@ -110,10 +105,10 @@ class RecordCounter:
         if opened is None:
             self._skipped[SkipReason.REFUSED] += 1
             return None
-        connector = connector_of(self._transform.topic_type, original)
+        part = self._known_part(original)
+        connector = None if part in self._known else connector_of(self._transform.topic_type, original)
         if connector is not None:
             self.connectors.add(connector)
-            part = self._known_part(original)
             # If the name holds an escaped quote, the part ends inside it.
             if self._transform.topic_type is not TopicType.OFFSET or part == b'["%s",' % connector.encode():
                 self._known.add(part)
