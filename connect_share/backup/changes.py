@@ -66,7 +66,8 @@ class NewestValues:
             self.removed_ms[name] = max(record.timestamp_ms, self.removed_ms.get(name, -1))
         counts = self.places.take(key, record, self._known, self._hashed)
         hashed = self._hash(record.value) if counts is record else counts.value
-        self.values[key] = (name, hashed or _REMOVED)
+        entry = name, hashed or _REMOVED
+        self.values[key] = known if known is not None and known == entry else entry  # one object for both sides
 
     def _hash(self, value: bytes | None) -> bytes | None:
         if value is None or is_removal(self.topic_type, value):
