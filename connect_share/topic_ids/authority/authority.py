@@ -19,7 +19,7 @@ REMOTE_LOG_METADATA = "__remote_log_metadata"
 """Exists when tiered storage is in use, at least with Kafka's own implementation."""
 
 
-class MetadataMode(enum.Enum):
+class MetadataMode(enum.StrEnum):
     """Where the cluster stores the ids."""
 
     ZOOKEEPER = "zookeeper"

@@ -154,7 +154,7 @@ def zookeeper_session(arguments: argparse.Namespace) -> AbstractContextManager[Z
 def summary(found: Comparison) -> dict[str, object]:
     """Return the JSON members that say what was compared."""
     return {
-        "mode": found.authority.mode.value,
+        "mode": found.authority.mode,
         "authority": found.authority.source,
         "brokers": sorted(found.scans.brokers),
         "directories": len(found.scans.directories),
@@ -169,7 +169,7 @@ def _lines(found: Comparison, reports: Sequence[TopicReport]) -> Iterator[str | 
             ("KIND", "TOPIC", "PARTITION", "BROKER", "LOG DIR", "ID ON DISK", "ID OF AUTHORITY", "DIRECTORY"),
             [
                 (
-                    one.kind.value,
+                    one.kind,
                     ", ".join(one.topics) or one.topic,
                     one.partition,
                     one.broker,
@@ -183,13 +183,13 @@ def _lines(found: Comparison, reports: Sequence[TopicReport]) -> Iterator[str | 
         )
     for report in reports:
         yield ""
-        yield f"{report.topic}: {report.cause.value}; data path {report.data_path.value}"
+        yield f"{report.topic}: {report.cause}; data path {report.data_path}"
         yield f"  {report.meaning}"
         for one in report.partitions:
             leader = "no leader" if one.leader is None else f"leader {one.leader}"
             yield (
                 f"  partition {one.partition}: {leader}, in sync {_numbers(one.isr)} of {_numbers(one.replicas)}, "
-                f"findings on {_numbers(one.differing)}; {one.data_path.value}"
+                f"findings on {_numbers(one.differing)}; {one.data_path}"
             )
         yield from (f"  {reason}" for reason in report.reasons)
     count = len(found.findings)

@@ -17,7 +17,7 @@ _ON_REPLICAS: Final = frozenset(
 )
 
 
-class Cause(enum.Enum):
+class Cause(enum.StrEnum):
     """The causes of findings."""
 
     ID_STRIPPED = "id-stripped"
@@ -63,7 +63,7 @@ _MEANING: Final[Mapping[Cause, str]] = {
 }
 
 
-class DataPath(enum.Enum):
+class DataPath(enum.StrEnum):
     """The effect on clients, the worst first."""
 
     BROKEN = "broken"
@@ -113,14 +113,9 @@ class TopicReport:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON members."""
         return {
-            "topic": self.topic,
-            "cause": self.cause.value,
+            **asdict(self),
             "meaning": self.meaning,
-            "data_path": self.data_path.value,
-            "id_of_authority": self.id_of_authority,
             "ids_on_disk": [{"id": name, "replicas": number} for name, number in self.ids_on_disk.items()],
-            "reasons": list(self.reasons),
-            "partitions": [{**asdict(one), "data_path": one.data_path.value} for one in self.partitions],
         }
 
 

@@ -15,7 +15,7 @@ _LONGEST_NAME: Final = 255
 _UNASSIGNED: Final = frozenset({"AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"})
 
 
-class IdFindingKind(enum.Enum):
+class IdFindingKind(enum.StrEnum):
     """The kinds of findings; those of directories that are not current are not always wrong."""
 
     ID_DIFFERS = "id-differs"
@@ -68,7 +68,7 @@ class TopicIdFinding:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON members; ``directory`` and ``topics`` only if they have a value."""
         names = ("topic", "partition", "broker", "log_dir", "id_on_disk", "id_of_authority")
-        found = {"kind": self.kind.value, **{name: getattr(self, name) for name in names}}
+        found = {"kind": self.kind, **{name: getattr(self, name) for name in names}}
         if self.directory is not None:
             found["directory"] = self.directory
         if self.topics:
@@ -78,7 +78,7 @@ class TopicIdFinding:
     def order(self) -> tuple[Any, ...]:
         """Return the sort key: broker, log dir, directory; findings without a broker come first."""
         name = self.directory or f"{self.topic}-{self.partition}"
-        return (-1 if self.broker is None else self.broker, self.log_dir or "", name, self.kind.value, self.topics)
+        return (-1 if self.broker is None else self.broker, self.log_dir or "", name, self.kind, self.topics)
 
 
 @dataclass

@@ -66,7 +66,7 @@ class _KraftPlanner:
     def decide(self) -> None:
         for name, findings in sorted(self._found.of_topic().items()):
             topic = self._found.authority.topics.get(name)
-            kinds = sorted({finding.kind for finding in findings}, key=lambda kind: kind.value)
+            kinds = sorted({finding.kind for finding in findings})
             for kind in kinds:
                 if kind in _LEFT:
                     self._plan.leave(name, _LEFT[kind])

@@ -21,7 +21,7 @@ LEFT_ALONE: Final = {
 }
 
 
-class RepairMethod(enum.Enum):
+class RepairMethod(enum.StrEnum):
     """Ways to repair, the least dangerous first."""
 
     WRITE_BACK = "write-back"
@@ -33,7 +33,7 @@ class RepairMethod(enum.Enum):
     """Put directories back that KRaft brokers have set aside."""
 
 
-class StepAction(enum.Enum):
+class StepAction(enum.StrEnum):
     """The kinds of steps."""
 
     BACK_UP = "back-up"
@@ -76,8 +76,7 @@ class RepairStep:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON members, without those that do not apply."""
-        members = {name: value for name, value in asdict(self).items() if value is not None and value is not False}
-        return {**members, "action": self.action.value, "before": list(self.before)}
+        return {name: value for name, value in asdict(self).items() if value is not None and value is not False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +114,8 @@ class RepairPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON members."""
-        return {
-            "mode": self.mode.value,
-            "topics": [{**asdict(one), "method": one.method.value} for one in self.topics],
-            "steps": [{"step": number, **one.to_dict()} for number, one in enumerate(self.steps, 1)],
-            "refused": [asdict(one) for one in self.refused],
-            "left": [asdict(one) for one in self.left],
-        }
+        steps = [{"step": number, **one.to_dict()} for number, one in enumerate(self.steps, 1)]
+        return {**asdict(self), "steps": steps}
 
     def refuse(self, topic: str | None, reason: object) -> None:
         """Add a reason why a topic, or none at all, is repaired."""

@@ -71,7 +71,7 @@ def plan_zookeeper(found: Comparison, plan: RepairPlan) -> None:
         kinds = {finding.kind for finding in findings}
         topic = found.authority.topics.get(name)
         if topic is None or kinds <= _LEFT.keys():
-            for kind in sorted(kinds & _LEFT.keys(), key=lambda kind: kind.value):
+            for kind in sorted(kinds & _LEFT.keys()):
                 plan.leave(name, _LEFT[kind])
             continue
         try:
