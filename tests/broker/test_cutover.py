@@ -26,7 +26,7 @@ from connect_share.kafka import client
 from connect_share.model.config_state import TargetState
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import Record, TopicType
-from connect_share.replay import replay_config, replay_offsets, replay_status
+from connect_share.replay import replay_config, replay_offsets
 from connect_share.storage import ConnectStorage
 from connect_share.worker_config import WorkerConfig
 from migrator.apply import request_path
@@ -286,38 +286,6 @@ def test_a_difference_stops_the_cutover_before_anything_is_sealed(site: Site) ->
     state = replay_config(site.read(site.topic("own", TopicType.CONFIG)))
     assert state.target_state("a.b") is TargetState.STOPPED
     assert Manifest.load(manifest_path(plan)).status is not MigrationStatus.CUT_OVER
-
-
-def test_originals_beside_their_copies_are_removed(site: Site) -> None:
-    source = site.small_source()
-    site.lay_down("own", TopicType.CONFIG, [pair("other.connector-z", '{"properties":{}}')])
-    plan = site.plan(source, site.worker_file("own", "orders", sharing=True))
-    apply_plan(plan)
-    assert verify_plan(plan).equal
-    assert cut_over(plan).manifest.status is MigrationStatus.CUT_OVER
-    records = {topic_type: site.read(site.topic("own", topic_type)) for topic_type in TopicType}
-    assert replay_config(records[TopicType.CONFIG]).connectors() == frozenset()
-    newest = {record.key: record.value for record in records[TopicType.CONFIG]}
-    assert newest[b"session-key"] is None
-    moved = replay_config(records[TopicType.CONFIG]).moved
-    assert moved is not None
-    assert moved.plan == plan.name
-    assert replay_offsets(records[TopicType.OFFSET]).raw == {}
-    assert replay_status(records[TopicType.STATUS]).connectors() == frozenset()
-    assert replay_config(records[TopicType.CONFIG], "orders").connectors() == {"a.b"}
-    assert replay_config(records[TopicType.CONFIG], "other").connectors() == {"z"}
-    with pytest.raises(PlanRejectedError, match="restore"):
-        roll_back(plan)
-    backup = plan.with_name(f"{plan.stem}.backup.avro")
-    assert run("restore", backup, "--destination-worker-config", source, "--yes")[0] == 0
-    assert roll_back(plan).records > 0
-    back = site.read(site.topic("own", TopicType.CONFIG))
-    assert replay_config(back).connectors() == {"a.b"}
-    assert replay_config(back).moved is None
-    assert replay_config(back, "orders").connectors() == frozenset()
-    assert replay_offsets(site.read(site.topic("own", TopicType.OFFSET))).offset("a.b", {"filename": "x.txt"}) == {
-        "position": 42
-    }
 
 
 @pytest.mark.parametrize("later", [{}, {"message.timestamp.before.max.ms": "3600000"}], ids=["stamped", "no old ones"])

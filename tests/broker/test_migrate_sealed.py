@@ -12,23 +12,19 @@ from typing import Any
 import pytest
 
 from connect_share.errors import ConfigError, SourceChangedError
-from connect_share.model.keys import SkipKind
 from connect_share.model.murmur2 import partition_for
 from connect_share.model.records import Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, KeyRing
 from connect_share.sealing.cipher import is_sealed, key_id
 from connect_share.sealing.seals import ANNOUNCED
-from connect_share.storage import ConnectStorage
 from connect_share.transform.rules import SkipReason
-from connect_share.worker_config import WorkerConfig
 from migrator.apply import Follower
 from migrator.moves import Intent
 from migrator.plan import MigrationPlan
-from migrator.run import Manifest, MigrationStatus, locked_run, manifest_path
+from migrator.run import Manifest, locked_run, manifest_path
 from migrator.survey import survey
-from tests.support.migration_runs import apply_plan, resume_plan, verify_plan
+from tests.support.migration_runs import apply_plan, verify_plan
 from tests.support.migration_site import SHARED_PARTITIONS, Site, run
-from tests.support.programs import killed
 from tests.support.sealed import key_text, sealed
 from tests.support.sealed_sites import state, worker
 from tests.support.sealed_stores import MODE
@@ -236,51 +232,6 @@ def test_what_cannot_be_opened_is_refused_before_anything_is_written(site: Site)
     assert "12 key(s) have sealed values, and no worker file here has their keys" in said
     with site.admin() as admin:
         assert not admin.describe_topics([site.topic("shared", each) for each in TopicType])
-
-
-KILLED = """
-import os, signal, sys
-from migrator.copy import copy_job
-from migrator.cli.__main__ import main
-write = copy_job.CheckedWriter.write
-left = [int(sys.argv.pop(1))]
-def some(self, record):
-    write(self, record)
-    left[0] -= 1
-    if not left[0]:
-        self.finish()
-        os.kill(os.getpid(), signal.SIGKILL)
-copy_job.CheckedWriter.write = some
-main(sys.argv[1:])
-"""
-
-
-def test_resume_after_a_kill_writes_nothing_twice(site: Site) -> None:
-    site.create("own", SHARED_PARTITIONS)
-    site.create("shared", SHARED_PARTITIONS)
-    lay_down(site, "own", None, None)
-    source, destination = worker(site, "own", None), worker(site, "shared", "a", 7)
-    plan = site.plan(source, destination)
-    killed(KILLED, 5, "apply", plan, "--yes")
-    assert not verify_plan(plan).equal
-    topic = site.topic("shared", TopicType.CONFIG)
-    forged = Record(topic, 0, 0, NOW_MS, b"a.connector-c", b'{"properties":{"evil":"1"}}')
-    site.produce([forged])
-    manifest = resume_plan(plan)
-    assert (manifest.status, manifest.resumed) == (MigrationStatus.COPIED, 1)
-    assert verify_plan(plan).equal
-    for topic_type in TopicType:
-        own = [record.key for record in site.read(site.topic("shared", topic_type)) if record.value != forged.value]
-        barriers = [key for key in own if b" " in (key or b"") or key == b"a.target-state-"]
-        skipped = topic_type is TopicType.CONFIG  # the session key
-        assert len(own) - len(barriers) == len(LIFE[topic_type]) - skipped
-    assert forms(site, "shared", "a") == {7, None}  # the forged one
-    with ConnectStorage(WorkerConfig.from_file(destination)) as storage:
-        stores = (storage.config, storage.status, storage.offsets)
-        assert [store.skipped().get(SkipKind.REFUSED, 0) for store in stores] == [1, 0, 0]
-    assert state(destination) == state(source)
-    previewed = json.loads(run("rollback", plan, "--dry-run", "--output", "json")[1])
-    assert previewed["refused"] == {"config": 1, "status": 0, "offset": 0}
 
 
 def test_an_old_value_between_two_rounds_is_not_mirrored(site: Site) -> None:

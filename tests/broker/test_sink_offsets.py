@@ -192,18 +192,3 @@ def test_what_cannot_be_committed_is_refused(
     # A source has no such offsets.
     ran = call("alter", "offsets", f"{unique}-source", *changing, "--file", file)
     assert (ran.code, "offsets[" in ran.err) == (2, True), ran.err
-
-
-def test_a_sink_that_runs_elsewhere_is_not_changed(
-    broker: TestBroker, unique: str, worker_file: Path, tmp_path: Path, call: Call
-) -> None:
-    file, changing = tmp_path / "o.json", ("-w", worker_file, "--backup-dir", tmp_path, "--yes")
-    file.write_text(document(pair(unique, 0, 1)))
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": f"connect-{unique}-sink"})
-    try:
-        consumer.subscribe([unique])
-        await_that(lambda: consumer.poll(0.1) or consumer.assignment(), what="assigned")
-        ran = call("alter", "offsets", f"{unique}-sink", *changing, "--file", file)
-        assert (ran.code, "has members: stop the connector" in ran.err) == (2, True)
-    finally:
-        consumer.close()

@@ -23,7 +23,6 @@ from tests.support.java_groups import (
     LogLines,
     SharedTopics,
     Start,
-    await_settled,
     delete,
     put,
     write,
@@ -77,12 +76,6 @@ def opened(topics: SharedTopics) -> dict[tuple[TopicType, bytes], bytes | None]:
             assert isinstance(one, Opened), (topic_type, record, one)
             found[topic_type, record.key] = one.value
     return found
-
-
-def replay(topic: str, group: str) -> tuple[bytes, bytes | None]:
-    """What the group may have sealed years ago."""
-    old = Record(topic, 0, 0, 0, f"{group}.connector-my.conn".encode(), b'{"properties":{"name":"my.conn"}}')
-    return old.key or b"", sealed(old).value
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -235,28 +228,3 @@ def test_a_strangers_key_stops_nobody_and_one_of_the_group_who_lacks_it(
     lines = {**properties(sources, key_text(9, 7)), **more}  # writes the file of the keys, too
     rotated = worker_factory(lines, version=version, class_path=JAR)
     assert "my.conn" in rotated.rest.connectors()
-
-
-@pytest.mark.slow
-def test_workers_of_a_sealed_group_agree_whatever_is_written(sources: FileSources, worker_factory: Start) -> None:
-    """One that begins after the attack has the same position, so nobody joins the group again and again."""
-    topics, group = sources.topics, sources.group
-    topic = topics.topic(TopicType.CONFIG)
-    lines = properties(sources)
-    first = worker_factory(lines, class_path=JAR)
-    sources.append("my.conn", "1")
-    put(first, "my.conn", sources.config("my.conn"))
-    sources.await_read(["my.conn"], KEYS)
-    evil = b'{"properties":{"connector.class":"FileStreamSource","name":"evil","topic":"none","file":"/none"}}'
-    write(topics.settings, topic, [replay(topic, group), (f"{group}.connector-evil".encode(), evil)])
-    log = LogLines(first, from_start=True)
-    await_that(partial(log.count, REFUSED), lambda found: found == 2, what="refused, both")
-    when_possible(lambda: first.rest.pause("my.conn"))
-    first.rest.await_state("my.conn", "PAUSED")
-    late = worker_factory(lines, class_path=JAR)
-    workers = [first, late]
-    _, offset = await_settled(workers)
-    assert offset == replay_config(topics.records(topic), group, keys=KEYS).offset
-    assert {tuple(each.rest.connectors()) for each in workers} == {("my.conn",)}
-    put(late, "other", sources.config("other"))
-    first.rest.await_state("other", "RUNNING")
