@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Callable
 from typing import Final
 
 from connect_share.topic_ids.authority.authority import AuthorityPartition, AuthorityTopic
@@ -78,41 +77,29 @@ class _KraftPlanner:
                     self._plan.leave(name, reason)
                 continue
             wanted = [one for one in findings if one.kind not in _LEFT and one.kind not in _REFUSED]
-            if wanted and self._accepted(name, self._check_topic, topic):
-                for number in sorted({one.partition for one in wanted if one.partition is not None}):
-                    self._decide_partition(topic, number, [one for one in wanted if one.partition == number])
-
-    def _accepted(self, topic: str, decide: Callable[..., None], *arguments: object) -> bool:
-        """Call a function that decides; return whether it neither refused nor left something alone."""
-        try:
-            decide(*arguments)
-        except RefusedError as exc:
-            self._plan.refuse(topic, exc)
-        except LeftAloneError as exc:
-            self._plan.leave(topic, exc)
-        else:
-            return True
-        return False
-
-    def _check_topic(self, topic: AuthorityTopic) -> None:
-        refuse_tiered(topic, self._found)
-        refuse_internal(topic)
-        refuse_unread(topic, self._found)
+            if wanted:
+                with self._plan.judging(name):
+                    refuse_tiered(topic, self._found)
+                    refuse_internal(topic)
+                    refuse_unread(topic, self._found)
+                    for number in sorted({one.partition for one in wanted if one.partition is not None}):
+                        self._decide_partition(topic, number, [one for one in wanted if one.partition == number])
 
     def _decide_partition(self, topic: AuthorityTopic, number: int, findings: list[TopicIdFinding]) -> None:
         partition = topic.partitions.get(number)
         if partition is None:
-            reason = f"partition {number} is on disk, but the cluster has no such partition"
-            self._plan.refuse(topic.name, reason)
+            self._plan.refuse(topic.name, f"partition {number} is on disk, but the cluster has no such partition")
             return
         kinds = {one.kind for one in findings}
         handled = set()
         if IdFindingKind.STRAY_DIRECTORY in kinds:
-            self._accepted(topic.name, self._decide_strays, topic, number, partition)
+            with self._plan.judging(topic.name):
+                self._decide_strays(topic, number, partition)
             handled = {IdFindingKind.STRAY_DIRECTORY, IdFindingKind.DIRECTORY_MISSING}
         for finding in findings:
             if finding.kind not in handled:
-                self._accepted(topic.name, self._decide_replica, topic, partition, finding)
+                with self._plan.judging(topic.name):
+                    self._decide_replica(topic, partition, finding)
 
     def _decide_replica(self, topic: AuthorityTopic, partition: AuthorityPartition, finding: TopicIdFinding) -> None:
         broker, on_disk = finding.broker, finding.id_on_disk

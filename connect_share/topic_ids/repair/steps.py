@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -124,6 +125,16 @@ class RepairPlan:
     def leave(self, topic: str, reason: object) -> None:
         """Add a reason why a topic is left alone."""
         self.left.append(Unrepaired(topic, str(reason)))
+
+    @contextmanager
+    def judging(self, topic: str) -> Iterator[None]:
+        """Add the reason, if what is judged in the block is refused or left alone."""
+        try:
+            yield
+        except RefusedError as exc:
+            self.refuse(topic, exc)
+        except LeftAloneError as exc:
+            self.leave(topic, exc)
 
     def add_back_up(self, paths: Sequence[str]) -> None:
         """Add the step that keeps everything that the plan changes."""

@@ -74,15 +74,12 @@ def plan_zookeeper(found: Comparison, plan: RepairPlan) -> None:
             for kind in sorted(kinds & _LEFT.keys()):
                 plan.leave(name, _LEFT[kind])
             continue
-        try:
+        with plan.judging(name):
             decision = _decide(found, topic, kinds)
-        except RefusedError as exc:
-            plan.refuse(name, exc)
-            continue
-        if decision.write or decision.files:
-            decisions[name] = decision
-        else:
-            plan.leave(name, decision.why)
+            if decision.write or decision.files:
+                decisions[name] = decision
+            else:
+                plan.leave(name, decision.why)
     _resolve_duplicates(found, decisions, plan)
     if decisions:
         _add_steps(found, list(decisions.values()), plan)
