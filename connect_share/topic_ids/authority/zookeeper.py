@@ -63,7 +63,7 @@ def authority_of_znodes(texts: Mapping[str, str], source: str, versions: Mapping
     cluster_id = json_object(znodes.get("/cluster/id", "")).get("id")
     brokers = {int(name) for name in _names(znodes, "/brokers/ids") if re.fullmatch("[0-9]+", name)}
     found = {
-        name: _topic(name, znodes, (versions or {}).get(f"{chroot}{_TOPICS}/{name}"))
+        name: _topic(name, znodes, (versions or {}).get(f"{chroot}{topic_path(name)}"))
         for name in _names(znodes, _TOPICS)
     }
     return Authority(
@@ -83,7 +83,7 @@ def _names(znodes: Mapping[str, str], folder: str) -> list[str]:
 
 
 def _topic(name: str, znodes: Mapping[str, str], version: int | None) -> AuthorityTopic:
-    path = f"{_TOPICS}/{name}"
+    path = topic_path(name)
     znode = json_object(znodes[path])
     topic_id, problem = read_id(znode.get("topic_id"))
     if not znode:
@@ -109,6 +109,11 @@ def _topic(name: str, znodes: Mapping[str, str], version: int | None) -> Authori
         version=version,
         text=znodes[path],
     )
+
+
+def topic_path(topic: str) -> str:
+    """Return the path of a topic's znode."""
+    return f"{_TOPICS}/{topic}"
 
 
 def with_id(text: str | None, topic_id: str) -> str:
@@ -212,11 +217,11 @@ class ZooKeeper:
 
         read(["/cluster/id", "/controller"], "znodes")
         read([f"/config/topics/{topic}" for topic in topics], "topic settings")
-        read([f"{_TOPICS}/{topic}" for topic in topics], "topics")
+        read(map(topic_path, topics), "topics")
         found = authority_of_znodes(texts, self.hosts)
         read(
             [
-                f"{_TOPICS}/{topic.name}/partitions/{partition}/state"
+                f"{topic_path(topic.name)}/partitions/{partition}/state"
                 for topic in found.topics.values()
                 for partition in topic.partitions
             ],

@@ -14,7 +14,7 @@ from connect_share.console.options import (
     Parser,
     add_client_settings,
     add_worker_file,
-    client_settings_of,
+    topic_set_of,
 )
 from connect_share.console.output import Output, Result, Table, plural
 from connect_share.console.program import Command
@@ -28,7 +28,6 @@ from connect_share.topic_ids.compare.compare import Comparison, compare
 from connect_share.topic_ids.repair.broker_repair import ScannedBroker
 from connect_share.topic_ids.scan import scanner
 from connect_share.topic_ids.scan.scans import Scans, read_brokers_dir, read_scan
-from connect_share.worker_config import TopicSet
 
 _CLIENT_ID: Final = "connect-share-check-topic-ids"
 
@@ -137,12 +136,8 @@ def authority_of(arguments: argparse.Namespace, out: Output) -> Authority:
     if arguments.zookeeper is not None:
         with zookeeper_session(arguments) as session:
             return session.authority(out.note)
-    servers, client = arguments.bootstrap_servers, client_settings_of(arguments.client_settings)
-    if arguments.worker_config is not None:
-        topics = TopicSet.from_worker_file(arguments.worker_config, bootstrap_servers=servers, client=client)
-    else:
-        topics = TopicSet.from_flags(servers, {}, client)
-    with Admin(topics.settings, client_id=_CLIENT_ID, timeout_s=arguments.timeout) as admin:
+    settings = topic_set_of(arguments, or_none=True).settings
+    with Admin(settings, client_id=_CLIENT_ID, timeout_s=arguments.timeout) as admin:
         return authority_of_brokers(admin)
 
 

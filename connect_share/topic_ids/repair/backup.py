@@ -6,7 +6,7 @@ import enum
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -19,6 +19,7 @@ from connect_share.topic_ids.scan.scans import json_object
 
 Text = Annotated[str, Field(strict=True, pattern=r"^[^\x00]*$")]
 Number = Annotated[int, Field(strict=True, ge=0, lt=2**31)]
+Report = Callable[[str], None]
 Checksum = Annotated[str, Field(strict=True, pattern=r"^[0-9a-f]{64}$")]
 
 _INDEX: Final = "backup.json"

@@ -12,6 +12,7 @@ from connect_share.errors import UsageError, listed
 from connect_share.topic_ids.authority.authority import Authority
 from connect_share.topic_ids.authority.zookeeper import ZooKeeper
 from connect_share.topic_ids.errors import TopicIdRepairError
+from connect_share.topic_ids.repair.backup import Report
 from connect_share.topic_ids.repair.broker_repair import BrokerBackup
 from connect_share.topic_ids.repair.steps import brokers_text
 from connect_share.topic_ids.repair.zookeeper_repair import refuse_reassignment
@@ -127,9 +128,7 @@ def check_others_stopped(backup: BrokerBackup) -> None:
         )
 
 
-def await_in_sync(
-    backup: BrokerBackup, read: Callable[[], Authority], report: Callable[[str], None], wait_s: float
-) -> None:
+def await_in_sync(backup: BrokerBackup, read: Callable[[], Authority], report: Report, wait_s: float) -> None:
     """Read the cluster until its ISR is as full as it can be with this broker back; report that.
 
     Raise ``TopicIdRepairError`` if it was not full in time, or an id is another one.

@@ -17,7 +17,7 @@ from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.authority import MetadataMode
 from connect_share.topic_ids.compare.compare import Comparison
 from connect_share.topic_ids.errors import TopicIdRepairError, explained
-from connect_share.topic_ids.repair.backup import Number, RepairBackup, RepairState, Text, checksum, read_index
+from connect_share.topic_ids.repair.backup import Number, RepairBackup, RepairState, Report, Text, checksum, read_index
 from connect_share.topic_ids.repair.broker_lock import broker_stopped
 from connect_share.topic_ids.repair.file_changes import FileChange, PutBack, WriteId, log_bytes, read_metadata
 from connect_share.topic_ids.repair.steps import RepairPlan, RepairStep, StepAction
@@ -27,7 +27,6 @@ from connect_share.topic_ids.scan.scans import CURRENT, STRAY, Scans, scans_of_r
 _FILE_ACTIONS: Final = frozenset({StepAction.WRITE_FILE, StepAction.MOVE_ASIDE, StepAction.RENAME})
 _MARK: Final = re.compile(r"\.[^.]+-stray$")
 
-Report = Callable[[str], None]
 _Port = Annotated[int, Field(strict=True, gt=0, lt=2**16)]
 _Act = Annotated[FileChange, Field(discriminator="act")]
 

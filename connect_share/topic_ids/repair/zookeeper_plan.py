@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from connect_share.topic_ids.authority.authority import INTERNAL_TOPICS, NO_ID, AuthorityPartition, AuthorityTopic
-from connect_share.topic_ids.authority.zookeeper import with_id
+from connect_share.topic_ids.authority.zookeeper import topic_path, with_id
 from connect_share.topic_ids.compare.compare import Comparison, IdFindingKind
 from connect_share.topic_ids.repair.steps import (
     BACKED_UP,
@@ -53,10 +53,6 @@ class _TopicDecision:
     write: bool
     why: str
     files: list[tuple[PartitionDirectory, tuple[str, ...]]] = field(default_factory=list)
-
-    @property
-    def path(self) -> str:
-        return f"/brokers/topics/{self.topic.name}"
 
     @property
     def early(self) -> bool:
@@ -305,7 +301,7 @@ def _add_steps(found: Comparison, decisions: list[_TopicDecision], plan: RepairP
         method = with_files if one.write else RepairMethod.FILES
         plan.topics.append(TopicRepair(one.topic.name, method, one.target, one.why))
     plan.add_back_up(
-        [f"znode {one.path}" for one in writes]
+        [f"znode {topic_path(one.topic.name)}" for one in writes]
         + [f"broker {replica.broker}: {replica.path}/partition.metadata" for replica in files]
     )
     plan.steps += [
@@ -341,7 +337,7 @@ def _add_steps(found: Comparison, decisions: list[_TopicDecision], plan: RepairP
 
 
 def _write_znode_step(one: _TopicDecision) -> RepairStep:
-    topic_id, version = one.target, one.topic.version
+    topic_id, version, path = one.target, one.topic.version, topic_path(one.topic.name)
     unchanged = "the znode is as it was read" if version is None else f"the znode still has version {version}"
     before = [
         BACKED_UP,
@@ -353,13 +349,13 @@ def _write_znode_step(one: _TopicDecision) -> RepairStep:
     shown = "VERSION" if version is None else version
     return RepairStep(
         StepAction.WRITE_ZNODE,
-        f"write the original id {topic_id} into {one.path}, nothing else of its text changes",
+        f"write the original id {topic_id} into {path}, nothing else of its text changes",
         tuple(before),
         topic=one.topic.name,
-        path=one.path,
+        path=path,
         topic_id=topic_id,
         version=version,
-        command=f"set -v {shown} {one.path} {with_id(one.topic.text, topic_id)}",
+        command=f"set -v {shown} {path} {with_id(one.topic.text, topic_id)}",
     )
 
 

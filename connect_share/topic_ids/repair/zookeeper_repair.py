@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
@@ -16,7 +16,7 @@ from pydantic import Field
 
 from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.authority import Authority, AuthorityTopic, MetadataMode, read_id
-from connect_share.topic_ids.authority.zookeeper import Znode, ZooKeeper, with_id
+from connect_share.topic_ids.authority.zookeeper import Znode, ZooKeeper, topic_path, with_id
 from connect_share.topic_ids.compare.compare import Comparison, compare
 from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair.backup import (
@@ -24,6 +24,7 @@ from connect_share.topic_ids.repair.backup import (
     Checksum,
     RepairBackup,
     RepairState,
+    Report,
     checksum,
     keep_files,
     read_kept,
@@ -37,8 +38,6 @@ _CONTROLLER: Final = "/controller"
 _REASSIGNMENT: Final = "/admin/reassign_partitions"
 _POLL_S: Final = 0.1
 _STEADY_S: Final = 1.0
-
-Report = Callable[[str], None]
 
 
 class ZnodeChange(BackupPart):
@@ -65,7 +64,7 @@ class ZnodeChange(BackupPart):
         """Return the change of a topic's znode; the number names its files."""
         return cls(
             topic=topic,
-            path=_path(topic),
+            path=topic_path(topic),
             version=version,
             before=f"{number}.before",
             before_sha256=checksum(old),
@@ -85,7 +84,7 @@ class ZnodeChange(BackupPart):
         old = read_kept(folder / Path(self.before).name, self.before_sha256)
         new = read_kept(folder / Path(self.after).name, self.after_sha256)
         named = directory_names(f"{self.topic}-0")
-        if self.path != _path(self.topic) or named is None or named[0] != self.topic or self.topic in (".", ".."):
+        if self.path != topic_path(self.topic) or named is None or named[0] != self.topic or self.topic in (".", ".."):
             raise UsageError(f"{folder}: backup.json names a znode that is no topic's")
         topic_id = json.loads(new)["topic_id"]
         if read_id(topic_id)[0] is None or with_id(old.decode(), topic_id).encode() != new:
@@ -172,10 +171,6 @@ class ZnodeBackup(RepairBackup):
         """Return the lines that show to people what would be done, or undone."""
         controller = ["one change of the controller"] if self.change_controller else []
         return super().preview(undo=undo) + controller
-
-
-def _path(topic: str) -> str:
-    return f"/brokers/topics/{topic}"
 
 
 def id_in(data: bytes) -> str | None:
