@@ -63,8 +63,7 @@ class Cluster:
 
     def of_group(self, group: Group) -> dict[TopicType, GroupEvidence]:
         """Return what a group has in each topic where it has something."""
-        found = {topic_type: role.groups.get(group) for topic_type, role in self.topics.items()}
-        return {topic_type: each for topic_type, each in found.items() if each is not None}
+        return {topic_type: role.groups[group] for topic_type, role in self.topics.items() if group in role.groups}
 
     def plain_workers(self) -> set[str]:
         """Return the ids of workers that wrote statuses with plain keys."""

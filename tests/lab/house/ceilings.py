@@ -20,7 +20,7 @@ class Ceiling:
 
 
 CEILINGS: Final = {
-    "lines of the core": Ceiling(51_837),
+    "lines of the core": Ceiling(51_836),
     "lines of the parts": Ceiling(7_342),
     "lines of the lab": Ceiling(13_403, "What is only measured once needs no code here."),
     "lines of the tests": Ceiling(52_137, "Add a case to a test that is there, or take out one that another repeats."),
