@@ -6,10 +6,10 @@ import hashlib
 import os
 import platform
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -28,6 +28,10 @@ all others; ``other`` is all that is left, such as looking at foreign keys."""
 
 Warmth = Literal["exec", "cold", "warm"]
 """``exec``: from that of a process to the end of its first start; ``cold``: that start alone; ``warm``: a later one."""
+
+
+Seconds = Annotated[float, Field(ge=1e-9, le=1e9)]
+"""Seconds that can have been measured: others are of a broken file, and no plot could show them."""
 
 
 class _Part(BaseModel):
@@ -107,9 +111,9 @@ class Starts(_Part):
     scenario: str
     contender: str
     warmth: Warmth
-    seconds: list[float]
+    seconds: list[Seconds]
     phases: dict[str, list[float]] = Field(default_factory=dict)
-    topics: dict[str, list[float]] = Field(default_factory=dict)
+    topics: dict[str, list[Seconds]] = Field(default_factory=dict)
     cpu_seconds: list[float] = Field(default_factory=list)
     peak_bytes: list[int] = Field(default_factory=list)
     size: StartSize | None = None
@@ -129,8 +133,8 @@ class Storm(_Part):
     scenario: str
     starts: int
     at_once: int
-    seconds: list[float]
-    wall_seconds: float
+    seconds: list[Seconds]
+    wall_seconds: Seconds
     cpu_seconds: float
     failed: int = 0
 
@@ -147,7 +151,7 @@ class Latency(_Part):
     contender: str
     store: Literal["config", "status", "offset"]
     groups: int
-    seconds: list[float]
+    seconds: list[Seconds]
 
 
 class Prediction(_Part):
@@ -155,8 +159,8 @@ class Prediction(_Part):
 
     scenario: str
     size: StartSize
-    predicted_seconds: float
-    measured_seconds: float
+    predicted_seconds: Seconds
+    measured_seconds: Seconds
 
     @property
     def error(self) -> float:
@@ -165,15 +169,9 @@ class Prediction(_Part):
         return factor - 1 if factor >= 1 else 1 - 1 / factor
 
 
-def measurable(seconds: float) -> bool:
-    """Return whether these seconds can have been measured: others are of a broken file, and no plot could show them."""
-    return 1e-9 <= seconds <= 1e9
-
-
-def median(seconds: Iterable[float]) -> float | None:
-    """Return the median of those that can have been measured; ``None`` if there are none."""
-    usable = [each for each in seconds if measurable(each)]
-    return statistics.median(usable) if usable else None
+def median(seconds: Sequence[float]) -> float | None:
+    """Return the median; ``None`` of nothing."""
+    return statistics.median(seconds) if seconds else None
 
 
 class StartupResult(_Part):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from spark_jobs.benchmark.results import Starts, StartupResult, Warmth, measurable
+from spark_jobs.benchmark.results import Starts, StartupResult, Warmth
 from tests.lab.benchmarks.startup.statistics import by_process, interval
 
 MAINS: Final[Mapping[str, tuple[str, ...]]] = {"kip": ("kip", "tiny"), "workers": ("workers-20", "workers-3")}
@@ -133,7 +133,7 @@ def _seconds(starts: list[Starts], side: Side, rounds: int) -> tuple[float, ...]
         ),
         [],
     )
-    return by_process(values, rounds) if all(map(measurable, values)) else ()
+    return by_process(values, rounds)
 
 
 CLOCK_HEADS: Final = ("work", "stores, exec", "stores, cold", "stores, warm", "bare librdkafka", "Java worker, exec")

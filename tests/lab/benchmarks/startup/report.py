@@ -29,7 +29,6 @@ from tests.lab.benchmarks.startup.view import (
     measured_latencies,
     measured_scenarios,
     measured_storms,
-    predictions,
     spread_text,
 )
 from tests.lab.units import duration, percent, size
@@ -61,7 +60,7 @@ def report_values(result: StartupResult) -> dict[str, Any]:
         "kip": kip,
         "growths": grown,
         "model_cards": model_cards(result.model, predicted=bool(result.predictions)) if result.model else [],
-        "predictions": [(titles.get(each.scenario) or each.scenario, each) for each in predictions(result)],
+        "predictions": [(titles.get(each.scenario) or each.scenario, each) for each in result.predictions],
         "phased": sorted(
             with_phases, key=lambda each: (each.name != KIP, -(each.scenario.records if each.scenario else 0))
         )[:_PHASE_PLOTS],

@@ -8,7 +8,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from spark_jobs.benchmark.results import Scenario, StartupResult, measurable
+from spark_jobs.benchmark.results import Scenario, StartupResult
 from tests.lab.benchmarks.startup.view import (
     OURS,
     WARMTHS,
@@ -77,12 +77,11 @@ class Growth:
         """Return what the model says of each size that our stores read: the seconds, and their bounds."""
         sizes = {each.scenario: each.size for each in result.starts if each.size is not None and each.contender == OURS}
         sizes |= {each.scenario: each.size for each in result.predictions}
-        points = [
+        return [
             (x, result.model.seconds(size), *result.model.between(size))
             for x, scenario in self.sizes
             if result.model is not None and (size := sizes.get(scenario.name)) is not None
         ]
-        return [point for point in points if all(map(measurable, point[1:]))]
 
     def plot(self, result: StartupResult) -> Markup:
         """Return the curves with the model's line."""

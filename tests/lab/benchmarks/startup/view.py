@@ -7,22 +7,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from spark_jobs.benchmark.results import (
-    PHASES,
-    Latency,
-    Prediction,
-    Scenario,
-    StartupResult,
-    Storm,
-    Warmth,
-    measurable,
-    median,
-)
+from spark_jobs.benchmark.results import PHASES, Latency, Scenario, StartupResult, Storm, Warmth, median
 from tests.lab.benchmarks.startup.statistics import TAIL, by_process, interval
 from tests.lab.units import milliseconds
 
@@ -116,10 +106,9 @@ def spread_text(seconds: Spread) -> str:
     return f"{milliseconds(seconds.median)} ({milliseconds(seconds.low)}–{milliseconds(seconds.high)})"
 
 
-def spread(values: Iterable[float], rounds: int = 0) -> Spread | None:
-    """Return the values that can be compared and drawn, one a process of ``rounds``; ``None`` if there are none."""
-    usable = [value for value in values if measurable(value)]
-    return Spread(by_process(usable, rounds)) if usable else None
+def spread(values: Sequence[float], rounds: int = 0) -> Spread | None:
+    """Return the values, one a process of ``rounds``; ``None`` if there are none."""
+    return Spread(by_process(values, rounds)) if values else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,19 +205,15 @@ def _measured(result: StartupResult, scenario: str) -> list[Measured]:
         if total is None:
             continue
         topics = {name: spread(each.topics.get(name, ()), rounds) for name in STORES}
-        phases = {
-            phase: [value for value in values if value == 0 or measurable(value)]
-            for phase, values in each.phases.items()
-        }
         found.append(
             Measured(
                 each.contender,
                 each.warmth,
                 total,
                 {name: seconds for name, seconds in topics.items() if seconds is not None},
-                {phase: statistics.median(values) for phase, values in phases.items() if values},
+                {phase: statistics.median(values) for phase, values in each.phases.items() if values},
                 median(each.cpu_seconds),
-                statistics.median(each.peak_bytes) if each.peak_bytes else None,
+                median(each.peak_bytes),
             )
         )
     ours = {each.warmth: each for each in found if each.contender == OURS}
@@ -265,20 +250,9 @@ class MeasuredStorm:
         return spread(self.storm.seconds)
 
     @property
-    def wall_seconds(self) -> float | None:
-        """The time until all were up; ``None`` if it cannot have been measured."""
-        return self.storm.wall_seconds if measurable(self.storm.wall_seconds) else None
-
-    @property
     def times(self) -> float | None:
         """The wall time beside that of the same starts one after another."""
-        return None if self.alone is None or self.wall_seconds is None else self.wall_seconds / self.alone.wall_seconds
-
-    @property
-    def cpu_seconds(self) -> float | None:
-        """CPU time of each start."""
-        each = self.storm.cpu_seconds / self.storm.starts if self.storm.starts > 0 else 0.0
-        return each if measurable(each) else None
+        return None if self.alone is None else self.storm.wall_seconds / self.alone.wall_seconds
 
 
 def measured_storms(result: StartupResult) -> list[list[MeasuredStorm]]:
@@ -288,7 +262,7 @@ def measured_storms(result: StartupResult) -> list[list[MeasuredStorm]]:
     for storm in sorted(result.storms, key=lambda each: (each.scenario, each.starts, each.at_once)):
         kind = (storm.scenario, storm.starts)
         groups.setdefault(kind, []).append(MeasuredStorm(storm, alone.get(kind)))
-        if storm.at_once == 1 and measurable(storm.wall_seconds):
+        if storm.at_once == 1:
             alone.setdefault(kind, storm)
     return list(groups.values())
 
@@ -336,11 +310,4 @@ def measured_latencies(result: StartupResult) -> list[MeasuredLatency]:
             beside(seconds, each.store, 1, each.contender) if each.groups > 1 else None,
         )
         for each, seconds in found.values()
-    ]
-
-
-def predictions(result: StartupResult) -> list[Prediction]:
-    """Return the predictions that can be compared with what was measured."""
-    return [
-        each for each in result.predictions if measurable(each.predicted_seconds) and measurable(each.measured_seconds)
     ]
