@@ -32,7 +32,8 @@ class ClusterNode(LocalBroker):
         super().__init__(properties=properties, version=cluster.version)
         self.id = node_id
         self._cluster = cluster
-        self._given_ports: list[int] = []
+        self.given_ports: list[int] = []
+        """The three ports, where other nodes have to know them before the start."""
 
     @property
     def started_once(self) -> bool:
@@ -42,16 +43,12 @@ class ClusterNode(LocalBroker):
     @property
     def controller_address(self) -> str:
         """``id@host:port`` for the quorum."""
-        return f"{self.id}@127.0.0.1:{(self._given_ports or self._ports)[2]}"
+        return f"{self.id}@127.0.0.1:{(self.given_ports or self._ports)[2]}"
 
     @property
     def internal_address(self) -> str:
         """``host:port`` of the listener between brokers, on which clients have every right, too."""
         return f"127.0.0.1:{self._ports[1]}"
-
-    def fix_ports(self, ports: list[int]) -> None:
-        """Set the three ports before the start, because other nodes have to know them."""
-        self._given_ports = ports
 
     def broker_properties(self) -> dict[str, str]:
         """Settings of the node; one that does not vote has no listener for controllers."""
@@ -69,7 +66,7 @@ class ClusterNode(LocalBroker):
         return {**properties, **({} if rack is None else {"broker.rack": rack})}
 
     def _choose_ports(self) -> list[int]:
-        return self._given_ports or super()._choose_ports()
+        return self.given_ports or super()._choose_ports()
 
     def _format(self) -> None:
         super()._format()
@@ -178,7 +175,7 @@ class LocalCluster:
         if first and len(voters) > 1:
             ports = free_ports(3 * len(voters))  # at once, so that no two nodes get the same
             for number, node in enumerate(voters):
-                node.fix_ports(ports[3 * number : 3 * number + 3])
+                node.given_ports = ports[3 * number : 3 * number + 3]
         self._side_by_side(together)
         self.await_brokers({node.id for node in together})
 

@@ -24,6 +24,7 @@ ROOT: Final = Path(__file__).parents[2]
 RESULTS: Final = ROOT / "build" / "near"
 SECONDS: Final = RESULTS / "seconds.json"
 LEFT_OUT: Final = RESULTS / "left_out.txt"
+REPORT: Final = RESULTS / "report.xml"
 PYTEST: Final = ("-q", "-m", "not slow", "-p", "no:cacheprovider", "-o", "junit_family=xunit1")  # which names the files
 MOST_STEPS: Final = 3
 # Of tests that were not run before; the other ones start brokers and workers.
@@ -123,25 +124,17 @@ def changed_files(since: str) -> set[str]:
     return {line for answer in answers for line in answer.splitlines()}
 
 
-def run(groups: Sequence[Sequence[str]], measured: dict[str, float]) -> bool:
-    """Run each group of test files in a process of its own, at the same time; note how long each file took."""
-    running = []
-    for at, group in enumerate(groups):
-        report = RESULTS / f"{at}.xml"
-        report.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "pytest", *PYTEST, f"--junit-xml={report}", *group]
-        running.append((subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True), report))
-    codes = []
-    for process, report in running:
-        print(process.communicate()[0])
-        codes.append(process.returncode)
-        if not report.exists():
-            continue  # it said why it ended at once
+def run(tests: Sequence[str], measured: dict[str, float], processes: int) -> bool:
+    """Run test files, each in one of so many processes; note how long each file took."""
+    REPORT.unlink(missing_ok=True)
+    options = (*PYTEST, "-n", str(processes), "--dist", "loadfile", f"--junit-xml={REPORT}")
+    code = subprocess.run([sys.executable, "-m", "pytest", *options, *tests], cwd=ROOT, check=False).returncode
+    if REPORT.exists():  # else it said why it ended at once
         spent: dict[str, float] = defaultdict(float)
-        for case in ElementTree.parse(report).iter("testcase"):
+        for case in ElementTree.parse(REPORT).iter("testcase"):
             spent[case.get("file", "")] += float(case.get("time", 0))
         measured.update(spent)
-    return all(code in {0, 5} for code in codes)  # 5: all of its tests are slow ones
+    return code in {0, 5}  # 5: all of its tests are slow ones
 
 
 def main(argv: Sequence[str]) -> int:
@@ -158,9 +151,9 @@ def main(argv: Sequence[str]) -> int:
     units = [test for test in chosen if is_unit(test)]
     others = [test for test in chosen if not is_unit(test)]
     print(f"near the change: {len(units)} files of unit tests, {len(others)} others; {len(left_out)} are left out")
-    held = run([units[at::processes] for at in range(min(processes, len(units)))], measured)
+    held = not units or run(units, measured, processes)
     if held and others:
-        held = run([others], measured)
+        held = run(others, measured, 0)
     elif others:
         print("not run, for a unit test failed:", *others, sep="\n  ")
     SECONDS.write_text(json.dumps(measured))

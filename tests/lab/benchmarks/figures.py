@@ -28,9 +28,7 @@ from tests.lab.benchmarks.migration_report import KIP as KIP_MOVE
 from tests.lab.benchmarks.migration_report import MILLION, migration_table
 from tests.lab.benchmarks.sealing import sealing_table
 from tests.lab.benchmarks.spark import spark_table
-from tests.lab.benchmarks.startup.comparison import with_interval
-from tests.lab.benchmarks.startup.pairs import compared
-from tests.lab.benchmarks.startup.report import render_report
+from tests.lab.benchmarks.startup.report import pair_table, render_report
 from tests.lab.benchmarks.startup.view import (
     KIP,
     OURS,
@@ -67,7 +65,7 @@ def readme_figures(result: StartupResult) -> str:
     if KIP not in scenarios:
         raise ConfigError(f"the README shows {KIP}, which is not in the result: run make bench-start")
     return "\n\n".join(
-        [_measured(result), "\n".join(_table(result)), " ".join(_sentences(result, scenarios))],
+        [_measured(result), "\n".join(pair_table(result, headlines=True)), " ".join(_sentences(result, scenarios))],
     )
 
 
@@ -80,18 +78,6 @@ def _measured(result: StartupResult) -> str:
         "medians over processes, in brackets the 95 % interval. Ratios hold on other machines, milliseconds do not. "
         "[What is inside the clock](docs/benchmarks/startup.md#what-is-inside-the-clock)."
     )
-
-
-def _table(result: StartupResult) -> Iterator[str]:
-    yield "| pair | times (95 %) | first, ms | second, ms | budget |"
-    yield "| --- | ---: | ---: | ---: | --- |"
-    for each in compared(result):
-        if not each.pair.headline:
-            continue
-        at_most = each.pair.at_most
-        budget = "" if at_most is None else f"at most {at_most:g}: {'kept' if each.met else 'missed'}"
-        figures = (with_interval(each), milliseconds(each.first), milliseconds(each.second), budget)
-        yield f"| {each.pair.title} | {' | '.join(figures)} |"
 
 
 def _sentences(result: StartupResult, scenarios: Mapping[str, MeasuredScenario]) -> Iterator[str]:

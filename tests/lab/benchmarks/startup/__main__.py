@@ -11,12 +11,11 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
-from connect_share.console.output import Output
+from connect_share.console.output import printable
 from connect_share.errors import ConfigError
 from spark_jobs import command_line
 from spark_jobs.benchmark.results import Start
@@ -27,8 +26,7 @@ from spark_jobs.benchmark_startup import add_options, measure, numbers, startup_
 from tests.lab.benchmarks.startup.contenders import ALL_RUNS
 from tests.lab.benchmarks.startup.delay import DelayedBroker
 from tests.lab.benchmarks.startup.latency import CONTENDERS, GROUPS, PUTS, has_latencies, measure_latency
-from tests.lab.benchmarks.startup.pairs import compared
-from tests.lab.benchmarks.startup.report import latency_lines, pair_lines, write_report
+from tests.lab.benchmarks.startup.report import latency_lines, pair_table, write_report
 from tests.lab.benchmarks.startup.workers import KIP_GROUPS, measure_workers, worker_plan
 from tests.lab.cluster import LocalCluster
 from tests.lab.embedded.broker import DEFAULT_VERSION, LocalBroker
@@ -144,13 +142,7 @@ def _body(options: argparse.Namespace) -> int:
     if options.report is not None:
         for path in write_report(result, options.report):
             print(f"wrote {path}", file=sys.stderr)
-    output = Output("benchmark_startup", options.output)
-    if output.is_json:
-        pairs = [{**asdict(each), "times": each.times, "interval": each.interval} for each in compared(result)]
-        output.json({**result.model_dump(mode="json"), "pairs": pairs})
-        return 0
-    output.lines(*startup_table(result), *latency_lines(result))
-    output.lines("", *pair_lines(result))
+    print(*map(printable, (*startup_table(result), *latency_lines(result), "", *pair_table(result))), sep="\n")
     return 0
 
 
@@ -167,7 +159,6 @@ def main(argv: Sequence[str]) -> int:
     arguments.add_argument(
         "--workers", type=numbers, metavar="N,..", help="whole Java workers beside so many groups; full: 1,20,100,500"
     )
-    arguments.add_argument("--output", choices=("text", "json"), default="text")
     arguments.add_argument("--report", type=Path, metavar="DIR", help="folder for report.html and report.md")
     options = arguments.parse_args(argv)
     with terminated_as_interrupted():

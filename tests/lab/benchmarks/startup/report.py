@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from connect_share.console.output import printable
 from connect_share.contents.cost_model import EARLY_BYTES, EARLY_RECORDS, CostModel
 from migrator.report import shown_value, templates_of
 from spark_jobs.benchmark.results import StartupResult
@@ -142,15 +141,20 @@ def latency_lines(result: StartupResult) -> Iterator[str]:
     for put in measured_latencies(result):
         p50, p99 = units.milliseconds(put.seconds.median), units.milliseconds(put.seconds.tail)
         what = f"{put.latency.contender}, {put.latency.store}, groups: {put.latency.groups:,}"
-        yield printable(f"put to read-back, {what}: p50 {p50} ms{p99 and f', p99 {p99} ms'}")
+        yield f"put to read-back, {what}: p50 {p50} ms{p99 and f', p99 {p99} ms'}"
 
 
-def pair_lines(result: StartupResult) -> Iterator[str]:
-    """Yield the pairs and their budgets, for a terminal."""
+def pair_table(result: StartupResult, *, headlines: bool = False) -> Iterator[str]:
+    """Yield the pairs, all or those of the README, as Markdown that a terminal can show, too."""
+    yield "| pair | times (95 %) | first, ms | second, ms | budget |"
+    yield "| --- | ---: | ---: | ---: | --- |"
     for each in compared(result):
-        met = {None: "", True: ", budget kept", False: ", budget MISSED"}[each.met]
-        budget = "" if each.pair.at_most is None else f" (budget {each.pair.at_most:g}{met})"
-        yield printable(f"{with_interval(each)} times: {each.pair.title}{budget}")
+        if headlines and not each.pair.headline:
+            continue
+        at_most = each.pair.at_most
+        budget = "" if at_most is None else f"at most {at_most:g}: {'kept' if each.met else 'missed'}"
+        figures = (with_interval(each), units.milliseconds(each.first), units.milliseconds(each.second), budget)
+        yield f"| {each.pair.title} | {' | '.join(figures)} |"
 
 
 def model_cards(model: CostModel, *, predicted: bool) -> list[tuple[str, str, str]]:

@@ -237,14 +237,6 @@ class MeasuredStorm:
     alone: Storm | None
 
     @property
-    def label(self) -> str:
-        """The way in which the starts ran."""
-        at_once = self.storm.at_once
-        if at_once == 1:
-            return "one after another"
-        return "all at once" if at_once >= self.storm.starts else f"{at_once:,} at once"
-
-    @property
     def seconds(self) -> Spread | None:
         """The time of each start."""
         return spread(self.storm.seconds)
