@@ -104,10 +104,6 @@ def pair(
     if not source_files or not destination_files:
         raise ConfigError("a plan needs at least one source and one destination worker file")
     paired = require_pairs(source_files, destination_files)
-    if intent.follow and intent.mode != "mirror":
-        raise ConfigError("to follow a source and the mode state at once: a folded state has no order to follow")
-    if intent.job is not None and intent.assign is not None:
-        raise ConfigError("a job and an assignment of connectors at once: one of the two says what is moved")
     sources = [WorkerConfig.from_file(path) for path in source_files]
     destinations = [WorkerConfig.from_file(path) for path in destination_files]
     destination_names_it = paired or intent.merge or intent.job is not None

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from connect_share.files import Progress
@@ -15,6 +14,7 @@ from connect_share.kafka.write import Producers
 from connect_share.model.records import size_of
 from migrator.bystanders import bundles
 from migrator.cli.apply import APPLY, RESUME
+from migrator.cli.options import add_plan
 from migrator.copy.copy_job import BULK, TOGETHER, CopyJob, Engine, SliceEvidence, Wave, copy_all
 from spark_jobs import command_line
 from spark_jobs.session import require_single_attempts, spark_session, task_slots
@@ -60,11 +60,11 @@ def copy_engine(progress: Progress) -> Engine:
 def main(argv: Sequence[str]) -> int:
     """Copy what a plan says; writes the manifest beside it. 0 done, 1 failed or refused, 2 usage."""
     parser = command_line.parser("apply_plan", __doc__ or "")
-    parser.add_argument("plan", type=Path, help="plan file of connect-share-migrate plan, already confirmed")
+    add_plan(parser)
     parser.add_argument("--resume", action="store_true", help="continue a run that did not end")
     parser.add_argument("--isolation-proof", action="store_true", help="note first what others have there")
     parser.add_argument("--no-backup", action="store_true", help="write no backup first")
-    parser.add_argument("--evidence", type=Path, help="folder for the evidence; default: beside the plan")
+    parser.refuse("--isolation-proof --no-backup", beside="--resume")
     parser.set_defaults(engine=SPARK_ENGINE, yes=True, dry_run=False, follow=False)
     options = parser.parse_args(argv)
     return command_line.run_command(RESUME if options.resume else APPLY, options)

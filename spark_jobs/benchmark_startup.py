@@ -173,6 +173,8 @@ def main(argv: Sequence[str]) -> int:
     """Measure starts. 0 done (whatever the figures), 1 failed, 2 usage."""
     arguments = command_line.parser("benchmark_startup", __doc__ or "")
     add_options(arguments, RUNS)
+    arguments.refuse("--storm", beside="--no-storm")
+    arguments.refuse("--again", without="--result")
     options = arguments.parse_args(argv)
     with terminated_as_interrupted():
         return command_line.run(options, _body)

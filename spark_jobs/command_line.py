@@ -6,21 +6,18 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Final
 
 from connect_share.console import program
+from connect_share.console.options import StrictParser
 from connect_share.console.output import Output
-from connect_share.console.program import Command
+from connect_share.console.program import Command, InterruptionError
 from connect_share.errors import ConnectShareError
 from connect_share.kafka.waits import longest_wait
 
-INTERRUPTED: Final = 130
-"""Exit code of a job that was interrupted, as shells expect it."""
 
-
-def parser(job: str, description: str) -> argparse.ArgumentParser:
+def parser(job: str, description: str) -> StrictParser:
     """Make an argument parser with ``--output``, whose help says how the job is started."""
-    made = argparse.ArgumentParser(
+    made = StrictParser(
         prog=f"python -m spark_jobs.{job}",
         description=description,
         epilog=f"On a cluster: spark-submit --master URL --py-files connect_share.whl .../spark_jobs/{job}.py ARGUMENTS",
@@ -40,7 +37,7 @@ def run(options: argparse.Namespace, body: Callable[[argparse.Namespace], int], 
         return exc.exit_code if failed is None else failed
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        return INTERRUPTED
+        return InterruptionError.exit_code
 
 
 def run_command(command: Command, options: argparse.Namespace) -> int:

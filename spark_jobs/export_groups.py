@@ -181,9 +181,9 @@ def main(argv: Sequence[str]) -> int:
     where.add_argument(
         "--folder", metavar="DIR", type=Path, help="a new folder that driver and executors share, where tasks write"
     )
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--group", dest="groups", metavar="ID", action="append", help="this group, may be repeated")
-    which.add_argument("--all-groups", action="store_true", help="every group; the worker's own by default")
+    parser.add_argument("--group", dest="groups", metavar="ID", action="append", help="this group, may be repeated")
+    parser.add_argument("--all-groups", action="store_true", help="every group; the worker's own by default")
+    parser.refuse("--all-groups", beside="--group")
     parser.add_argument("--timeout", metavar="SECONDS", type=float, default=DEFAULT_TIMEOUT_S, help="longest wait")
     return command_line.run(parser.parse_args(argv), _body)
 

@@ -66,6 +66,7 @@ def main(argv: Sequence[str]) -> int:
         action="store_true",
         help="instead: what each group takes and costs, as connect-share usage --output json",
     )
+    arguments.refuse("--group", beside="--usage")
     arguments.add_argument("--result", metavar="FILE", type=Path, help="write the result as JSON to this file as well")
     arguments.add_argument("--timeout", metavar="SECONDS", type=float, default=DEFAULT_TIMEOUT_S, help="longest wait")
     return command_line.run(arguments.parse_args(argv), _body)

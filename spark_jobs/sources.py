@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from connect_share.errors import ConfigError
+from connect_share.errors import ConfigError, UsageError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Message, headers_of
 from connect_share.kafka.read import CONSOLE_CLIENT_ID, IDLE_TIMEOUT_S, Reader, topic_ranges
@@ -123,6 +123,8 @@ def read_kafka(
     topic_set = replace(TopicSet.of(given), others=given.isolation(TopicType.CONFIG))
     if records_per_task is not None and records_per_task < 1:
         raise ConfigError("records_per_task has to be at least 1")
+    if ranges is not None and {*topics} != {*TopicType}:
+        raise UsageError("ranges say what is read instead of topics: give one of the two")
     if ranges is None:
         with Admin(topic_set.settings, client_id=CONSOLE_CLIENT_ID, timeout_s=timeout_s) as admin:
             found = topic_ranges(admin, topic_set, topics)

@@ -6,12 +6,12 @@ A partition is never split: the newest record of a key, and the order of configu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from connect_share.files import Progress
 from migrator.bystanders import bundles
 from migrator.cli.cutover import VERIFY
+from migrator.cli.options import add_plan
 from migrator.copy.copy_job import TOGETHER
 from migrator.verify.equality import PairHash, StateDifference
 from migrator.verify.verification import AT_ONCE, Digests, Reading, VerifyEngine, VerifyJob, merged, verify_with
@@ -78,8 +78,7 @@ def verify_engine(progress: Progress) -> VerifyEngine:
 def main(argv: Sequence[str]) -> int:
     """Compare both sides of an applied plan. 0 equal, 1 different or failed, 2 usage."""
     parser = command_line.parser("verify_plan", __doc__ or "")
-    parser.add_argument("plan", type=Path, help="plan file that was applied")
-    parser.add_argument("--evidence", type=Path, help="folder for the evidence; default: beside the plan")
+    add_plan(parser)
     parser.set_defaults(engine=SPARK_ENGINE, isolation=False)
     return command_line.run_command(VERIFY, parser.parse_args(argv))
 

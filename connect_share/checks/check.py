@@ -81,9 +81,9 @@ class Check:
         return [TOPIC_FLAGS[each] for each in self.needs if each not in sources.topic_set.topics]
 
     def _run(self, arguments: argparse.Namespace, out: Output) -> Result:
-        sources = CheckSources.asked(arguments, out, self.reads, self.needs)
         if self.refuses_group and arguments.groups and not hasattr(arguments, "own_groups"):
             raise UsageError(f"--group: {self.refuses_group}; leave it out")
+        sources = CheckSources.asked(arguments, out, self.reads, self.needs)
         findings = wanted(sources.with_file(self.find(sources)), arguments.ignore)
         topics = sources.topic_set.topics
         more = {name: member(sources) for name, member in self.members.items()} if out.is_json else {}

@@ -25,7 +25,7 @@ from connect_share.contents.startup import (
     profile_lines,
     startup_profile,
 )
-from connect_share.errors import ConnectShareError, UsageError, also_saying, command_line
+from connect_share.errors import ConnectShareError, also_saying, command_line
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.create import alter_command, topic_specs
 from connect_share.kafka.read import CONSOLE_CLIENT_ID, console_admin
@@ -94,12 +94,11 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--apply", action="store_true", help="change the settings, after a preview")
     parser.add_argument("--yes", action="store_true", help="with --apply: do not ask")
     parser.add_argument("--dry-run", action="store_true", help="with --apply: show what would change, change nothing")
+    parser.refuse("--yes --dry-run", without="--apply")
 
 
 def _check_startup(arguments: argparse.Namespace, out: Output) -> Steps:
     """Profile the topics; 1 if there are findings that this call has not corrected."""
-    if (arguments.yes or arguments.dry_run) and not arguments.apply:
-        raise UsageError("--yes and --dry-run go with --apply; without it nothing is changed")
     fitted = load_model(arguments.model)
     topic_set = topic_set_of(arguments, tuple(TopicType))
     groups = groups_of(arguments.groups)

@@ -230,6 +230,7 @@ def _add_options(parser: Parser) -> None:
     )
     add_runtime(parser)
     parser.add_argument("--offline", action="store_true", help="do not ask the cluster for the group's connectors")
+    parser.refuse("--libs --offline", beside="--runtime python")  # for which neither jars nor connectors are looked at
 
 
 def _find_all(sources: CheckSources) -> list[Finding]:

@@ -35,8 +35,6 @@ from connect_share.sealing import KEYS_PROPERTY
 _MOST: Final = 100_000
 _HOUR_MS: Final = 3_600_000
 _SHOWN: Final = 20
-_FOLLOW: Final = {"every": 60.0, "base_every": 24.0, "keep": 7.0, "once": False}
-"""Options that go with ``--follow``, and what they are by default."""
 
 
 def _add_options(parser: Parser) -> None:
@@ -44,6 +42,7 @@ def _add_options(parser: Parser) -> None:
     what = parser.add_argument_group("what is exported")
     add_groups(what, "", "; with a worker file: its own group by default")
     what.add_argument("--all-groups", action="store_true", help="every group, also with a worker file")
+    parser.refuse("--all-groups", beside="--group")
     what.add_argument(
         "--connector",
         dest="connectors",
@@ -70,32 +69,30 @@ def _add_options(parser: Parser) -> None:
 def _add_follow(parser: Parser) -> None:
     follow = parser.add_argument_group("with --follow")
     follow.add_argument(
-        "--every",
-        metavar="SECONDS",
-        type=seconds,
-        help="how often what is new is written, 60 by default",
+        "--every", metavar="SECONDS", type=seconds, default=60.0, help="how often what is new is written, 60 by default"
     )
     follow.add_argument(
         "--base-every",
         metavar="HOURS",
         type=partial(number, 1 / 60, _MOST),
+        default=24.0,
         help="how often everything is written, 24 by default",
     )
     follow.add_argument(
         "--keep",
         metavar="DAYS",
         type=partial(number, 0, _MOST),
+        default=7.0,
         help="how long back every state can be restored, 7 by default; older files are deleted",
     )
-    follow.add_argument("--once", action="store_true", default=None, help="write what is new now, and end")
+    follow.add_argument("--once", action="store_true", help="write what is new now, and end")
+    parser.refuse("--every --base-every --keep --once", without="--follow")
+    parser.refuse("--every", beside="--once")
 
 
 def _export(arguments: argparse.Namespace, out: Output) -> Result | int:
-    if arguments.follow is None and (given := [each for each in _FOLLOW if getattr(arguments, each) is not None]):
-        raise UsageError(f"--{given[0].replace('_', '-')} goes with --follow DIR, and changes nothing without it")
     asked = _asked(arguments)
     if arguments.follow is not None:
-        vars(arguments).update({name: value for name, value in _FOLLOW.items() if getattr(arguments, name) is None})
         return _follow(arguments, asked, out)
     with ProgressLine() as progress:
         file, groups = asked.write(arguments.file, progress, out.note)
@@ -174,6 +171,8 @@ def _describe_backup(arguments: argparse.Namespace, _: Output) -> Result:
     path: Path = arguments.file
     moments = [shown_moment(each.at_ms) for each in segment_files(path) if each.is_point] if path.is_dir() else []
     files = BackupFiles.at(path, arguments.at)
+    if arguments.moments and not moments:
+        raise UsageError(f"--moments lists those of a continuous backup, and {path} is none: leave it out")
     counts: defaultdict[Group, Counter[TopicType]] = defaultdict(Counter)
     connectors: defaultdict[Group, set[str]] = defaultdict(set)
     with ProgressLine() as progress:

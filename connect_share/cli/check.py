@@ -73,6 +73,7 @@ def _check_all(arguments: argparse.Namespace, out: Output) -> Result:
 def _add_options(parser: Parser) -> None:
     add_check_options(parser)
     add_runtime(parser)
+    parser.refuse("--runtime", without="-w")
     parser.add_argument("--all", action="store_true", help=f"show all findings, not only the {_ON_A_SCREEN} worst")
 
 

@@ -30,7 +30,7 @@ from connect_share.console.output import Output, Result, Table, plural
 from connect_share.console.program import Command, InterruptionError
 from connect_share.contents.groups import Contents, TopicReading, read_topics
 from connect_share.contents.seals import SealCount, total
-from connect_share.errors import ConnectShareError, TopicRecreatedError, UsageError, ValueFormatError
+from connect_share.errors import ConnectShareError, TopicRecreatedError, ValueFormatError
 from connect_share.kafka.admin import Admin
 from connect_share.kafka.read import console_admin
 from connect_share.model.config_state import ClusterConfigState, TargetState
@@ -303,6 +303,7 @@ def add_contents_options(parser: Parser, noun: str) -> None:
     add_groups(what, "only ", f"; {by_default}")
     every = "as by default" if of_groups else "also with a worker file"
     what.add_argument("--all-groups", action="store_true", default=of_groups, help=f"every group, {every}")
+    parser.refuse("--all-groups", beside="--group")
     if noun in ("connectors", "tasks", "offsets", "statuses"):
         what.add_argument("--connector", metavar="NAME", help="only this connector")
     if noun in ("connector", "statuses"):
@@ -333,6 +334,7 @@ def add_contents_options(parser: Parser, noun: str) -> None:
             help=f"show it again after each change, looked for every {_WATCH_S:g} seconds by default, until Ctrl-C; "
             "with --output json one line each time",
         )
+        parser.refuse("--watch", beside="--output tsv")  # which is one list
 
 
 def _states(text: str) -> tuple[str, ...]:
@@ -349,8 +351,6 @@ def _get(noun: _Noun, arguments: argparse.Namespace, out: Output) -> Result | in
     of_groups = noun.listed is _list_groups
     unshown = tuple(StatusKey) if of_groups else () if topic else (StatusKey.TOPIC,)
     reading = Reading(arguments, needed, noun.also, unshown=unshown)
-    if arguments.watch is not None and arguments.output == "tsv":
-        raise UsageError("--watch shows a list again and again: give it --output json for a program, or text")
     arguments.worker = reading.topic_set.worker
     if arguments.watch is not None:
         return _watch(reading, lambda contents: noun.listed(contents, arguments), out, arguments.watch)

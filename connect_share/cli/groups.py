@@ -6,7 +6,6 @@ import argparse
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from connect_share.backup.backup_file import new_backup_path, no_place_for
@@ -23,7 +22,7 @@ from connect_share.backup.rewrites import (
     plan_values,
 )
 from connect_share.checks.finding import named
-from connect_share.console.options import PLAIN, Parser, add_worker_file, shown_group
+from connect_share.console.options import PLAIN, Parser, add_rewritten, shown_group
 from connect_share.console.output import Output, Result, plural
 from connect_share.console.program import Command, Preview, Steps
 from connect_share.console.progress_line import ProgressLine
@@ -171,18 +170,8 @@ def _repair_lines(noun: str, repair: Repair, mending: Mending) -> list[str]:
 
 def _add_group(parser: Parser) -> None:
     parser.add_argument("group", metavar="ID", help=f"the cluster group; {PLAIN} is the cluster with plain keys")
-    add_worker_file(
+    add_rewritten(
         parser, "worker file with these topics; for a sealed group and for plain keys that of the group itself"
-    )
-    parser.add_argument(
-        "--backup", metavar="FILE", type=Path, help="the backup that is written first; default: beside -w"
-    )
-
-
-def _add_repaired(parser: Parser) -> None:
-    add_worker_file(parser, "worker file of the group")
-    parser.add_argument(
-        "--backup", metavar="FILE", type=Path, help="the backup to write; beside the worker file by default"
     )
 
 
@@ -205,7 +194,7 @@ def _repairs(
             f"connect-share repair {noun} -w worker.properties --dry-run",
             f"connect-share repair {noun} -w worker.properties --backup before.avro --yes",
         ],
-        options=_add_repaired,
+        options=partial(add_rewritten, text="worker file of the group"),
         changes="show what would be written, write nothing",
         last=last,
     )

@@ -31,6 +31,7 @@ from connect_share.stores.alter_offsets import (
     usable_pairs,
 )
 from connect_share.stores.connector_offsets import not_stopped
+from connect_share.worker_config.properties import read_whole
 from connect_share.worker_config.strimzi import offsets_in
 
 _RULES: Final = (
@@ -55,16 +56,16 @@ def _connectors_of(arguments: argparse.Namespace, worker: Worker) -> list[str]:
     return found
 
 
-def _check_usage(arguments: argparse.Namespace) -> None:
-    """Refuse what can never work, before a cluster is asked."""
-    if not arguments.backup_dir.is_dir() or not os.access(arguments.backup_dir, os.W_OK):
-        raise UsageError(f"--backup-dir: {arguments.backup_dir} is not a folder that can be written to")
+def _backup_dir(text: str) -> Path:
+    if not Path(text).is_dir() or not os.access(text, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{text} is not a folder that can be written to")
+    return Path(text)
 
 
 def _alter(arguments: argparse.Namespace, out: Output) -> Steps:
     """Set the offsets of one connector."""
-    _check_usage(arguments)
-    data = offsets_in(_read(arguments.file))
+    is_stdin = arguments.file == "-"
+    data = offsets_in(sys.stdin.buffer.read(MOST_BYTES + 1) if is_stdin else read_whole(arguments.file))
     pairs = parse_offsets(data, of_sinks=True)
     with ExitStack() as stack:
         worker, name = Worker(arguments.worker_config, stack), arguments.connector
@@ -78,7 +79,6 @@ def _alter(arguments: argparse.Namespace, out: Output) -> Steps:
 
 def _reset(arguments: argparse.Namespace, out: Output) -> Steps:
     """Forget the offsets of connectors."""
-    _check_usage(arguments)
     partitions = [(parse_partition(text), None) for text in arguments.partitions or ()]
     with ExitStack() as stack:
         worker = Worker(arguments.worker_config, stack)
@@ -92,7 +92,6 @@ def _reset(arguments: argparse.Namespace, out: Output) -> Steps:
 
 def _copy(arguments: argparse.Namespace, out: Output) -> Steps:
     """Copy the offsets of connectors."""
-    _check_usage(arguments)
     if arguments.to is None and arguments.to_worker_config is None:
         raise UsageError("say where to: --to NAME, --to-worker-config FILE, or both")
     if arguments.to is not None and (len(arguments.connectors) != 1 or arguments.matching):
@@ -225,17 +224,6 @@ def _shown(offset: Any) -> str:
     return UNREADABLE if offset is UNREADABLE else json_text_of(offset)
 
 
-def _read(name: str) -> bytes:
-    """Read a file, or stdin, no further than it may be long."""
-    try:
-        if name == "-":
-            return sys.stdin.buffer.read(MOST_BYTES + 1)
-        with Path(name).open("rb") as file:
-            return file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise UsageError(f"cannot read {name}: {error.strerror}") from None
-
-
 def _add_where(parser: Parser) -> None:
     add_worker_file(parser, "properties file of a worker of the group")
     parser.add_argument(
@@ -246,8 +234,8 @@ def _add_where(parser: Parser) -> None:
     parser.add_argument(
         "--backup-dir",
         metavar="DIR",
-        type=Path,
-        default=Path(),
+        type=_backup_dir,
+        default=".",
         help="folder for the files with the old offsets, one for each connector; the current folder by default",
     )
 

@@ -46,7 +46,34 @@ class HelpFormatter(argparse.HelpFormatter):
         return text if "\n" in text else super()._fill_text(text, width, indent)
 
 
-class Parser(argparse.ArgumentParser):
+class StrictParser(argparse.ArgumentParser):
+    """A parser that refuses options that would have no effect beside the others, before anything is read or written."""
+
+    refusals: tuple[tuple[str, str, bool], ...] = ()
+    _given: frozenset[str] = frozenset()
+
+    def refuse(self, options: str, *, beside: str = "", without: str = "") -> None:
+        """Refuse each of these options beside another one, or without it: ``-w``, one of ``-B or -w``, ``--output tsv``."""
+        self.refusals += tuple((option, beside or without, not beside) for option in options.split())
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Return what was given, as argparse does, or refuse it."""
+        self._given = frozenset()
+        found = super().parse_known_args(args, namespace)
+        for option, others, is_needed in self.refusals:
+            if option in self._given and is_needed is self._given.isdisjoint(others.split(" or ")):
+                does = f"goes with {others}: give that" if is_needed else f"does not go with {others}: leave that out"
+                self.error(f"{option} {does}, or leave {option} out")
+        return found
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        # Called for each option that is there: what has the value of its default was given, too.
+        value = super()._get_values(action, arg_strings)
+        self._given |= {text for name in action.option_strings for text in (name, f"{name} {value}")}
+        return value
+
+
+class Parser(StrictParser):
     """A parser that raises wrong usage instead of printing it: the form of the error depends on ``--output``."""
 
     def error(self, message: str) -> NoReturn:
@@ -114,6 +141,14 @@ def add_worker_file(parser: Container, text: str, *names: str, required: bool = 
     )
 
 
+def add_rewritten(parser: Parser, text: str) -> None:
+    """Add the worker file of a group whose records are written again or removed, and ``--backup``."""
+    add_worker_file(parser, text)
+    parser.add_argument(
+        "--backup", metavar="FILE", type=Path, help="the backup that is written first; default: beside the worker file"
+    )
+
+
 def choose_worker_files(parser: Parser, arguments: argparse.Namespace) -> None:
     """Put a worker file in the place of a folder of them, where it is clear which one is meant; of several all files."""
     groups = getattr(arguments, "groups", None) or getattr(arguments, "group_ids", None)
@@ -141,19 +176,17 @@ def choose_worker_files(parser: Parser, arguments: argparse.Namespace) -> None:
 
 def add_client_settings(group: argparse._ArgumentGroup, text: str = _CLIENT_SETTINGS) -> None:
     """Add ``-X``."""
-    group.add_argument("-X", dest="client_settings", metavar="KEY=VALUE", action="append", default=[], help=text)
+    group.add_argument(
+        "-X", dest="client_settings", metavar="KEY=VALUE", type=_setting, action="append", default=[], help=text
+    )
 
 
-def client_settings_of(pairs: Sequence[str]) -> dict[str, str]:
-    """Return what was given with ``-X``."""
-    found: dict[str, str] = {}
-    for pair in pairs:
-        name, separator, value = pair.partition("=")
-        if not separator or not name.strip():
-            # The text is not shown: it may be a password with a blank before it.
-            raise UsageError("-X needs the form KEY=VALUE")
-        found[name.strip()] = value
-    return found
+def _setting(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator or not name.strip():
+        # The text is not shown: it may be a password with a blank before it.
+        raise argparse.ArgumentTypeError("needs the form KEY=VALUE")
+    return name.strip(), value
 
 
 def add_topics(parser: Parser) -> None:
@@ -233,7 +266,7 @@ def topic_set_of(arguments: argparse.Namespace, needed: Sequence[TopicType] = ()
 
     With ``or_none`` the brokers will do.
     """
-    client = client_settings_of(arguments.client_settings)
+    client = dict(arguments.client_settings)
     named = frozenset(groups_of(getattr(arguments, "groups", None)) or ())
     topics = {
         topic_type: str(topic)

@@ -13,11 +13,11 @@ from connect_share.console.options import Parser
 from connect_share.console.output import Output, Result
 from connect_share.console.program import NOTHING_CHANGED, Command, Preview, Steps, stopped_by
 from connect_share.console.progress_line import ProgressLine
-from connect_share.errors import ConnectShareError
+from connect_share.errors import ConnectShareError, UsageError
 from connect_share.kafka.waits import ANSWER_S
 from migrator.apply import Lag, apply_plan, follow_plan, require_made_to_follow, resume_plan
 from migrator.checks import check_all
-from migrator.cli.options import add_evidence, add_plan, engine_of, plan_lines
+from migrator.cli.options import add_plan, engine_of, plan_lines
 from migrator.report import evidence_of
 from migrator.run import Manifest, MigrationRun, MigrationStatus, locked_run, manifest_path, plan_command
 
@@ -29,13 +29,15 @@ def _apply(arguments: argparse.Namespace, _: Output) -> Steps:
     with locked_run(arguments.plan) as run:
         if arguments.follow:
             require_made_to_follow(run)
+        is_copied = run.manifest is not None and run.manifest.status is not MigrationStatus.PLANNED
+        if arguments.follow and is_copied and arguments.isolation_proof and run.applied().isolation is None:
+            raise UsageError("--isolation-proof notes what is there before the copy, which has ended: leave it out")
         if arguments.dry_run:
             with ProgressLine() as progress:
                 check_all(run, progress, first=True)
         if arguments.dry_run or not arguments.yes:
             yield Preview(plan_lines(run.plan), {"run_id": run.plan.run_id}, "apply this plan?")
         with evidence_of(run, arguments.evidence, "apply --follow" if arguments.follow else "apply"):
-            is_copied = run.manifest is not None and run.manifest.status is not MigrationStatus.PLANNED
             if not (arguments.follow and is_copied):
                 with ProgressLine() as progress:
                     apply_plan(
@@ -113,13 +115,11 @@ def _add_apply(parser: Parser) -> None:
         help="first note the records of other groups at the destination, for verify --isolation",
     )
     parser.add_argument("--no-backup", action="store_true", help="write no backup first: nothing can be restored then")
-    add_evidence(parser)
 
 
 def _add_resume(parser: Parser) -> None:
     add_plan(parser, engine=True)
     parser.add_argument("--yes", action="store_true", help="as for apply, which has asked: resume asks nothing")
-    add_evidence(parser)
 
 
 def _interrupted(arguments: argparse.Namespace) -> str:

@@ -15,7 +15,7 @@ from connect_share.kafka.create import FENCE, OLD_TOPICS
 from connect_share.kafka.waits import ANSWER_S
 from connect_share.model.records import TopicType
 from migrator.bystanders import BystanderGroup, BystanderReport, BystanderVerdict, check_bystanders
-from migrator.cli.options import add_evidence, add_plan, continues, engine_of
+from migrator.cli.options import add_plan, continues, engine_of
 from migrator.cutover import (
     TIMEOUT_S,
     CutoverPreview,
@@ -106,7 +106,7 @@ def _add_options(parser: Parser) -> None:
         action="store_true",
         help="instead: prove that no key of another group was touched; needs apply --isolation-proof",
     )
-    add_evidence(parser)
+    parser.refuse("--engine --evidence", beside="--isolation")  # which writes no evidence, and reads here
 
 
 VERIFY: Final = Command(
@@ -265,7 +265,6 @@ def _add_seal(parser: Parser, *, ways: Sequence[str], default: str) -> None:
     add_plan(parser)
     text = "stop: every connector at the source gets the target state STOPPED; remove: the originals are removed"
     parser.add_argument("--seal", choices=ways, help=f"{text}{default}")
-    add_evidence(parser)
 
 
 def _add_undo(parser: Parser, *, stays: str) -> None:
@@ -273,7 +272,6 @@ def _add_undo(parser: Parser, *, stays: str) -> None:
     parser.add_argument(
         "--although-used", action="store_true", help=f"go on although new workers have written; {stays}"
     )
-    add_evidence(parser)
 
 
 _Change = partial(Command, after_interruption=continues)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from connect_share.console.options import Parser
+from connect_share.console.options import Parser, StrictParser
 from connect_share.console.program import NOTHING_CHANGED
 from connect_share.files import Progress
 from connect_share.model.records import TopicType
@@ -28,15 +28,11 @@ def engine_of(arguments: argparse.Namespace, progress: Progress, job: str, engin
     return getattr(importlib.import_module(f"spark_jobs.{job}"), engine)(progress)
 
 
-def add_plan(parser: Parser, *, engine: bool = False) -> None:
-    """Add the plan, and ``--engine``."""
-    parser.add_argument("plan", metavar="PLAN", type=Path)
+def add_plan(parser: StrictParser, *, engine: bool = False) -> None:
+    """Add the plan, ``--engine`` and ``--evidence``."""
+    parser.add_argument("plan", metavar="PLAN", type=Path, help="the file that plan has written")
     if engine:
         parser.add_argument("--engine", choices=(LOCAL_ENGINE, "spark"), default=LOCAL_ENGINE)
-
-
-def add_evidence(parser: Parser) -> None:
-    """Add ``--evidence``."""
     parser.add_argument(
         "--evidence",
         metavar="DIR",

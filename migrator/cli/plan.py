@@ -277,6 +277,7 @@ def _add_options(parser: Parser) -> None:
         help='for clusters that share plain keys by accident: JSON, {"group.id": ["connector", ...], ...}',
     )
     parser.add_argument("--merge", action="store_true", help="let several sources become one group")
+    parser.refuse("--assign --merge", beside="--job")  # which says all: one connector, and of one source
     parser.add_argument(
         "--mode",
         choices=("mirror", "state"),
@@ -284,6 +285,7 @@ def _add_options(parser: Parser) -> None:
         help="mirror: record for record; state: the current state only, in Connect's own order",
     )
     parser.add_argument("--follow", action="store_true", help="the sources' workers may be alive until the cut-over")
+    parser.refuse("--follow", beside="--mode state")  # a folded state has no order to follow
     parser.add_argument("--dry-run", action="store_true", help="show the plan, write no file")
 
 

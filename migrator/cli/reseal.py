@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Final
 
 from connect_share.backup.backup_file import new_backup_path, no_place_for
 from connect_share.backup.restore import restore_command
 from connect_share.backup.rewrites import Reseal, ResealTopic, refused_plain
-from connect_share.console.options import Parser, add_worker_file
+from connect_share.console.options import Parser, add_rewritten
 from connect_share.console.output import Output, Result
 from connect_share.console.program import Command, Preview, Steps
 from connect_share.console.progress_line import ProgressLine
@@ -76,12 +75,9 @@ def _json(topics: _Topics) -> dict[str, object]:
 
 
 def _add_options(parser: Parser) -> None:
-    add_worker_file(parser, "worker file of the group, with its keys")
+    add_rewritten(parser, "worker file of the group, with its keys")
     parser.add_argument(
         "--plain", action="store_true", help="make the values plain instead, to take the keys away afterwards"
-    )
-    parser.add_argument(
-        "--backup", metavar="FILE", type=Path, help="the backup that is written first; default: beside the worker file"
     )
 
 

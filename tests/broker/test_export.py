@@ -332,6 +332,7 @@ def test_old_files_go_and_new_topics_begin_anew(site: Site, call: Any, monkeypat
     shown = call("describe", "backup", folder, "--at", before, "--moments")
     assert re.search(r"one +1 +0 +0 +a$", shown.out, re.MULTILINE)
     assert call("describe", "backup", folder, "--at", "9000 days ago").code == 1
+    assert call("describe", "backup", folder / "0000000003-base.avro", "--moments").code == 2
     told = call("restore", folder, "-w", path, "--at", before, "--dry-run", "--output", "json").json
     assert {each["connector"]: (each["added"], each["remaining"]) for each in told["changes"]} == {
         "a": (1, 0),

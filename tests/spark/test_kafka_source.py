@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from connect_share.errors import ConfigError
+from connect_share.errors import ConfigError, UsageError
 from connect_share.kafka import client
 from connect_share.kafka.read import Reader
 from connect_share.model.records import OffsetRange, Record, TopicType
@@ -115,3 +115,5 @@ def test_the_topics_of_a_worker_file_are_read_and_divided_where_it_is_asked_for(
     assert rows_of(whole) == rows_of(parts)
     with pytest.raises(ConfigError, match="records_per_task"):
         read_kafka(spark, worker, records_per_task=0)
+    with pytest.raises(UsageError, match="ranges say what is read"):
+        read_kafka(spark, worker, topics=[TopicType.OFFSET], ranges=[])

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import Final
 
 from connect_share.console.output import Output
 from connect_share.console.program import confirmed
 from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.authority import MetadataMode
-from connect_share.topic_ids.authority.zookeeper import ZooKeeper
 from connect_share.topic_ids.cli.check import authority_of, compared, scans_of, zookeeper_session
 from connect_share.topic_ids.compare.compare import Comparison
 from connect_share.topic_ids.errors import TopicIdRepairError
@@ -133,7 +131,7 @@ class BrokerSteps:
         check_ids(backup, found.authority)
         if backup.mode is MetadataMode.KRAFT:
             return
-        with self._zookeeper() as session:
+        with zookeeper_session(self._arguments) as session:
             now = session.authority()
             check_others_serve(backup, now, session)
             refuse_unclean(backup, now, session, self._local.settings)
@@ -169,7 +167,7 @@ class BrokerSteps:
             return 0
         log, controller = StepLog(out), None
         if backup.mode is MetadataMode.ZOOKEEPER:
-            with self._zookeeper() as session:
+            with zookeeper_session(self._arguments) as session:
                 await_in_sync(backup, session.authority, log, WAIT_S)
                 controller = session.authority().controller
         else:
@@ -205,7 +203,7 @@ class BrokerSteps:
         if backup.mode is MetadataMode.KRAFT:
             check_others_stopped(backup)
             return
-        with self._zookeeper() as session:
+        with zookeeper_session(self._arguments) as session:
             now = session.authority()
             if now.live is not None and self._local.id in now.live:
                 raise TopicIdRepairError(
@@ -230,11 +228,6 @@ class BrokerSteps:
             after, code = f"not now: {exc}", 1
         self._print(backup, lines, after)
         return code
-
-    def _zookeeper(self) -> AbstractContextManager[ZooKeeper]:
-        if self._arguments.zookeeper is None:
-            raise UsageError("what the other brokers do has to be asked: give --zookeeper HOST:PORT")
-        return zookeeper_session(self._arguments)
 
     def _print(self, backup: BrokerBackup, lines: list[str], after: str) -> None:
         arguments, out = self._arguments, self._out

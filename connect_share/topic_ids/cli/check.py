@@ -30,6 +30,8 @@ from connect_share.topic_ids.scan import scanner
 from connect_share.topic_ids.scan.scans import Scans, read_brokers_dir, read_scan
 
 _CLIENT_ID: Final = "connect-share-check-topic-ids"
+SCANS: Final = "--scan --brokers-dir"
+AUTHORITIES: Final = "--zookeeper-dump --metadata-dump -B -w"
 
 
 def add_sources(parser: Parser) -> None:
@@ -72,6 +74,8 @@ def add_sources(parser: Parser) -> None:
         help="properties for --zookeeper under kazoo's names: ca, certfile, keyfile, keyfile_password, verify_certs, "
         "check_hostname, sasl.mechanism, sasl.username, sasl.password, auth.digest",
     )
+    parser.refuse("--zookeeper-config", without="--zookeeper")
+    parser.refuse("-X --profile", without="-B or -w")
 
 
 def _check_topic_ids(arguments: argparse.Namespace, out: Output) -> Result | int:
@@ -103,8 +107,6 @@ def compared(arguments: argparse.Namespace, out: Output, local: ScannedBroker | 
     )
     if sum(one is not None for one in given) != 1:
         raise UsageError("one authority is needed, of --zookeeper, --zookeeper-dump, --metadata-dump, -B or -w")
-    if arguments.zookeeper_config is not None and arguments.zookeeper is None:
-        raise UsageError("--zookeeper-config goes with --zookeeper")
     found = compare(scans_of(arguments, out, local), authority_of(arguments, out))
     out.note(*found.notes)
     return found
@@ -143,6 +145,8 @@ def authority_of(arguments: argparse.Namespace, out: Output) -> Authority:
 
 def zookeeper_session(arguments: argparse.Namespace) -> AbstractContextManager[ZooKeeper]:
     """Open the ZooKeeper that the options name."""
+    if arguments.zookeeper is None:
+        raise UsageError("what the other brokers do has to be asked: give --zookeeper HOST:PORT")
     return open_zookeeper(arguments.zookeeper, arguments.zookeeper_config, timeout_s=arguments.timeout)
 
 
@@ -211,6 +215,7 @@ def _add_options(parser: Parser) -> None:
         action="store_true",
         help="print the scanner (one file, Python 3.8 or later, no dependencies) and do nothing else",
     )
+    parser.refuse(f"{SCANS} {AUTHORITIES} --zookeeper --output", beside="--print-scanner")
 
 
 CHECK: Final = Command(

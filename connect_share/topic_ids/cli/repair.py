@@ -13,7 +13,7 @@ from connect_share.console.program import NOTHING_CHANGED, STAYS, Command
 from connect_share.errors import UsageError
 from connect_share.topic_ids.authority.zookeeper import ZooKeeper
 from connect_share.topic_ids.cli.broker_steps import BrokerSteps, StepLog, agreed
-from connect_share.topic_ids.cli.check import add_sources, compared, summary, zookeeper_session
+from connect_share.topic_ids.cli.check import AUTHORITIES, SCANS, add_sources, compared, summary, zookeeper_session
 from connect_share.topic_ids.errors import TopicIdRepairError
 from connect_share.topic_ids.repair.backup import RepairState
 from connect_share.topic_ids.repair.broker_repair import is_broker_backup
@@ -32,13 +32,9 @@ WAIT_S: Final = 30.0
 
 def _repair_topic_ids(arguments: argparse.Namespace, out: Output) -> int:
     if arguments.undo is not None:
-        if arguments.step is not None:
-            raise UsageError("--step and --undo do not go together")
         return BrokerSteps(arguments, out).undo() if is_broker_backup(arguments.undo) else _undo(arguments, out)
     if arguments.step is not None:
         return BrokerSteps(arguments, out).run()
-    if arguments.server_properties is not None:
-        raise UsageError("--server-properties goes with --step, or with --undo")
     if arguments.dry_run:
         with suppress(UsageError):  # a dry run does not need the folder
             begun = ZnodeBackup.find(arguments.backup)
@@ -111,6 +107,8 @@ def _undo(arguments: argparse.Namespace, out: Output) -> int:
     backup = ZnodeBackup.find(arguments.undo)
     if backup is None:
         raise UsageError(f"there is no backup {arguments.undo}")
+    if arguments.server_properties is not None:
+        raise UsageError(f"{backup.folder} has znodes only, and no broker's files: leave --server-properties out")
     lines = backup.preview(undo=True)
     if arguments.dry_run:
         if out.is_json:
@@ -179,6 +177,9 @@ def _add_options(parser: Parser) -> None:
     files.add_argument(
         "--server-properties", metavar="FILE", type=Path, help="of the broker; its log dirs are scanned now"
     )
+    parser.refuse("--server-properties", without="--step or --undo")
+    parser.refuse(f"--step --backup {SCANS} {AUTHORITIES}", beside="--undo")
+    parser.refuse(SCANS, beside="--step write")
 
 
 REPAIR: Final = Command(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import re
@@ -21,59 +22,59 @@ from connect_share.console.options import topic_set_of
 from connect_share.errors import ConfigError
 from connect_share.model.records import TopicType
 from migrator.cli.__main__ import build_parser as migrator_parser
+from migrator.cli.__main__ import main as migrator_main
 from tests.support.programs import python
+
+MAINS = {"connect-share": main, "connect-share-migrate": migrator_main}
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "required: VERB"),
-        (["get"], "required: NOUN; connect-share get --help shows"),
-        (["get", "nothing"], "invalid choice: 'nothing'"),
-        (["check", "everything"], "invalid choice: 'everything' (choose from"),
+        ("connect-share", "required: VERB"),
+        ("connect-share get", "required: NOUN; connect-share get --help shows"),
+        ("connect-share get nothing", "invalid choice: 'nothing'"),
+        ("connect-share check everything", "invalid choice: 'everything' (choose from"),
+        ("connect-share create topics -B x:1 --config-storage-topic c", "needs --offset-storage-topic and --status-"),
+        ("connect-share check order -B x:1 --status-storage-topic s", "this needs --config-storage-topic"),
         (
-            ["create", "topics", "-B", "x:1", "--config-storage-topic", "c"],
-            "this needs --offset-storage-topic and --status",
-        ),
-        (["check", "order", "-B", "x:1", "--status-storage-topic", "s"], "this needs --config-storage-topic"),
-        (
-            ["check", "transactions", "-B", "x:1", "--config-storage-topic", "c", "--group", "g"],
+            "connect-share check transactions -B x:1 --config-storage-topic c --group g",
             "--group: an open transaction holds up the readers of all groups; leave it out",
         ),
-        (["check", "topics", "--replication-factor", "0"], "has to be 1 to 32767, or -1"),
-        (["check", "worker-config", "/nowhere/w.properties"], "cannot read /nowhere/w.properties"),
-        (["check", "worker-config"], "name the worker file to check"),
+        ("connect-share check topics --replication-factor 0", "has to be 1 to 32767, or -1"),
+        ("connect-share check worker-config /nowhere/w.properties", "cannot read /nowhere/w.properties"),
+        ("connect-share check worker-config", "name the worker file to check"),
+        ("connect-share check worker-config x --libs /nowhere", "--libs: /nowhere is not a folder"),
+        ("connect-share worker-jar --to /nowhere", "/nowhere is not a folder"),
+        ("connect-share alter offsets foo --file x", "required: -w/--worker-config"),
+        ("connect-share alter offsets foo -w x --file /nowhere/o.json", "cannot read /nowhere/o.json"),
+        ("connect-share alter offsets foo -w x --file y --backup-dir /nowhere", "/nowhere is not a folder"),
+        ("connect-share reset offsets foo -w x --partition '\"zebra\"'", "partition is not a JSON object"),
+        ("connect-share copy offsets foo -w x", "say where to: --to NAME, --to-worker-config FILE, or both"),
+        ("connect-share copy offsets foo bar -w x --to y", "--to is the name for one connector"),
+        ("connect-share get groups", "use -w FILE or -B HOST:PORT"),
         (
-            ["get", "groups", "-B", "x:1", "--config-storage-topic", "c", "--output", "tsv", "--watch"],
-            "--watch shows a list",
+            "connect-share get groups -B x:1",
+            "--config-storage-topic or --offset-storage-topic or --status-storage-topic",
         ),
-        (["check", "worker-config", "x", "--libs", "/nowhere"], "--libs: /nowhere is not a folder"),
-        (["worker-jar", "--to", "/nowhere"], "/nowhere is not a folder"),
-        (["alter", "offsets", "foo", "--file", "x"], "required: -w/--worker-config"),
-        (["alter", "offsets", "foo", "-w", "x", "--file", "/nowhere/o.json"], "cannot read /nowhere/o.json"),
-        (["alter", "offsets", "foo", "-w", "x", "--file", "y", "--backup-dir", "/nowhere"], "/nowhere is not a folder"),
-        (["reset", "offsets", "foo", "-w", "x", "--partition", '"zebra"'], "partition is not a JSON object"),
-        (["copy", "offsets", "foo", "-w", "x"], "say where to: --to NAME, --to-worker-config FILE, or both"),
-        (["copy", "offsets", "foo", "bar", "-w", "x", "--to", "y"], "--to is the name for one connector"),
-        (["export", "-B", "x:1", "-o", "f", "--base-every", "2"], "--base-every goes with --follow DIR"),
-        (["get", "groups"], "use -w FILE or -B HOST:PORT"),
-        (["get", "groups", "-B", "x:1"], "--config-storage-topic or --offset-storage-topic or --status-storage-topic"),
-        (["get", "groups", "-B", "x:1", "--config-storage-topic", "a/b"], "'a/b' cannot be a topic name"),
-        (["get", "groups", "-w", "/nowhere/w.properties"], "cannot read /nowhere/w.properties"),
-        (
-            ["get", "groups", "-B", "x:1", "--config-storage-topic", "c", "--group", "a/b"],
-            "cannot be a cluster group id",
-        ),
-        (["get", "groups", "-B", "x:1", "--config-storage-topic", "c", "--timeout", "nan"], "0.1 to 86400"),
-        (["get", "groups", "-B", "x:1", "--timeout", "abc"], "--timeout: has to be 0.1 to 86400 seconds"),
-        (["get", "groups", "-B", "x:1", "--config-storage-topic", "c", "--output", "xml"], "invalid choice: 'xml'"),
-        (["get", "groups", "-B", "x:1", "--config-storage-topic", "c", "-X", "zebra"], "KEY=VALUE"),
-        (["get", "groups", "-B", "x:1", "--config-storage-topic", "c", "-X", "no.such=zebra"], "no.such is a setting"),
+        ("connect-share get groups -B x:1 --config-storage-topic a/b", "'a/b' cannot be a topic name"),
+        ("connect-share get groups -w /nowhere/w.properties", "cannot read /nowhere/w.properties"),
+        ("connect-share get groups -B x:1 --config-storage-topic c --group a/b", "cannot be a cluster group id"),
+        ("connect-share get groups -B x:1 --config-storage-topic c --timeout nan", "0.1 to 86400"),
+        ("connect-share get groups -B x:1 --timeout abc", "--timeout: has to be 0.1 to 86400 seconds"),
+        ("connect-share get groups -B x:1 --config-storage-topic c --output xml", "invalid choice: 'xml'"),
+        ("connect-share get groups -B x:1 --config-storage-topic c -X zebra", "KEY=VALUE"),
+        ("connect-share get groups -B x:1 --config-storage-topic c -X no.such=zebra", "no.such is a setting"),
+        ("connect-share-migrate plan -w s --to-worker-config d -o p --mode other", "invalid choice"),
+        ("connect-share-migrate plan -w s --to-worker-config d", "plan needs -o PLAN"),
+        ("connect-share-migrate restore x.avro", "--destination-worker-config"),
+        ("connect-share-migrate plan --timeout 1", "required: -w/--source-worker-config"),
     ],
 )
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_wrong_usage(words: list[str], message: str, form: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main([*words, *([] if form == "text" or "--output" in words else ["--output=json"])])
+def test_wrong_usage(words: str, message: str, form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    program, *given = shlex.split(words)
+    code = MAINS[program]([*given, *([] if form == "text" or "--output" in words else ["--output=json"])])
     captured = capsys.readouterr()
     assert code == 2
     assert captured.out == ""
@@ -169,6 +170,28 @@ def commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParse
 
 
 COMMANDS = {each.prog: each for parser in PARSERS.values() for each in commands(parser)}
+
+
+COMBINATIONS = [line.split(" | ") for line in HELP.with_name("combinations.txt").read_text("utf-8").splitlines()]
+
+
+@pytest.mark.parametrize(("words", "options", "why"), COMBINATIONS)
+def test_idle_options_are_refused(words: str, options: str, why: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """No file of these is there: it is said before one is read."""
+    program, *given = words.split()
+    run = MAINS.get(program) or importlib.import_module(f"spark_jobs.{program}").main
+    for option in options.split(", "):
+        try:
+            code = run([*given, *option.split()])
+        except SystemExit as ended:  # as argparse ends jobs
+            code = ended.code
+        assert (code, f"{option.split()[0]} {why}: " in (err := capsys.readouterr().err)) == (2, True), err
+
+
+def test_every_refused_combination_is_tried() -> None:
+    tried = {(each.split()[0], why.split("with ")[-1]) for _, tries, why in COMBINATIONS for each in tries.split(", ")}
+    for parser in COMMANDS.values():
+        assert {(option, others) for option, others, _ in vars(parser).get("refusals", ())} <= tried
 
 
 PROGS = {each.prog.replace(" ", "-"): each.prog for each in with_nouns(PARSERS["connect-share"])}

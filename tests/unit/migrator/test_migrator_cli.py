@@ -12,24 +12,6 @@ from connect_share.console.progress_line import ProgressLine
 from connect_share.files import counted
 from migrator.cli.__main__ import main
 
-PLAN = ["plan", "--source-worker-config", "s", "--destination-worker-config", "d", "-o", "p.json"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ([*PLAN, "--mode", "other"], "invalid choice"),
-        (PLAN[:-2], "plan needs -o PLAN"),
-        (["restore", "x.avro"], "--destination-worker-config"),
-        ([*PLAN[:1], "--timeout", "1"], "required: -w/--source-worker-config"),
-    ],
-)
-def test_usage_is_refused_with_exit_code_2(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(arguments) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert says in err
-
 
 def test_errors_are_json_when_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     missing = tmp_path / "no.json"

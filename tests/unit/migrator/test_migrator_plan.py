@@ -166,11 +166,7 @@ def test_files_that_do_not_say_what_becomes_of_whom_are_refused(tmp_path: Path) 
 
 def test_wishes_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
     sources = [worker_file(tmp_path, name, group=name) for name in ("a", "b", "c")]
-    with pytest.raises(ConfigError, match="to follow a source and the mode state at once"):
-        pair(sources, sources, Intent(follow=True, mode="state"))
     assign = {"a": ("x",), "b": ("y",), "c": ()}
-    with pytest.raises(ConfigError, match="a job and an assignment of connectors at once"):
-        pair(sources, sources, Intent(job="x", assign=assign))
     for intent, owned in ((Intent(job="x"), ["x", "x", "x"]), (Intent(assign=assign), ["x", "y", ""])):
         assert ["".join(move.plan.only_connectors or ()) for move in pair(sources, sources, intent)] == owned
     for at in (1, 2):
