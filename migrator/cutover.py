@@ -17,7 +17,7 @@ from typing import Final
 
 from connect_share.backup.record_file import RecordFile
 from connect_share.backup.rewrite import StoppedGroup
-from connect_share.errors import AlreadyAppliedError, CutoverError, PlanRejectedError
+from connect_share.errors import AlreadyAppliedError, CutoverError, PlanRejectedError, UsageError
 from connect_share.files import SILENT, Progress
 from connect_share.kafka.client import Deadline
 from connect_share.kafka.facts import TopicFacts, admin_of, count_aborted, read_facts, require_no_open_transaction
@@ -104,7 +104,7 @@ def preview_cutover(run: MigrationRun, how: How | None = None, progress: Progres
     """Return what a cut-over would do; writes nothing, and does not disturb a run that follows."""
     require_may_follow(run.applied())
     require_unused(run)
-    how = how or default_how(run.plan)
+    how = how or default_how(run)
     _check(run, how, progress)
     return _previewed(run, how, moved_sources(run))
 
@@ -145,8 +145,7 @@ def cut_over(
     with _taken_over(run.plan_path, deadline):
         sealed = run.reload_manifest().sealed
         require_may_follow(run.applied())
-        # A cut-over that was killed while it sealed is sealed in the same way: both sides were equal then.
-        how = (how or default_how(run.plan)) if sealed is None else sealed.how
+        how = how or default_how(run)
         _check(run, how, progress)
         _require_stopped(run)
         verification, watched = None, [] if sealed is None else watch(moved_sources(run))
@@ -173,7 +172,9 @@ def cut_over(
 
 def _check(run: MigrationRun, how: How, progress: Progress) -> None:
     # What a seal has written to the source is no growth of it.
-    check_all(run, progress, source_may_change=run.applied().sealed is not None, seals=SEALED[how])
+    if (sealed := run.applied().sealed) is not None and sealed.how != how:
+        raise UsageError(f"--seal {how}: this cut-over has begun to seal with {sealed.how}: leave --seal out, to go on")
+    check_all(run, progress, source_may_change=sealed is not None, seals=SEALED[how])
 
 
 def _require_stopped(run: MigrationRun) -> None:
@@ -187,7 +188,7 @@ def _require_possible(run: MigrationRun, how: How | None) -> None:
     require_may_follow(manifest)
     require_unused(run)
     _require_stopped(run)
-    if (how or default_how(run.plan)) == "remove":
+    if (how or default_how(run)) == "remove":
         require_backed_up(manifest)
 
 
@@ -239,7 +240,7 @@ def seal_plan(run: MigrationRun, how: Way | None = None, progress: Progress = SI
     """Seal the source of a plan after its cut-over, even a forgotten one; new workers may run. May be repeated.
 
     After a cut-over that was forgotten the old producers are fenced too, unless the new ones have their transactional ids
-    and have fenced them. Without ``how`` it is sealed as before, else as :func:`default_how` says.
+    and have fenced them. Without ``how`` it is sealed as :func:`default_how` says.
 
     Raises:
         LiveMembersError: workers of a source are alive, where Kafka can tell them from new ones.
@@ -258,8 +259,7 @@ def _check_seal(run: MigrationRun, how: Way | None, progress: Progress) -> Way:
         raise AlreadyAppliedError(f"run {manifest.run_id} is {manifest.status.value}: there is nothing to seal")
     if manifest.sealed is not None and manifest.sealed.how == "remove" and how == "stop":
         raise AlreadyAppliedError("the originals were removed: no connector is left to stop")
-    if how is None:
-        how = default_how(run.plan) if manifest.sealed is None else manifest.sealed.how
+    how = how or default_how(run)
     check_all(run, progress, source_may_change=True, new_workers_may_live=True, writes=None, seals=SEALED[how])
     if how == "remove":
         require_backed_up(manifest)

@@ -37,7 +37,7 @@ from connect_share.worker_config import WorkerConfig
 from migrator.bystanders import back_up_mirrored
 from migrator.checks import planned_facts
 from migrator.copy.copy_job import marker
-from migrator.plan import MigrationPlan, SourceCluster
+from migrator.plan import SourceCluster
 from migrator.run import Manifest, MigrationRun, MigrationStatus, PlannedSource, Sealed
 from migrator.topic_fence import fence_sources, fences_of, seals_after
 
@@ -224,9 +224,10 @@ SEALED: Final[Mapping[How, tuple[TopicType, ...]]] = {
 _LEFT_BEHIND: Final = (SkipReason.SESSION_KEY, SkipReason.RESTART_REQUEST)
 
 
-def default_how(plan: MigrationPlan) -> Way:
-    """Return ``remove`` for originals that lie beside their copies, ``stop`` for a source with topics of its own."""
-    return "remove" if plan.is_in_place else "stop"
+def default_how(run: MigrationRun) -> Way:
+    """Return how it was sealed before; else ``remove`` for originals beside their copies, ``stop`` for topics of its own."""
+    sealed = run.applied().sealed  # both sides were equal then
+    return sealed.how if sealed is not None else "remove" if run.plan.is_in_place else "stop"
 
 
 def require_backed_up(manifest: Manifest) -> None:

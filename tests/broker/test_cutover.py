@@ -400,6 +400,7 @@ def test_nothing_is_mirrored_over_what_new_workers_wrote(site: Site) -> None:
     plan = site.plan(source, site.shared(), intent=Intent(follow=True))
     apply_plan(plan)
     follow_plan(plan, stopped=lambda: True, report=lambda _: None)
+    assert "the copy, which has ended" in run("apply", plan, "--follow", "--isolation-proof", "--yes")[2]
     site.lay_down("own", TopicType.OFFSET, [pair('["a.b",{"filename":"x.txt"}]', '{"position":50}')])
     noted = Manifest.load(manifest_path(plan))
     follow_plan(plan, stopped=lambda: True, report=lambda _: None)
@@ -458,6 +459,7 @@ def test_a_cutover_that_was_killed_while_it_sealed_is_repeated(site: Site) -> No
     assert done.sealed.target_states == ({"a.b": TargetState.STOPPED, "second": TargetState.STARTED},)
     killed = {"status": MigrationStatus.VERIFIED, "finished_at_ms": None}
     done.model_copy(update=killed).save(manifest_path(plan))
+    assert "begun to seal with stop" in run("cutover", plan, "--yes", "--seal", "none")[2]
     assert run("cutover", plan, "--yes")[0] == 0
     assert set(states(site).values()) == {TargetState.STOPPED}
     assert Manifest.load(manifest_path(plan)).status is MigrationStatus.CUT_OVER
