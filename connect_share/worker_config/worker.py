@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from connect_share.errors import ConfigError, InvalidClusterGroupIdError, listed, refusal
-from connect_share.model.keys import ClusterGroupId
+from connect_share.model.keys import INT32_MAX, ClusterGroupId
 from connect_share.model.records import TopicType
 from connect_share.sealing import KEYS_PROPERTY, SEALING_PROPERTY, KeyRing, SealingMode, TopicSeals
 from connect_share.worker_config.client_translation import (
@@ -49,11 +49,9 @@ TOPIC_PROPERTIES: Final[Mapping[TopicType, str]] = {
 # Properties of the storage prefixes that are not topic settings.
 _NOT_TOPIC_SETTINGS: Final = frozenset({"topic", "partitions", "replication.factor", "cleanup.policy"})
 
-_INT_MAX: Final = 2**31 - 1
-_SHORT_MAX: Final = 2**15 - 1
-_REPLICAS: Final = (1, _SHORT_MAX, -1)
-_PARTITIONS: Final = (1, _INT_MAX, -1)
-_MILLIS: Final = (0, _INT_MAX, None)
+_REPLICAS: Final = (1, 2**15 - 1, -1)
+_PARTITIONS: Final = (1, INT32_MAX, -1)
+_MILLIS: Final = (0, INT32_MAX, None)
 # Lowest and highest value of each number, and one more that is allowed.
 _INTEGERS: Final[Mapping[str, tuple[int, int, int | None]]] = {
     "config.storage.replication.factor": _REPLICAS,

@@ -60,7 +60,7 @@ def test_every_public_name_is_in_the_reference() -> None:
     page = (Path(__file__).parents[2] / "docs" / "api.md").read_text("utf-8")
     named = re.findall(r"^\.\. auto(?:class|exception|function|data):: ([\w.]+)$", page, re.MULTILINE)
     assert len(named) == len(set(named))
-    runtime = {f"connect_share.runtime.{name}" for name in connect_share.runtime.__all__}
+    runtime = {f"connect_share.runtime.{name}" for name in vars(connect_share.runtime)["__all__"]}
     tasks = {f"connect_share.tasks.{name}" for name in connect_share.tasks.__all__}
     migrator = {f"migrator.{name}" for name in ("KafkaConnectTopicMigrator", "Skipped", "SkipReason")}
     core = {f"connect_share.{name}" for name in PUBLIC_NAMES if name != "__version__"}
