@@ -31,7 +31,7 @@ from connect_share.kafka.connect_protocol import (
 from connect_share.kafka.descriptions import GroupMember
 from connect_share.log.threads import BackgroundThread, where_raised
 from connect_share.model.config_state import ClusterConfigState
-from connect_share.model.keys import shown
+from connect_share.model.keys import INT32_MAX, shown
 from connect_share.model.limited_log import LimitedLog
 from connect_share.runtime.assignor import Change, balanced_assignment
 from connect_share.runtime.coordinator import GroupCoordinator, GroupSettings, Joined, MemberCallbacks, client_configs
@@ -50,7 +50,6 @@ _LEAVE_MS: Final = 1_000
 STOP_TIMEOUT_S: Final = 10.0
 _TIMES: Final = ("session.timeout.ms", "heartbeat.interval.ms", "rebalance.timeout.ms", "retry.backoff.ms")
 _NAMED: Final = 10
-_INT32_MAX: Final = (1 << 31) - 1
 
 Assignor = Callable[[Mapping[str, ConnectorsAndTasks], ConnectorsAndTasks], Mapping[str, Change]]
 OnFailed = Callable[[ConnectShareError], None]
@@ -373,8 +372,8 @@ def membership_settings(worker: WorkerConfig) -> tuple[GroupSettings, dict[str, 
         text = worker.originals.get(name, "")
         if text.strip():
             given[name.replace(".", "_")] = number = whole_number(name, text)
-            if not 0 < number <= _INT32_MAX:
-                raise refusal(name, f"has to be from 1 to {_INT32_MAX}, in milliseconds")
+            if not 0 < number <= INT32_MAX:
+                raise refusal(name, f"has to be from 1 to {INT32_MAX}, in milliseconds")
     found = GroupSettings(worker.group_id, PYTHON_PROTOCOL, **given)
     if found.heartbeat_interval_ms >= found.session_timeout_ms:
         raise refusal("heartbeat.interval.ms", "has to be lower than session.timeout.ms")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import secrets
-import time
 from typing import Final
 
 from connect_share.errors import refusal
 from connect_share.model.config_state import SessionKey
+from connect_share.model.keys import INT32_MAX
+from connect_share.model.records import now_ms
 from connect_share.runtime.internal_request_signature import KEY_BYTES
 from connect_share.stores.config import ConfigBackingStore
 from connect_share.worker_config import WorkerConfig
 from connect_share.worker_config.client_translation import whole_number
 
 _TTL_MS: Final = 3_600_000
-_INT_MAX: Final = 2**31 - 1
 _LONGEST_BYTES: Final = 4_096
 
 
@@ -41,8 +41,8 @@ class SessionKeyRotation:
         self.key_bytes: int = (bits + 7) // 8
         ttl = given.get("inter.worker.key.ttl.ms", "").strip()
         self.ttl_ms: int = whole_number("inter.worker.key.ttl.ms", ttl) if ttl else _TTL_MS
-        if not 0 <= self.ttl_ms <= _INT_MAX:
-            raise refusal("inter.worker.key.ttl.ms", f"has to be 0 to {_INT_MAX}")
+        if not 0 <= self.ttl_ms <= INT32_MAX:
+            raise refusal("inter.worker.key.ttl.ms", f"has to be 0 to {INT32_MAX}")
 
     def due_ms(self, key: SessionKey | None) -> int | None:
         """Return when a new key is due, in milliseconds since the epoch: 0 for at once, ``None`` for never."""
@@ -61,9 +61,9 @@ class SessionKeyRotation:
         Raises:
             ConnectShareError: as ``ConfigBackingStore.put_session_key``.
         """
-        now_ms = time.time_ns() // 1_000_000
-        if not self.is_due(store.snapshot().session_key, now_ms):
+        at_ms = now_ms()
+        if not self.is_due(store.snapshot().session_key, at_ms):
             return None
-        key = SessionKey(secrets.token_bytes(self.key_bytes), self.algorithm, now_ms)
+        key = SessionKey(secrets.token_bytes(self.key_bytes), self.algorithm, at_ms)
         store.put_session_key(key)
         return key

@@ -19,7 +19,7 @@ from connect_share.kafka.admin import Admin
 from connect_share.kafka.client import Deadline, TopicPartition, callback
 from connect_share.kafka.descriptions import NewTopicRequest
 from connect_share.model.limited_log import LimitedLog
-from connect_share.model.records import ConnectorTaskId, Record
+from connect_share.model.records import ConnectorTaskId, Record, now_ms
 from connect_share.model.status import State, TopicStatus
 from connect_share.storage import ConnectStorage
 from connect_share.stores.connector_offsets import connector_client_settings
@@ -162,8 +162,7 @@ class RunningTask(threading.Thread):
                     if error.name != "TOPIC_ALREADY_EXISTS":  # by another task
                         raise
         if self._at.worker.topic_tracking_enable:
-            now_ms = time.time_ns() // 1_000_000
-            self._at.storage.status.put(TopicStatus(topic, task_id.connector, task_id.task, now_ms))
+            self._at.storage.status.put(TopicStatus(topic, task_id.connector, task_id.task, now_ms()))
 
     def _client_settings(self, kind: Any) -> client.ClientSettings:
         return connector_client_settings(self._at.worker, self._at.task_id.connector, self._at.connector_config, kind)
