@@ -282,7 +282,7 @@ def _assigned(partition: AuthorityPartition, broker: int) -> str | None:
 
 def _note_unread(result: Comparison) -> None:
     authority = result.authority
-    formats = {one.format for one in result.scans.log_dirs if one.format is not None}
+    formats = {one.version for one in result.scans.log_dirs if one.version is not None}
     result.notes += [
         f"broker {broker} has replicas but was not scanned: nothing is said about them"
         for broker in sorted(authority.brokers() - result.scans.brokers)

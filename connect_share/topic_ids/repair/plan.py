@@ -19,7 +19,7 @@ def plan_repair(found: Comparison) -> RepairPlan:
         if one.kind is IdFindingKind.FOREIGN_CLUSTER:
             place = f"broker {one.broker}, {one.log_dir}"
             plan.refuse(None, f"{place}: belongs to another cluster; nothing is repaired before that is cleared up")
-    formats = {one.format for one in found.scans.log_dirs}
+    formats = {one.version for one in found.scans.log_dirs}
     if plan.mode is MetadataMode.KRAFT and 0 in formats:
         reason = "the scanned brokers run with ZooKeeper: only the znodes count there, ask with --zookeeper HOST:PORT"
         plan.refuse(None, reason)

@@ -232,7 +232,7 @@ def _contradiction(one: PartitionDirectory, other: PartitionDirectory) -> str | 
     Either a leader epoch that begins at different offsets (the oldest one is left out: its first offset moves when old
     records are deleted), or another batch at the same offset.
     """
-    mine, theirs = dict(one.epochs[1:]), dict(other.epochs[1:])
+    mine, theirs = dict(one.last_epochs[1:]), dict(other.last_epochs[1:])
     if any(mine[epoch] != theirs[epoch] for epoch in mine.keys() & theirs.keys()):
         return "leader epochs"
     batches = {offset: rest for offset, *rest in other.batches}

@@ -9,7 +9,9 @@ from calendar import timegm
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator, TypeAdapter
 
 from connect_share.errors import UsageError
 from connect_share.topic_ids.scan import scanner
@@ -21,38 +23,39 @@ LARGEST_BYTES: Final = 256 << 20  # of a file about all partitions of a cluster
 _LONGEST_LINE: Final = 16 << 20
 CURRENT: Final = "current"
 STRAY: Final = "stray"
-_STATES: Final = frozenset({CURRENT, STRAY, "delete", "future"})
-_METADATA: Final = frozenset({"ok", "missing", "unreadable", "zero", "inaccessible"})
+
+
+def _printed_id(value: object) -> str | None:
+    """Return a topic id as Kafka prints it; ``None`` for what is no id."""
+    return scanner.read_id(value)[0] if isinstance(value, str) else None
 
 
 @dataclass(frozen=True, slots=True)
 class LogDir:
-    """One log dir of one broker.
+    """One log dir of one broker; names are those of its record in a scan.
 
     Attributes:
         path: as in the broker's ``log.dirs``; of a copy, its name only.
-        status: ``ok``, ``missing`` or ``unreadable``.
-        format: ``version`` of ``meta.properties``: 0 with ZooKeeper, 1 with KRaft.
+        version: of ``meta.properties``: 0 with ZooKeeper, 1 with KRaft.
     """
 
     broker: int
     path: str
-    status: str = "ok"
+    status: Literal["ok", "missing", "unreadable"] = "ok"
     reason: str | None = None
     cluster_id: str | None = None
     directory_id: str | None = None
-    format: int | None = None
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionDirectory:
-    """The directory of one partition on one broker.
+    """The directory of one partition on one broker; names are those of its record in a scan.
 
     Attributes:
-        state: ``current``, ``stray``, ``delete`` or ``future``.
+        metadata: state of ``partition.metadata``.
         topic_id: as Kafka prints it.
-        metadata: state of ``partition.metadata``: ``ok``, ``missing``, ``unreadable``, ``zero`` or ``inaccessible``.
-        epochs: newest pairs of leader epoch and its first offset.
+        last_epochs: newest pairs of leader epoch and its first offset.
         log_bytes: size of the log; ``None``: not known.
         batches: offset, leader epoch and CRC of some batches; replicas of one log have the same at the same offset.
     """
@@ -62,18 +65,28 @@ class PartitionDirectory:
     name: str
     topic: str
     partition: int
-    state: str
-    metadata: str
-    topic_id: str | None
+    state: Literal["current", "stray", "delete", "future"]
+    metadata: Literal["ok", "missing", "unreadable", "zero", "inaccessible"]
+    topic_id: Annotated[str | None, BeforeValidator(_printed_id)]
     reason: str | None = None
-    epochs: tuple[tuple[int, int], ...] = ()
+    last_epochs: tuple[tuple[int, int], ...] = ()
     log_bytes: int | None = None
     batches: tuple[tuple[int, int, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.metadata == "ok" and self.topic_id is None:
+            raise ValueError(self.name)
 
     @property
     def path(self) -> str:
         """The path on the broker."""
         return f"{self.log_dir}/{self.name}"
+
+
+_LOG_DIR: Final = TypeAdapter(LogDir)
+_DIRECTORY: Final = TypeAdapter(PartitionDirectory)
+_NO_BROKER: Final = {"broker": -1}
+"""In records until it is known whose they are."""
 
 
 @dataclass
@@ -157,7 +170,7 @@ def scans_of_records(records: Iterable[Mapping[str, Any]], source: str, *, broke
             if not by_kind["scan"] and (kind != "scan" or record["format"] != scanner.FORMAT):
                 break
             if kind == "directory":
-                scans.directories.append(_directory(record))
+                scans.directories.append(_DIRECTORY.validate_python({**record, **_NO_BROKER}))
             elif kind == "note":
                 scans.notes.append(f"{source}: {record['path']}: {record['text']}")
             elif kind in by_kind:
@@ -166,22 +179,22 @@ def scans_of_records(records: Iterable[Mapping[str, Any]], source: str, *, broke
         scans.tiered_storage = head["tiered_storage"] is True
         given = broker if broker is not None else integer(head["broker"])
         started = head.get("started") and timegm(time.strptime(head["started"], "%Y-%m-%dT%H:%M:%SZ"))
+        log_dirs = [_LOG_DIR.validate_python({**record, **_NO_BROKER}) for record in by_kind["log-dir"]]
     except (IndexError, KeyError, TypeError, ValueError, OverflowError) as exc:
         raise UsageError(
             f"{source} is no scan of format {scanner.FORMAT}; is the scanner as new as this program?"
         ) from exc
     if not by_kind["end"]:
         scans.notes.append(f"{source}: the scan is cut off, so missing directories are not reported")
+        log_dirs = [
+            replace(one, status="unreadable", reason="the scan is cut off") if one.status == "ok" else one
+            for one in log_dirs
+        ]
     own = _broker_of(by_kind["log-dir"], given, source, scans.notes)
     if started:
         scans.started[own] = started
-    for record in by_kind["log-dir"]:
-        log_dir = _log_dir(record, own)
-        if not by_kind["end"] and log_dir.status == "ok":
-            log_dir = LogDir(own, log_dir.path, "unreadable", "the scan is cut off", log_dir.cluster_id)
-        if log_dir.status != "ok":
-            scans.notes.append(f"broker {own}, {log_dir.path}: not read: {log_dir.reason}")
-        scans.log_dirs.append(log_dir)
+    scans.notes += [f"broker {own}, {one.path}: not read: {one.reason}" for one in log_dirs if one.status != "ok"]
+    scans.log_dirs = [replace(one, broker=own) for one in log_dirs]
     scans.directories = [replace(one, broker=own) for one in scans.directories]
     return scans
 
@@ -251,39 +264,6 @@ def _sizes(path: Path) -> dict[str, int] | None:
     return found
 
 
-def _log_dir(record: Mapping[str, Any], broker: int) -> LogDir:
-    return LogDir(
-        broker,
-        str(record.get("path")),
-        str(record.get("status")),
-        _text(record.get("reason")),
-        _text(record.get("cluster_id")),
-        _text(record.get("directory_id")),
-        integer(record.get("version")),
-    )
-
-
-def _directory(record: Mapping[str, Any]) -> PartitionDirectory:
-    topic_id, metadata = record["topic_id"], record["metadata"]
-    topic_id = scanner.read_id(topic_id)[0] if isinstance(topic_id, str) else None
-    if record["state"] not in _STATES or metadata not in _METADATA or (metadata == "ok" and not topic_id):
-        raise ValueError(record["name"])
-    return PartitionDirectory(
-        -1,
-        str(record["log_dir"]),
-        str(record["name"]),
-        str(record["topic"]),
-        int(record["partition"]),
-        str(record["state"]),
-        str(metadata),
-        topic_id,
-        _text(record["reason"]),
-        tuple((int(epoch), int(offset)) for epoch, offset in record["last_epochs"]),
-        integer(record["log_bytes"]),
-        tuple((int(offset), int(epoch), int(crc)) for offset, epoch, crc in record.get("batches") or ()),
-    )
-
-
 def json_object(text: str | bytes) -> dict[str, Any]:
     """Return a JSON object; an empty one for any other text, whose members are reported as missing where it matters."""
     try:
@@ -296,7 +276,3 @@ def json_object(text: str | bytes) -> dict[str, Any]:
 def integer(value: object) -> int | None:
     """Return a JSON value that is an integer; ``None`` for any other."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
