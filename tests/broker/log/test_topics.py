@@ -152,13 +152,13 @@ def test_settings_of_several_topics_at_once(bench: Any) -> None:
     other = f"{bench.topic}-b"
     bench.create(configs={"segment.ms": "7777000"})
     bench.create(topic=other, configs={"cleanup.policy": "delete"})
-    told = bench.admin.settings_of_topics([other, bench.topic, f"{bench.topic}-none", other])
-    assert told[bench.topic] == bench.admin.topic_configs(bench.topic)
-    assert told[other]["cleanup.policy"] == "delete"
-    missing = told.pop(f"{bench.topic}-none")
+    settings = bench.admin.settings_of_topics([other, bench.topic, f"{bench.topic}-none", other])
+    assert settings[bench.topic] == bench.admin.topic_configs(bench.topic)
+    assert settings[other]["cleanup.policy"] == "delete"
+    missing = settings.pop(f"{bench.topic}-none")
     assert isinstance(missing, BrokerError)
     assert client.is_unknown_topic(missing)
-    assert told.keys() == {bench.topic, other}
+    assert settings.keys() == {bench.topic, other}
     assert bench.admin.settings_of_topics([]) == {}
 
 

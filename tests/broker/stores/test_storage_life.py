@@ -63,12 +63,12 @@ def reads(storage: ConnectStorage) -> list[Callable[[], object]]:
 @pytest.mark.parametrize("thread", ["log-", "log-writer-", "log-identity-", "connect-storage-live-members"])
 def test_a_log_that_has_failed_is_reported_once_and_read_no_more(shared: Any, thread: str) -> None:
     """By what nobody foresaw, in whichever thread."""
-    told: list[BaseException] = []
+    failures: list[BaseException] = []
 
     def on_failed(error: BaseException) -> None:
-        told.append(error)
+        failures.append(error)
         storage.close()  # as one does before starting again
-        told.append(error)
+        failures.append(error)
 
     storage = ConnectStorage(shared.sharing(), on_failed=on_failed)
     with storage:
@@ -80,14 +80,14 @@ def test_a_log_that_has_failed_is_reported_once_and_read_no_more(shared: Any, th
             if each.name in names:
                 set_error = ctypes.pythonapi.PyThreadState_SetAsyncExc
                 set_error(ctypes.c_ulong(each.ident or 0), ctypes.py_object(SystemExit))
-        await_that(lambda: len(told), lambda count: count == 2, what="closed by who was told")
+        await_that(lambda: len(failures), lambda count: count == 2, what="the end of on_failed")
         for answer in [*answers, *(store.refresh for store in stores)]:
             with pytest.raises((LogFailedError, StoreClosedError), match=r"has failed|stopped"):
                 answer()
         failure = storage.failed
         assert isinstance(failure, LogFailedError)
         assert "SystemExit" in str(failure)
-    assert told == [failure] * 2  # once, whatever fails afterwards
+    assert failures == [failure] * 2  # once, whatever fails afterwards
 
 
 @pytest.mark.parametrize("where", ["facts", "reading", "end"])
