@@ -23,6 +23,7 @@ from connect_share.backup.rewrite import key_hash
 from connect_share.errors import PlanFileError
 from connect_share.files import SILENT, Progress
 from connect_share.kafka.client import Message, headers_of
+from connect_share.kafka.create import TOMBSTONES_MS
 from connect_share.kafka.facts import TopicFacts, admin_of, read_messages
 from connect_share.kafka.read import Reader
 from connect_share.model.keys import connector_of, split_key
@@ -157,7 +158,6 @@ def take_baseline(run: MigrationRun, opened: Opened, progress: Progress) -> dict
     return baseline
 
 
-_DAY_MS: Final = 86_400_000
 _NONE: Final = GroupDigest(keys=0, digest=f"{0:016x}")
 
 
@@ -235,7 +235,7 @@ def check_bystanders(run: MigrationRun, *, progress: Progress = SILENT) -> Bysta
     checks = []
     with admin_of(worker) as admin:
         for topic_type, found in planned_facts(admin, manifest.destination).items():
-            kept_ms = admin.topic_configs(found.topic).get("delete.retention.ms", str(_DAY_MS))
+            kept_ms = admin.topic_configs(found.topic).get("delete.retention.ms", TOMBSTONES_MS)
             check = _TopicCheck(
                 topic_type=topic_type,
                 facts=found,

@@ -51,6 +51,7 @@ from connect_share.contents.group_room import GroupRoom
 from connect_share.errors import AlreadyAppliedError, ConnectShareError, RecordFileError, RestoreRejectedError, listed
 from connect_share.files import SILENT, Progress, Silent, lock, sync_folder
 from connect_share.kafka.admin import Admin
+from connect_share.kafka.create import TOMBSTONES_MS
 from connect_share.kafka.read import CONSOLE_CLIENT_ID, Reader, groups_reader, topic_ranges
 from connect_share.model.keys import ClusterGroupId, connector_of, own_key, split_key
 from connect_share.model.records import OffsetRange, TopicType, now_ms
@@ -212,7 +213,6 @@ def _within(first_ms: int, second_ms: int, most_ms: int) -> bool:
 
 
 _MOST_TRIES: Final = 5
-_DAY_MS: Final = 86_400_000
 _CLOCK_STEP_MS: Final = 3_600_000
 """By how much a clock is set in normal times."""
 _UNSEEN_MS: Final = 300_000
@@ -366,7 +366,7 @@ class Follower:
             last_ms = self._files[-1].at_ms if self._files else clock_ms
             # Not before the last one, unless a clock was far ahead then.
             at_ms = last_ms if clock_ms < last_ms <= clock_ms + _CLOCK_STEP_MS else clock_ms
-            kept = [admin.topic_configs(name).get("delete.retention.ms", str(_DAY_MS)) for name in described]
+            kept = [admin.topic_configs(name).get("delete.retention.ms", TOMBSTONES_MS) for name in described]
             cluster = admin.cluster_id()
         for note in notes:
             if note not in self._noted:

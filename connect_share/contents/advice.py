@@ -18,6 +18,7 @@ from typing import Any, Final
 from connect_share.contents.cost_model import CostModel
 from connect_share.contents.profile import Chunk, PartitionProfile, TopicProfile
 from connect_share.errors import listed
+from connect_share.kafka.create import TOMBSTONES_MS
 from connect_share.model.records import TopicType
 
 _NEVER_MS: Final = 2**63 - 1
@@ -31,7 +32,7 @@ class CleanerSettings:
     segment_bytes: int = 1 << 30
     segment_ms: int = 604_800_000
     min_cleanable_dirty_ratio: float = 0.5
-    delete_retention_ms: int = 86_400_000
+    delete_retention_ms: int = TOMBSTONES_MS
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = _NEVER_MS
     max_message_bytes: int = 1_048_588
@@ -209,11 +210,9 @@ LEAST_GAIN_SHARE: Final = 0.05
 """Share of the longest predicted start that it has to save as well."""
 
 MIB: Final = 1 << 20
-DAY_MS: Final = 86_400_000
 HOUR_MS: Final = 3_600_000
 SEGMENT_BYTES: Final = tuple(size * MIB for size in (2, 4, 8, 16, 32, 50))
 """Sizes of segments that are advised: the smallest in which a quarter of a partition's live bytes finds room."""
-TOMBSTONE_RETENTION_MS: Final = DAY_MS
 SHORT_RETENTION_MS: Final = HOUR_MS
 """Tombstones kept for less than this are reported as a danger."""
 
@@ -316,7 +315,7 @@ def _problems(profile: TopicProfile) -> Iterator[str]:
     if settings is not None and settings.compacted and settings.delete_retention_ms < SHORT_RETENTION_MS:
         yield (
             f"delete.retention.ms={settings.delete_retention_ms}: a worker that pauses for longer while it reads can "
-            f"miss a removal; set it to {TOMBSTONE_RETENTION_MS}"
+            f"miss a removal; set it to {TOMBSTONES_MS}"
         )
 
 
@@ -343,7 +342,7 @@ def _candidates(profile: TopicProfile, settings: CleanerSettings) -> dict[str, A
         "segment.ms": HOUR_MS,
         "min.cleanable.dirty.ratio": 0.1,
         "min.compaction.lag.ms": 0,
-        "delete.retention.ms": TOMBSTONE_RETENTION_MS,
+        "delete.retention.ms": TOMBSTONES_MS,
     }
     return found | {name: value for name, value in at_most.items() if settings.value(name) > value}
 

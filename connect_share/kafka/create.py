@@ -38,6 +38,8 @@ from connect_share.worker_config.secret_values import is_secret_property
 
 MIN_ISR: Final = "min.insync.replicas"
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
+TOMBSTONES_MS: Final = 86_400_000
+"""Kafka's default of ``delete.retention.ms``, and our advice: a reader that pauses for less than a day misses no removal."""
 _MIB: Final = 1 << 20
 _SEGMENT_BYTES: Final = {TopicType.CONFIG: 16 * _MIB, TopicType.OFFSET: 8 * _MIB, TopicType.STATUS: 8 * _MIB}
 _AT_MOST: Final = frozenset({"segment.bytes", "segment.ms", "min.cleanable.dirty.ratio"})
@@ -85,7 +87,9 @@ _SAME_FOR_ALL: Final = (
         "0.1",
         "compacted once a tenth is superseded: a start reads little more than what is valid; Kafka waits for half",
     ),
-    VettedSetting("delete.retention.ms", "86400000", "removals stay readable for a day, for readers that paused"),
+    VettedSetting(
+        "delete.retention.ms", str(TOMBSTONES_MS), "removals stay readable for a day, for readers that paused"
+    ),
     VettedSetting(UNCLEAN_ELECTION, "false", "no leader for a while is better than one without the last records"),
 )
 
