@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from typing import Final, TextIO
@@ -24,11 +25,12 @@ class ProgressLine(AbstractContextManager["ProgressLine"]):
     _done: int = 0
     _started_s: float = 0.0
     _shown_s: float = 0.0
+    _follows: bool = False
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._what and kind is None:
             self._show(ended=True)
-        elif self._what and self.stream.isatty():
+        elif (self._what or self._follows) and self.stream.isatty():
             self._print("\n")  # an error leaves the bar where it was
 
     def phase(self, what: str, total: int) -> None:
@@ -42,10 +44,22 @@ class ProgressLine(AbstractContextManager["ProgressLine"]):
     def advance(self, records: int) -> None:
         """Report further records."""
         self._done += records
-        now_s = time.monotonic()
-        if now_s - self._shown_s >= (_BAR_EVERY_S if self.stream.isatty() else _LINE_EVERY_S):
-            self._shown_s = now_s
+        if self._is_due():
             self._show(ended=False)
+
+    def follow(self, text: str, members: Mapping[str, object]) -> None:
+        """Show where a step without an end is: the text on a terminal, else the members."""
+        if self._what:
+            self._show(ended=True)
+        if self._is_due() or not self._follows:
+            self._print(f"\r\x1b[K{text}" if self.stream.isatty() else f"{json.dumps(members)}\n")
+        self._what, self._follows = "", True
+
+    def _is_due(self) -> bool:
+        now_s = time.monotonic()
+        is_due = now_s - self._shown_s >= (_BAR_EVERY_S if self.stream.isatty() else _LINE_EVERY_S)
+        self._shown_s = now_s if is_due else self._shown_s
+        return is_due
 
     def _show(self, *, ended: bool) -> None:
         elapsed_s = max(time.monotonic() - self._started_s, 1e-6)

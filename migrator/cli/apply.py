@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 import signal
-import sys
-import time
 from typing import Final
 
 from connect_share.console.options import Parser
@@ -20,9 +17,6 @@ from migrator.checks import check_all
 from migrator.cli.options import add_plan, engine_of, plan_lines
 from migrator.report import evidence_of
 from migrator.run import Manifest, MigrationRun, MigrationStatus, locked_run, manifest_path, plan_command
-
-_REPORT_EVERY_S: Final = 2.0
-_REPORT_EVERY_ON_TERMINAL_S: Final = 0.2
 
 
 def _apply(arguments: argparse.Namespace, _: Output) -> Steps:
@@ -77,25 +71,15 @@ def _applied(run: MigrationRun) -> Result:
 
 def _follow(run: MigrationRun) -> Result:
     """Mirror until Ctrl-C, SIGTERM or a cut-over; say how far behind it is, on one line of a terminal, else in JSON lines."""
-    shown_s, terminal = 0.0, sys.stderr.isatty()
-
-    def report(lag: Lag) -> None:
-        nonlocal shown_s
-        now_s = time.monotonic()
-        if now_s - shown_s < (_REPORT_EVERY_ON_TERMINAL_S if terminal else _REPORT_EVERY_S):
-            return
-        shown_s = now_s
-        if terminal:
-            text = f"following: {lag.offsets:,} offsets behind, {lag.written:,} records mirrored; Ctrl-C ends it"
-            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
-        else:
-            line = {"phase": "following", "offsets_behind": lag.offsets, "records": lag.written}
-            print(json.dumps(line), file=sys.stderr, flush=True)
-
     with stopped_by(signal.SIGINT, signal.SIGTERM) as stopped, ProgressLine() as progress:
+
+        def report(lag: Lag) -> None:
+            progress.follow(
+                f"following: {lag.offsets:,} offsets behind, {lag.written:,} records mirrored; Ctrl-C ends it",
+                {"phase": "following", "offsets_behind": lag.offsets, "records": lag.written},
+            )
+
         manifest = follow_plan(run, stopped=stopped.is_set, report=report, progress=progress)
-    if terminal:
-        print(file=sys.stderr)
     written = 0 if manifest.followed is None else manifest.followed.written
     return Result(
         {"manifest_file": str(run.manifest_path), "manifest": manifest.model_dump(mode="json")},

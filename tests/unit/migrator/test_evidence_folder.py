@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -208,11 +209,7 @@ def test_a_failure_is_recorded_and_its_own_error_comes_out(tmp_path: Path, monke
         "CopyError",
         "interrupted",
     ]
-
-    def full(*_: object) -> None:
-        raise PlanFileError("no room")
-
-    monkeypatch.setattr(evidence_folder, "write_plan_file", full)
+    monkeypatch.setattr(evidence_folder, "write_plan_file", Mock(side_effect=PlanFileError("no room")))
     with pytest.raises(CopyError), evidence_of(a_run(path), None, "apply"):
         raise CopyError("no")
     with pytest.raises(PlanFileError, match="no room"), evidence_of(a_run(path), None, "apply"):

@@ -3,13 +3,19 @@
 import errno
 import io
 import json
+import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
 from connect_share.console import progress_line
 from connect_share.console.progress_line import ProgressLine
 from connect_share.files import counted
+from migrator.apply import Lag
+from migrator.cli import apply
 from migrator.cli.__main__ import main
 
 
@@ -38,7 +44,10 @@ def test_progress_is_json_lines_without_a_terminal(monkeypatch: pytest.MonkeyPat
         progress.phase("copying", 10)
         progress.advance(4)
         progress.advance(4)
-    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+        progress.follow("2 behind", {"behind": 2})
+        progress.follow("1 behind", {"behind": 1})
+    *lines, follows = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert follows == {"behind": 2}
     assert [(line["phase"], line["records"], line["of_at_most"], line["ended"]) for line in lines] == [
         ("copying", 0, 10, False),
         ("copying", 8, 10, True),
@@ -50,34 +59,35 @@ def test_progress_is_a_bar_on_a_terminal() -> None:
     with ProgressLine(stream) as progress:
         progress.phase("copying", 10)
         progress.advance(10)
-    last = stream.getvalue().rsplit("\r", 1)[1]
-    assert last.startswith("\x1b[Kcopying [########################] 10 records, ")
-    assert last.endswith("/s\n")
+        progress.follow("2 behind", {"behind": 2})
+    *_, bar, follows = stream.getvalue().split("\r")
+    assert bar.startswith("\x1b[Kcopying [########################] 10 records, ")
+    assert bar.endswith("/s\n")
+    assert follows == "\x1b[K2 behind\n"
 
 
 def test_an_error_leaves_the_bar_where_it_was() -> None:
     stream = Terminal()
-
-    def fail() -> None:
-        with ProgressLine(stream) as progress:
-            progress.phase("copying", 10)
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        fail()
+    with suppress(KeyError), ProgressLine(stream) as progress:
+        progress.phase("copying", 10)
+        raise KeyError
     assert stream.getvalue().endswith("[........................] 0 records, 0/s\n")
 
 
 def test_a_stream_that_takes_nothing_does_not_end_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = Terminal()
 
-    def full(_: str) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def follow(_: object, *, report: Callable[[Lag], None], **__: object) -> MagicMock:
+        report(Lag(2, 3))
+        return MagicMock(records_written=5, followed=None)
 
-    monkeypatch.setattr(stream, "write", full)
-    with ProgressLine(stream) as progress:
+    monkeypatch.setattr(stream, "write", MagicMock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    monkeypatch.setattr(apply, "follow_plan", follow)
+    monkeypatch.setattr(sys, "stderr", stream)
+    with ProgressLine() as progress:
         progress.phase("copying", 10)
         progress.advance(10)
+    assert "5 records copied" in str(apply._follow(MagicMock()).lines)
 
 
 @pytest.mark.parametrize(("number", "reported"), [(0, [0]), (7, [7]), (1_000, [1_000, 0]), (2_001, [1_000, 1_000, 1])])
