@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from connect_share.errors import (
-    BrokerError,
     ConfigError,
     LiveMembersError,
     OpenTransactionError,
@@ -18,7 +17,7 @@ from connect_share.errors import (
     command_line,
 )
 from connect_share.kafka.admin import Admin
-from connect_share.kafka.client import Deadline, Message, is_unknown_topic, to_record, to_whole_record
+from connect_share.kafka.client import Deadline, Message, to_record, to_whole_record
 from connect_share.kafka.create import TopicSpec, check_cleanup_policy, check_partition_count, ensure_topic, topic_spec
 from connect_share.kafka.descriptions import TopicDescription
 from connect_share.kafka.read import Reader, owners_of_open
@@ -28,9 +27,6 @@ from connect_share.model.keys import ClusterGroupId, split_key
 from connect_share.model.records import OffsetRange, Record, TopicType
 from connect_share.sealing import KEYS_PROPERTY, TopicSeals
 from connect_share.worker_config import CREATION_PROPERTY, Isolation, WorkerConfig
-
-_SPREAD_S: Final = 30.0  # until every broker has heard of a new topic
-_RETRY_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +98,8 @@ def read_facts(admin: Admin, topics: Iterable[str], *, expected: bool = False) -
     }
 
 
-def find_or_create(
-    spec: TopicSpec, admin: Admin, *, create_timeout_s: float, stopping: threading.Event, check: Callable[[], None]
-) -> TopicFacts:
-    """Make sure of the topic of a log, and return its facts.
-
-    ``check`` is called between two questions; it raises when the log was stopped, which sets ``stopping``.
+def find_or_create(spec: TopicSpec, admin: Admin, *, create_timeout_s: float, stopping: threading.Event) -> TopicFacts:
+    """Make sure of the topic of a log, and return its facts; a log that is stopped sets ``stopping``.
 
     Raises:
         TopicError: missing and not to be created, or not as Connect demands.
@@ -124,27 +116,15 @@ def find_or_create(
             f"create it first ({create}), or, if it was lost, restore it",
             topic=topic,
         )
-    made = ensure_topic(admin, spec, timeout_s=create_timeout_s, known=known.get(topic), stopping=stopping)
-    deadline = Deadline.after(_SPREAD_S)
-    while True:
-        late = deadline.is_within(_RETRY_S)
-        try:
-            facts = with_ends(admin, known, asked_s) if known else gather_facts(admin, [topic])
-        except BrokerError as error:
-            # A leader of a topic that has just been made may not have heard of it yet.
-            if late or not is_unknown_topic(error):
-                raise
-        else:
-            if topic in facts:
-                return facts[topic]
-            if late or not made:
-                raise TopicMissingError(
-                    f"topic {topic!r} of {spec.property_name} does not exist and was not created; create it first",
-                    topic=topic,
-                )
-        known = {}
-        stopping.wait(_RETRY_S)
-        check()
+    ensure_topic(admin, spec, timeout_s=create_timeout_s, known=known.get(topic), stopping=stopping)
+    if topic not in known:
+        asked_s = time.monotonic()
+        known = admin.describe_topics([topic], expected=True)
+    if topic not in known:
+        raise TopicMissingError(
+            f"topic {topic!r} of {spec.property_name} does not exist and was not created; create it first", topic=topic
+        )
+    return with_ends(admin, known, asked_s)[topic]
 
 
 BUSY_TOPIC_WAIT_S: Final = 10.0

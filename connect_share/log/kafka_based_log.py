@@ -135,11 +135,7 @@ class KafkaBasedLog:
             shared = None
         try:
             facts = self.context.facts.get(self.topic) or find_or_create(
-                self.spec,
-                self.admin,
-                create_timeout_s=self.create_timeout_s,
-                stopping=self._state.stopping,
-                check=self._check_not_stopped,
+                self.spec, self.admin, create_timeout_s=self.create_timeout_s, stopping=self._state.stopping
             )
             check_partition_count(self.spec, len(facts.description.partitions))
         except BaseException:
